@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import sys
 from contextlib import ExitStack
@@ -74,6 +75,8 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
 
 def main(arguments: list[str] | None = None) -> int:
     options = _options(arguments)
+    # Without byte code a proxy keeps 8 MiB that it needed to compile; an installed one does not.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     parts: dict[str, list[Row]] = {}
     absent: list[str] = []
     for part in options.only:

@@ -8,18 +8,19 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from random import Random
-from typing import Any
+from typing import Any, Protocol
 
 from redis.exceptions import RedisError
 
-from tests.chaos.history import Excuses, Key, Read
+from tests.chaos.history import Excuses, Key, Read, ServersClock
 from tests.chaos.run import Account
 from tests.chaos.system import System, machine_ms
 from tests.chaos.troubles import SEEN_MS, Troubles
-from tests.chaos.writers import Round
+from tests.chaos.writers import Round, Served
 from tests.support.doctor import examine
 from tests.support.processes import attempts
 from tests.support.redis_client import Client, Word
+from tests.support.servers import Server
 from ttlproxy.core.keys import Keys
 
 ROUND_S = 20.0
@@ -33,6 +34,16 @@ _SCRIPT_MS = 1000
 _SETUP = {"clock", "persistence", "replicas"}
 # Words that no log of a proxy may contain.
 _UNEXPECTED = ("Traceback", " (at ", "never retrieved", "CRITICAL")
+
+
+class Judged(Served, Protocol):
+    """What a judgement needs of the processes: see System."""
+
+    master: Server
+    clock: ServersClock
+    excuses: Excuses
+
+    def ask(self, server: Server, *words: Word) -> Any: ...
 
 
 def trial(
@@ -73,13 +84,13 @@ def _round(system: System, round_: Round, troubles: Troubles, seconds: float) ->
     # The last round ended with a jump of the clock; the proxies may not have seen it yet.
     system.excuses.forget_before(machine_ms())
     rule = f"{round_.name}:ruled:*"
-    _through(system, "ONEXPIRE", rule, "XADD", round_.fired)
+    through(system, "ONEXPIRE", rule, "XADD", round_.fired)
     _disturb(round_, troubles, seconds)
     _let_pass(system, round_.last_due_ms)
-    faults = list(_faults(system, round_))
-    _through(system, "ONEXPIRE", rule, "DEL")
+    faults = list(judged(system, round_))
+    through(system, "ONEXPIRE", rule, "DEL")
     names = [key.name for key in round_.keys.values()]
-    _through(system, "DEL", *names, *round_.ruled_keys, round_.stream, round_.fired)
+    through(system, "DEL", *names, *round_.ruled_keys, round_.stream, round_.fired)
     return faults
 
 
@@ -107,7 +118,7 @@ def _let_pass(system: System, due_ms: float) -> None:
     system.excuses.late.append((begun_ms, machine_ms() + SEEN_MS))
 
 
-def _faults(system: System, round_: Round) -> Iterator[str]:
+def judged(system: Judged, round_: Round) -> Iterator[str]:
     """What clients were shown wrongly, and what is still wrong in Redis after LATE_S."""
     left = list[str]()
     try:
@@ -119,12 +130,12 @@ def _faults(system: System, round_: Round) -> Iterator[str]:
         yield from (f"{LATE_S:.0f} s after all trouble: {fault}" for fault in left)
     for (kind, _), key in round_.keys.items():
         begun_ms = machine_ms()
-        shown = kind.shown(_through(system, *kind.look(key.name)))
+        shown = kind.shown(through(system, *kind.look(key.name)))
         key.reads.append(Read(begun_ms, machine_ms(), shown, "who looks last"))
         yield from map(str, key.faults(system.clock, system.excuses))
 
 
-def _left(system: System, round_: Round) -> Iterator[str]:
+def _left(system: Judged, round_: Round) -> Iterator[str]:
     """What Redis itself holds but should not, and what it lacks."""
     for (kind, _), key in round_.keys.items():
         begun_ms = machine_ms()
@@ -149,7 +160,7 @@ def _left(system: System, round_: Round) -> Iterator[str]:
 
 def _at_the_end(system: System) -> Iterator[str]:
     """Nothing may be left, since rounds remove their keys; the doctor and the logs are clean."""
-    if keys := _through(system, "DBSIZE"):
+    if keys := through(system, "DBSIZE"):
         yield f"{keys} keys are left"
     if entries := system.ask(system.master, "ZCARD", Keys().schedule):
         yield f"{entries} entries are left in the schedule"
@@ -163,7 +174,7 @@ def _at_the_end(system: System) -> Iterator[str]:
                 yield "\n    ".join([f"proxy {number} logged:", *lines[max(0, at - 1) : at + 20]])
 
 
-def _through(system: System, *words: Word) -> Any:
+def through(system: Judged, *words: Word) -> Any:
     """A reply without an error, through a proxy; repeats the request until there is one."""
     reply: object = None
     try:

@@ -20,7 +20,7 @@ from tests.support.redis_client import Client
 from tests.support.servers import Proxy
 
 _PAUSE_S = 0.004
-_NEAR_MS, _FAR_MS = (20, 3000), 3_600_000
+_FAR_MS = 3_600_000
 # The most elements of one client in a key; and how often it replaces one by a new one.
 _MOST = 12
 _ANEW = 0.2
@@ -100,6 +100,7 @@ class Round:
     """
 
     keys_of_a_type = 2
+    near_ms = (20, 3000)  # until the deadlines, of nearly all elements
 
     def __init__(self, system: Served, number: int, seed: int) -> None:
         self.name = f"r{number}"
@@ -129,7 +130,7 @@ class Round:
         return False
 
     def clients(self) -> list[threading.Thread]:
-        kinds = self.kinds_of_clients or (Writer, Writer, Writer, Reader, _Tasks)
+        kinds = self.kinds_of_clients or (Writer, Writer, Writer, Reader, TaskWriter)
         return [
             threading.Thread(target=self._run, args=(kind, number), name=kind.__name__)
             for number, kind in enumerate(kinds)
@@ -187,7 +188,7 @@ class Round:
         now_ms = round(self.system.now_ms)
         if may_be_far and chance.random() < 0.1:
             return now_ms + _FAR_MS
-        due_ms = now_ms + chance.randint(*_NEAR_MS)
+        due_ms = now_ms + chance.randint(*self.near_ms)
         self.last_due_ms = max(self.last_due_ms, due_ms)
         return due_ms
 
@@ -348,7 +349,7 @@ class Writer(Actor):
         return [Step(persist, {1: State(kept), None: State(kept)}.get)]
 
 
-class _Tasks(Actor):
+class TaskWriter(Actor):
     """Defers, cancels, and writes fields that a rule hands on."""
 
     def step(self) -> None:

@@ -66,6 +66,23 @@ async def test_a_beat_that_is_asked_for_ends_it_once(world: World) -> None:
     second.cancel()
 
 
+async def test_it_rests_unless_something_is_asked(world: World) -> None:
+    found = []
+
+    async def job(redis: Redis) -> None:
+        found.append(world.confirmations.rests)
+        world.confirmations.beat()
+
+    assert not world.confirmations.rests
+    beat = world.begin()
+    await asyncio.sleep(0)
+    assert world.confirmations.rests
+    world.confirmations.first(job)
+    await beat
+    assert found == [False]
+    assert not world.confirmations.rests
+
+
 async def test_a_job_is_done_at_once_and_once(world: World) -> None:
     beat = world.begin()
     await asyncio.sleep(0)

@@ -212,6 +212,38 @@ async def test_a_server_that_answers_is_not_asked_whether_it_is_there(
     await cancel(looking)
 
 
+class _Resting:
+    """Says that the heartbeat's connection waits for no reply, and counts who asks that."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    @property
+    def rests(self) -> bool:
+        self.asked += 1
+        return True
+
+
+async def test_a_server_is_not_asked_whether_it_is_there_while_it_owes_nothing(
+    server: AnyServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of many proxies has a heartbeat every ten seconds. But if a client waits, it is asked."""
+
+    async def accepts(*_: object) -> bool:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(module, "accepts", accepts)
+    running_link, resting = Running(server.url, "--connect-timeout", "0.001"), _Resting()
+    link = running_link.link
+    monkeypatch.setattr(link, "confirmations", resting)
+    looking = asyncio.create_task(link._end_where_unreachable())
+    await until(lambda: resting.asked > 3)
+    assert not looking.done()
+    running_link.counters.holding = 1
+    with pytest.raises(ZeroDivisionError):
+        await looking
+
+
 async def test_each_reply_to_the_link_is_an_answer(server: AnyServer) -> None:
     link = Running(server.url).link
     redis = link._connect("ttlproxy:link")

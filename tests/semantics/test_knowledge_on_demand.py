@@ -21,6 +21,7 @@ from ttlproxy.wire import encode
 KEYS = Keys()
 # Of a few proxies these hear of all keys, where nobody has said it (link/modes.py).
 FEW = 4
+FAR_MS = 4_000_000_000_000
 ON_DEMAND = ("--knowledge", "on-demand")
 BROADCAST = ("--knowledge", "broadcast")
 
@@ -99,7 +100,7 @@ def test_a_key_is_looked_up_once_as_long_as_nobody_changes_it(
     other = start_proxy(own_server.url, *ON_DEMAND)
 
     def looked_up() -> int:
-        return calls(own_server.port, "zmscore")
+        return calls(own_server.port, "exists")
 
     with closing(Client(proxy.port)) as client, closing(Client(other.port)) as writer:
         for key, value in (("plain", None), ("dated", b"v")):
@@ -138,13 +139,63 @@ def test_a_lost_connection_forgets(own_server: AnyServer, start_proxy: StartProx
         client = stack.enter_context(closing(Client(proxy.port)))
         direct = stack.enter_context(closing(Client(own_server.port)))
         assert client.ask("HGET", "h", "f") is None
-        looked_up = calls(own_server.port, "zmscore")
+        looked_up = calls(own_server.port, "exists")
         for line in direct.ask("CLIENT", "LIST").decode().splitlines():
             fields = dict(word.partition("=")[::2] for word in line.split())
             if fields["name"] == "ttlproxy:lookups":
                 direct.ask("CLIENT", "KILL", "ID", fields["id"])
         assert client.ask("HGET", "h", "f") is None
-        assert calls(own_server.port, "zmscore") == looked_up + 2, "of claims, and of deadlines"
+        assert calls(own_server.port, "exists") == looked_up + 2, "of claims, and of indexes"
+
+
+def test_any_number_of_keys_without_deadlines_is_looked_up_by_the_same_requests(
+    own_server: AnyServer, start_proxy: StartProxy
+) -> None:
+    proxy = start_proxy(own_server.url, *ON_DEMAND)
+    keys, asked = [f"k:{number}" for number in range(100)], []
+    with closing(Client(proxy.port)) as client:
+        for _ in range(2):
+            before = calls(own_server.port, "exists")
+            assert client.ask_many([("HGET", key, "f") for key in keys]) == [None] * 100
+            asked.append(calls(own_server.port, "exists") - before)
+    assert calls(own_server.port, "zmscore") == 0, "each key's own deadline is not asked for"
+    assert 0 < asked[0] < 20
+    assert asked[1] == 0, "all are known"
+
+
+def test_of_many_keys_that_are_named_together_those_with_deadlines_are_found(
+    own_server: AnyServer, start_proxy: StartProxy
+) -> None:
+    proxy = start_proxy(own_server.url, *ON_DEMAND)
+    other = start_proxy(own_server.url, *ON_DEMAND)
+    with closing(Client(proxy.port)) as client, closing(Client(other.port)) as writer:
+        for round_ in range(2):  # what the first one finds decides how the second one asks
+            keys = [f"{round_}:{number}" for number in range(100)]
+            for key in keys[::10]:
+                writer.ask("HSETEX", key, "PXAT", FAR_MS, "FIELDS", 1, "f", "v")
+            reads = [("HGET", key, "f") for key in keys]
+            assert client.ask_many(reads).count(b"v") == 10
+            client.ask_many([("HSET", key, "f", "w") for key in keys])
+            assert client.ask_many([("HTTLFIELD", key, "f") for key in keys]) == [-1] * 100
+
+
+@pytest.mark.parametrize("others", [0, 99, 100])
+def test_what_is_found_of_a_key_that_is_claimed_is_not_kept(
+    own_server: AnyServer, start_proxy: StartProxy, others: int
+) -> None:
+    """Whether or not there are so many claims that each key's own is asked for."""
+    proxy = start_proxy(own_server.url, *ON_DEMAND)
+    with closing(Client(proxy.port)) as client, closing(Client(own_server.port)) as direct:
+        direct.ask("ZADD", KEYS.claimed, "+inf", "")
+        for claimed in (b"h", *(b"o:%d" % number for number in range(others))):
+            direct.ask("ZADD", KEYS.claimed, FAR_MS, KEYS.index(claimed))
+        asked = {}
+        for key in ("h", "h", "free", "free"):
+            before = calls(own_server.port, "exists")
+            assert client.ask("HGET", key, "f") is None
+            asked[key] = calls(own_server.port, "exists") - before
+        assert asked["h"] > 0, "it is looked up each time"
+        assert asked["free"] == 0
 
 
 def test_it_is_refused_nothing_without_the_right_to_subscribe(

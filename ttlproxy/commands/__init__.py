@@ -9,12 +9,21 @@ Knows what a request means. Knows no client, no socket, no clock and no Redis co
 
 from ttlproxy.commands.model.command_reply import Native, grants, natives
 from ttlproxy.commands.model.key_positions import KeySpec
-from ttlproxy.commands.model.route import ANY_KEY, KEPT_KEY, NO_KEY, ONE_KEY, READ_KEY, Route
+from ttlproxy.commands.model.route import (
+    ANY_KEY,
+    FIRST_ALONE,
+    KEPT_KEY,
+    NO_KEY,
+    ONE_KEY,
+    READ_KEY,
+    Route,
+)
 from ttlproxy.commands.model.spec import Call, Direct, OnWrite, Override, Survey, Virtual
 from ttlproxy.commands.router import SCRIPTED, Router
 
 __all__ = [
     "ANY_KEY",
+    "FIRST_ALONE",
     "KEPT_KEY",
     "NO_KEY",
     "ONE_KEY",

@@ -75,6 +75,12 @@ def _tags() -> tuple[bytes, ...]:
     return tuple(found[number] for number in range(SLOTS))
 
 
+@cache
+def _heads() -> tuple[bytes, ...]:
+    """For each slot, what is between the prefix and a key without a hash tag in an index's name."""
+    return tuple(b"{%s}:" % tag for tag in _tags())
+
+
 def escaped(text: bytes) -> bytes:
     """The glob that matches `text` and nothing else."""
     return b"".join(
@@ -168,6 +174,15 @@ class Keys:
         if b"{" in key and hash_tag(key):
             return self.prefix + TAGGED + key
         return b"%s{%s}:%s" % (self.prefix, self._tags[crc_hqx(key, 0) % SLOTS], key)
+
+    def indexes_and_claims(self, keys: Sequence[bytes]) -> tuple[list[bytes], list[bytes]]:
+        """The `index` of each key, and its `claim`: faster than one by one if none has a tag."""
+        prefix, said, heads = self.prefix, self.prefix + CLAIM, _heads()
+        if b"{" in b"".join(keys):
+            indexes = list(map(self.index, keys))
+            return indexes, list(map(self.claim_beside, indexes))
+        tails = [heads[crc_hqx(key, 0) % SLOTS] + key for key in keys]
+        return [prefix + tail for tail in tails], [said + tail for tail in tails]
 
     def _beside(self, kind: bytes, key: bytes) -> bytes:
         """The name of what else is kept for `key`, in the same slot."""

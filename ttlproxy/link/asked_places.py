@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from ttlproxy.core.registry import Place
@@ -14,7 +14,7 @@ from ttlproxy.link.barriers import PATIENCE_S
 class _Asked(NamedTuple):
     """is_hasty: its future is cancelled if Redis does not answer soon"""
 
-    places: set[Place]
+    places: Sequence[Place]
     done: asyncio.Future[None]
     is_hasty: bool
 
@@ -45,7 +45,7 @@ class AskedPlaces:
 
     def _add(self, places: Iterable[Place], is_hasty: bool) -> asyncio.Future[None]:
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._new.append(_Asked(set(places), done, is_hasty))
+        self._new.append(_Asked(tuple(places), done, is_hasty))
         self._asked.set()
         return done
 

@@ -27,9 +27,13 @@ Look: TypeAlias = Callable[[Redis], Awaitable[bool]]
 
 
 class Confirmations:
-    """`confirm` asks for a look and waits for it, `until_beat` carries looks out."""
+    """`confirm` asks for a look and waits for it, `until_beat` carries looks out.
+
+    rests: whether the heartbeat's connection waits for no reply
+    """
 
     def __init__(self, unconfirmed: UnconfirmedChanges) -> None:
+        self.rests = False
         self._unconfirmed = unconfirmed
         self._wanted = False
         self._asked = asyncio.Event()
@@ -63,10 +67,7 @@ class Confirmations:
         loop = asyncio.get_running_loop()
         end_s = loop.time() + pause_s
         while (left_s := end_s - loop.time()) > 0:
-            try:
-                async with asyncio.timeout(left_s):
-                    await self._asked.wait()
-            except TimeoutError:
+            if not await self._has_been_asked(left_s):
                 return
             self._asked.clear()
             while self._jobs:
@@ -78,6 +79,17 @@ class Confirmations:
         self._beats = False
         if self._wanted:  # the look comes after the heartbeat
             self._asked.set()
+
+    async def _has_been_asked(self, within_s: float) -> bool:
+        self.rests = True
+        try:
+            async with asyncio.timeout(within_s):
+                await self._asked.wait()
+        except TimeoutError:
+            return False
+        finally:
+            self.rests = False
+        return True
 
     async def _look(self, redis: Redis, look: Look) -> None:
         self._wanted = False

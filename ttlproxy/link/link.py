@@ -299,11 +299,16 @@ class Link:
             )
 
     async def _end_where_unreachable(self) -> None:
-        """Raises UpstreamError when nothing is answered and no new connection is accepted."""
+        """Raises UpstreamError when nothing is answered and no new connection is accepted.
+
+        One of many proxies has no reply to wait for between two heartbeats. A connection of each
+        in that time would take as much of Redis as the heartbeats do.
+        """
         while True:
             replies = self._replies
             await asyncio.sleep(self._settings.connect_timeout)
-            if replies == self._replies:
+            rests = self.confirmations.rests and not self.context.counters.holding
+            if replies == self._replies and not rests:
                 self.serving.tried.set()  # clients may connect, and wait
                 log.debug("Redis has not answered for a while: is it still there?")
                 if not await accepts(self.upstream, self._settings.connect_timeout):

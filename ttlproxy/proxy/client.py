@@ -84,7 +84,7 @@ class Client(asyncio.Protocol):
         self._task: asyncio.Task[None] | None = None
         self._held: HeldStep | None = None
         self._soon: asyncio.Future[None] | None = None  # done when it need wait no longer
-        self._met: frozenset[Place] = frozenset()  # what the present chunk names was looked up here
+        self._met: Sequence[Place] = ()  # what the present chunk names was looked up here
         self._ending: Ending | None = None
         self._phase = CONNECTING
         self._early = b""  # bytes that came in and are kept
@@ -380,7 +380,7 @@ class Client(asyncio.Protocol):
             self._early = data + self._early
             self._hold(self._link.holds.until_rules_are_read, "rules")
             return
-        if places := [place for place in session.unmet(data) if place not in self._met]:
+        if places := self._not_met(session.unmet(data)):
             self._look_up(data, places)
             return
         step = session.from_client(data)
@@ -413,15 +413,22 @@ class Client(asyncio.Protocol):
     def _logs_in(self, data: bytes, number: int) -> None:
         """The client may be let in by the last of these requests; `number` replies come before."""
 
+    def _not_met(self, places: Sequence[Place]) -> Sequence[Place]:
+        """Those of these places that were not looked up for the present chunk."""
+        if not (places and self._met):
+            return places
+        met = set(self._met)
+        return [place for place in places if place not in met]
+
     def _look_up(self, data: bytes, places: Sequence[Place]) -> None:
         """Handles a chunk again once the keys that it names are known."""
         self._early = data + self._early
-        holds, met = self._link.holds, self._met.union(places)
+        holds, met = self._link.holds, (*self._met, *places)
 
         def go_on() -> None:
             self._met = met
             self._go_on()
-            self._met = frozenset()
+            self._met = ()
 
         until = partial(holds.until_known, places)
         otherwise = partial(self._hold, until, "look-up", go_on)

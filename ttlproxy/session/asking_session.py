@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ttlproxy.commands import ANY_KEY, KEPT_KEY, NO_KEY, READ_KEY
+from ttlproxy.commands import ANY_KEY, FIRST_ALONE, KEPT_KEY, NO_KEY, READ_KEY
 from ttlproxy.core.knowledge import UNMANAGED, Asker
 from ttlproxy.core.registry import Place
 from ttlproxy.session.session import Routed, Session, has_script
@@ -22,12 +22,17 @@ class AskingSession(Session):
         requests = self._read or self._whole(data)
         if requests is None:
             return []
-        find = self._router.find
+        find, kinds, keys = self._router.find, self._passthrough, set[bytes]()
         try:
-            keys = {key for args in requests for key in find(args[0]).keys(args)}
+            for args in requests:
+                if kinds.get(args[0]) in FIRST_ALONE:  # nearly all
+                    keys.add(args[1])
+                else:
+                    keys.update(find(args[0]).keys(args))
+            b"".join(keys)
         except (AttributeError, IndexError, TypeError):
-            return []  # no name, or no bulk string, which hiredis allows
-        found = self.registry.unknown(key for key in keys if key.__class__ is bytes)
+            return []  # no name, no key, or no bulk string, which hiredis allows
+        found = self.registry.unknown(keys)
         if found:
             self._read = None
         return found

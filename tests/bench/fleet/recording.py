@@ -1,5 +1,8 @@
 """What a proxy sends to Redis when it starts, and after a restart of Redis: recorded by a relay.
 
+It is one of many proxies, so it leaves to another what one does for all: connections that only
+subscribe pass for the others.
+
 A recording is a list of steps: the number of a connection, and the requests that are sent there
 together, or None when the proxy closes it.
 """
@@ -8,15 +11,19 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 import hiredis
 
 from tests.bench.fleet.real import Real
+from tests.support.raw_client import Connection
 from tests.support.servers import Server
+from ttlproxy.cli.main import load
+from ttlproxy.core.keys import Keys
+from ttlproxy.link.fleet import FEW
 
 Step: TypeAlias = tuple[int, bytes | None]
 Steps: TypeAlias = Sequence[Step]
@@ -43,27 +50,49 @@ async def recorded(server: Server, words: Sequence[str], restarts: bool) -> Reco
     `restarts`: restarts Redis, with its data; without that, `again` is as the start.
     """
     steps: list[Step] = []
-    async with _relay(server, steps) as port:
-        proxy = Real(f"redis://127.0.0.1:{port}", words)
-        proxy.start()
-        await _until_settled(proxy)
-        start = again = list(steps)
-        if restarts:
-            server.kill_and_keep()
-            while proxy.serves:  # noqa: ASYNC110 - no event tells
-                await asyncio.sleep(_LOOK_S)
-            await asyncio.to_thread(server.restart)
+    keys, is_open = Keys(load(["--upstream", server.url, *words]).prefix.encode()), asyncio.Event()
+    async with _relay(server, steps, is_open) as port:
+        with _others(server, keys):
+            is_open.set()
+            proxy = Real(f"redis://127.0.0.1:{port}", words)
+            proxy.start()
             await _until_settled(proxy)
-            again = _after(start, steps)
+            start = again = list(steps)
+            if restarts:
+                is_open.clear()
+                server.kill_and_keep()
+                while proxy.serves:  # noqa: ASYNC110 - no event tells
+                    await asyncio.sleep(_LOOK_S)
+        if restarts:
+            await asyncio.to_thread(server.restart)
+            with _others(server, keys):
+                is_open.set()
+                await _until_settled(proxy)
+                again = _after(start, steps)
         await proxy.stop()
     return Recording(_of_a_follower(start), _of_a_follower(again))
 
 
+@contextmanager
+def _others(server: Server, keys: Keys) -> Iterator[None]:
+    """As many connections as there are many proxies, which look like those of proxies."""
+    with ExitStack() as stack:
+        for _ in range(FEW + 1):
+            other = stack.enter_context(Connection(server.port))
+            other.ask("CLIENT", "TRACKING", "ON")
+            other.ask("SUBSCRIBE", keys.broadcast)
+        yield
+
+
 def _of_a_follower(steps: Steps) -> Steps:
-    """The steps without the connection that only the proxy has whose reaper leads, as one that is
-    alone does."""
+    """The steps without the connection that only the proxy has whose reaper leads, and without the
+    scripts that only the first proxy loads."""
     leads = {number for number, sent in steps if _DEADLINES in (sent or b"")}
-    return [step for step in steps if step[0] not in leads]
+    return [
+        (number, sent)
+        for number, sent in steps
+        if number not in leads and not (sent or b"").startswith(_LOAD)
+    ]
 
 
 async def _until_settled(proxy: Real) -> None:
@@ -76,8 +105,7 @@ async def _until_settled(proxy: Real) -> None:
 def _after(start: Steps, steps: Steps) -> list[Step]:
     """The steps on connections that were opened after the start, which ends with these."""
     first = 1 + max(number for number, _ in start)
-    later = steps[len(start) :]
-    return [step for step in later if step[0] >= first and not (step[1] or b"").startswith(_LOAD)]
+    return [step for step in steps[len(start) :] if step[0] >= first]
 
 
 def write(recording: Recording, path: Path) -> None:
@@ -95,11 +123,12 @@ def read(path: Path) -> Recording:
 
 
 @asynccontextmanager
-async def _relay(redis: Server, steps: list[Step]) -> AsyncIterator[int]:
-    """A relay in front of Redis: its port. What clients send is added to `steps`."""
+async def _relay(redis: Server, steps: list[Step], is_open: asyncio.Event) -> AsyncIterator[int]:
+    """A relay in front of Redis, once it is open: its port. What is sent is added to `steps`."""
     connections: list[asyncio.StreamWriter] = []
 
     async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await is_open.wait()
         try:
             from_redis, to_redis = await asyncio.open_connection("127.0.0.1", redis.port)
         except OSError:

@@ -232,13 +232,14 @@ class Storm:
 
 
 def scenarios(stage: Stage) -> list[Scenario]:
-    unattached = stage.redis()
+    unattached, full = stage.redis(), stage.redis()
+    _manage(full, stage.scaled(MANAGED))
     made = []
     for mode, words in MODES.items():
         made += [
             *_writes(stage, mode, words),
             _idle(stage, mode, words, unattached),
-            _starts(stage, mode, words, unattached),
+            _starts(stage, mode, words, unattached, full),
             _storms(stage, mode, words, managed=0),
             _storms(stage, mode, words, managed=stage.scaled(FEW_MANAGED)),
         ]
@@ -283,12 +284,12 @@ def _idle(stage: Stage, mode: str, words: tuple[str, ...], unattached: Target) -
     return Scenario(f"idle, {mode}", cases, measures)
 
 
-def _starts(stage: Stage, mode: str, words: tuple[str, ...], empty: Target) -> Scenario:
-    direct, managed = stage.redis(), stage.scaled(MANAGED)
-    _manage(direct, managed)
+def _starts(
+    stage: Stage, mode: str, words: tuple[str, ...], empty: Target, full: Target
+) -> Scenario:
     cases = [
         Case(_keys(0), empty, Started(words)),
-        Case(_keys(managed), direct, Started(words)),
+        Case(_keys(stage.scaled(MANAGED)), full, Started(words)),
     ]
     measures = [found(name) for name in (FIRST_REPLY, START_CPU, MEMORY)]
     return Scenario(f"start of one, {mode}", cases, measures)

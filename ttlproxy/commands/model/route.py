@@ -30,7 +30,7 @@ _PUTTING: Final = {
     **dict.fromkeys(("BLMOVE", "BRPOPLPUSH"), FILLED),
     **dict.fromkeys(("EVAL", "EVALSHA", "FCALL"), CHANGED),
 }
-_FIRST_ALONE: Final = (ONE_KEY, READ_KEY, KEPT_KEY)
+FIRST_ALONE: Final = (ONE_KEY, READ_KEY, KEPT_KEY)
 
 
 class Stateful(NamedTuple):
@@ -111,7 +111,7 @@ class Route:
 
     def certain_keys(self, args: Sequence[bytes]) -> Sequence[bytes]:
         """The words of a request that are keys; if that is not known, none."""
-        if self.key_kind in _FIRST_ALONE:
+        if self.key_kind in FIRST_ALONE:
             return args[1:2]
         return [key for spec in self._positions(args) or () for key in spec.words(args)]
 
