@@ -5,18 +5,17 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import settings
 
 from tests.conftest import StartProxy
 from tests.data_path.test_differential import EXAMPLES, generated
 from tests.features.test_onwrite import FROM, SWEPT
-from tests.features.test_onwrite_model import WITH_RULE, follow_the_model, model_steps
+from tests.features.test_onwrite_model import compared_with_the_model
 from tests.operations.test_adopt import run_adopt
 from tests.support.cluster import Node
+from tests.support.deep import TIMEOUT_S
 from tests.support.masters import Masters
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
@@ -410,9 +409,6 @@ def proxies(masters: Masters, client: Client, start_proxy: StartProxy) -> Iterat
         yield [client, second]
 
 
-@settings(generated, max_examples=EXAMPLES // 10 or 1)
-@given(refresh=st.booleans(), ruled=WITH_RULE, steps=model_steps())
-def test_elements_have_the_deadlines_of_the_model(
-    proxies: list[Client], refresh: bool, ruled: bool, steps: list[Any]
-) -> None:
-    follow_the_model(proxies, refresh, ruled, steps)
+@pytest.mark.timeout(TIMEOUT_S)
+def test_elements_have_the_deadlines_of_the_model(proxies: list[Client]) -> None:
+    compared_with_the_model(proxies, settings(generated, max_examples=EXAMPLES // 10 or 1))

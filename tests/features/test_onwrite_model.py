@@ -1,4 +1,7 @@
-"""ONWRITE against a model: native commands through two proxies, and who has which deadline then."""
+"""ONWRITE against a model: native commands through two proxies, and who has which deadline then.
+
+By default this takes seconds; TTLPROXY_HYPOTHESIS=deep continues for TTLPROXY_DEEP_MINUTES.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,13 @@ from contextlib import closing
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.conftest import StartProxy
 from tests.data_path.test_differential import generated
 from tests.support.containers import AnyServer
+from tests.support.deep import DEEP, TIMEOUT_S, Tally, repeated
 from tests.support.redis_client import Client
 from tests.support.servers import Proxy
 
@@ -232,18 +236,29 @@ def model_steps() -> st.SearchStrategy[list[Any]]:
         st.integers(0, 1),
         st.booleans(),
     )
-    return st.lists(step, max_size=40)
+    return st.lists(step, min_size=30 if DEEP else 0, max_size=60 if DEEP else 40)
 
 
 WITH_RULE = st.sampled_from([True, True, True, False])
 
 
-@generated
-@given(refresh=st.booleans(), ruled=WITH_RULE, steps=model_steps())
-def test_elements_have_the_deadlines_of_the_model(
-    proxies: list[Client], refresh: bool, ruled: bool, steps: list[Any]
-) -> None:
-    follow_the_model(proxies, refresh, ruled, steps)
+@pytest.mark.timeout(TIMEOUT_S)
+def test_elements_have_the_deadlines_of_the_model(proxies: list[Client]) -> None:
+    compared_with_the_model(proxies)
+
+
+def compared_with_the_model(proxies: list[Client], profile: settings = generated) -> None:
+    """Many sequences of commands through two proxies."""
+    tally = Tally()
+
+    @profile
+    @given(refresh=st.booleans(), ruled=WITH_RULE, steps=model_steps())
+    def follow(refresh: bool, ruled: bool, steps: list[Any]) -> None:
+        tally.sequences += 1
+        tally.commands += len(steps)
+        follow_the_model(proxies, refresh, ruled, steps)
+
+    repeated(follow, tally)
 
 
 def follow_the_model(proxies: list[Client], refresh: bool, ruled: bool, steps: list[Any]) -> None:

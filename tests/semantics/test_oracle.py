@@ -41,13 +41,12 @@ from tests.oracle.strategies import (
     stock,
 )
 from tests.support.containers import IMAGES, Container, why_no_engine
+from tests.support.deep import DEEP, DEEP_MINUTES, TIMEOUT_S
 from tests.support.servers import Proxy, Server, find_binaries
 
 pytestmark = pytest.mark.long
 
-DEEP = os.environ.get("TTLPROXY_HYPOTHESIS") == "deep"
 EXAMPLES = int(os.environ.get("TTLPROXY_EXAMPLES", "100"))
-DEEP_MINUTES = float(os.environ.get("TTLPROXY_DEEP_MINUTES", "10"))
 
 _COMMON = settings(
     deadline=None,
@@ -59,8 +58,6 @@ settings.register_profile("fast", _COMMON, max_examples=EXAMPLES // 4, stateful_
 settings.register_profile("deep", _COMMON, max_examples=200, stateful_step_count=80)
 
 T = TypeVar("T")
-
-TIMEOUT_S = 0 if DEEP else 600  # shrinking gets 300 s from Hypothesis
 
 CLIENT = st.integers(0, len(DATABASES) - 1)
 
