@@ -183,6 +183,19 @@ def test_a_proxy_that_misses_all_announcements_learns_the_version_from_each_mast
     assert _hundreds(client, asleep.key, "a") == 200
 
 
+def test_a_proxy_that_misses_all_announcements_writes_nothing_before_it_has_met_a_master_anew(
+    masters: Masters, asleep: Asleep, client: Client
+) -> None:
+    """It reads its client before it sees the losses, or finds them in the same turn."""
+    assert client.ask("ONWRITE", "k:*", "EX", 100) == b"OK"
+    asleep.stop(*masters.nodes)
+    assert client.ask("ONWRITE", "k:*", "EX", 200) == b"OK"
+    asleep.add("a")
+    asleep.go_on()
+    asleep.replies()
+    assert _hundreds(client, asleep.key, "a") == 200
+
+
 def test_while_the_rules_cannot_be_read_old_ones_are_in_force(
     masters: Masters, client: Client, start_proxy: StartProxy
 ) -> None:

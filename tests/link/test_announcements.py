@@ -55,6 +55,28 @@ async def test_what_has_come_is_taken_without_waiting(life: Running, direct: Cli
     life.link.announcements.receive()
 
 
+async def test_a_heartbeat_that_goes_on_just_after_a_loss_lets_nobody_be_served(
+    life: Running, server: AnyServer, direct: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The loss was seen for a client's request: the task of the connection has had no turn yet."""
+    link, served = life.link, list[bool]()
+    keep_serving = link.heartbeat._keep_serving
+
+    async def lose_first(*asked: Any) -> None:
+        if not served:
+            kill(server, direct, PUSHES)
+            while link.serving.now:
+                link.announcements.receive()
+        await keep_serving(*asked)
+        served.append(link.serving.now)
+
+    monkeypatch.setattr(link.heartbeat, "_keep_serving", lose_first)
+    link.confirmations.beat()
+    await until(lambda: link.serving.now and bool(served))
+    assert not served[0]
+    assert served[-1]
+
+
 async def test_greetings_are_counted(life: Running, direct: Client) -> None:
     before = life.link.announcements.greetings
     _announce(direct, KEYS.hello)

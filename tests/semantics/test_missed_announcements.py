@@ -5,6 +5,8 @@ import threading
 from collections.abc import Callable
 from contextlib import ExitStack
 
+import pytest
+
 from tests.conftest import StartProxy, StartServer
 from tests.support.deadlines import deadline_ms_of, until_past
 from tests.support.event_loops import both_loops
@@ -266,3 +268,40 @@ def test_a_proxy_that_hears_of_another_while_it_counts_them_looks_at_announcemen
         proxy.child.send_signal(signal.SIGCONT)
         kept.release()
         assert app.read_many(2) == [b"+PONG\r\n", b":1\r\n"]
+
+
+@pytest.mark.parametrize("flags", [(), ("--share-upstream", "2")], ids=["alone", "shared"])
+def test_a_heartbeat_that_is_answered_just_after_a_loss_lets_nobody_be_served(
+    start_server: StartServer, start_proxy: StartProxy, flags: tuple[str, ...]
+) -> None:
+    """All comes while the proxy stands still: it reads the client first, then the answer."""
+    server = start_server()
+    answered = Gate(b"tracking_clients:2\r\n", b"\r\n*2\r\n$10\r\n")  # with TIME: a heartbeat
+    with (
+        Relay(server.port, 1 << 16, on_reply=answered) as relay,
+        Connection(start_proxy(server.url).port) as one,
+        Connection(server.port) as direct,
+        ExitStack() as stack,
+    ):
+        assert one.ask("ONWRITE", "ruled", "EX", 100) == b"+OK\r\n"
+        proxy = start_proxy(f"redis://127.0.0.1:{relay.port}", *flags)
+        stack.enter_context(answered)
+        other = stack.enter_context(Connection(proxy.port))
+        assert other.ask("HSET", "h", "a", 1) == b":1\r\n"
+        answered.arm()
+        assert answered.held.wait(60)
+        proxy.child.send_signal(signal.SIGSTOP)
+        other.send(command("PING"))
+        ended = relay.ended
+        direct.ask("CLIENT", "KILL", "ID", max(_push_connections(server.port)))
+        wait_until(lambda: relay.ended > ended, "the loss has reached the proxy")
+        assert one.ask("HEXPIREFIELD", "h", "a", 100) == b":1\r\n"
+        assert one.ask("ONWRITE", "ruled", "DEL") == b"+OK\r\n"
+        other.send(command("HSET", "h", "a", 2) + command("SADD", "ruled", "a"))
+        sent = relay.sent
+        answered.release()
+        wait_until(lambda: relay.sent > sent, "the answer has reached the proxy")
+        proxy.child.send_signal(signal.SIGCONT)
+        assert other.read_many(3) == [b"+PONG\r\n", b":0\r\n", b":1\r\n"]
+        assert one.ask("HTTLFIELD", "h", "a") == b":-1\r\n"
+        assert one.ask("STTLMEMBER", "ruled", "a") == b":-1\r\n"

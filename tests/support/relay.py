@@ -7,7 +7,11 @@ from collections.abc import Callable
 
 
 class Relay:
-    """Stands between a proxy and its Redis; `with Relay(port, size) as relay: ... relay.port`."""
+    """Stands between a proxy and its Redis; `with Relay(port, size) as relay: ... relay.port`.
+
+    ended: how many directions of connections have ended, as the other end has been told
+    sent: how many pieces of data have gone on
+    """
 
     def __init__(
         self,
@@ -20,6 +24,7 @@ class Relay:
 
         `on_request` gets what the proxy sends, `on_reply` what Redis sends.
         """
+        self.ended = self.sent = 0
         self._upstream_port = upstream_port
         self._piece = piece
         self._on_request = on_request
@@ -69,8 +74,10 @@ class Relay:
                 look(data)
                 for start in range(0, len(data), piece):
                     sink.sendall(data[start : start + piece])
+                self.sent += 1
         with contextlib.suppress(OSError):
             sink.shutdown(socket.SHUT_WR)
+        self.ended += 1
 
 
 class Gate:

@@ -114,7 +114,9 @@ class Announcements:
         lost, modes = asyncio.Event(), self._modes
 
         def on_loss() -> None:
-            self._serving.stop()  # from here on announcements are missed
+            # From here on announcements are missed. A heartbeat that is answered before this task
+            # goes on must not find the lost connection, and serve.
+            self._ended()
             lost.set()
 
         pushes = Pushes(
