@@ -12,6 +12,7 @@ from hypothesis import settings
 from tests.conftest import StartProxy
 from tests.data_path.test_differential import EXAMPLES, generated
 from tests.features.test_onwrite import FROM, SWEPT
+from tests.features.test_onwrite_history import Story, follow
 from tests.features.test_onwrite_model import compared_with_the_model
 from tests.operations.test_adopt import run_adopt
 from tests.support.cluster import Node
@@ -425,3 +426,11 @@ def proxies(masters: Masters, client: Client, start_proxy: StartProxy) -> Iterat
 @pytest.mark.timeout(TIMEOUT_S)
 def test_elements_have_the_deadlines_of_the_model(proxies: list[Client]) -> None:
     compared_with_the_model(proxies, settings(generated, max_examples=EXAMPLES // 10 or 1))
+
+
+@pytest.mark.slow
+def test_each_element_has_the_deadline_of_a_rule_in_force(
+    masters: Masters, client: Client, start_proxy: StartProxy
+) -> None:
+    other = start_proxy(masters.nodes[1].url)
+    follow(Story([masters.proxy.port, other.port], PARTS, is_noisy=False), client, changes=12)

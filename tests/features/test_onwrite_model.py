@@ -27,12 +27,13 @@ NAMES = ["a", "b", "c"]
 class Model:
     """One key of each type, `s` `h` `z` `l`: element -> its time to live in s, None without.
 
+    by_rule, refresh: what the rule in force gives, None without one
     values: of fields and scores; entries: of the list
     """
 
-    def __init__(self, *, refresh: bool, ruled: bool) -> None:
-        self.refresh = refresh
-        self.by_rule = RULE_S if ruled else None
+    def __init__(self) -> None:
+        self.refresh = False
+        self.by_rule: int | None = None
         self.ttls: dict[str, dict[str, int | None]] = {kind: {} for kind in "shzl"}
         self.scores: dict[str, float] = {}
         self.entries: list[str] = []
@@ -222,6 +223,22 @@ def proxies(proxy: Proxy, server: AnyServer, start_proxy: StartProxy) -> Iterato
         yield [one, two]
 
 
+def _rule(ttl_s: int | None, *, refresh: bool = False) -> Callable[[Model, str, str], list[Any]]:
+    def set_rule(model: Model, name: str, other: str) -> list[Any]:
+        model.by_rule, model.refresh = ttl_s, refresh
+        if ttl_s is None:
+            return ["ONWRITE", "?", "DEL"]
+        return ["ONWRITE", "?", "EX", ttl_s, *(["REFRESH"] if refresh else [])]
+
+    return set_rule
+
+
+RULES = [
+    *(_rule(RULE_S), _rule(2 * RULE_S)),
+    *(_rule(RULE_S, refresh=True), _rule(2 * RULE_S, refresh=True), _rule(None)),
+]
+
+
 def _rounded(seconds: int) -> int:
     """The time that an element was given: the test takes less than 900 s."""
     return -(-seconds // RULE_S) * RULE_S if seconds > 0 else seconds
@@ -230,7 +247,7 @@ def _rounded(seconds: int) -> int:
 def model_steps() -> st.SearchStrategy[list[Any]]:
     """(command, two names, which proxy sends it, whether in MULTI)."""
     step = st.tuples(
-        st.sampled_from(COMMANDS),
+        st.sampled_from([*COMMANDS, *RULES]),
         st.sampled_from(NAMES),
         st.sampled_from(NAMES),
         st.integers(0, 1),
@@ -265,13 +282,11 @@ def follow_the_model(proxies: list[Client], refresh: bool, ruled: bool, steps: l
     """Sends commands, and compares all deadlines after each of them."""
     one = proxies[0]
     one.ask("DEL", *ASK)
-    if ruled:
-        one.ask("ONWRITE", "?", "EX", RULE_S, *(["REFRESH"] if refresh else []))
-    else:
-        one.ask("ONWRITE", "?", "DEL")
-    model = Model(refresh=refresh, ruled=ruled)
+    model = Model()
+    one.ask(*_rule(RULE_S if ruled else None, refresh=refresh)(model, "", ""))
     for command, name, other, which, in_multi in steps:
-        proxies[which].ask_many([command(model, name, other)], transaction=in_multi)
+        in_one = in_multi and command not in RULES  # a Cluster refuses that
+        proxies[which].ask_many([command(model, name, other)], transaction=in_one)
         for kind, (question, noun) in ASK.items():
             expected = [model.ttls[kind].get(each, -2) for each in NAMES]
             found = one.ask(question, kind, noun, len(NAMES), *NAMES)

@@ -8,6 +8,7 @@ from redis.exceptions import ResponseError
 
 from tests.link.conftest import KEYS, Become, set_rule
 from tests.support.redis_client import Client
+from ttlproxy.core import write_rules
 from ttlproxy.core.counters import Counters, NodeCounts
 from ttlproxy.core.expiry_actions import VERSION
 from ttlproxy.core.keys import Keys
@@ -209,6 +210,21 @@ async def test_rules_that_change_while_they_are_read_are_read_again_but_not_for_
     await rules.learn(redis, 0)
     assert rules.reads == reads
     assert rules.dest("s") == b"late"
+
+
+async def test_rules_of_onwrite_that_change_whenever_they_are_read_stay_in_doubt(
+    counters: Counters, redis: Redis, direct: Client
+) -> None:
+    """Nothing refuses a write by an old rule, as scripts refuse old rules of ONEXPIRE."""
+    name = write_rules.name_of(b"s")
+    set_rule(direct, SIGNER, name.decode(), "ONWRITE - 0", "100000 0 0 0 0")
+    rules = Changing(counters)
+    rules.changes = 9
+    for in_doubt in ({0}, {0}, {0}, set()):  # three reads at a time
+        await rules.learn(redis, 0)
+        assert rules.book.in_doubt == in_doubt
+        assert rules.unread == sorted(in_doubt)
+    assert rules.book.how((0,), b"s", b"set", False) == b"0+100000"
 
 
 async def test_all_are_forgotten(rules: Rules, redis: Redis) -> None:

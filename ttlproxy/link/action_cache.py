@@ -48,7 +48,6 @@ class ActionCache:
         self.book = RuleBook()
         """The rules of ONWRITE."""
         self._reading: asyncio.Future[None] | None = None  # while rules of it are in doubt
-        self._outpaced: set[int] = set()  # databases whose rules of ONWRITE may be older
         self._readers: list[Callable[[], None]] = []
         self.set_anew: Counter[int] = Counter()
         """How often a rule of a database was set: keys may have had deadlines before."""
@@ -117,26 +116,30 @@ class ActionCache:
     @property
     def unread(self) -> list[int]:
         """Databases whose rules have changed since they were read."""
-        return sorted(self._changed | self._outpaced)
+        return sorted(self._changed | self.book.in_doubt)
 
     def has_action(self, key: bytes) -> bool:
         """Whether a rule of any database may apply to a key."""
         return bool(self._changed) or any(rules.of(key) for rules in self._known.values() if rules)
 
     async def learn(self, redis: Redis, db: int) -> None:
-        """Reads the rules of a database, unless they are known. Raises redis-py's RedisError."""
-        for attempt in range(1, _PATIENCE + 1):
-            if db in self._known and db not in self.book.in_doubt | self._outpaced:
+        """Reads the rules of a database, unless they are known. Raises redis-py's RedisError.
+
+        If they change again and again meanwhile, those of ONWRITE are in doubt afterwards: no
+        script refuses old ones.
+        """
+        for _ in range(_PATIENCE):
+            if db in self._known and db not in self.book.in_doubt:
                 return
             changes = self._changes
             actions, of_writes = await self._read(redis, db)
-            if changes == self._changes or attempt == _PATIENCE:
-                self._outpaced.discard(db)
+            if changes == self._changes:
                 self._learnt(db, actions)
                 self._learnt_of_writes(db, of_writes)
-                if changes != self._changes:
-                    self._outpaced.add(db)  # is read again at the next heartbeat
                 return
+        self._learnt(db, actions)
+        if of_writes or self.book:
+            self._doubt([db])
 
     def has_no_book(self, db: int) -> None:
         """The rules of a database cannot be read: until they are, none of ONWRITE counts there."""

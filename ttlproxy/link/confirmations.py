@@ -70,8 +70,7 @@ class Confirmations:
             if not await self._has_been_asked(left_s):
                 return
             self._asked.clear()
-            while self._jobs:
-                await self._jobs.pop(0)(redis)
+            await self._do_jobs(redis)
             if self._beats:
                 break
             if self._wanted:
@@ -90,6 +89,13 @@ class Confirmations:
         finally:
             self.rests = False
         return True
+
+    async def _do_jobs(self, redis: Redis) -> None:
+        """Those that are asked for meanwhile come next, but keep no heartbeat from its time."""
+        for _ in range(len(self._jobs)):
+            await self._jobs.pop(0)(redis)
+        if self._jobs:
+            self._asked.set()
 
     async def _look(self, redis: Redis, look: Look) -> None:
         self._wanted = False
