@@ -486,6 +486,34 @@ async def test_a_proxy_that_is_alone_expects_no_announcements(
     assert not registry.expecting
 
 
+async def test_another_that_was_counted_before_this_one_hears_is_not_taken_for_it(
+    server: AnyServer, rare: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first heartbeat counts, and lets clients be served after the connection was opened."""
+    link, expected = Running(server.url), list[bool]()
+    beating, hearing = link.link.heartbeat, link.link.announcements
+    ask, keep_serving = beating._ask, beating._keep_serving
+
+    async def late(*words: Any) -> Any:
+        asked = await ask(*words)
+        await until(lambda: hearing.connection is not None)
+        return asked
+
+    async def noted(*words: Any) -> None:
+        await keep_serving(*words)
+        expected.append(link.context.registry.expecting)
+
+    async def greets_nobody() -> None:
+        """Redis holds it back, for example."""
+
+    monkeypatch.setattr(beating, "_ask", late)
+    monkeypatch.setattr(beating, "_keep_serving", noted)
+    monkeypatch.setattr(hearing, "_greet", greets_nobody)
+    async with _trackers(server, 1), running(link):
+        assert link.link.serving.now
+        assert expected[0]
+
+
 async def test_a_greeting_during_a_heartbeat_counts(
     life: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:

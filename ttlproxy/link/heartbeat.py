@@ -31,6 +31,7 @@ from ttlproxy.link.known_server import KnownServer
 from ttlproxy.link.modes import Modes
 from ttlproxy.link.outage_log import OutageLog
 from ttlproxy.link.pipeline import Words, error, run, valid
+from ttlproxy.link.pushes import Pushes
 from ttlproxy.link.registry_loader import RegistryLoader
 from ttlproxy.link.script_cache import EVENTS, ScriptCache
 from ttlproxy.link.server_identity import (
@@ -84,6 +85,7 @@ class Heartbeat:
         self._opened = 0  # how often its connection was opened
         self._by_info = False  # the role must be asked for by INFO
         self._greetings = 0  # before the server last told how many clients track keys
+        self._counted: Pushes | None = None  # our own such client then
         self._context = context
         self._serving = serving
         self._server = server
@@ -156,6 +158,7 @@ class Heartbeat:
         """Asks all in one packet; again with INFO if the server may be another one, or does not
         tell its role otherwise."""
         opened, greetings = self._opened, self._announcements.greetings
+        pushes = self._announcements.connection
         parts: dict[str, Sequence[tuple[int, Words]]] = {
             name: [(0, words) for words in questions]
             for name, questions in self._questions().items()
@@ -169,7 +172,7 @@ class Heartbeat:
         if not asked["info"] and (self._opened != opened or self._by_info):
             asked["info"] = await run(redis, [(0, INFO)])
         if asked["info"] or asked["clients"]:
-            self._greetings = greetings
+            self._greetings, self._counted = greetings, pushes
         glance.learn(asked.get("glance", ()))
         return asked
 
@@ -251,8 +254,12 @@ class Heartbeat:
             self.look_again()
         if self._server.is_demoted:
             self._address.look()  # the address may move to the new master at any time
+        # The one that was counted may be another proxy while this one's connection was not open.
+        pushes = self._announcements.connection
+        is_counted = pushes is not None and pushes is self._counted
+        is_unchanged = is_counted and greetings == self._greetings
         # A replica gets other proxies' announcements by replication, and counts only its own.
-        is_alone = found.is_master and found.trackers <= 1 and greetings == self._greetings
+        is_alone = found.is_master and found.trackers <= 1 and is_unchanged
         context.registry.others(not is_alone)
         attached = self._modes.attached(counted)
         context.fleet.attached = attached or max(found.attached, 1) + greetings - self._greetings
