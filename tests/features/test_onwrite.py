@@ -92,7 +92,40 @@ def test_setting_a_rule_needs_the_right_to_all_keys_that_match(
     direct.ask("ACL", "DELUSER", "some")
 
 
+@pytest.mark.parametrize("in_multi", [False, True])
+def test_a_user_who_may_run_no_scripts_writes_without_deadlines(
+    rule: Client, app: Connection, in_multi: bool
+) -> None:
+    rule.ask("ACL", "SETUSER", "some", "on", ">word", "~*", "&*", "+@all", "-@scripting")
+    try:
+        rule.ask("ONWRITE", "k*", "EX", 10)
+        assert app.ask("AUTH", "some", "word") == b"+OK\r\n"
+        requests = [line.split() for line in UNSCRIPTED]
+        for request in [["MULTI"], *requests, ["EXEC"]] if in_multi else requests:
+            assert not app.ask(*request).startswith(b"-"), request
+        assert rule.ask("STTLMEMBER", "k:to", "MEMBERS", 2, "a", "c") == [-1, -1]
+        assert rule.ask("HTTLFIELD", "k:h", "FIELDS", 2, "a", "b") == [-1, -1]
+        assert rule.ask("LTTLELEMENT", "k:l", "ELEMENTS", 2, "a", "c") == [-1, -1]
+        assert rule.ask("ZTTLMEMBER", "k:z", "MEMBERS", 2, "a", "b") == [-1, -1]
+    finally:
+        rule.ask("ACL", "DELUSER", "some")
+
+
 # --- native writes
+
+
+UNSCRIPTED = """
+    SADD k:s a b
+    SMOVE k:s k:to a
+    SADD k:to c
+    HSET k:h a 1
+    HINCRBY k:h b 1
+    ZADD k:z 1 a
+    ZINCRBY k:z 1 b
+    RPUSH k:ls a b
+    LMOVE k:ls k:l LEFT LEFT
+    LINSERT k:l BEFORE a c
+""".strip().splitlines()
 
 
 def test_native_writes_give_the_deadline_of_the_rule(rule: Client, talk: Talk) -> None:

@@ -177,7 +177,7 @@ class Rights:
         beside = {name for pattern in keys for name in self._internal(pattern)}
         return (
             not _SELECTOR.search(rules)
-            and all(_allows(words, call) for call in self._written)
+            and all(_allows(words, call) for call in (*_CALLS, *self._written))
             and all(any(_covers(pattern, name) for pattern in keys) for name in beside)
         )
 

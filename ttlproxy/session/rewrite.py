@@ -66,7 +66,8 @@ def _override(
     state: State, route: Route, override: Override, args: list[bytes], now_ms: int
 ) -> bytes | None:
     names = state.registry.names
-    if state.registry.book and not (override.on_write or override.with_rule):
+    by_rule = override.on_write or override.with_rule
+    if state.registry.book and not (by_rule and state.may_script()):
         names = getattr(names, "managed", names)  # a match alone needs no script
     keys = override.keys(args)
     late = _matters_later(state, override)
