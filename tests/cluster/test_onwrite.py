@@ -12,11 +12,11 @@ from hypothesis import settings
 from tests.conftest import StartProxy
 from tests.data_path.test_differential import EXAMPLES, generated
 from tests.features.test_onwrite import FROM, SWEPT
-from tests.features.test_onwrite_history import Story, follow
+from tests.features.test_onwrite_history import Story, follow, follow_through_troubles
 from tests.features.test_onwrite_model import compared_with_the_model
 from tests.operations.test_adopt import run_adopt
 from tests.support.cluster import Node
-from tests.support.deep import TIMEOUT_S
+from tests.support.deep import DEEP, TIMEOUT_S
 from tests.support.masters import Masters
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
@@ -434,3 +434,12 @@ def test_each_element_has_the_deadline_of_a_rule_in_force(
 ) -> None:
     other = start_proxy(masters.nodes[1].url)
     follow(Story([masters.proxy.port, other.port], PARTS, is_noisy=False), client, changes=12)
+
+
+@pytest.mark.skipif(not DEEP, reason="only if TTLPROXY_HYPOTHESIS is deep")
+@pytest.mark.timeout(TIMEOUT_S)
+def test_no_trouble_between_proxies_and_masters_changes_that(
+    masters: Masters, client: Client, start_proxy: StartProxy
+) -> None:
+    proxies = [masters.proxy, start_proxy(masters.nodes[1].url)]
+    follow_through_troubles([node.port for node in masters.nodes], proxies, PARTS, client)

@@ -1,6 +1,7 @@
 """ONWRITE, set again and again through two proxies while clients of both write.
 
 Each element has the deadline of a rule that was in force between its request and the reply.
+TTLPROXY_HYPOTHESIS=deep goes on for TTLPROXY_DEEP_MINUTES, with troubles between proxies and Redis.
 """
 
 from __future__ import annotations
@@ -10,16 +11,20 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from random import randrange
 from typing import Any, NamedTuple
 
 import pytest
 
 from tests.conftest import StartProxy
 from tests.support.containers import AnyServer
+from tests.support.deep import TIMEOUT_S, Tally, repeated
+from tests.support.link_troubles import LinkTroubles
 from tests.support.redis_client import Client
 from tests.support.servers import Proxy
 
 CHANGES = 150
+CHANGES_IN_TROUBLE = 40
 OTHERS = 10  # rules that are changed all the time
 WRITERS = 2  # at each proxy
 # Rules give times so far apart that what is left after the test tells which it was.
@@ -169,6 +174,32 @@ def ports(proxy: Proxy, server: AnyServer, start_proxy: StartProxy) -> list[int]
 
 def test_each_element_has_the_deadline_of_a_rule_in_force(ports: list[int], client: Client) -> None:
     follow(Story(ports, ["a"], is_noisy=True), client, CHANGES)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(TIMEOUT_S)
+def test_no_trouble_between_proxies_and_redis_changes_that(
+    proxy: Proxy, server: AnyServer, start_proxy: StartProxy, client: Client
+) -> None:
+    follow_through_troubles([server.port], [proxy, start_proxy(server.url)], ["a"], client)
+
+
+def follow_through_troubles(
+    servers: Sequence[int], proxies: Sequence[Proxy], places: Sequence[str], client: Client
+) -> None:
+    """`servers`: the ports of Redis. If deep, it goes on with one story after the other."""
+    ports, tally = [each.port for each in proxies], Tally()
+
+    def tell() -> None:
+        assert client.ask("FLUSHALL") == b"OK"
+        story = Story(ports, places, is_noisy=False)
+        with LinkTroubles(servers, proxies, seed=randrange(1 << 32)) as troubles:
+            follow(story, client, CHANGES_IN_TROUBLE)
+        print(dict(troubles.made))
+        tally.sequences += len(story.changes)
+        tally.commands += len(story.writes)
+
+    repeated(tell, tally)
 
 
 def follow(story: Story, client: Client, changes: int) -> None:

@@ -16,7 +16,7 @@ TIMEOUT_S = 0 if DEEP else 600  # shrinking gets 300 s from Hypothesis
 
 @dataclass
 class Tally:
-    """What was compared with a model."""
+    """What was compared with a model; of a history, the changes of rules, and the writes."""
 
     sequences: int = 0
     commands: int = 0
