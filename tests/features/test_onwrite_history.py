@@ -193,7 +193,8 @@ def follow_through_troubles(
     def tell() -> None:
         assert client.ask("FLUSHALL") == b"OK"
         story = Story(ports, places, is_noisy=False)
-        with LinkTroubles(servers, proxies, seed=randrange(1 << 32)) as troubles:
+        keys = [f"k:{{{place}}}:none" for place in places]
+        with LinkTroubles(servers, proxies, keys, seed=randrange(1 << 32)) as troubles:
             follow(story, client, CHANGES_IN_TROUBLE)
         print(dict(troubles.made))
         tally.sequences += len(story.changes)

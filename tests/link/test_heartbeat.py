@@ -12,7 +12,7 @@ import pytest
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from tests.conftest import StartServer
-from tests.link.conftest import FAR_MS, KEYS, S, manage, until
+from tests.link.conftest import FAR_MS, KEYS, S, manage, set_rule, until
 from tests.link.running import Running, kill, running, turns
 from tests.support.containers import AnyServer
 from tests.support.processes import free_port
@@ -20,6 +20,7 @@ from tests.support.raw_client import Connection, command
 from tests.support.redis_client import Client
 from tests.support.server_queries import calls
 from ttlproxy.addresses import Upstream
+from ttlproxy.core import write_rules
 from ttlproxy.link import (
     address_watch,
     announcing,
@@ -404,6 +405,30 @@ async def test_while_redis_is_busy_it_waits_and_nothing_is_believed(
         await link.beats()
         await until(lambda: link.context.scripts.loaded)
         assert calls(server.port, "script|load") == loads
+
+
+async def test_rules_of_onwrite_that_a_busy_redis_does_not_show_stay_in_doubt(
+    start_server: StartServer, rare: None
+) -> None:
+    """If there were none until the next heartbeat, writes would get no deadlines."""
+    server = start_server("--lua-time-limit", "5")
+    name = write_rules.name_of(b"s")
+    async with running(Running(server.url)) as link:
+        with Connection(server.port) as busy, closing(Client(server.port)) as other:
+            actions, signer = link.context.actions, link.context.script_calls.signer
+            set_rule(other, signer, name.decode(), "ONWRITE - 0", "1000 0 0 0 0")
+            actions.changed(0, False, name)
+            await until(lambda: not actions.book.in_doubt)
+            assert actions.book.how((0,), b"s", b"set", False) == b"0+1000"
+            busy.send(command("EVAL", "while true do end", 0))
+            await until(lambda: str(other.ask("PING")).startswith("BUSY"))
+            refusals = link.counters.refusals
+            actions.changed(0, False, name)
+            await until(lambda: link.counters.refusals > refusals + 1)
+            assert actions.book.in_doubt == {0}
+            other.ask("SCRIPT", "KILL")
+            await until(lambda: not actions.book.in_doubt)
+            assert actions.book.how((0,), b"s", b"set", False) == b"0+1000"
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from tests.support.servers import Proxy
 
 _LONGEST_S: Final = 0.08
 _BETWEEN_S: Final = 0.05
+_WAITS: Final = 0.3  # how often it waits until all is served
 _PUSHES: Final = "ttlproxy:pushes"
 
 
@@ -28,9 +29,13 @@ class LinkTroubles:
     made: how many there were of each kind
     """
 
-    def __init__(self, servers: Sequence[int], proxies: Sequence[Proxy], seed: int) -> None:
-        """`servers`: the ports of Redis."""
+    def __init__(
+        self, servers: Sequence[int], proxies: Sequence[Proxy], keys: Sequence[str], seed: int
+    ) -> None:
+        """`servers`: the ports of Redis; `keys`: one of each master, for requests that must be
+        answered now and then, because a busy machine may need long for what follows a trouble."""
         self.made = Counter[str]()
+        self._keys = keys
         self._servers = servers
         self._proxies = proxies
         self._chance = Random(seed)
@@ -59,6 +64,14 @@ class LinkTroubles:
             kind = self._chance.choice(self._kinds)
             kind()
             self.made[kind.__name__.strip("_")] += 1
+            if self._chance.random() < _WAITS:
+                self._until_served()
+
+    def _until_served(self) -> None:
+        for proxy in self._proxies:
+            with closing(Client(proxy.port)) as client:
+                for key in self._keys:
+                    client.ask("EXISTS", key)
 
     def _ask(self, port: int, *words: str | int) -> None:
         with closing(Client(port)) as direct:

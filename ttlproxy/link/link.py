@@ -21,7 +21,7 @@ from contextlib import AsyncExitStack
 from typing import NamedTuple, TypeVar
 
 from redis.asyncio import Redis
-from redis.exceptions import RedisError, ResponseError
+from redis.exceptions import NoPermissionError, RedisError, ResponseError
 
 from ttlproxy.addresses import Upstream
 from ttlproxy.config import Settings
@@ -69,6 +69,8 @@ _BACKOFF = Backoff(cap=_BACKOFF_S, base=0.05)
 _HEALTHY_MS = 1000
 # Between two attempts where Redis says itself that it serves soon.
 _SOON_S = 0.2
+# Between two attempts to read rules for which sessions wait.
+_RULES_S = 0.02
 Result = TypeVar("Result")
 
 
@@ -331,14 +333,23 @@ class Link:
             self.confirmations.first(self._read_rules)
 
     async def _read_rules(self, redis: Redis) -> None:
-        """Reads rules of ONWRITE that are in doubt, for which sessions wait."""
-        context = self.context
-        for db in sorted(context.actions.book.in_doubt):
-            try:
-                await context.learn_rules(redis, db)
-            except ResponseError as refusal:
-                context.refusals.note(f"to read the rules of database {db}", refusal)
-                context.actions.has_no_book(db)
+        """Reads rules of ONWRITE that are in doubt, for which sessions wait.
+
+        If Redis does not let the proxy read them, there are none. Other refusals pass by
+        themselves, as BUSY does: until then old rules must not count, nor none.
+        """
+        context, book = self.context, self.context.actions.book
+        try:
+            for db in sorted(book.in_doubt):
+                try:
+                    await context.learn_rules(redis, db)
+                except ResponseError as refusal:
+                    context.refusals.note(f"to read the rules of database {db}", refusal)
+                    if isinstance(refusal, NoPermissionError):
+                        context.actions.has_no_book(db)
+        finally:
+            if book.in_doubt:
+                asyncio.get_running_loop().call_later(_RULES_S, self._rules_changed)
 
     def _connect(self, name: str, opened: Callable[[], None] = lambda: None) -> Redis:
         """One connection of the link's own, which waits for replies as long as a life lasts."""
