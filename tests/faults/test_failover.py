@@ -165,6 +165,33 @@ def test_what_follows_from_deadlines_goes_on_at_the_new_master(pair: Pair) -> No
     assert names >= {"ttlproxy:link", "ttlproxy:pushes"}
 
 
+def test_rules_of_onwrite_hold_at_the_new_master_for_each_proxy(
+    pair: Pair, start_proxy: StartProxy
+) -> None:
+    """One proxy still has a rule that was removed in between, and lacks one that was set."""
+    other = pair._replace(proxy=start_proxy(f"redis://127.0.0.1:{pair.switch.port}"))
+    with Connection(pair.proxy.port) as app:
+        assert app.ask("ONWRITE", "kept", "EX", 100) == b"+OK\r\n"
+        assert app.ask("ONWRITE", "removed", "EX", 100) == b"+OK\r\n"
+    other.proxy.child.send_signal(signal.SIGSTOP)
+    _fail_over(pair)
+    with _connected_to(pair, pair.replica) as app:
+        assert app.ask("ONWRITE", "removed", "DEL") == b"+OK\r\n"
+        assert app.ask("ONWRITE", "added", "EX", 200) == b"+OK\r\n"
+        other.proxy.child.send_signal(signal.SIGCONT)
+        with _connected_to(other, pair.replica) as second:
+            for client, element in ((app, "a"), (second, "b")):
+                for key, ttl_s in (("kept", 100), ("removed", -1), ("added", 200)):
+                    assert client.ask("SADD", key, element) == b":1\r\n"
+                    assert _left(client, key, element) == ttl_s
+
+
+def _left(client: Connection, key: str, element: str) -> int:
+    """In whole hundreds of s."""
+    left_s = int(client.ask("STTLMEMBER", key, element)[1:])
+    return left_s if left_s < 0 else round(left_s, -2)
+
+
 def test_a_master_that_becomes_a_replica_where_it_is_ends_sessions_once(
     start_server: StartServer, start_proxy: StartProxy
 ) -> None:
