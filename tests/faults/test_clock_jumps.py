@@ -129,3 +129,21 @@ def _goes_by_itself(proxy: Proxy, direct: Client, key: str) -> None:
     with Connection(proxy.port) as app:
         assert app.ask("SADDEX", key, "PX", 10, "MEMBERS", 1, "m") == b":1\r\n"
     wait_until(lambda: direct.ask("EXISTS", key) == 0, f"{key} reaped")
+
+
+def test_rules_of_onwrite_change_for_each_proxy_though_the_clock_was_set_back(
+    start_server: StartServer, start_proxy: StartProxy, clock: Clock
+) -> None:
+    """The version of the rules comes from that clock; and deadlines are by the new one."""
+    server = start_server(env=clock.env)
+    ports = [start_proxy(server.url).port for _ in range(2)]
+    with closing(Client(ports[0])) as one, closing(Client(ports[1])) as other:
+        for number, by_ms in enumerate((0, -HOUR_MS, HOUR_MS), 1):
+            clock.jump(by_ms)
+            assert one.ask("ONWRITE", "k*", "EX", number * 100) == b"OK"
+            for client in (other, one):
+                key = f"k{number}"
+                client.ask("DEL", key)
+                assert client.ask("SADD", key, "a") == 1
+                assert number * 100 - 50 < client.ask("STTLMEMBER", key, "a") <= number * 100
+            one, other = other, one

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
+from threading import Thread
 
 import pytest
 
@@ -620,3 +621,31 @@ def test_what_expires_is_handed_on_by_rule(talk_one_by_one: Talk) -> None:
         BLPOP late 10               -> ["late", "a"]
         EXISTS jobs:1               -> 0
     """)
+
+
+@pytest.mark.parametrize("letter", ["s", "z", "l"])
+def test_what_makes_room_is_handed_on_once_whoever_writes(
+    rule: Client, proxy: Proxy, server: AnyServer, start_proxy: StartProxy, letter: str
+) -> None:
+    """Clients of two proxies write at once."""
+    ports = [proxy.port, start_proxy(server.url).port]
+    rule.ask("ONEXPIRE", "jobs:*", "RPUSH", "late")
+    rule.ask("ONWRITE", "jobs:*", "EX", 100, "MAXLEN", 3, "EVICT")
+    write = {"s": ["SADD", "jobs:s"], "z": ["ZADD", "jobs:z", "1"], "l": ["RPUSH", "jobs:l"]}
+    shown = {"s": "SMEMBERS jobs:s", "z": "ZRANGE jobs:z 0 -1", "l": "LRANGE jobs:l 0 -1"}
+
+    def write_all(port: int, who: str) -> None:
+        with Connection(port) as app:
+            for number in range(30):
+                assert app.ask(*write[letter], f"{who}{number}").startswith(b":")
+
+    writers = [Thread(target=write_all, args=each) for each in zip(ports, "ab", strict=True)]
+    for thread in writers:
+        thread.start()
+    for thread in writers:
+        thread.join()
+    wait_until(lambda: rule.ask("LLEN", "late") == 57, "all but three have been handed on")
+    live = rule.ask(*shown[letter].split())
+    assert len(live) == 3
+    names = [f"{who}{number}".encode() for who in "ab" for number in range(30)]
+    assert sorted([*live, *rule.ask("LRANGE", "late", 0, -1)]) == sorted(names)
