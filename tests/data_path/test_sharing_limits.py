@@ -134,3 +134,16 @@ def test_who_reads_slowly_when_it_leaves_is_waited_for_by_redis(
         assert _kept_in_redis(direct) > many * MIB / 2
         ok, big = b"+OK\r\n", b"$%d\r\n%b\r\n" % (MIB, value)
         assert slow.read_many(2 + few + many) == [ok] + [big] * few + [ok] + [big] * many
+
+
+def test_who_reads_nothing_before_its_last_request_is_taken_goes_on(
+    start_proxy: StartProxy, server: Server
+) -> None:
+    """What it has not read is more than sockets take."""
+    proxy = start_proxy(server.url, "--share-upstream", "1", *FLAGS)
+    value, count = b"v" * 16 * 1024, 3000
+    with Connection(proxy.port) as slow:
+        for _ in range(count):
+            slow.send(command("ECHO", value))
+        assert set(slow.read_many(count)) == {b"$%d\r\n%b\r\n" % (len(value), value)}
+        assert metric(pages(proxy), "ttlproxy_sharing_left_total", reason="unread") == 1

@@ -89,7 +89,7 @@ class Seat:
 
     def full(self, is_full: bool) -> None:
         self._is_full = is_full
-        self._client.full(self._is_full or self._is_slow)
+        self._client.full(is_full)
 
     def lost(self) -> None:
         self.owed = 0
@@ -153,9 +153,9 @@ class Seat:
         return self._received
 
     def pause(self, is_full: bool) -> None:
-        """The client does not keep up, or keeps up again: the others go on."""
+        """The client does not keep up, or keeps up again: the others go on. It is read from, as it
+        may read no reply before its last request is taken."""
         self._is_slow = is_full
-        self._client.full(self._is_full or self._is_slow)
 
     def ignore(self) -> None:
         self._is_gone = True
@@ -186,7 +186,7 @@ class Seat:
         self._is_gone = True
         self._when_settled = None
         self._connection.leave(self)
-        if self._is_full or self._is_slow:
+        if self._is_full:
             self._client.full(False)
 
     abort = close
