@@ -582,6 +582,7 @@ async def test_work_that_the_end_of_a_life_of_the_link_cut_off_is_done_in_the_ne
             os.kill(server.pid, signal.SIGSTOP)
             try:
                 is_there.clear()
+                reaping.link.confirmations.beat()  # this is never answered
                 await until(lambda: not reaping.link.serving.now)
             finally:
                 os.kill(server.pid, signal.SIGCONT)

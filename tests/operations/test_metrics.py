@@ -11,7 +11,15 @@ from contextlib import suppress
 import pytest
 
 from tests.conftest import StartProxy, StartServer
-from tests.support.admin_pages import FLAGS, Pages, becomes, families, metric, pages
+from tests.support.admin_pages import (
+    FLAGS,
+    Pages,
+    becomes,
+    families,
+    metric,
+    metric_if_there,
+    pages,
+)
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
 from tests.support.redis_content import LEASE
@@ -225,9 +233,8 @@ def test_deferred_commands_and_kept_elements_are_counted(admin: Pages, talker: C
     talker.ask("DEFER", "EX", 1000, "ID", "late", "RPUSH", "jobs", "a")
     talker.ask("DEFER", "EX", 500, "ID", "soon", "RPUSH", "jobs", "b")
     talker.ask("DEFER", "EX", 700, "PUBLISH", "news", "hello")
-    wait_until(lambda: waiting()["kept"] == 2, "both are kept")
+    wait_until(lambda: {"deferred": 3, "kept": 2}.items() <= waiting().items(), "all wait")
     found = waiting()
-    assert found["deferred"] == 3
     assert 0 < found["until_next"] <= 500
     assert found["since_oldest"] > 0
     talker.ask("TAKE", "cart:1", "COUNT", 10)
@@ -246,7 +253,8 @@ def test_of_many_keys_some_are_counted_and_stand_for_all(
     node = f"127.0.0.1:{redis_server.port}"
     # Two keys that are no deferred commands' may be among those that are looked at.
     wait_until(
-        lambda: metric(admin, "ttlproxy_node_deferred_commands", node=node) in near, "an estimate"
+        lambda: metric_if_there(admin, "ttlproxy_node_deferred_commands", node=node) in near,
+        "an estimate",
     )
     with Connection(redis_server.port) as direct:
         direct.ask("CONFIG", "RESETSTAT")

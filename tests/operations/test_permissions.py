@@ -110,7 +110,8 @@ NARROW = " ".join(rule.decode() for rule in client_rules(Keys(), [b"alice:*"]))
     [
         ("on nopass ~* &* +@all", True),
         ("on #af ~* &* +@all -@admin -@dangerous", True),
-        ("on #af ~app:* ~__ttl:* &* -@all +@write", True),
+        ("on #af ~app:* ~__ttl:* &* -@all +@write +eval +evalsha", True),
+        ("on #af ~app:* ~__ttl:* &* -@all +@write", False),
         (f"on #af {NARROW}", True),
         ("on #af ~* &* +@all -hdel", False),
         ("on #af ~* &* +@all -@write +zadd", False),

@@ -91,15 +91,24 @@ def families(admin: Pages) -> dict[str, Metric]:
 
 def metric(admin: Pages, series: str, **labels: str) -> float:
     """The value of one series."""
+    found = metric_if_there(admin, series, **labels)
+    assert found is not None, f"{series} {labels}"
+    return found
+
+
+def metric_if_there(admin: Pages, series: str, **labels: str) -> float | None:
+    """The same; None before it was measured for the first time."""
     found = [
         sample.value
         for family in families(admin).values()
         for sample in family.samples
         if (sample.name, sample.labels) == (series, labels)
     ]
-    assert len(found) == 1, f"{series} {labels}"
-    return found[0]
+    assert len(found) <= 1, f"{series} {labels}"
+    return found[0] if found else None
 
 
 def becomes(admin: Pages, value: float, series: str, **labels: str) -> None:
-    wait_until(lambda: metric(admin, series, **labels) == value, f"{series} {labels} = {value}")
+    wait_until(
+        lambda: metric_if_there(admin, series, **labels) == value, f"{series} {labels} = {value}"
+    )
