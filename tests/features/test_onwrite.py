@@ -333,6 +333,7 @@ def test_rules_follow_their_database(talk_one_by_one: Talk) -> None:
         SADD k b                -> 1
         STTLMEMBER k b          -> 100
         FLUSHDB                 -> OK
+        ONWRITE                 -> []
         SADD k a                -> 1
         STTLMEMBER k a          -> -1
         ONWRITE k EX 100        -> OK
