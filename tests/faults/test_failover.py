@@ -93,16 +93,17 @@ def _held(pair: Pair, *requests: tuple[object, ...]) -> Iterator[Connection]:
         yield client
 
 
-def _connected_to(pair: Pair, server: Server) -> Connection:
-    """A client that reconnects as often as necessary."""
+def _connected_to(pair: Pair, server: Server, proxies: int = 1) -> Connection:
+    """A client that reconnects as often as necessary; so many proxies are at the server then."""
     found: list[Connection] = []
 
     def reaches() -> bool:
         client = Connection(pair.proxy.port)
         try:
-            names = {each["name"] for each in connections(server.port)}
+            names = [each["name"] for each in connections(server.port)]
             here = _run_id(client) == info(server.port, "server")["run_id"]
-            if here and "ttlproxy:pushes" in names and client.ask("PING") == b"+PONG\r\n":
+            are_here = names.count("ttlproxy:pushes") >= proxies
+            if here and are_here and client.ask("PING") == b"+PONG\r\n":
                 found.append(client)
                 return True
         except (OSError, EOFError):
@@ -179,7 +180,7 @@ def test_rules_of_onwrite_hold_at_the_new_master_for_each_proxy(
         assert app.ask("ONWRITE", "removed", "DEL") == b"+OK\r\n"
         assert app.ask("ONWRITE", "added", "EX", 200) == b"+OK\r\n"
         other.proxy.child.send_signal(signal.SIGCONT)
-        with _connected_to(other, pair.replica) as second:
+        with _connected_to(other, pair.replica, proxies=2) as second:
             for client, element in ((app, "a"), (second, "b")):
                 for key, ttl_s in (("kept", 100), ("removed", -1), ("added", 200)):
                     assert client.ask("SADD", key, element) == b":1\r\n"
