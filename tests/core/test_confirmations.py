@@ -55,6 +55,12 @@ async def test_a_pause_that_is_over_ends_it(world: World) -> None:
     assert world.done == []
 
 
+async def test_where_heartbeats_take_all_the_time_jobs_have_their_turn(world: World) -> None:
+    world.confirmations.first(world.job)
+    await world.begin(-1)
+    assert world.done == ["job"]
+
+
 async def test_a_beat_that_is_asked_for_ends_it_once(world: World) -> None:
     beat = world.begin()
     await asyncio.sleep(0)
