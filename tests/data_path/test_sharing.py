@@ -25,16 +25,6 @@ MIB = 1 << 20
 ECHO = b"$4\r\nmine\r\n"
 
 
-@pytest.fixture(scope="module")
-def sharing_proxy(shared_server: AnyServer, loop_name: str) -> Iterator[Proxy]:
-    flags = ("--share-upstream", "1", *FLAGS)
-    proxy = Proxy(shared_server.url, *flags, event_loop=loop_name, forked=True)
-    try:
-        yield proxy.start()
-    finally:
-        proxy.remove()
-
-
 @pytest.fixture
 def sharing(sharing_proxy: Proxy, server: AnyServer) -> Iterator[list[Connection]]:
     """Four clients that share one connection."""

@@ -61,15 +61,6 @@ def rows_of_one_client(server: str) -> list[str]:
     return [row for row in rows_for(server) if not row.startswith(OF_ALL)]
 
 
-@pytest.fixture(scope="module")
-def sharing_proxy(shared_server: AnyServer, loop_name: str) -> Iterator[Proxy]:
-    proxy = Proxy(shared_server.url, "--share-upstream", "1", event_loop=loop_name, forked=True)
-    try:
-        yield proxy.start()
-    finally:
-        proxy.remove()
-
-
 @pytest.fixture
 def users(plain: AnyServer, server: AnyServer) -> Iterator[None]:
     for each in (plain, server):

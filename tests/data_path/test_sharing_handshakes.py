@@ -46,15 +46,6 @@ beginnings = pytest.mark.parametrize(
 )
 
 
-@pytest.fixture(scope="module")
-def sharing_proxy(shared_server: AnyServer, loop_name: str) -> Iterator[Proxy]:
-    proxy = Proxy(shared_server.url, "--share-upstream", "1", event_loop=loop_name, forked=True)
-    try:
-        yield proxy.start()
-    finally:
-        proxy.remove()
-
-
 @dataclass
 class World:
     """A proxy whose clients share, in front of a Redis with a user anne."""

@@ -51,8 +51,7 @@ class Reaping(World):
         if any(state.is_full for _, state in keyed):
             self.direct.ask("CONFIG", "SET", "maxmemory", 1)
         self._events()
-        words = ("0", reap.limit, "1000", reap.version, "", "", "", len(keyed))
-        reply = self.direct.ask("EVAL", text, len(self._named), *self._named, *words)
+        reply = self._call(len(keyed), reap, text)
         events = self._events()
         self.direct.ask("CONFIG", "SET", "maxmemory", 0)
         return Outcome(_without_times(reply), self._content(), events)
@@ -60,10 +59,11 @@ class Reaping(World):
     def commands(self, keyed: Sequence[Keyed], text: bytes) -> int:
         """How many commands of Redis a call calls."""
         self._write(keyed, ORDINARY, Keys(DEFAULT_PREFIX))
-        words = ("0", ORDINARY.limit, "1000", "", "", "", "", len(keyed))
-        return self.called_by(
-            lambda: self.direct.ask("EVAL", text, len(self._named), *self._named, *words)
-        )
+        return self.called_by(lambda: self._call(len(keyed), ORDINARY, text))
+
+    def _call(self, count: int, reap: Reap, text: bytes) -> Any:
+        words = ("0", reap.limit, "1000", reap.version, "", "", "", count)
+        return self.direct.ask("EVAL", text, len(self._named), *self._named, *words)
 
     def _write(self, keyed: Sequence[Keyed], reap: Reap, keys: Keys) -> None:
         names = NAMES[: len(keyed)]

@@ -66,8 +66,7 @@ class Confirmations:
         """Carries out jobs and looks; ends when the pause is over, or after `beat`."""
         loop = asyncio.get_running_loop()
         end_s = loop.time() + pause_s
-        if self._jobs:
-            await self._do_jobs(redis)  # also where heartbeats take all the time
+        await self._do_jobs(redis)  # also where heartbeats take all the time
         while (left_s := end_s - loop.time()) > 0:
             if not await self._has_been_asked(left_s):
                 return
