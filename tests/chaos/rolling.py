@@ -25,6 +25,7 @@ from tests.chaos.run import Account
 from tests.chaos.system import machine_ms
 from tests.chaos.trial import judged, through
 from tests.chaos.writers import Actor, InDoubtError, Reader, Round, TaskWriter, Writer
+from tests.support.processes import wait_until
 from tests.support.redis_client import Client, Word
 from tests.support.servers import Proxy, Server, find_binaries
 from ttlproxy.core.keys import Keys
@@ -138,6 +139,12 @@ class _Round(Round):
     kinds_of_clients = (Writer, Writer, Writer, Reader, TaskWriter, _Unread)
 
 
+def _left(tier: Tier, round_: Round) -> list[bytes]:
+    """The keys that nobody reads, as Redis has them."""
+    keys: list[bytes] = tier.ask(tier.master, "KEYS", f"{round_.name}:unread:*")
+    return keys
+
+
 def restart(tier: Tier, seed: int, seconds: float = 0.0, *, kills: bool = False) -> Account:
     """Replaces each proxy once, and goes on with that for so many seconds. `kills`: no proxy is
     drained."""
@@ -161,8 +168,10 @@ def restart(tier: Tier, seed: int, seconds: float = 0.0, *, kills: bool = False)
             raise RuntimeError(f"a client has failed: {round_.failures}")
         faults += judged(tier, round_)
     faults += [fault for proxy in tier.proxies for fault in proxy.faults]
-    unread = tier.ask(tier.master, "KEYS", f"{round_.name}:unread:*")
-    faults += [f"{len(unread)} keys that nobody reads are left"] * bool(unread)
+    try:
+        wait_until(lambda: not _left(tier, round_), "the reaper ends what nobody reads")
+    except TimeoutError:
+        faults.append(f"{len(_left(tier, round_))} keys that nobody reads are left")
     counts["late by ms"] = round(overdue.most_ms)
     return Account(counts + round_.counts, faults)
 
