@@ -116,6 +116,26 @@ def test_a_slow_test_runs_on_one_server_and_several_of_them_on_all(
     assert _taken(_on_newest(_items("test", 2, mark.slow)), quick=True) == ([], [])
 
 
+@pytest.mark.parametrize(
+    ("name", "marks", "cases", "ran"),
+    [
+        ("tests/faults/test_kills.py::test_{}", [], 3, [0, 1, 2]),
+        ("tests/faults/test_kills.py::test_{}", [], 13, [0, 2, 4, 6, 8, 10, 12]),
+        ("tests/semantics/test_sets.py::test_{}", [mark.long], 3, [0, 1, 2]),
+    ],
+    ids=["folder", "folder, very many", "long"],
+)
+def test_where_the_version_hardly_matters_a_test_runs_on_one_server(
+    name: str, marks: list[pytest.MarkDecorator], cases: int, ran: list[int]
+) -> None:
+    taken = [_taken(_items(name.format(number), cases, *marks)) for number in range(20)]
+    assert taken.count((ran, [])) + taken.count(([], ran)) == 20
+    assert ([], ran) in taken
+    assert (ran, []) in taken
+    always = _items(name.format(0), cases, *marks, mark.each_server)
+    assert _taken(always) == ([*range(cases)], [*range(cases)])
+
+
 @pytest.mark.parametrize("slow", [[mark.slow], [mark.slow, mark.any_server]], ids=len)
 def test_slow_cases_run_on_the_newest_server(slow: list[pytest.MarkDecorator]) -> None:
     items = _items("test", 5, slow_from=2, slow=slow)

@@ -16,6 +16,9 @@ import pytest
 
 from tests.support.requirements import servers_of_a_run
 
+# What these folders test hardly depends on the version of the server: other than the scripts.
+_SERVERS_ALIKE: Final = {"chaos", "cluster", "data_path", "docs", "faults", "operations", "process"}
+
 # A test with so many cases on a server has many, or very many.
 _MANY: Final = 6
 _VERY_MANY: Final = 12
@@ -29,6 +32,8 @@ class Kind(Enum):
     SLOW = auto()
     EACH_SERVER = auto()
     ONE_OF = auto()
+    ALIKE = auto()  # it is in a folder of _SERVERS_ALIKE, or is `long`
+    VERY_MANY_ALIKE = auto()
     VERY_MANY = auto()
     MANY = auto()
     FEW = auto()
@@ -72,6 +77,8 @@ SHARES: Final = {
     Kind.SLOW: Shares(quick=NONE, newest=ALL_BY_TURNS, older=ALL_BY_TURNS),
     Kind.EACH_SERVER: Shares(quick=MARKED, newest=ALL, older=ALL),
     Kind.ONE_OF: Shares(quick=MARKED, newest=MARKED, older=MARKED),
+    Kind.ALIKE: Shares(quick=ALL, newest=ALL_BY_TURNS, older=ALL_BY_TURNS),
+    Kind.VERY_MANY_ALIKE: Shares(quick=ALL, newest=HALF_BY_TURNS, older=HALF_BY_TURNS),
     Kind.VERY_MANY: Shares(quick=ALL, newest=HALF, older=QUARTER),
     Kind.MANY: Shares(quick=ALL, newest=ALL, older=QUARTER),
     Kind.FEW: Shares(quick=ALL, newest=ALL, older=ALL),
@@ -149,9 +156,17 @@ def _kind(test: _Test, cases: Sequence[pytest.Item]) -> Kind:
     for kind, marker in of.items():
         if marker:
             return kind
-    if len(cases) >= _VERY_MANY:
+    are_very_many = len(cases) >= _VERY_MANY
+    if _is_alike(cases[0]):
+        return Kind.VERY_MANY_ALIKE if are_very_many else Kind.ALIKE
+    if are_very_many:
         return Kind.VERY_MANY
     return Kind.MANY if len(cases) >= _MANY else Kind.FEW
+
+
+def _is_alike(item: pytest.Item) -> bool:
+    folders = item.nodeid.partition("::")[0].split("/")
+    return bool(_SERVERS_ALIKE.intersection(folders)) or bool(item.get_closest_marker("long"))
 
 
 def _some(test: _Test, cases: Sequence[pytest.Item], share: Share) -> Sequence[pytest.Item]:
