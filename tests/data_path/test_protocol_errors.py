@@ -94,6 +94,7 @@ def _told(port: int, abuse: Abuse, closes: bool) -> bytes:
         return answer + client.read_to_end()
 
 
+@pytest.mark.each_server
 @each_abuse
 def test_what_is_no_proper_request_brings_the_same_error_and_the_same_end(
     plain: AnyServer, proxy: Proxy, abuse: Abuse
@@ -106,6 +107,7 @@ def test_what_is_no_proper_request_brings_the_same_error_and_the_same_end(
     assert _told(proxy.port, abuse, closes) == expected
 
 
+@pytest.mark.each_server
 @each_abuse
 def test_what_the_server_takes_leaves_virtual_commands_on_the_connection(
     plain: AnyServer, proxy: Proxy, abuse: Abuse

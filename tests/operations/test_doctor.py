@@ -189,6 +189,7 @@ _RENAMED = {
 }
 
 
+@pytest.mark.each_server
 @pytest.mark.parametrize("name", _RENAMED)
 def test_a_command_that_scripts_call_is_missed_where_it_is_renamed(
     start_server: StartServer, name: str
@@ -286,6 +287,7 @@ def test_a_plain_connection_to_a_tls_port_is_said(
     assert "the server uses TLS: set --upstream to a rediss:// URL" in found.what
 
 
+@pytest.mark.each_server
 def test_libraries_of_functions_are_named(start_server: StartServer) -> None:
     server = start_server()
     with closing(Client(server.port)) as direct:
