@@ -8,6 +8,7 @@ from redis.asyncio import Redis
 from tests.link.conftest import FAR_MS, KEYS, Become, S, manage, set_rule, unpaused
 from tests.support.redis_client import Client
 from ttlproxy.core.counters import Counters
+from ttlproxy.core.knowledge import Knowledge
 from ttlproxy.core.registry import Registry
 from ttlproxy.link import Context
 from ttlproxy.link.agenda import NEVER
@@ -66,6 +67,15 @@ async def test_overdue_keys_are_counted_and_a_broken_schedule_is_built_again(
     direct.ask("SET", KEYS.schedule, "junk")
     await _run(upkeep, context, redis)
     assert direct.ask("ZCARD", KEYS.schedule) == 2
+
+
+async def test_keys_that_are_looked_up_are_not_counted(
+    upkeep: Upkeep, context: Context, redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Clients would wait: there may be hundreds of thousands."""
+    context.know(on_demand=True)
+    monkeypatch.setattr(Knowledge, "__len__", lambda self: pytest.fail("they are counted"))
+    await _run(upkeep, context, redis)
 
 
 async def test_what_is_late_makes_another_proxy_stand_in(

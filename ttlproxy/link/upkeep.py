@@ -70,7 +70,8 @@ class Upkeep:
                 await self._waiting.look(redis, databases)
         else:
             self._waiting.forget()
-        await self._recheck.look(redis, walks, await glance.size(redis))
+        if self._context.knowledge is None:  # else there is no list of keys to go through
+            await self._recheck.look(redis, walks, await glance.size(redis))
 
     async def _count_overdue(self, redis: Redis, glance: Glance) -> None:
         context = self._context
