@@ -404,11 +404,13 @@ def test_a_full_server_refuses_as_before_and_nothing_is_left(
     rule: Client, direct: Client, app: Connection
 ) -> None:
     rule.ask("ONWRITE", "k*", "EX", 100)
-    app.ask("SADD", "k0", "a")
+    app.ask("HSET", "k0", "a", "1")
     before = sorted(direct.ask("KEYS", "*"))
     direct.ask("CONFIG", "SET", "maxmemory", 1)
+    writes = ("SADD k1 a", "HSET k2 a 1", "HINCRBY k2 a 1", "ZADD k3 1 a", "RPUSH k4 a")
+    without_effect = ("HSETNX k0 a 1", "LPUSHX k4 a")
     try:
-        for words in ("SADD k1 a", "HSET k2 a 1", "HINCRBY k2 a 1", "ZADD k3 1 a", "RPUSH k4 a"):
+        for words in (*writes, *without_effect):
             assert app.ask(*words.split()).startswith(b"-OOM"), words
     finally:
         direct.ask("CONFIG", "SET", "maxmemory", 0)

@@ -30,7 +30,7 @@ end
 -- include hash_maxlen
 -- include maxlen
 if command == 'HSETNX' and has(ARGV[first_pair]) == 1 then
-  return 0
+  return try(command, data, ARGV[first_pair], ARGV[first_pair + 1])  -- 0, or that the server is full
 end
 local fields, met, added = {}, {}, 0
 for i = first_pair, #ARGV, 2 do

@@ -34,7 +34,7 @@ end
 -- include rule_lists
 local command = string.upper(name)
 if length == 0 and string.sub(name, -1) == 'x' then
-  return 0
+  return try(command, data, ARGV[first_element])  -- 0, or that the server is full
 end
 if evict ~= '' and #ARGV - first_element >= tonumber(cap) then
   -- The last ones stay, as with an LTRIM behind each push.
