@@ -31,6 +31,8 @@ from ttlproxy.proxy.accept import Gate
 from ttlproxy.proxy.client import Client
 from ttlproxy.proxy.redis_connection import Backend, Receiver
 from ttlproxy.proxy.server import Clients, Server
+from ttlproxy.proxy.sharing.seat import Seat
+from ttlproxy.proxy.sharing.sharing_server import SharingServer
 from ttlproxy.session import Session
 
 pytestmark = [pytest.mark.any_server, pytest.mark.long]
@@ -77,7 +79,7 @@ ENDS = (_closes, _resets, _says_the_end)
 
 def _left() -> list[str]:
     """The kinds of objects that are left of those made since the collector was switched off."""
-    kinds = (Client, Backend, Receiver, Session, Tls)
+    kinds = (Client, Backend, Receiver, Session, Tls, Seat)
     young = gc.get_objects(generation=0)
     return [type(each).__name__ for each in young if isinstance(each, kinds)]
 
@@ -88,7 +90,8 @@ async def _serving(settings: Settings) -> AsyncIterator[int]:
     assert settings.upstream is not None
     counters = Counters()
     link = Link(settings, settings.upstream, counters, Context(settings, counters))
-    server = Server(settings, link, counters, Clients(), Gate(settings))
+    kind = SharingServer if settings.share_upstream else Server
+    server = kind(settings, link, counters, Clients(), Gate(settings))
     running = [asyncio.create_task(link.run()), asyncio.create_task(server.slow_clients.run())]
     await link.serving.ready.wait()
     address = await server.start()
@@ -147,9 +150,11 @@ def _run(
 
 @pytest.mark.one_of(3)
 @pytest.mark.parametrize("loop", LOOPS)
-@pytest.mark.parametrize("timeout", [0, 100])
-def test_nothing_of_a_client_outlives_it(server: AnyServer, loop: str, timeout: int) -> None:
-    settings = _settings(server, timeout=timeout)
+@pytest.mark.parametrize("chosen", [{}, {"timeout": 100}, {"share_upstream": 1}], ids=str)
+def test_nothing_of_a_client_outlives_it(
+    server: AnyServer, loop: str, chosen: dict[str, int]
+) -> None:
+    settings = _settings(server, **chosen)
     _run(loop, settings, ENDS, lambda port: asyncio.open_connection("127.0.0.1", port))
 
 

@@ -67,7 +67,7 @@ class Seat:
         self._sent = 0  # requests in all
         self._sent_before: int | None = None  # at the last look, if nothing was owed
         self._received = 0
-        self._is_gone = False
+        self._is_gone = self._is_closed = False
         self._watched: RoundTrip | None = None  # requests and replies go by it
         self._is_slow = False  # the client does not keep up
         self._is_full = False  # Redis does not keep up
@@ -182,12 +182,16 @@ class Seat:
 
     def close(self) -> None:
         """The client has gone, or has a connection of its own: what is owed is thrown away."""
+        if self._is_closed:
+            return
+        self._is_closed = self._is_gone = True
         self.watch_no_more()
-        self._is_gone = True
         self._when_settled = None
         self._connection.leave(self)
         if self._is_full:
             self._client.full(False)
+        # What is owed may come much later: the client's memory is free now.
+        del self._client, self._to_client
 
     abort = close
 

@@ -172,7 +172,7 @@ class SharedConnection(asyncio.Protocol):
                 replies, end = count - done, size
                 done, left = count, left - replies
             shares.append((end, first, replies))
-        self._first, self._left = first, left
+        self._first, self._left = first if left else None, left
         return shares
 
     def pause_writing(self) -> None:
