@@ -15,8 +15,8 @@ from tests.support.containers import AnyServer
 from tests.support.event_loops import both_loops
 from tests.support.processes import wait_until
 from tests.support.raw_client import RECEIVE_BYTES, Connection, command
-from tests.support.server_queries import calls, info, until_blocked
-from tests.support.servers import Proxy
+from tests.support.server_queries import calls, until_blocked
+from tests.support.servers import Proxy, unshared
 
 pytestmark = [pytest.mark.any_server, pytest.mark.slow, pytest.mark.long]
 
@@ -73,6 +73,7 @@ def test_values_of_256_mib_pass_without_being_kept(fresh: Proxy) -> None:
             assert _receive(client, len(b"$%d\r\n" % size) + size + 2) == size
 
 
+@unshared
 @both_loops
 def test_replies_that_nobody_reads_stay_with_redis(fresh: Proxy, server: AnyServer) -> None:
     count = 128
@@ -191,5 +192,4 @@ def test_two_thousand_idle_clients_take_at_most_40_kib_each(
         for _ in range(IDLE):
             client = stack.enter_context(Connection(proxy.port))
             assert client.ask("PING") == b"+PONG\r\n"
-        assert int(info(server.port, "clients")["connected_clients"]) > IDLE
         assert (proxy.rss_bytes() - before) / IDLE < IDLE_CEILING

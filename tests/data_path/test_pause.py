@@ -13,7 +13,7 @@ from tests.support.raw_client import Connection, command
 from tests.support.redis_content import LEASE
 from tests.support.relay import Relay
 from tests.support.server_queries import calls, connections
-from tests.support.servers import Proxy, Server
+from tests.support.servers import Proxy, Server, unshared
 from ttlproxy.core.keys import Keys
 
 OK = b"+OK\r\n"
@@ -230,6 +230,7 @@ def test_a_transaction_that_reads_is_answered(
     assert app.read_many(3)[2] == b"*1\r\n$1\r\nv\r\n"
 
 
+@unshared  # the read could wait behind a write
 def test_a_client_that_leaves_in_a_pause_leaves_nothing_behind(
     server: Server, proxy: Proxy, app: Connection, direct: Connection
 ) -> None:

@@ -147,3 +147,44 @@ def test_who_reads_nothing_before_its_last_request_is_taken_goes_on(
             slow.send(command("ECHO", value))
         assert set(slow.read_many(count)) == {b"$%d\r\n%b\r\n" % (len(value), value)}
         assert metric(pages(proxy), "ttlproxy_sharing_left_total", reason="unread") == 1
+
+
+def test_who_has_read_all_while_its_own_connection_begins_goes_on(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    """The proxy stopped to read for it as long as it did not keep up."""
+    redis, count = start_server(), 20
+    proxy = start_proxy(redis.url, "--share-upstream", "1", *FLAGS)
+    admin, value = pages(proxy), b"v" * MIB
+    with Connection(proxy.port) as client, Connection(proxy.port) as other:
+        with Connection(redis.port) as direct:
+            assert direct.ask("SET", "k", value) == b"+OK\r\n"
+        client.send(command("GET", "k") * count)
+        assert other.ask("ECHO", "mine") == ECHO, "the proxy has all replies to the first"
+        connections = _connections(admin)
+        os.kill(redis.pid, signal.SIGSTOP)
+        try:
+            client.send(command("SELECT", 1))
+            wait_until(lambda: _connections(admin) > connections, "it has its own")
+            big = b"$%d\r\n%b\r\n" % (MIB, value)
+            assert client.read_many(count) == [big] * count
+        finally:
+            os.kill(redis.pid, signal.SIGCONT)
+        assert client.read() == b"+OK\r\n"
+
+
+def test_replies_that_a_client_does_not_read_end_it_at_the_limit_for_all(
+    start_proxy: StartProxy, server: Server, direct: Client
+) -> None:
+    limit, count, value = 16 * MIB, 64, b"v" * MIB
+    proxy = start_proxy(server.url, "--share-upstream", "1", "--max-buffer-bytes", str(limit))
+    direct.ask("SET", "k", value)
+    with Connection(proxy.port) as lazy, Connection(proxy.port) as other:
+        assert other.ask("ECHO", "mine") == ECHO
+        proxy.forget_peak()
+        before = proxy.rss_bytes()
+        lazy.send(command("GET", "k") * count)
+        assert other.ask("ECHO", "mine") == ECHO
+        assert proxy.peak_bytes() - before < limit + 8 * MIB
+        with suppress(ConnectionResetError):
+            assert len(lazy.read_to_end()) < count * MIB

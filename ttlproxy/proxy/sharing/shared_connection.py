@@ -23,6 +23,8 @@ log = logging.getLogger(__name__)
 # to gather: so many of the next chunks are sent at once. As in write_batch.py.
 _LEAN_TURNS: Final = 16
 _AT_ONCE: Final = 300
+# A larger chunk ends the wait for the end of the turn, in which a loop may read many of them.
+_LARGE: Final = 16 * 1024
 
 
 class Rider(Protocol):
@@ -210,6 +212,8 @@ class SharedConnection(asyncio.Protocol):
         self._out.append(data)
         if not self._is_open:
             self._waits(len(data))
+        elif len(data) > _LARGE:
+            self._flush()
 
     def join(self, rider: Rider) -> None:
         """One more client shares it."""

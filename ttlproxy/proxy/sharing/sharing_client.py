@@ -192,14 +192,15 @@ class SharingClient(Client):
 
     def _cut(self, data: bytes) -> None:
         """Handles a chunk that ends within a request, or has one that may not be shared."""
-        session = self._session
+        seat, session = self.seat, self._session
+        assert seat is not None
         assert session is not None
         part = None if self._must_leave else session.shares_part(data)
         if part is None:
             self._leave(data)
             return
         if part.requests:
-            self.data_received(data[: -len(part.rest)])
+            self._ride(seat, session, data[: -len(part.rest)], part.requests)
         if self._phase is OPEN:
             self._rest = part.rest
         elif self._phase in KEEPING:
