@@ -7,11 +7,11 @@ commands and empty lines.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Set as AbstractSet
 from typing import Final, NamedTuple
 
 from ttlproxy.session.handshake import INTRODUCES
-from ttlproxy.wire import PARSER, encode
+from ttlproxy.wire import PARSER, are_short_as_encoded, encode
 from ttlproxy.wire.scanner import Scanner
 
 # A larger request holds up the others for long, and Redis closes the connection if a bulk string is
@@ -38,7 +38,7 @@ class Introducing(NamedTuple):
     introductions: list[list[bytes]]
 
 
-def read(data: bytes, names: Collection[bytes]) -> list[list[bytes]] | None:
+def read(data: bytes, names: AbstractSet[bytes]) -> list[list[bytes]] | None:
     """The requests of a chunk of whole requests that all may go; None for any other.
 
     `names`: those of the commands that may go, in upper and in lower case.
@@ -47,9 +47,13 @@ def read(data: bytes, names: Collection[bytes]) -> list[list[bytes]] | None:
     if requests is None:
         return None
     try:
+        is_short = are_short_as_encoded(data)
         if len(requests) == 1 and len(data) <= LARGEST:
             args = requests[0]
-            return requests if args[0] in names and encode(tuple(args)) == data else None
+            is_as_sent = is_short or encode(tuple(args)) == data
+            return requests if is_as_sent and args[0] in names else None
+        if is_short:
+            return requests if {args[0] for args in requests} <= names else None
         pieces = [encode(tuple(args)) for args in requests if args[0] in names]
     except TypeError:  # hiredis accepts words that are no bulk strings
         return None
@@ -57,7 +61,7 @@ def read(data: bytes, names: Collection[bytes]) -> list[list[bytes]] | None:
     return requests if is_as_sent and len(max(pieces, key=len)) <= LARGEST else None
 
 
-def read_introducing(data: bytes, names: Collection[bytes]) -> Introducing | None:
+def read_introducing(data: bytes, names: AbstractSet[bytes]) -> Introducing | None:
     """The same for a chunk in which the client may also say what it is called."""
     if not any(word in data for word in _CLIENT):
         return None  # as nearly always; so no names are put together for nothing
@@ -70,7 +74,7 @@ def read_introducing(data: bytes, names: Collection[bytes]) -> Introducing | Non
     return Introducing(requests, own)
 
 
-def read_cut(data: bytes, names: Collection[bytes]) -> Part | None:
+def read_cut(data: bytes, names: AbstractSet[bytes]) -> Part | None:
     """The same for a chunk that may end within a request; None if something in it may not go."""
     end = data.rfind(b"\r\n*") + 2  # of the whole requests, unless that is within a bulk string
     requests = read(data[:end], names) if end > 1 else None

@@ -1,0 +1,69 @@
+"""Bytes are requests as `encode` makes them exactly if encoding what is read in them gives the same
+bytes again."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.raw_client import command
+from ttlproxy.wire import are_short_as_encoded, encode
+from ttlproxy.wire.scanner import Scanner
+
+WORD = st.one_of(st.binary(max_size=12), st.sampled_from([b"$1\r\nk\r\n", b"*1\r\n", b"v" * 99]))
+REQUESTS = st.lists(st.lists(WORD, min_size=1, max_size=9).map(tuple).map(encode), max_size=4)
+PIECES = st.lists(
+    st.sampled_from(
+        [
+            *(b"*1\r\n", b"*2\r\n", b"*01\r\n", b"*0\r\n", b"*-1\r\n", b"$1\r\n", b"$0\r\n"),
+            *(
+                b"$-1\r\n",
+                b"$01\r\n",
+                b"$10\r\n",
+                b"+k\r\n",
+                b":1\r\n",
+                b"k",
+                b"kk",
+                b"\r\n",
+                b"\n",
+            ),
+            *(b"0123456789", b"GET k\r\n"),
+        ]
+    ),
+    max_size=12,
+)
+
+
+def _as_encoded(data: bytes) -> bool:
+    """By reading, and encoding again."""
+    scanner, found = Scanner(data), list[list[bytes]]()
+    while (words := scanner.next()) is not None:
+        found.append(words)
+    return bool(found) and b"".join(encode(tuple(words)) for words in found) == data
+
+
+@given(requests=REQUESTS, at=st.integers(0, 200), byte=st.integers(0, 255))
+def test_requests_are_and_with_another_byte_only_if_they_are_others(
+    requests: list[bytes], at: int, byte: int
+) -> None:
+    data = b"".join(requests)
+    assert are_short_as_encoded(data) == bool(data)
+    changed = data[:at] + bytes([byte]) + data[at + 1 :]
+    assert are_short_as_encoded(changed) == _as_encoded(changed)
+
+
+@given(pieces=PIECES)
+def test_pieces_are_only_if_they_can_be_encoded_so(pieces: list[bytes]) -> None:
+    data = b"".join(pieces)
+    assert are_short_as_encoded(data) == _as_encoded(data)
+
+
+@pytest.mark.parametrize("words", [("SET", "k", "v" * 100), ("DEL", *range(9))])
+def test_longer_ones_are_not(words: tuple[str | int, ...]) -> None:
+    assert not are_short_as_encoded(command(*words))
+
+
+def test_many_are() -> None:
+    assert are_short_as_encoded(command("GET", "k") * 20_000)
+    assert not are_short_as_encoded(command("GET", "k") * 20_000 + b"*")
