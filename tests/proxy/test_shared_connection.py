@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
+from tests.proxy.conftest import until
 from ttlproxy.core.counters import Connections, Sharing, Tally
+from ttlproxy.proxy.departures import PER_TURN, Departures
+from ttlproxy.proxy.sharing.seat import Seat
 from ttlproxy.proxy.sharing.shared_connection import SharedConnection
+from ttlproxy.proxy.write_batch import Write
 
 
 class _Rider:
@@ -19,8 +25,32 @@ class _Rider:
     def lost(self) -> None: ...
 
 
-async def test_a_large_chunk_is_sent_before_the_turn_of_the_loop_ends() -> None:
-    """uvloop reads many chunks of a socket in one turn, and all would be gathered."""
+class _Client:
+    """A client with a seat. has_ended: whether it was told to end"""
+
+    unread = 0
+    is_plain = False
+
+    def __init__(self) -> None:
+        self.has_ended = False
+        self.to_redis: Write = self.write
+
+    def write(self, data: bytes) -> None: ...
+
+    def send_by(self, write: Write) -> None:
+        self.to_redis = write
+
+    def full(self, is_full: bool) -> None: ...
+
+    def end(self) -> None:
+        self.has_ended = True
+
+    def reads_slowly(self) -> None: ...
+
+
+@asynccontextmanager
+async def _shared() -> AsyncIterator[tuple[SharedConnection, socket.socket]]:
+    """A shared connection, and Redis's end of it."""
     to_redis, redis = socket.socketpair()
 
     async def dial(connection: SharedConnection) -> None:
@@ -32,8 +62,35 @@ async def test_a_large_chunk_is_sent_before_the_turn_of_the_loop_ends() -> None:
             dial, lambda _: None, lambda: 1, Tally(), Connections(), Sharing(), 0, ()
         )
         await shared.opened
+        yield shared, redis
+        shared.close()
+
+
+async def test_a_large_chunk_is_sent_before_the_turn_of_the_loop_ends() -> None:
+    """uvloop reads many chunks of a socket in one turn, and all would be gathered."""
+    async with _shared() as (shared, redis):
         small, large = b"s" * 16, b"l" * (16 * 1024 + 1)
         for data in (small, large):
             shared.send(_Rider(), 1, data)
         assert redis.recv(1 << 20) == small + large
-        shared.close()
+
+
+async def test_clients_of_a_lost_connection_end_some_in_each_turn_and_send_no_more() -> None:
+    departures, clients, seats = Departures(), [_Client() for _ in range(3 * PER_TURN)], []
+    async with _shared() as (shared, redis), _shared() as (other, _):
+        for client in clients:
+            seat = Seat(client, shared, lambda: other, departures)
+            client.send_by(seat.write)
+            seats.append(seat)
+            seat.count = 1
+            client.to_redis(b"PING")
+        redis.close()
+        await until(lambda: shared.is_lost)
+        assert sum(client.has_ended for client in clients) == PER_TURN
+        leaving = asyncio.create_task(seats[-1].settled())
+        for client in clients:
+            client.to_redis(b"PING")
+        await until(lambda: all(client.has_ended for client in clients))
+        assert not leaving.done()
+        assert not other.riders
+        leaving.cancel()

@@ -8,9 +8,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
+from ttlproxy.proxy.departures import Departures
 from ttlproxy.proxy.round_trip import RoundTrip
 from ttlproxy.proxy.sharing.shared_connection import SharedConnection
 from ttlproxy.proxy.write_batch import Write
+
+
+def _drop(data: bytes) -> None:
+    """Takes requests that nobody is to get."""
 
 
 class Passenger(Protocol):
@@ -56,14 +61,17 @@ class Seat:
         client: Passenger,
         connection: SharedConnection,
         next_connection: Callable[[], SharedConnection],
+        departures: Departures,
     ) -> None:
-        """`next_connection()` gives another when this one is lost."""
+        """`next_connection()` gives another when this one is lost; `departures`: spreads the ends
+        of many clients that are then owed replies."""
         self.count = 0
         self.owed = 0
         self._client = client
         self._to_client = client.write
         self._connection = connection
         self._next_connection = next_connection
+        self._departures = departures
         self._sent = 0  # requests in all
         self._sent_before: int | None = None  # at the last look, if nothing was owed
         self._received = 0
@@ -92,7 +100,15 @@ class Seat:
         self._client.full(is_full)
 
     def lost(self) -> None:
-        self.owed = 0
+        """What is owed stays owed, so the client cannot leave and go on without it."""
+        if self._is_gone:
+            return
+        self.watch_no_more()
+        self._client.send_by(_drop)  # replies to more requests would be taken for those it is owed
+        if not self._departures.put_off(self._end):
+            self._end()
+
+    def _end(self) -> None:
         if not self._is_gone:
             self._client.end()
 

@@ -43,7 +43,7 @@ class SharingServer(Server):
         if pool is None:
             raise ConnectionError("connections are shared in too many different states")
         connection = pool.least_used()
-        seat = Seat(client, connection, pool.least_used)
+        seat = Seat(client, connection, pool.least_used, self.departures)
         try:
             await asyncio.shield(connection.opened)
             if connection.is_lost:
