@@ -228,7 +228,7 @@ def test_an_evicted_element_needs_room_to_come_back(every: Talk) -> None:
         PUT k [EX 100] a b                      -> 2
         PUT k [MAXLEN 2 EVICT EX 300] c         -> 1
         PUT k [MAXLEN 2 EX 300] a               -> -1
-        PUT k [MAXLEN 3 EX 300] a               -> *
+        PUT k [MAXLEN 3 EX 300] a               -> 1
         PUT k [MAXLEN 3 EX 300] d               -> -1
         HTTLFIELD k FIELDS 4 a b c d            -> [300, 100, 300, -2]
     """)
@@ -285,6 +285,17 @@ def test_fields_with_deadlines_that_the_server_keeps_make_room_too(
 
 
 # --- the other words
+
+
+def test_a_member_that_was_evicted_is_not_there_for_nx(proxy: Proxy, server: AnyServer) -> None:
+    """Its reap cannot come within the transaction."""
+    with talking(proxy, server, in_multi) as talk:
+        talk("""
+            SADDEX s EX 100 MEMBERS 2 a b               -> 2
+            SADDEX s MAXLEN 2 EVICT EX 300 MEMBERS 1 c  -> 1
+            SADDEX s NX MAXLEN 4 EX 300 MEMBERS 3 a b d -> 2
+            STTLMEMBER s MEMBERS 4 a b c d              -> [300, 100, 300, 300]
+        """)
 
 
 def test_conditions_come_before_the_cap(proxy: Proxy, server: AnyServer) -> None:

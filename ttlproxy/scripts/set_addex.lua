@@ -23,19 +23,23 @@ end
 -- include maxlen
 -- Whether the script must know before the write which members are there.
 local looks = condition ~= '' or cap ~= '' or at_once
+-- With MAXLEN, members past their deadline are not there.
+local gone = cap ~= '' and past_deadline() or {}
 local members, met, added = {}, {}, 0
 for i = first_member, #ARGV do
   local member = ARGV[i]
   if not met[member] then
     met[member] = true
     local there = looks and has(member)
-    if condition == '' or there == (condition == 'XX' and 1 or 0) then
+    local lives = gone[member] and 0 or there
+    if condition == '' or lives == (condition == 'XX' and 1 or 0) then
       members[#members + 1] = member
       added = added + (looks and 1 - there or 0)
     end
   end
 end
-if not has_room(members, added, condition == 'XX') then
+local fits, _, revived = has_room(members, added, condition == 'XX')
+if not fits then
   return const.TOO_MANY
 end
 write_timed(members, flag == '1', function()
@@ -44,4 +48,4 @@ write_timed(members, flag == '1', function()
     added = added + (not looks and new or 0)
   end)
 end)
-return failure or added
+return failure or added + revived

@@ -36,7 +36,8 @@ end
 -- include zset_maxlen
 -- include maxlen
 local members, added, changed = written_members()
-if not has_room(members, added, options.XX) then
+local fits, _, revived = has_room(members, added, options.XX)
+if not fits then
   return const.TOO_MANY
 end
 write_timed(members, flag == '1', function()
@@ -44,4 +45,4 @@ write_timed(members, flag == '1', function()
     try(called(data, from, to))
   end)
 end)
-return failure or (options.CH and changed or added)
+return failure or (options.CH and changed or added + revived)

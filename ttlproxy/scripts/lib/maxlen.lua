@@ -2,7 +2,7 @@
 -- if they are not reaped yet. With `evict` others make room: their deadline becomes now, and the link
 -- reaps them. Each type has size(), copies(element), how often it has an element, and some(place).
 -- NEEDS: words.lua clock.lua deadline.lua index.lua size copies some index data schedule
--- GIVES: has_room
+-- GIVES: has_room past_deadline
 
 -- Evicts `over` elements: those with the earliest deadlines first, those without a deadline last.
 -- It spares the `written` ones; the elements `gone` already are the first `past` entries of the index.
@@ -43,14 +43,22 @@ local function evict_others(over, written, gone, past)
   end
 end
 
--- How many elements are live; which are past their deadline; how many index entries those have.
-local function count_live()
-  local live, gone, due = size(), {}, index_due(index, now, -1)
+-- Which elements are past their deadline, as a set; how many index entries those have.
+local function past_deadline()
+  local gone, due = {}, index_due(index, now, -1)
   for _, element in ipairs(due) do
     gone[element] = true
+  end
+  return gone, #due
+end
+
+-- How many elements are live, and what past_deadline() tells.
+local function count_live()
+  local live, gone, past = size(), past_deadline()
+  for element in pairs(gone) do
     live = live - copies(element)
   end
-  return live, gone, #due
+  return live, gone, past
 end
 
 -- Which elements are written; how many of them are live; how many come back because of the write.
@@ -85,10 +93,11 @@ end
 -- May evict others to make room. There is always room if none of them is new, and for elements that
 -- go at once because their deadline is past. With `existing` (XX) only existing elements are written:
 -- those past their deadline are dropped from `elements`. A list `may_trim`, where others making room is not
--- enough: then the second result is how many of its own copies of `elements` must go.
+-- enough: then the second result is how many of its own copies of `elements` must go. The third one is
+-- how many of `elements` come back, as new ones.
 local function has_room(elements, added, existing, may_trim)
   if cap == '' or #elements == 0 then
-    return true, 0
+    return true, 0, 0
   end
   local limit, at_once = tonumber(cap), at and at <= now
   local live, gone, past = count_live()
@@ -105,5 +114,5 @@ local function has_room(elements, added, existing, may_trim)
   if over > 0 and evict ~= '' then
     evict_others(over, written, gone, past)
   end
-  return true, evict ~= '' and grows > 0 and math.max(surplus, 0) or 0
+  return true, evict ~= '' and grows > 0 and math.max(surplus, 0) or 0, revived
 end
