@@ -19,6 +19,7 @@ from ttlproxy.core.counters import Counters
 from ttlproxy.core.keys import SLOTS, Keys, slot
 from ttlproxy.link import Context, SlotSchedules, client
 from ttlproxy.link.glance import Glance
+from ttlproxy.link.reap_script import ReapScript
 from ttlproxy.link.schedule_queries import UnreadError
 from ttlproxy.link.slot_survey import SlotSurvey
 from ttlproxy.scripts import Traits
@@ -193,6 +194,46 @@ async def test_a_key_that_is_noted_while_its_slot_is_asked_is_not_forgotten(
     schedules.noted(key, 5000)
     await asking
     assert slot(key) in schedules.slots()
+
+
+def test_an_answer_that_is_older_than_what_was_noted_raises_no_deadline() -> None:
+    """However many others have been asked for meanwhile."""
+    schedules, number, asked = SlotSchedules(KEYS), slot(b"k"), 0
+    schedules.noted(b"k", 50)
+    for attention, found in ((b"70", 50), (b"", 50), (b"30", 30)):
+        schedules.told(number, attention, asked)
+        assert schedules.late_slots(found + 1) == [number]
+        assert schedules.late_slots(found) == []
+    schedules.told(number, b"70", schedules.now_noted)
+    assert schedules.late_slots(70) == []
+    schedules.told(number, b"", schedules.now_noted)
+    assert not schedules.slots()
+
+
+async def test_a_reap_tells_when_its_slot_needs_attention_again(redis: Redis, node: Node) -> None:
+    """So slots are asked what is due, and then no more."""
+    assert node.ask("FLUSHALL") == b"OK"
+    settings, counters = load(["--upstream", node.url]), Counters()
+    context = Context(settings, counters)
+    context.meet(clustered=True)
+    context.scripts.suit(Traits(clustered=True))
+    schedules = context.slot_schedules
+    due, later = [b"{k}1", b"{k}2", b"other"], b"{k}3"
+    for key, at in [*((key, 1) for key in due), (later, FAR_MS)]:
+        name = KEYS.shared_by(key, KEYS.schedule)
+        node.client.ask_many([("ZADD", KEYS.index(key), at, "a"), ("ZADD", name, at, key)])
+        assert node.ask("SADD", key, "a") == 1
+        context.announced(0, key, at)
+    found, _ = await schedules.due(redis, [0], 2)
+    assert {key for _, key in found} == {*due}
+    before = calls(node.port, "zrangebyscore")
+    await ReapScript(settings, context, counters)(redis, dict.fromkeys(found, 100))
+    by_the_script = calls(node.port, "zrangebyscore") - before
+    assert by_the_script == len(due)
+    assert await schedules.due(redis, [0], 2) == ([], {})
+    assert await schedules.next_ms(redis, [0], 2) == FAR_MS
+    assert calls(node.port, "zrangebyscore") - before == by_the_script
+    assert schedules.slots() == {slot(later): FAR_MS}
 
 
 async def test_the_next_key_is_the_earliest_of_all_slots(

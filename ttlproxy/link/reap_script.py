@@ -15,6 +15,7 @@ from ttlproxy.commands import Call
 from ttlproxy.config import Settings
 from ttlproxy.core.counters import Counters
 from ttlproxy.core.expiry_actions import NO_DELIVERY, Actions, Delivery, delivery
+from ttlproxy.core.keys import slot
 from ttlproxy.core.registry import Place
 from ttlproxy.link.context import Context
 from ttlproxy.link.pipeline import KEYS_PER_CALL, error, run, valid
@@ -34,6 +35,7 @@ class Outcome(NamedTuple):
     more: where more may be due; stale_entries: where the index has entries without an element;
     refused: where Redis has answered an error; unreached: where the call had no time, in the order
     asked for; calls_ms: how long each call took Redis, or all that were sent together
+    removed: how many elements of each key
     """
 
     more: set[Place]
@@ -41,6 +43,7 @@ class Outcome(NamedTuple):
     refused: dict[Place, ResponseError]
     unreached: list[Place]
     calls_ms: list[float]
+    removed: list[int]
 
 
 class _Batch(NamedTuple):
@@ -92,6 +95,7 @@ class ReapScript:
         self._actions = context.actions
         self._learn_rules = context.learn_rules
         self._context = context
+        self._slots = context.slot_schedules
         self._clock = context.clock
         self._refusals = context.refusals
         self._counters = counters
@@ -109,7 +113,7 @@ class ReapScript:
         registry = self._context.registry
         for place in limits:
             registry.begin_reap(place)
-        outcome = Outcome(set(), set(), {}, [], [])
+        outcome = Outcome(set(), set(), {}, [], [], [])
         try:
             async with turn or nullcontext():
                 known = await self._with_rules(redis, limits, outcome)
@@ -155,7 +159,7 @@ class ReapScript:
             words = [self._script_calls.words(batch.call, b"%d" % batch.db) for batch in bundle]
             requests = [(batch.db, each) for batch, each in zip(bundle, words, strict=True)]
             async with turn or nullcontext():
-                sent = self._clock.reading()
+                sent, now_noted = self._clock.reading(), self._slots.now_noted
                 replies = await run(redis, requests)
             if turn:  # lets the next task send its calls before these answers are recorded
                 await asyncio.sleep(0)
@@ -164,7 +168,7 @@ class ReapScript:
                 if error(reply) and len(batch.keys) > 1:
                     alone.update(dict.fromkeys(batch.places, batch.limit))
                 else:
-                    self._learn(batch, reply, sent, outcome)
+                    self._learn(batch, reply, sent, now_noted, outcome)
             outcome.calls_ms[took:] = [sum(outcome.calls_ms[took:])]
         return alone
 
@@ -173,8 +177,10 @@ class ReapScript:
         batches = self._batches(limits, together)
         return [list(batches)] if self._keys.clustered else ([batch] for batch in batches)
 
-    def _learn(self, batch: _Batch, reply: object, sent: float, outcome: Outcome) -> None:
-        """Records the answers of one call."""
+    def _learn(
+        self, batch: _Batch, reply: object, sent: float, now_noted: int, outcome: Outcome
+    ) -> None:
+        """Records the answers of one call. `now_noted`: SlotSchedules', when it was sent."""
         if isinstance(reply, NoScriptError):
             self._script_calls.flushed()
             outcome.more.update(batch.places)
@@ -187,7 +193,9 @@ class ReapScript:
             for place in batch.places:
                 self._refuse(place, refusal, outcome)
             return
-        now_ms, took_us, *answers = valid(reply)
+        now_ms, took_us, attention, *answers = valid(reply)
+        if self._keys.clustered and not error(attention):
+            self._slots.told(slot(batch.keys[0]), attention, now_noted)
         self._actions.accepted(batch.db)
         self._counters.reap_call_ms.observe(took_us / 1000)
         self._clock.learn(now_ms, sent)
@@ -201,6 +209,7 @@ class ReapScript:
                 answer
             )
             self._context.registry.set_first_deadline(place, first_ms if first_ms >= 0 else None)
+            outcome.removed.append(removed)
             self._counters.count_reaped(kind.decode(), removed, late_ms)
             self._node_counts.count_reaped(removed, late_ms)
             if fired:
