@@ -210,13 +210,24 @@ def test_an_answer_that_is_older_than_what_was_noted_raises_no_deadline() -> Non
     assert not schedules.slots()
 
 
-async def test_a_reap_tells_when_its_slot_needs_attention_again(redis: Redis, node: Node) -> None:
-    """So slots are asked what is due, and then no more."""
+@pytest.fixture
+def context(node: Node) -> Context:
+    """Of a node without keys."""
     assert node.ask("FLUSHALL") == b"OK"
-    settings, counters = load(["--upstream", node.url]), Counters()
-    context = Context(settings, counters)
-    context.meet(clustered=True)
-    context.scripts.suit(Traits(clustered=True))
+    made = Context(load(["--upstream", node.url]), Counters())
+    made.meet(clustered=True)
+    made.scripts.suit(Traits(clustered=True))
+    return made
+
+
+def _reaps(context: Context) -> ReapScript:
+    return ReapScript(load([]), context, context.counters)
+
+
+async def test_a_reap_tells_when_its_slot_needs_attention_again(
+    context: Context, redis: Redis, node: Node
+) -> None:
+    """So slots are asked what is due, and then no more."""
     schedules = context.slot_schedules
     due, later = [b"{k}1", b"{k}2", b"other"], b"{k}3"
     for key, at in [*((key, 1) for key in due), (later, FAR_MS)]:
@@ -227,13 +238,33 @@ async def test_a_reap_tells_when_its_slot_needs_attention_again(redis: Redis, no
     found, _ = await schedules.due(redis, [0], 2)
     assert {key for _, key in found} == {*due}
     before = calls(node.port, "zrangebyscore")
-    await ReapScript(settings, context, counters)(redis, dict.fromkeys(found, 100))
+    await _reaps(context)(redis, dict.fromkeys(found, 100))
     by_the_script = calls(node.port, "zrangebyscore") - before
     assert by_the_script == len(due)
     assert await schedules.due(redis, [0], 2) == ([], {})
     assert await schedules.next_ms(redis, [0], 2) == FAR_MS
     assert calls(node.port, "zrangebyscore") - before == by_the_script
     assert schedules.slots() == {slot(later): FAR_MS}
+
+
+async def test_a_reap_that_waits_while_rules_go_does_not_bring_them_back(
+    context: Context, redis: Redis, node: Node
+) -> None:
+    """A slot without a version takes that of the call."""
+    assert node.ask("HSET", KEYS.home(KEYS.rules), "version", 5) == 1
+    await context.learn_rules(redis, 0)
+    turn = asyncio.Lock()
+    async with turn:
+        reaping = asyncio.create_task(_reaps(context)(redis, {(0, b"k"): 9}, turn))
+        await asyncio.sleep(0)
+        behind = asyncio.create_task(turn.acquire())
+        await asyncio.sleep(0)
+    await behind  # the call is prepared, and waits
+    assert node.ask("FLUSHALL") == b"OK"
+    context.actions.forget_all()
+    turn.release()
+    assert (await reaping).more == {(0, b"k")}
+    assert node.ask("HGET", KEYS.shared_by(b"k", KEYS.rules), "version") is None
 
 
 async def test_the_next_key_is_the_earliest_of_all_slots(
