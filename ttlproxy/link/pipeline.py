@@ -84,6 +84,9 @@ async def _exchange(
     connection.db = 0  # until all has gone well
     await connection.send_packed_command(b"".join(sent), check_health=False)
     replies = await connection.read_replies(len(sent), on_reply)
+    if selected is None:
+        connection.db = before
+        return replies
     found: list[object] = []
     actual = before
     for db, at, reply in wanted:
