@@ -36,9 +36,17 @@ def cluster(binary: Binary) -> Iterator[Cluster]:
 @pytest.fixture
 def proxy(cluster: Cluster, start_proxy: StartProxy) -> Proxy:
     """The ports after its own are each about one master."""
-    listen = f"127.0.0.1:{free_range(4)}"
-    view = ("--listen", listen, "--cluster-view", "nodes")
-    return start_proxy(cluster.nodes[0].url, *FLAGS, *view)
+    return start_proxy(cluster.nodes[0].url, *FLAGS, *_view())
+
+
+def _view() -> tuple[str, ...]:
+    return "--listen", f"127.0.0.1:{free_range(4)}", "--cluster-view", "nodes"
+
+
+def _run(client: Client) -> bytes:
+    """The run of the server that answers for no slot."""
+    run: bytes = client.ask("INFO", "server").split(b"run_id:")[1][:40]
+    return run
 
 
 def _second(key: bytes) -> bool:
@@ -82,7 +90,7 @@ def _expire(cluster: Cluster, client: Client, number: int) -> None:
 def test_a_demoted_master_is_left_without_an_error(cluster: Cluster, proxy: Proxy) -> None:
     """The replica that is promoted is at the port of its master."""
     keys = [key for key in KEYS if _second(key)]
-    name = cluster.nodes[4].ask("INFO", "server").split(b"run_id:")[1][:40]
+    run = _run(cluster.nodes[4].client)
     with (
         closing(Client(proxy.port)) as client,
         closing(Client(proxy.port + 2)) as second,
@@ -99,7 +107,7 @@ def test_a_demoted_master_is_left_without_an_error(cluster: Cluster, proxy: Prox
             assert size.startswith(b":")
             assert rest == [b":%d\r\n" % number, b"+PONG\r\n"]
             assert second.ask("DBSIZE") == len(keys) + 1
-        wait_until(lambda: name in second.ask("INFO", "server"), "it is about the replica")
+        wait_until(lambda: _run(second) == run, "it is about the replica")
         _expire(cluster, client, 4)
     wait_until(lambda: _failover(cluster) == ["each master has a replica; there are 3"], "well")
     first, replica = cluster.nodes[0], cluster.nodes[3]
@@ -180,9 +188,14 @@ def test_a_master_that_is_away_at_the_start_is_found_later(
     for node in cluster.nodes:
         node.ask("CONFIG", "SET", "cluster-require-full-coverage", "no")
     cluster.nodes[2].kill()
-    proxy = start_proxy(cluster.nodes[0].url, *FLAGS)
+    proxy = start_proxy(cluster.nodes[0].url, *FLAGS, *_view())
     assert _answer(proxy.port, "SET", SECOND, 1) == b"OK"
-    cluster.nodes[5].promote("TAKEOVER")
-    wait_until(lambda: _answer(proxy.port, "SET", THIRD, 1) == b"OK", "the third is served")
+    with closing(Client(proxy.port + 3)) as third:
+        others = [_run(node.client) for node in cluster.nodes[:2]]
+        assert _run(third) in others  # another one stands in
+        cluster.nodes[5].promote("TAKEOVER")
+        wait_until(lambda: _answer(proxy.port, "SET", THIRD, 1) == b"OK", "the third is served")
+        run = _run(cluster.nodes[5].client)
+        wait_until(lambda: _run(third) == run, "it is about the third")
     masters = {f"127.0.0.1:{cluster.nodes[number].port}" for number in (0, 1, 5)}
     wait_until(lambda: _up(pages(proxy)) == masters, "nothing is left of the one that was away")

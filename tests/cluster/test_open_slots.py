@@ -163,6 +163,6 @@ def test_what_is_due_is_reaped_once_the_slot_has_arrived(cluster: Cluster) -> No
     let_pass(owner.client, 1)
     with _on_its_way(cluster, caller, "nothing has moved"):
         assert _is_refused(cluster, request)
-    _, _, (removed, *_) = owner.ask(*request)
+    _, _, _, (removed, *_) = owner.ask(*request)
     assert removed == 1
     assert sorted(owner.ask("HKEYS", data)) == [b"a", b"b"]

@@ -19,6 +19,7 @@ from ttlproxy.core.counters import Counters
 from ttlproxy.core.keys import SLOTS, Keys, slot
 from ttlproxy.link import Context, SlotSchedules, client
 from ttlproxy.link.glance import Glance
+from ttlproxy.link.reap_script import ReapScript
 from ttlproxy.link.schedule_queries import UnreadError
 from ttlproxy.link.slot_survey import SlotSurvey
 from ttlproxy.scripts import Traits
@@ -193,6 +194,77 @@ async def test_a_key_that_is_noted_while_its_slot_is_asked_is_not_forgotten(
     schedules.noted(key, 5000)
     await asking
     assert slot(key) in schedules.slots()
+
+
+def test_an_answer_that_is_older_than_what_was_noted_raises_no_deadline() -> None:
+    """However many others have been asked for meanwhile."""
+    schedules, number, asked = SlotSchedules(KEYS), slot(b"k"), 0
+    schedules.noted(b"k", 50)
+    for attention, found in ((b"70", 50), (b"", 50), (b"30", 30)):
+        schedules.told(number, attention, asked)
+        assert schedules.late_slots(found + 1) == [number]
+        assert schedules.late_slots(found) == []
+    schedules.told(number, b"70", schedules.now_noted)
+    assert schedules.late_slots(70) == []
+    schedules.told(number, b"", schedules.now_noted)
+    assert not schedules.slots()
+
+
+@pytest.fixture
+def context(node: Node) -> Context:
+    """Of a node without keys."""
+    assert node.ask("FLUSHALL") == b"OK"
+    made = Context(load(["--upstream", node.url]), Counters())
+    made.meet(clustered=True)
+    made.scripts.suit(Traits(clustered=True))
+    return made
+
+
+def _reaps(context: Context) -> ReapScript:
+    return ReapScript(load([]), context, context.counters)
+
+
+async def test_a_reap_tells_when_its_slot_needs_attention_again(
+    context: Context, redis: Redis, node: Node
+) -> None:
+    """So slots are asked what is due, and then no more."""
+    schedules = context.slot_schedules
+    due, later = [b"{k}1", b"{k}2", b"other"], b"{k}3"
+    for key, at in [*((key, 1) for key in due), (later, FAR_MS)]:
+        name = KEYS.shared_by(key, KEYS.schedule)
+        node.client.ask_many([("ZADD", KEYS.index(key), at, "a"), ("ZADD", name, at, key)])
+        assert node.ask("SADD", key, "a") == 1
+        context.announced(0, key, at)
+    found, _ = await schedules.due(redis, [0], 2)
+    assert {key for _, key in found} == {*due}
+    before = calls(node.port, "zrangebyscore")
+    await _reaps(context)(redis, dict.fromkeys(found, 100))
+    by_the_script = calls(node.port, "zrangebyscore") - before
+    assert by_the_script == len(due)
+    assert await schedules.due(redis, [0], 2) == ([], {})
+    assert await schedules.next_ms(redis, [0], 2) == FAR_MS
+    assert calls(node.port, "zrangebyscore") - before == by_the_script
+    assert schedules.slots() == {slot(later): FAR_MS}
+
+
+async def test_a_reap_that_waits_while_rules_go_does_not_bring_them_back(
+    context: Context, redis: Redis, node: Node
+) -> None:
+    """A slot without a version takes that of the call."""
+    assert node.ask("HSET", KEYS.home(KEYS.rules), "version", 5) == 1
+    await context.learn_rules(redis, 0)
+    turn = asyncio.Lock()
+    async with turn:
+        reaping = asyncio.create_task(_reaps(context)(redis, {(0, b"k"): 9}, turn))
+        await asyncio.sleep(0)
+        behind = asyncio.create_task(turn.acquire())
+        await asyncio.sleep(0)
+    await behind  # the call is prepared, and waits
+    assert node.ask("FLUSHALL") == b"OK"
+    context.actions.forget_all()
+    turn.release()
+    assert (await reaping).more == {(0, b"k")}
+    assert node.ask("HGET", KEYS.shared_by(b"k", KEYS.rules), "version") is None
 
 
 async def test_the_next_key_is_the_earliest_of_all_slots(

@@ -11,7 +11,7 @@ import pytest
 from redis.exceptions import ResponseError
 
 from tests.conftest import StartProxy
-from tests.support.cluster import Node
+from tests.support.cluster import Node, until_known
 from tests.support.masters import Masters
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
@@ -68,6 +68,7 @@ def _open(source: Node, target: Node) -> Iterator[Callable[..., None]]:
         carry(*names)
     for node in (target, source):
         assert node.ask("CLUSTER", "SETSLOT", SLOT, "NODE", target.id) == b"OK"
+    until_known(SLOT, target, (source, target))
 
 
 def test_elements_expire_where_their_slot_has_gone(

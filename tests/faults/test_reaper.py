@@ -41,7 +41,7 @@ def _batches(largest: int, *took_ms: float) -> list[int]:
     """The batches after calls that took so long, with a budget of 5 ms."""
     pacing, found = OneCall(largest), []
     for each in took_ms:
-        pacing.adapt(Done(128, 128, 0, each), budget_ms=5)
+        pacing.adapt(Done(128, 128, 0, each, 1), budget_ms=5)
         found.append(pacing.pace.batch)
     return found
 
@@ -58,9 +58,9 @@ def test_a_call_is_for_about_as_many_keys_as_there_is_time_for(
     asked: int, reached: int, next_keys: int
 ) -> None:
     pacing = OneCall(1000)
-    pacing.adapt(Done(asked, reached, 0, 4), budget_ms=5)
+    pacing.adapt(Done(asked, reached, 0, 4, 1), budget_ms=5)
     assert pacing.pace.keys == next_keys
-    pacing.adapt(Done(1, 0, 0, 4), budget_ms=5)
+    pacing.adapt(Done(1, 0, 0, 4, 1), budget_ms=5)
     assert pacing.pace.keys == 1
 
 
@@ -70,6 +70,7 @@ _CALL_MS, _ELEMENT_MS = 0.06, 0.001
 
 @given(st.lists(st.integers(1, 10_000), min_size=1, max_size=600))
 @example([100] * 600)
+@example([1000] * 600)
 @example([1] * 128 + [10_000] * 60)
 def test_calls_for_slots_together_take_about_as_long_as_one_may(due: list[int]) -> None:
     """As few calls as there can be for keys that are alike, and never long without others."""
@@ -81,18 +82,19 @@ def test_calls_for_slots_together_take_about_as_long_as_one_may(due: list[int]) 
         took_ms = sum(_CALL_MS + _ELEMENT_MS * min(each, batch) for each in left)
         assert took_ms < 15
         more = [each - batch for each in left if each > batch]
-        pacing.adapt(Done(len(left), len(left), len(more), took_ms), budget_ms=5)
+        typical = sorted(min(each, batch) for each in left)[len(left) // 2]
+        pacing.adapt(Done(len(left), len(left), len(more), took_ms, typical), budget_ms=5)
         queue.extend(more)
-    if due == [100] * 600:
-        assert calls_made <= 640
+    if due in ([100] * 600, [1000] * 600):
+        assert calls_made <= len(due) * 1.02
 
 
 def test_a_single_key_is_asked_for_less_if_that_takes_too_long() -> None:
     pacing = ManyCalls(1000)
     for batch in (1000, 500, 250):
-        pacing.adapt(Done(1, 1, 1, 9), budget_ms=5)
+        pacing.adapt(Done(1, 1, 1, 9, 1000), budget_ms=5)
         assert pacing.pace == (batch // 2, 1)
-    pacing.adapt(Done(1, 1, 1, 1), budget_ms=5)
+    pacing.adapt(Done(1, 1, 1, 1, 10), budget_ms=5)
     assert pacing.pace.batch == 250
 
 
@@ -340,7 +342,7 @@ def test_a_call_begins_no_further_key_when_its_time_is_over(start_server: StartS
             call = Call("reap", tuple(keys), (b"100", budget, b"", b"", b"", b"", b"20"))
             words = ScriptCalls(scripts, Keys(), bytes).words(call, b"0")
             reply = direct.ask(*words)
-            assert reply.startswith(b"*%d\r\n" % (2 + reached))
+            assert reply.startswith(b"*%d\r\n" % (3 + reached))
 
 
 @pytest.mark.one_of(3)

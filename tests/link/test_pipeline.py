@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from redis.asyncio import Redis
-from redis.exceptions import ResponseError
+from redis.exceptions import BusyLoadingError, ResponseError
 
 from tests.link.conftest import KEYS, Become
 from tests.support.containers import AnyServer
@@ -33,6 +33,16 @@ async def test_each_reply_is_told_as_it_comes(redis: Redis) -> None:
     told = []
     await run(redis, [(0, (b"PING",)), (0, (b"NONSENSE",))], lambda: told.append("reply"))
     assert len(told) == 2
+
+
+async def test_a_server_that_cannot_serve_ends_the_connection_whichever_reply_says_so(
+    redis: Redis, direct: Client
+) -> None:
+    says_so = (b"EVAL", b"return {err = 'LOADING for a while'}", 0)
+    for requests in ([says_so, (b"PING",)], [(b"PING",), says_so]):
+        with pytest.raises(BusyLoadingError):
+            await run(redis, [(0, words) for words in requests])
+        assert await run(redis, [(0, (b"PING",))]) == [b"PONG"]
 
 
 async def test_an_error_is_the_reply_to_its_own_request(redis: Redis) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import closing
 
@@ -19,7 +20,7 @@ from ttlproxy.addresses import Upstream
 from ttlproxy.config import Settings
 from ttlproxy.core.counters import Counters
 from ttlproxy.core.registry import UNKNOWN, Registry
-from ttlproxy.link import Context, Link
+from ttlproxy.link import Context, Link, SlotSchedules
 from ttlproxy.link import registry_loader as module
 from ttlproxy.link.acl import Acl
 from ttlproxy.link.announcements import Announcements
@@ -75,6 +76,9 @@ class World:
         await self.loader.look(redis, glance)
         await self.loader.load_if_needed(redis)
         return self.arrivals.looks > looks
+
+    async def are_read(self, redis: Redis, times: int) -> list[bool]:
+        return [await self.is_read(redis) for _ in range(times)]
 
 
 @pytest.fixture
@@ -267,13 +271,13 @@ async def test_most_keys_gone_is_a_reason_to_read_anew(
         world.registry.announced(0, b"gone%d" % number, FAR_MS)
     assert not await world.is_read(redis), "these few cost little"
     world.registry.announced(0, b"gone", FAR_MS)
-    assert await world.is_read(redis)
+    assert await world.are_read(redis, 2) == [False, True], "it may be younger than their number"
     assert len(world.registry) == 0
     for number in range(2 * few):
         world.registry.announced(0, b"k%d" % number, FAR_MS)
         if number % 2:
             manage(direct, f"k{number}", m=FAR_MS)
-    assert not await world.is_read(redis), "half of them are managed"
+    assert await world.are_read(redis, 2) == [False] * 2, "half of them are managed"
     direct.ask("ZREM", KEYS.schedule, "k1")
     assert await world.is_read(redis)
     assert len(world.registry) == few - 1
@@ -298,16 +302,16 @@ async def test_a_walk_over_all_keys_for_that_is_made_once_in_a_while(
     announce()
     walks = calls(server.port, WALKS)
     manage(direct, "s", m=FAR_MS)
-    assert await world.is_read(redis)
+    assert await world.are_read(redis, 2) == [False, True]
     assert calls(server.port, WALKS) == walks + 1
     assert world.registry.listed(0, 9) == [S]
     announce()
     assert not await world.is_read(redis)
     monkeypatch.setattr(module, "_SEARCH_MS", 0)
     world.loader._next_search_ms = 0.0
-    assert await world.is_read(redis)
+    assert await world.are_read(redis, 2) == [False, True]
     announce()
-    assert await world.is_read(redis)
+    assert await world.are_read(redis, 2) == [False, True]
 
 
 async def test_a_server_that_hides_the_sizes_is_not_read_for_them(
@@ -317,7 +321,27 @@ async def test_a_server_that_hides_the_sizes_is_not_read_for_them(
     await world.is_read(redis)
     for number in range(few):
         world.registry.announced(0, b"gone%d" % number, FAR_MS)
-    assert not await world.is_read(redis)
+    assert await world.are_read(redis, 2) == [False] * 2
+
+
+async def test_keys_that_come_while_the_number_of_many_slots_is_asked_are_not_gone(
+    world: World, redis: Redis, few: int, context: Context
+) -> None:
+    """The number is that of the slots that had keys when the first of them was asked."""
+
+    numbers = deque([None, 1, None, 10 * few])
+
+    class Slots(SlotSchedules):
+        async def size(self, redis: Redis, databases: object) -> int | None:
+            return numbers.popleft()
+
+    await world.is_read(redis)
+    context.schedule_queries = Slots(KEYS)
+    for number in range(10 * few):
+        world.registry.announced(0, b"k%d" % number, FAR_MS)
+        if number in (few, 5 * few):
+            assert not await world.is_read(redis)
+    assert await world.are_read(redis, 2) == [False] * 2
 
 
 async def test_a_schedule_that_is_refused_serves_nobody_at_first(

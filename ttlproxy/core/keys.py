@@ -266,7 +266,11 @@ class Keys:
         to an absent key, when it may have changed others. If the script has named an absent key,
         it is refused before its first line.
         """
-        return b"%s{%s}" % (self.prefix + NONE, self._tags[slot(key)])
+        return self.guard_in(slot(key))
+
+    def guard_in(self, slot: int) -> bytes:
+        """The `guard` of this slot's keys."""
+        return b"%s%s{%s}" % (self.prefix, NONE, self._tags[slot])
 
     def rule(self, pattern: bytes) -> bytes:
         """The key of the rule of ONEXPIRE for this pattern; in a Cluster, in the home slot."""

@@ -162,6 +162,11 @@ class Masters:
                 return master.link
         return self.home
 
+    def is_at(self, link: Link, port: int) -> bool:
+        """Whether requests without keys at this port of `view` are for this master."""
+        own = self.view.masters_at(port)
+        return not own or any(self.links.get(name) is link for name in own)
+
     def links_at(self, port: int) -> dict[str, Link]:
         """For requests about all keys at this port of `view`: its masters, or those of the whole
         Cluster. Some may be missing that have just failed."""

@@ -12,7 +12,7 @@ from ttlproxy.link.pipeline import KEYS_PER_CALL
 # The smallest batch.
 _LEAST = 10
 # Keys of the first calls that are sent together.
-_FIRST_KEYS = 8
+_FIRST_KEYS = 4
 # Of all keys of such calls together at most so many batches are taken: in the time of so many, each
 # for a key of its own, Redis serves nobody else.
 _BATCHES = 4
@@ -27,12 +27,14 @@ class Pace(NamedTuple):
 
 class Done(NamedTuple):
     """What the last request did: so many keys were asked for, the script got to `reached` of them,
-    `more` of these have more that is due; all took Redis `took_ms`."""
+    `more` of these have more that is due; all took Redis `took_ms`; half of the keys had no more
+    than `typical` elements removed."""
 
     asked: int
     reached: int
     more: int
     took_ms: float
+    typical: int
 
 
 def plan(queue: deque[Place], pace: Pace) -> dict[Place, int]:
@@ -59,7 +61,8 @@ class OneCall:
 
 class ManyCalls:
     """The pace in front of a Cluster, where a call is for one slot: calls that are sent together
-    share the budget of one. Fewer keys at a time leave more of the budget for each."""
+    share the budget of one. Fewer keys at a time leave more of the budget for each: so many are
+    taken that most of them are done with in one call."""
 
     def __init__(self, largest: int) -> None:
         self._largest, self._batch = largest, largest
@@ -76,7 +79,8 @@ class ManyCalls:
             keys = min(keys, done.asked - quarter)
         elif done.took_ms < budget_ms / 2:
             self._batch = min(self._batch * 2, self._largest)
-            keys = min(done.asked + quarter, _within_a_call(done))
+            whole = self._largest * _BATCHES // max(done.typical, 1)
+            keys = min(done.asked + quarter, _within_a_call(done), whole)
         self.pace = self._of(max(keys, 1))
 
     def _of(self, keys: int) -> Pace:

@@ -15,6 +15,7 @@ from ttlproxy.commands import Call
 from ttlproxy.config import Settings
 from ttlproxy.core.counters import Counters
 from ttlproxy.core.expiry_actions import NO_DELIVERY, Actions, Delivery, delivery
+from ttlproxy.core.keys import slot
 from ttlproxy.core.registry import Place
 from ttlproxy.link.context import Context
 from ttlproxy.link.pipeline import KEYS_PER_CALL, error, run, valid
@@ -34,6 +35,7 @@ class Outcome(NamedTuple):
     more: where more may be due; stale_entries: where the index has entries without an element;
     refused: where Redis has answered an error; unreached: where the call had no time, in the order
     asked for; calls_ms: how long each call took Redis, or all that were sent together
+    removed: how many elements of each key
     """
 
     more: set[Place]
@@ -41,40 +43,26 @@ class Outcome(NamedTuple):
     refused: dict[Place, ResponseError]
     unreached: list[Place]
     calls_ms: list[float]
+    removed: list[int]
 
 
 class _Batch(NamedTuple):
     """One call of the script: for at most `limit` elements of each key.
 
-    actions: of each key, empty if the database has no rules; others: keys for which commands are
-    deferred; pads: to verify the signatures of these; nonce: if there may be an outbox among them
+    rules, version: those by which it acts; actions: of each key, empty if there are no rules
     """
 
     db: int
     keys: tuple[bytes, ...]
     limit: int
-    budget_us: int
+    rules: Actions
     version: bytes
     actions: tuple[Delivery | None, ...]
-    others: tuple[bytes, ...]
-    pads: tuple[bytes, bytes]
-    nonce: bytes
+    call: Call
 
     @property
     def places(self) -> list[Place]:
         return [(self.db, key) for key in self.keys]
-
-    @property
-    def call(self) -> Call:
-        ruled = any(self.actions)
-        found = [action or NO_DELIVERY for action in self.actions] if ruled else []
-        dests = dict.fromkeys(self.others)
-        dests |= dict.fromkeys(key for action in self.actions if action for key in action.keys)
-        words = (word for action in found for word in action)
-        numbers = (self.limit, self.budget_us, len(self.keys))
-        limit, budget, count = (b"%d" % number for number in numbers)
-        head = (limit, budget, self.version, *self.pads, self.nonce, count)
-        return Call("reap", (*self.keys, *dests), (*head, *words))
 
 
 class ReapScript:
@@ -92,6 +80,7 @@ class ReapScript:
         self._actions = context.actions
         self._learn_rules = context.learn_rules
         self._context = context
+        self._slots = context.slot_schedules
         self._clock = context.clock
         self._refusals = context.refusals
         self._counters = counters
@@ -109,7 +98,7 @@ class ReapScript:
         registry = self._context.registry
         for place in limits:
             registry.begin_reap(place)
-        outcome = Outcome(set(), set(), {}, [], [])
+        outcome = Outcome(set(), set(), {}, [], [], [])
         try:
             async with turn or nullcontext():
                 known = await self._with_rules(redis, limits, outcome)
@@ -155,26 +144,39 @@ class ReapScript:
             words = [self._script_calls.words(batch.call, b"%d" % batch.db) for batch in bundle]
             requests = [(batch.db, each) for batch, each in zip(bundle, words, strict=True)]
             async with turn or nullcontext():
-                sent = self._clock.reading()
+                if self._are_outdated(bundle):
+                    outcome.more.update(place for batch in bundle for place in batch.places)
+                    continue
+                sent, noted = self._clock.reading(), self._slots.now_noted
                 replies = await run(redis, requests)
             if turn:  # lets the next task send its calls before these answers are recorded
                 await asyncio.sleep(0)
+            answers = [reply for reply in replies if isinstance(reply, list)]
+            if answers:
+                self._clock.learn(answers[0][0], sent)
             took = len(outcome.calls_ms)
             for batch, reply in zip(bundle, replies, strict=True):
                 if error(reply) and len(batch.keys) > 1:
                     alone.update(dict.fromkeys(batch.places, batch.limit))
                 else:
-                    self._learn(batch, reply, sent, outcome)
+                    self._learn(batch, reply, noted, outcome)
             outcome.calls_ms[took:] = [sum(outcome.calls_ms[took:])]
         return alone
+
+    def _are_outdated(self, bundle: Iterable[_Batch]) -> bool:
+        """Whether rules have changed since the calls were prepared: a slot of a Cluster that knows
+        no version any more would take that of the call."""
+        of, version = self._actions.of, self._actions.version
+        known = {db: (of(db), version(db)) for db in {batch.db for batch in bundle}}
+        return any(known[each.db] != (each.rules, each.version) for each in bundle)
 
     def _bundles(self, limits: dict[Place, int], together: int) -> Iterable[list[_Batch]]:
         """The calls that are sent together."""
         batches = self._batches(limits, together)
         return [list(batches)] if self._keys.clustered else ([batch] for batch in batches)
 
-    def _learn(self, batch: _Batch, reply: object, sent: float, outcome: Outcome) -> None:
-        """Records the answers of one call."""
+    def _learn(self, batch: _Batch, reply: object, noted: int, outcome: Outcome) -> None:
+        """Records the answers of one call. `noted`: what was noted of slots when it was sent."""
         if isinstance(reply, NoScriptError):
             self._script_calls.flushed()
             outcome.more.update(batch.places)
@@ -187,13 +189,15 @@ class ReapScript:
             for place in batch.places:
                 self._refuse(place, refusal, outcome)
             return
-        now_ms, took_us, *answers = valid(reply)
+        now_ms, took_us, attention, *answers = valid(reply)
+        if self._keys.clustered and not error(attention):
+            self._slots.told(slot(batch.keys[0]), attention, noted)
         self._actions.accepted(batch.db)
         self._counters.reap_call_ms.observe(took_us / 1000)
-        self._clock.learn(now_ms, sent)
         outcome.calls_ms.append(took_us / 1000)
-        outcome.unreached.extend(batch.places[len(answers) :])
-        for number, (place, answer) in enumerate(zip(batch.places, answers, strict=False)):
+        places = batch.places
+        outcome.unreached.extend(places[len(answers) :])
+        for number, (place, answer) in enumerate(zip(places, answers, strict=False)):
             if refusal := error(answer):
                 self._refuse(place, Undelivered(str(refusal)), outcome)
                 continue
@@ -201,6 +205,7 @@ class ReapScript:
                 answer
             )
             self._context.registry.set_first_deadline(place, first_ms if first_ms >= 0 else None)
+            outcome.removed.append(removed)
             self._counters.count_reaped(kind.decode(), removed, late_ms)
             self._node_counts.count_reaped(removed, late_ms)
             if fired:
@@ -226,18 +231,36 @@ class ReapScript:
     def _batches(self, limits: dict[Place, int], together: int) -> Iterator[_Batch]:
         """The calls for these places, each for at most `together` keys."""
         alike: dict[tuple[int, int, int], list[bytes]] = {}
+        group = self._keys.together
         for (db, key), limit in limits.items():
-            alike.setdefault((db, limit, self._keys.together(db, key)), []).append(key)
+            alike.setdefault((db, limit, group(db, key)), []).append(key)
+        budget = b"%d" % round(self._settings.reap_budget_ms * 1000 * _LAST_KEY)
         for (db, limit, _), found in alike.items():
-            rules = self._actions.of(db)
+            rules, version = self._actions.of(db), self._actions.version(db)
+            head = (b"%d" % limit, budget, version)
             for at in range(0, len(found), together):
                 keys = tuple(found[at : at + together])
                 actions = tuple(self._action(rules, key) for key in keys) if rules else ()
-                deferring = map(self._script_calls.keys.deferring, keys)
-                others = tuple(key for key in deferring if key is not None)
-                pads = self._script_calls.signer.pads if others else _NO_PADS
-                budget_us = round(self._settings.reap_budget_ms * 1000 * _LAST_KEY)
-                version = self._actions.version(db)
-                has_box = any(action and action.has_box for action in actions)
-                nonce = token_hex(8).encode() if has_box else b""
-                yield _Batch(db, keys, limit, budget_us, version, actions, others, pads, nonce)
+                call = self._call(keys, head, actions)
+                yield _Batch(db, keys, limit, rules, version, actions, call)
+
+    def _call(
+        self,
+        keys: tuple[bytes, ...],
+        head: tuple[bytes, ...],
+        actions: tuple[Delivery | None, ...],
+    ) -> Call:
+        """`head`: the first words, the same for all keys."""
+        count, prefix = b"%d" % len(keys), self._keys.prefix
+        internal = [key for key in keys if key.startswith(prefix)]
+        others = [key for key in map(self._keys.deferring, internal) if key is not None]
+        if not (others or any(actions)):
+            return Call("reap", keys, (*head, *_NO_PADS, b"", count))
+        found = [action or NO_DELIVERY for action in actions] if any(actions) else []
+        dests = dict.fromkeys(others)
+        dests |= dict.fromkeys(key for action in found for key in action.keys)
+        pads = self._script_calls.signer.pads if others else _NO_PADS
+        has_box = any(action.has_box for action in found)
+        nonce = token_hex(8).encode() if has_box else b""
+        words = (word for action in found for word in action)
+        return Call("reap", (*keys, *dests), (*head, *pads, nonce, count, *words))

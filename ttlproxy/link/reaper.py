@@ -222,7 +222,9 @@ class Reaper:
             outcome = await self._link.reap_script(redis, limits, self._turn)
             took_ms = max(outcome.calls_ms, default=0)
             asked, reached = len(limits), len(limits) - len(outcome.unreached)
-            done = Done(asked, reached, len(outcome.more), took_ms)
+            removed = sorted(outcome.removed) or [0]
+            typical = removed[len(removed) // 2]
+            done = Done(asked, reached, len(outcome.more), took_ms, typical)
             self._pacing.adapt(done, settings.reap_budget_ms)
             await asyncio.sleep(rest_ms(took_ms, settings.reap_budget_ms, reached) / 1000)
             queue.extendleft(reversed(outcome.unreached))

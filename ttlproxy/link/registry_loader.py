@@ -58,6 +58,7 @@ class RegistryLoader:
         self._changes = 0  # those announced when the schedules were last read
         self._bloated = False
         self._next_search_ms = 0.0
+        self._least = 0  # keys in the registry, since their number in Redis was last told
 
     def want(self) -> None:
         """Something may have been missed: all is read at the next `load`."""
@@ -182,7 +183,8 @@ class RegistryLoader:
         return databases(fields(valid(info)))
 
     async def _is_bloated(self, redis: Redis, glance: Glance) -> bool:
-        """Whether others have reaped most of the keys that the registry holds.
+        """Whether others have reaped most of the keys that the registry held before their number
+        was asked. Of many slots that takes several heartbeats, in which keys are added.
 
         If it takes a walk over all keys to read it anew, at most once in `_SEARCH_MS`.
         """
@@ -190,10 +192,15 @@ class RegistryLoader:
         if context.knowledge is not None:
             return False
         is_early = context.clock.reading() < self._next_search_ms
+        least = self._least = min(self._least, len(registry))
         if len(registry) < _MANY or (is_early and not context.rights.trusts_schedules):
             return False
         size = await glance.size(redis)
-        if size is None or len(registry) <= 2 * size:
+        if size is None:
+            return False
+        self._least = len(registry)
+        if least < _MANY or least <= 2 * size:
             return False
         self._next_search_ms = context.clock.reading() + _SEARCH_MS
+        self._least = 0
         return True

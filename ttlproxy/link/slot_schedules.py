@@ -44,6 +44,7 @@ class SlotSchedules:
     losses: how often what was read of a slot has become worthless
     survey: which slots may have a schedule
     on_unread(slots): called when some of them could not be read, as they are on their way
+    now_noted: how often a slot has been noted. An answer to what was asked before may be older
     """
 
     def __init__(self, keys: Keys) -> None:
@@ -56,12 +57,13 @@ class SlotSchedules:
         self.losses: Counter[int] = Counter()
         self.survey: Survey = all_may_have
         self.on_unread: Callable[[Collection[int]], None] = lambda slots: None
+        self.now_noted = 0
         # Lower bounds in ms, for all slots that have managed keys.
         self._firsts: dict[int, int] = {}
         self._unsized: list[int] = []  # slots whose size is still to be asked
         self._size = 0  # of the others
-        # Slots noted since they were last asked for: an answer may be older.
-        self._noted: set[int] = set()
+        # When each slot was last noted, as `now_noted`.
+        self._noted: dict[int, int] = {}
 
     def shown(self, which: int) -> str:
         return f"slot {which}"
@@ -74,6 +76,10 @@ class SlotSchedules:
 
     def slots(self) -> Collection[int]:
         return self._firsts
+
+    def late_slots(self, now_ms: int) -> list[int]:
+        """The slots in which a key may be due."""
+        return [number for number, first_ms in self._firsts.items() if first_ms < now_ms]
 
     def to_count(self, has_rules: bool) -> bytes:
         keys = self._keys
@@ -93,14 +99,27 @@ class SlotSchedules:
         number = slot(key)
         if self._keys.deferring(key) is not None:
             self.deferring.add(number)
-        self._noted.add(number)
+        self.now_noted += 1
+        self._noted[number] = self.now_noted
         if due_ms < self._firsts.get(number, _NEVER):
             self._firsts[number] = due_ms
         return number
 
+    def told(self, number: int, attention: bytes, asked: int) -> None:
+        """The first key of the slot needs attention then, in ms; empty if there is none. `asked`:
+        what `now_noted` was before Redis was asked."""
+        first_ms = whole_ms(attention) if attention else _NEVER
+        if self._noted.get(number, 0) > asked:
+            first_ms = min(first_ms, self._firsts.get(number, _NEVER))
+        if number not in self.owned:
+            return
+        if first_ms < _NEVER:
+            self._firsts[number] = first_ms
+        else:
+            self._firsts.pop(number, None)
+
     async def find(self, redis: Redis) -> None:
-        heads, _ = await self._ask(redis, self.owned, _HEAD)
-        self._learn(heads)
+        await self._heads(redis, self.owned)
 
     async def due(
         self, redis: Redis, databases: Iterable[int], now_ms: int, most: int = DUE
@@ -110,7 +129,7 @@ class SlotSchedules:
         words = (b"ZRANGEBYSCORE", b"", *before(now_ms), b"LIMIT", 0, most)
         found: list[Place] = []
         refused: Refused = {}
-        late = sorted(self._late(now_ms), key=self._firsts.__getitem__)
+        late = sorted(self.late_slots(now_ms), key=self._firsts.__getitem__)
         for at in range(0, len(late), _DUE_TOGETHER):
             firsts = {number: self._firsts.get(number) for number in late[at : at + _DUE_TOGETHER]}
             pages, failed = await self._ask(redis, firsts, words)
@@ -124,23 +143,19 @@ class SlotSchedules:
         return found, refused
 
     async def next_ms(self, redis: Redis, databases: Iterable[int], now_ms: int) -> int | None:
-        late = self._late(now_ms + 1)
-        self._noted.clear()
-        heads, _ = await self._ask(redis, late, _HEAD)
-        self._learn(heads)
+        late = self.late_slots(now_ms + 1)
+        await self._heads(redis, late)
         later = (b"ZRANGEBYSCORE", b"", now_ms, b"+inf", b"WITHSCORES", b"LIMIT", 0, 1)
-        followers, _ = await self._ask(redis, self._late(now_ms + 1), later)
+        followers, _ = await self._ask(redis, self.late_slots(now_ms + 1), later)
         found = [whole_ms(page[1]) for page in followers.values() if page]
         return min([*found, *(ms for ms in self._firsts.values() if ms > now_ms)], default=None)
 
     async def late(self, redis: Redis, databases: Iterable[int], now_ms: int) -> Late:
         """Where many slots are late, some are asked, and stand for all. Another proxy may have
         reaped what was due there: then the slot is not asked again until its next deadline."""
-        late = self._late(now_ms)
+        late = self.late_slots(now_ms)
         some = sample(late, min(len(late), _LATE))
-        self._noted.difference_update(some)
-        heads, refused = await self._ask(redis, some, _HEAD)
-        self._learn(heads)
+        heads, refused = await self._heads(redis, some)
         found = {number: whole_ms(page[1]) for number, page in heads.items() if page}
         firsts = {number: first_ms for number, first_ms in found.items() if first_ms < now_ms}
         counts, _ = await self._ask(redis, firsts, (b"ZCOUNT", b"", *before(now_ms)))
@@ -250,20 +265,13 @@ class SlotSchedules:
         scores = map(valid, await run(redis, requests))
         return [key for key, (score,) in zip(keys, scores, strict=True) if score is None]
 
-    def _late(self, now_ms: int) -> list[int]:
-        """The slots in which a key may be due."""
-        return [number for number, first_ms in self._firsts.items() if first_ms < now_ms]
-
-    def _learn(self, heads: dict[int, Any]) -> None:
-        """`heads`: the first key of slots, and when it is due; empty if there is none."""
+    async def _heads(self, redis: Redis, slots: Iterable[int]) -> tuple[dict[int, Any], Refused]:
+        """The first key of each slot and when it needs attention; empty if there is none."""
+        asked = self.now_noted
+        heads, refused = await self._ask(redis, slots, _HEAD)
         for number, page in heads.items():
-            first_ms = whole_ms(page[1]) if page else _NEVER
-            if number in self._noted:
-                self._firsts[number] = min(first_ms, self._firsts[number])
-            elif page:
-                self._firsts[number] = first_ms
-            else:
-                self._firsts.pop(number, None)
+            self.told(number, page[1] if page else b"", asked)
+        return heads, refused
 
     def _schedule(self, number: int) -> bytes:
         return self._keys.shared_in(number, self._keys.schedule)

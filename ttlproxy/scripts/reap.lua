@@ -4,7 +4,8 @@
 -- KEYS: schedule rules key...
 -- ARGV: db limit budget version inner outer nonce count action...
 -- RESULT: nil where the rules are not of that version any more; else now in ms; how long the script
---   took in us; for each key that it got to Redis's error where what is due cannot be handed on, or
+--   took in us; in front of a Cluster when the first key of the schedule needs attention then, in ms,
+--   '' if it is empty; for each key that it got to Redis's error where what is due cannot be handed on, or
 --   [removed, first deadline left in ms or -1, entries without an element: 1 or 0, type,
 --    how late the earliest of those that were due is, in ms, handed on, of these too often,
 --    commands that nobody has signed]
@@ -184,7 +185,7 @@ elseif version ~= '*' and version ~= current then
   return false
 end
 index_write_when_full(KEYS[first_key + all], prefix)
-local reaped = { now, 0 }
+local reaped = { now, 0, '' }
 for number = 1, count do
   local at = first_key + number - 1
   data, index, looked_for = KEYS[at], KEYS[at + all], {}
@@ -197,5 +198,6 @@ for number = 1, count do
   end
 end
 entries_write(schedule, entries, over)
+reaped[3] = first_attention()
 reaped[2] = passed_us()
 return failure or reaped

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Final, TypeAlias
 
 from ttlproxy.commands import Call
-from ttlproxy.core.keys import CLAIMS, Keys
+from ttlproxy.core.keys import CLAIMS, Keys, slot
 from ttlproxy.core.signing import DEFERRED, RULE, Signer
 from ttlproxy.scripts import Script, Scripts
 from ttlproxy.scripts.direct_calls import DirectCalls
@@ -114,10 +114,16 @@ class ScriptCalls:
         if not script.keys:
             is_of_master = call.script == _OF_A_MASTER and not by_text
             return [self.keys.guard(self.keys.here)] if is_of_master else []
-        data = call.keys or (self.keys.here,)
-        roles, of_many = _roles(script.keys, by_slot=True)
-        more = of_many(self.keys, data) if of_many is not None else ()
-        return [self.keys.guard(data[0]), *(role(self.keys, data) for role in roles), *more]
+        keys, data = self.keys, call.keys or (self.keys.here,)
+        roles, of_many = _slot_roles(script.keys)
+        number = slot(data[0])
+        found = [keys.guard_in(number)]
+        for role in roles:
+            if isinstance(role, str):
+                found.append(keys.shared_in(number, getattr(keys, role)))
+            else:
+                found.append(role(keys, data))
+        return found if of_many is None else [*found, *of_many(keys, data)]
 
     def section(self) -> bytes:
         """INFO's section about the proxy."""
@@ -173,17 +179,13 @@ _ROLES_OF_MANY: Final[dict[str, _RoleOfMany]] = {
     "claim...": lambda keys, data: [keys.claim(key) for key in data],
     "fixed...": lambda keys, data: keys.fixed,
 }
-# The same in front of a Cluster.
-_SLOT_ROLES: Final[dict[str, _Role]] = _ROLES | {
-    "others": lambda keys, data: keys.shared_by(data[0], keys.others),
-    "state": lambda keys, data: keys.shared_by(data[0], keys.state),
-    "old_layout": lambda keys, data: keys.shared_by(data[0], keys.old_layout),
-    "schedule": lambda keys, data: keys.shared_by(data[0], keys.schedule),
-    "rule": lambda keys, data: keys.rule(data[1]),
-    "rules": lambda keys, data: keys.shared_by(data[0], keys.rules),
-    "lease": lambda keys, data: keys.shared_by(data[0], keys.lease),
-    "progress": lambda keys, data: keys.shared_by(data[0], keys.outbox),
+# In front of a Cluster, keys that each slot has: the name in KEYS -> that of the attribute of Keys.
+_OF_A_SLOT: Final = {
+    **{name: name for name in ("others", "state", "old_layout", "schedule", "rules", "lease")},
+    "progress": "outbox",
 }
+# What else is different there.
+_SLOT_ROLES: Final[dict[str, _Role]] = _ROLES | {"rule": lambda keys, data: keys.rule(data[1])}
 _SLOT_ROLES_OF_MANY: Final[dict[str, _RoleOfMany]] = _ROLES_OF_MANY | {
     "sample...": lambda keys, data: (),
     "fixed...": lambda keys, data: [keys.shared_by(data[0], name) for name in keys.fixed],
@@ -191,12 +193,18 @@ _SLOT_ROLES_OF_MANY: Final[dict[str, _RoleOfMany]] = _ROLES_OF_MANY | {
 
 
 @cache
-def _roles(names: tuple[str, ...], by_slot: bool = False) -> tuple[list[_Role], _RoleOfMany | None]:
+def _roles(names: tuple[str, ...]) -> tuple[list[_Role], _RoleOfMany | None]:
     """The roles of the names in KEYS; the last name may stand for many keys."""
-    table = _SLOT_ROLES if by_slot else _ROLES
-    table_of_many = _SLOT_ROLES_OF_MANY if by_slot else _ROLES_OF_MANY
-    of_many = table_of_many.get(names[-1]) if names else None
-    return [table[name] for name in (names[:-1] if of_many else names)], of_many
+    of_many = _ROLES_OF_MANY.get(names[-1]) if names else None
+    return [_ROLES[name] for name in (names[:-1] if of_many else names)], of_many
+
+
+@cache
+def _slot_roles(names: tuple[str, ...]) -> tuple[list[_Role | str], _RoleOfMany | None]:
+    """The same in front of a Cluster; for a key that each slot has, the attribute of Keys."""
+    of_many = _SLOT_ROLES_OF_MANY.get(names[-1])
+    alone = names[:-1] if of_many else names
+    return [_OF_A_SLOT.get(name) or _SLOT_ROLES[name] for name in alone], of_many
 
 
 # Words put before those of a call, by the first name in the ARGV of the script's header.

@@ -69,11 +69,19 @@ class ClientLanes:
         return links
 
     def home(self) -> Lane | None:
-        """The lane for requests without keys; None while no master serves."""
-        if self._home is None or self._home.is_closed or self._home.retires:
+        """The lane for requests without keys; None while no master serves.
+
+        Another one stands in for a master that is away, until it is served, or replaced, and
+        nothing of the client's is at the other one.
+        """
+        home = self._home
+        if home is None or home.is_closed or home.retires or self._stands_in(home):
             link = self._masters.home_at(self.port)
             self._home = None if link is None else self.to(link)
         return self._home
+
+    def _stands_in(self, home: Lane) -> bool:
+        return not self._masters.is_at(home.link, self.port) and home.is_unused
 
     @property
     def others(self) -> list[Lane]:
