@@ -43,15 +43,6 @@ def _fill(client: Client) -> None:
     client.ask_many([("HSETEX", key, "EX", 1000, "FIELDS", 1, "f", "v") for key in KEYS])
 
 
-def test_clients_do_not_share_connections_to_several_masters(masters: Masters) -> None:
-    proxy = Proxy(masters.nodes[0].url, "--share-upstream", "2", forked=True)
-    try:
-        with pytest.raises(RuntimeError, match="share_upstream is for one Redis"):
-            proxy.start()
-    finally:
-        proxy.remove()
-
-
 def test_the_doctor_examines_each_master(masters: Masters, client: Client) -> None:
     _fill(client)
     found = examine(masters.nodes[2].url)

@@ -13,6 +13,7 @@ from tests.support.masters import Masters
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
 from tests.support.redis_client import Client
+from tests.support.servers import unshared
 from ttlproxy.core.keys import SLOTS, slot
 
 # One key for each of the three masters, and more for each.
@@ -224,6 +225,7 @@ def test_a_subscriber_in_resp2_goes_back_to_requests(app: Connection) -> None:
     assert app.read_many(3) == [b"+OK\r\n", b"+OK\r\n", b"$1\r\n1\r\n"]
 
 
+@unshared
 def test_the_name_and_the_protocol_are_the_same_everywhere(masters: Masters) -> None:
     with Connection(masters.proxy.port) as app:
         assert app.ask("HELLO", 3, "SETNAME", "bob").startswith(b"%")

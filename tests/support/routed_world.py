@@ -148,6 +148,7 @@ class RoutedWorld:
             slow_clients=SimpleNamespace(keeps=lambda client: None),
             draining=False,
             limit=ConnectionLimit(lambda: 9, lambda: 99),
+            pools=None,
             reached=lambda transport: None,
             connect=self._connect,
             ways=lambda: self._ways,

@@ -127,8 +127,8 @@ class Settings(BaseSettings):
         0,
         ge=0,
         le=64,
-        description="connections to Redis, of each process, that clients share until they need one"
-        " of their own; 0: each client has its own; not in front of a Cluster",
+        description="connections to Redis, or to each master, of each process, that clients share"
+        " until they need one of their own; 0: each client has its own",
     )
     timeout: int = Field(
         0, ge=0, description="seconds after which an idle client is closed, as in Redis; 0: never"
@@ -366,20 +366,6 @@ class Settings(BaseSettings):
         if announced is not None and info.data.get("cluster_view") == "nodes":
             ports_after(announced, info.data.get("cluster_ports"))
         return announced
-
-    @field_validator("share_upstream")
-    @classmethod
-    def _of_one_redis(cls, count: int, info: ValidationInfo) -> int:
-        if count and info.data.get("cluster_view") == "nodes":
-            raise ValueError("is for one Redis, and cluster_view nodes for a Cluster")
-        return count
-
-    @field_validator("embedded")
-    @classmethod
-    def _unshared(cls, kind: str, info: ValidationInfo) -> str:
-        if kind == "cluster" and info.data.get("share_upstream"):
-            raise ValueError("a Cluster needs share_upstream 0")
-        return kind
 
     @field_validator("admin")
     @classmethod

@@ -18,7 +18,7 @@ from ttlproxy.addresses import Listen, Upstream
 from ttlproxy.config import Settings
 from ttlproxy.core.counted import counted
 from ttlproxy.core.counters import Counters
-from ttlproxy.errors import EmbeddedError, SeveralMasters, UnfitUpstream
+from ttlproxy.errors import EmbeddedError, SeveralMasters
 from ttlproxy.net import log_summaries
 from ttlproxy.net.allocator import give_back
 from ttlproxy.net.listener import Listener
@@ -151,10 +151,6 @@ async def _proxy(
         try:
             await serving(OneRedis(settings, upstream, counters, source))
         except SeveralMasters as found:
-            if settings.share_upstream:
-                raise UnfitUpstream(
-                    "share_upstream is for one Redis: this is a Cluster of several masters"
-                ) from found
             log.info("%s: each of its masters gets a link", found)
             await serving(SeveralRedis(settings, upstream, counters, source))
     finally:

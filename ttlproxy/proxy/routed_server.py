@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from ttlproxy.commands import Router
@@ -17,8 +17,11 @@ from ttlproxy.proxy.client_server import ClientServer, ClientSource
 from ttlproxy.proxy.redis_connection import Backend
 from ttlproxy.proxy.routed.connection_limit import ConnectionLimit
 from ttlproxy.proxy.routed.lane import Lane
+from ttlproxy.proxy.routed.master_pools import MasterPools
 from ttlproxy.proxy.routed.routed_client import RoutedClient
 from ttlproxy.proxy.routed.ways import Ways
+from ttlproxy.proxy.sharing.pool import Pool
+from ttlproxy.proxy.sharing.shared_connection import PING, SharedConnection
 
 # A client's connection to a master is closed when it was not used for so long.
 _IDLE_S: Final = 60.0
@@ -28,12 +31,16 @@ _OWN: Final = 12
 
 
 class RoutedClients(set[RoutedClient]):
-    """The connected clients."""
+    """The connected clients. pools: the connections that they share, if they may"""
+
+    pools: MasterPools | None = None
 
     def retire(self, link: Link) -> None:
         """This master is not served any more."""
         for client in list(self):
             client.retire(link)
+        if self.pools is not None:
+            self.pools.retire(link)
 
 
 class RoutedServer(ClientServer[RoutedClient]):
@@ -54,6 +61,9 @@ class RoutedServer(ClientServer[RoutedClient]):
         self.limit = ConnectionLimit(self._most_to_each, lambda: self._most_in_all(files))
         self._tls = for_redis(masters.upstream)
         self._ways = self._ways_of(Router())
+        if settings.share_upstream:
+            clients.pools = MasterPools(settings.share_upstream, self._shared)
+        self.pools = clients.pools
         self._home: Link | None = None  # whose commands these are
 
     @property
@@ -82,6 +92,39 @@ class RoutedServer(ClientServer[RoutedClient]):
     async def connect(self, lane: Lane) -> Backend:
         """A connection to the lane's master. Raises OSError, also for TLS and time-outs."""
         return await self._dialled(lane, lane.link, self._tls)
+
+    def _shared(
+        self,
+        link: Link,
+        pool: Pool,
+        forget: Callable[[SharedConnection], None],
+        term: Callable[[], int],
+    ) -> SharedConnection:
+        """Begins one more shared connection."""
+
+        async def dial(connection: SharedConnection) -> None:
+            await self._dial(lambda: connection, link, self._tls)
+
+        return SharedConnection(
+            dial,
+            forget,
+            term,
+            self.counters.to_redis,
+            link.context.connections,
+            self.counters.sharing,
+            self.settings.tcp_keepalive,
+            pool.state.requests or [PING],
+        )
+
+    def buffered_bytes(self) -> dict[str, float]:
+        buffered = super().buffered_bytes()
+        unsent = self.pools.unsent if self.pools is not None else 0
+        return {**buffered, "redis": buffered["redis"] + unsent}
+
+    async def close(self) -> None:
+        await super().close()
+        if self.pools is not None:
+            await self.pools.close()
 
     async def watch(self) -> None:
         """Ends clients that do nothing or take nothing, and connections that nobody uses."""

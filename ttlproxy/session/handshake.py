@@ -6,7 +6,7 @@ same means the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from ttlproxy.wire import PARSER, encode
@@ -106,6 +106,26 @@ def _read(words: Sequence[bytes]) -> _Begins | None:
     """None for a request of another kind."""
     read = _BEGINNINGS.get(words[0].upper())
     return None if read is None else read(words)
+
+
+def outcome(words: Sequence[bytes]) -> Callable[[bytes], bool] | None:
+    """Tells of a reply whether it is known what the request has done; None for a request that no
+    client begins with."""
+    begins = _read(words)
+    if begins is None:
+        return None
+    return lambda reply: begins.may_fail if reply[0] == ERROR else begins.may_succeed
+
+
+def state_after(requests: Iterable[Sequence[bytes]]) -> ConnectionState | None:
+    """The state of a connection on which these have succeeded; None if one is of another kind."""
+    state = ConnectionState()
+    for words in requests:
+        begins = _read(words)
+        if begins is None:
+            return None
+        state = state._replace(**begins.sets)  # type: ignore[arg-type]
+    return state
 
 
 def first_request(data: bytes) -> tuple[bytes, list[bytes]] | None:

@@ -28,6 +28,7 @@ _RANDOM, _OF_ONE, _BY_CLIENT = "key:", "{one}:", "key:{tag}:"
 def scenarios(stage: Stage) -> list[Scenario]:
     one = stage.ttlproxy(stage.redis())
     direct, masters = stage.masters()
+    sharing = stage.ttlproxy(direct, "--share-upstream", "2")
     envoy = stage.envoy(direct)
     count = stage.scaled(_KEYS, least=10)
     for target in (one, masters):
@@ -51,6 +52,7 @@ def scenarios(stage: Stage) -> list[Scenario]:
             Case("one Redis", one, anywhere),
             Case("one of three masters", masters, flood(name, _OF_ONE, pipeline)),
             Case("three masters", masters, anywhere),
+            Case("three masters, shared", sharing, anywhere),
             *([Case("envoy, three masters", envoy, anywhere)] if envoy else []),
             Case("direct, three masters", direct, at_nodes),
         ]
@@ -68,6 +70,7 @@ def scenarios(stage: Stage) -> list[Scenario]:
             Case("one Redis", one, of_one),
             Case("one of three masters", masters, of_one),
             Case("three masters", masters, anywhere),
+            Case("three masters, shared", sharing, anywhere),
             *([Case("envoy, three masters", envoy, anywhere)] if envoy else []),
         ]
 

@@ -13,6 +13,7 @@ from ttlproxy.proxy.departures import Departures
 from ttlproxy.proxy.redis_connection import Backend
 from ttlproxy.proxy.routed.connection_limit import ConnectionLimit
 from ttlproxy.proxy.routed.lane import Lane
+from ttlproxy.proxy.routed.master_pools import MasterPools
 from ttlproxy.proxy.routed.ways import Ways
 from ttlproxy.proxy.slow_clients import SlowClients
 from ttlproxy.proxy.write_batch import WriteBatch
@@ -25,7 +26,7 @@ class Host(Protocol):
     """The server that has accepted a client.
 
     draining: clients must end as soon as nothing is half done
-    limit: how many connections clients may have
+    limit: how many connections clients may have; pools: those that they share, if they may
     """
 
     settings: Settings
@@ -37,6 +38,7 @@ class Host(Protocol):
     slow_clients: SlowClients
     draining: bool
     limit: ConnectionLimit
+    pools: MasterPools | None
 
     async def connect(self, lane: Lane) -> Backend:
         """A connection to the lane's master. Raises OSError, also for TLS and time-outs."""

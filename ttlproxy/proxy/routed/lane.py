@@ -10,7 +10,7 @@ import asyncio
 from collections import deque
 from collections.abc import Coroutine, Sequence
 from functools import partial
-from typing import Final
+from typing import Final, cast
 
 from ttlproxy.errors import (
     NO_FREE_CONNECTION,
@@ -26,6 +26,7 @@ from ttlproxy.proxy.held_step import HeldStep
 from ttlproxy.proxy.phase import CLOSED, CONNECTING, HOLDING, OPEN, WAITING
 from ttlproxy.proxy.redis_connection import HIGH, Backend
 from ttlproxy.proxy.routed.lane_replies import LaneReplies, Miscounted
+from ttlproxy.proxy.routed.lane_seat import LaneSeat
 from ttlproxy.proxy.routed.owner import Owner
 from ttlproxy.proxy.routed.run import Run
 from ttlproxy.proxy.routed.ticket import Ticket
@@ -62,7 +63,8 @@ class Lane:
         self._announcements = link.announcements
         self._registry = link.context.registry
         self._rules = link.context.actions.book
-        self._backend: Backend | None = None
+        self._backend: Backend | LaneSeat | None = None
+        self._has_seat = owner.rides  # or wants one
         self._phase = CONNECTING
         self._replies = LaneReplies(owner, self._hold_up)
         self._in_flight = self._replies.in_flight
@@ -100,7 +102,7 @@ class Lane:
             self._hold(self._serves_again())
         elif session.passes_read(raw, [ticket.args for ticket in tickets]):
             self._in_flight.extend(tickets)
-            self._write(raw)
+            self._write(raw, len(tickets))
         elif self._rules.in_doubt:
             session.put_back()
             self._early.append((tickets, raw))
@@ -126,7 +128,7 @@ class Lane:
             return None
         self.used_s = self._loop.time()
         replies.run = run = Run(self, commands, data)
-        self._backend.write(data)
+        self._write(data, run.count)
         return run
 
     def owes_for(self, tickets: Sequence[Ticket]) -> None:
@@ -169,7 +171,7 @@ class Lane:
         taker = ticket.awaited()
         step = self.session.from_client(ticket.raw)
         self._in_flight.append(ticket)
-        self._write(step.to_redis)
+        self._write(step.to_redis, 1)
         return await taker
 
     def forget_subscriptions(self) -> None:
@@ -181,7 +183,7 @@ class Lane:
     def relay(self, data: bytes) -> None:
         """From now on all passes unread, in both directions."""
         self._replies.relays = True
-        self._write(data)
+        self._write(data, 0)
 
     async def asked_here(self, ticket: Ticket, source: Lane) -> bytes | None:
         """Sends a request under ASKING, in the form that the session of `source` gives it.
@@ -205,7 +207,7 @@ class Lane:
         asking.awaited()
         taker, ticket.lane = ticket.awaited(), self
         self._in_flight.extend((asking, ticket))
-        self._write(ASKING + step.to_redis)
+        self._write(ASKING + step.to_redis, 2)
         try:
             return await taker
         finally:
@@ -352,9 +354,9 @@ class Lane:
         if data.startswith(_TOO_MANY):
             self._owner.turned_away(self, data)
             return
-        if self._backend is not None:
-            self._backend.client_takes(self._take_data)
-        self._take_data(data)
+        if isinstance(self._backend, Backend):
+            self._backend.client_takes(self.taken)
+        self.taken(data)
 
     def turn_back(self, error: bytes) -> None:
         """Redis has too many clients, and has closed the connection without reading from it."""
@@ -368,7 +370,8 @@ class Lane:
                 ticket.taker.set_result(error)
         self._owner.bounced([ticket for ticket in tickets if ticket.taker is None])
 
-    def _take_data(self, data: bytes) -> None:
+    def taken(self, data: bytes) -> None:
+        """Takes what Redis sends."""
         if self._phase is CLOSED:
             return
         replies = self._replies
@@ -413,8 +416,9 @@ class Lane:
         return self.is_full
 
     def to_redis(self, data: bytes) -> None:
+        count = len(self._unsent)
         self._have_gone()
-        self._write(data)
+        self._write(data, count)
 
     def sent(self, session: Session, step: Step) -> None:
         """Requests have gone to Redis: does what follows at once."""
@@ -434,9 +438,14 @@ class Lane:
 
     # Inside.
 
-    def _write(self, data: bytes) -> None:
-        assert self._backend is not None
-        self._backend.write(data)
+    def _write(self, data: bytes, count: int) -> None:
+        """Sends so many requests."""
+        backend = self._backend
+        assert backend is not None
+        if self._has_seat:
+            cast(LaneSeat, backend).send(data, count)
+        else:
+            backend.write(data)
 
     def _have_gone(self) -> None:
         """The requests of the held step are on their way."""
@@ -459,7 +468,7 @@ class Lane:
         else:
             self._in_flight.extend(tickets)
             if out:
-                self._write(out)
+                self._write(out, len(tickets))
             self.sent(session, step)
         if holds or step.pauses:
             light = step._replace(to_redis=b"", withheld=b"")
@@ -478,25 +487,31 @@ class Lane:
 
     async def _open(self) -> None:
         owner = self._owner
-        try:
-            async with asyncio.timeout(owner.hold_max_s):
-                await owner.limit.enter(self)
-        except TimeoutError:
-            raise NoFreeConnection("clients may have no more connections to a master") from None
+        if not self._has_seat:
+            try:
+                async with asyncio.timeout(owner.hold_max_s):
+                    await owner.limit.enter(self)
+            except TimeoutError:
+                trouble = "clients may have no more connections to a master"
+                raise NoFreeConnection(trouble) from None
         attempt = partial(owner.dial, self)
         try:
             backend, term = await connect(self.link, attempt, owner.hold_max_s)
-        except BaseException as trouble:
+        except BaseException as failure:
             owner.limit.leave(self)
-            if isinstance(trouble, OSError):
-                raise NotServed(str(trouble)) from trouble
+            if isinstance(failure, OSError):
+                raise NotServed(str(failure)) from failure
             raise
         self._backend = backend
+        self._has_seat = isinstance(backend, LaneSeat)
         if term != self.link.server.term:
             raise SlotMoved("the master has changed")
         self.used_s = self._loop.time()
         self.session = owner.session(self, backend.has_settled)
         for words in owner.replays:
+            if self._has_seat:
+                self._was_told(self.session, words)
+                continue
             reply = await self._prepared(words)
             if reply.startswith(b"-"):
                 text = reply[1:].decode(errors="replace").strip()
@@ -512,7 +527,7 @@ class Lane:
         taker = ticket.awaited()
         step = session.from_client(encode(tuple(words)))
         self._in_flight.append(ticket)
-        self._write(step.to_redis)
+        self._write(step.to_redis, 1)
         self.sent(session, step)
         reply = await taker
         if step.login is not None and not reply.startswith(b"-"):
@@ -520,6 +535,14 @@ class Lane:
         if step.look:
             await self.link.confirmations.confirm()
         return reply
+
+    def _was_told(self, session: LaneSession, words: Sequence[bytes]) -> None:
+        """The shared connection has been told this, or what says the same."""
+        if session.before_login:
+            session.has_replies(session.replies or 0)
+        step = session.from_client(encode(tuple(words)))
+        if step.login is not None:
+            session.logged_in()
 
     async def _serves_again(self) -> None:
         """Ends when the link serves. Raises NotServed after hold_max."""

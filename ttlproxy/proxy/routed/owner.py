@@ -14,6 +14,7 @@ from ttlproxy.session.lane_session import LaneSession
 if TYPE_CHECKING:
     from ttlproxy.proxy.routed.connection_limit import ConnectionLimit
     from ttlproxy.proxy.routed.lane import Lane
+    from ttlproxy.proxy.routed.lane_seat import LaneSeat
 
 HasSettled = Callable[[], bool]
 
@@ -35,8 +36,12 @@ class Owner(Protocol):
     @property
     def hold_max_s(self) -> float: ...
 
-    async def dial(self, lane: Lane) -> Backend:
-        """Connects. Raises OSError."""
+    @property
+    def rides(self) -> bool:
+        """Whether its lanes share connections with those of other clients."""
+
+    async def dial(self, lane: Lane) -> Backend | LaneSeat:
+        """Connects, or finds a seat. Raises OSError."""
 
     def session(self, lane: Lane, has_settled: HasSettled) -> LaneSession:
         """A new session, over what is known of the lane's master."""

@@ -26,10 +26,12 @@ from ttlproxy.proxy.redis_connection import HIGH, LOW, Backend, half_close
 from ttlproxy.proxy.routed.client_lanes import ClientLanes
 from ttlproxy.proxy.routed.host import Host
 from ttlproxy.proxy.routed.lane import Lane
+from ttlproxy.proxy.routed.lane_seat import LaneSeat
 from ttlproxy.proxy.routed.owner import HasSettled
 from ttlproxy.proxy.routed.redirects import Redirects
 from ttlproxy.proxy.routed.reply_order import ReplyOrder
 from ttlproxy.proxy.routed.requests_in import RequestsIn
+from ttlproxy.proxy.routed.riding import Riding
 from ttlproxy.proxy.routed.routing import MOST_OWED, Routing
 from ttlproxy.proxy.routed.special_requests import SpecialRequests
 from ttlproxy.proxy.routed.ticket import Ticket
@@ -43,6 +45,7 @@ class RoutedClient(asyncio.Protocol):
 
     lanes: its connections to masters
     order: its replies; redirects: its requests that have come back
+    riding: whether it shares connections; said: the last reply to a special request
     replays: what each of its connections begins with; by what it sets, such as the name
     """
 
@@ -57,6 +60,8 @@ class RoutedClient(asyncio.Protocol):
         self.limit = server.limit
         self.kept_words: dict[tuple[bytes, ...], list[bytes]] = {}
         self.lanes = ClientLanes(server.masters, self)
+        self.riding = Riding(self, server.counters.sharing, server.pools is not None)
+        self.said = b""
         self._reached: Reached | None = None
         self._routing = Routing(self, server.ways, server.settings.max_request_bytes)
         self._task: asyncio.Task[None] | None = None
@@ -174,8 +179,15 @@ class RoutedClient(asyncio.Protocol):
     def hold_max_s(self) -> float:
         return self.settings.hold_max
 
-    async def dial(self, lane: Lane) -> Backend:
-        return await self._server.connect(lane)
+    @property
+    def rides(self) -> bool:
+        return self.riding.is_on
+
+    async def dial(self, lane: Lane) -> Backend | LaneSeat:
+        server, seat = self._server, None
+        if self.riding.is_on and server.pools is not None:
+            seat = await server.pools.seat(lane, self.riding.state, self.keeps)
+        return await server.connect(lane) if seat is None else seat
 
     def session(self, lane: Lane, has_settled: HasSettled) -> LaneSession:
         context = lane.link.context
@@ -219,6 +231,7 @@ class RoutedClient(asyncio.Protocol):
             self._end_if_done()
 
     def keeps(self) -> None:
+        self.riding.keeps(self.kept_replies)
         self._keep()
 
     def lost(self, lane: Lane) -> None:
@@ -389,6 +402,7 @@ class RoutedClient(asyncio.Protocol):
 
     def say(self, reply: bytes) -> None:
         """A reply of the proxy's own, while nothing else is owed."""
+        self.said = reply
         self.order.say(reply)
 
     def end(self) -> None:
@@ -445,7 +459,7 @@ class RoutedClient(asyncio.Protocol):
             try:
                 async with asyncio.timeout_at(until_s):
                     await self.masters.serving.ready.wait()
-                    while (home := self.lanes.home()) is None:
+                    while (home := self._first_lane()) is None:
                         await self.masters.change()
             except TimeoutError:
                 trouble = ConnectionError(f"Redis is unavailable: {self.masters.trouble}")
@@ -455,6 +469,13 @@ class RoutedClient(asyncio.Protocol):
             with suppress(UpstreamError):  # then it is tried again, unless `failed` ends the client
                 await home.opened()
                 self._is_open = True
+
+    def _first_lane(self) -> Lane | None:
+        """Its home; None while no master serves."""
+        link = self.masters.home_at(self.lanes.port)
+        if link is not None:
+            self.riding.starts(asks_login=link.context.rights.asks_login)
+        return self.lanes.home()
 
     def _refuse(self, trouble: BaseException) -> None:
         """There will be no connection to Redis: answers an error, and ends."""

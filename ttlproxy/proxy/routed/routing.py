@@ -17,6 +17,7 @@ from ttlproxy.proxy.routed.plain_chunks import plain_slots
 from ttlproxy.proxy.routed.redirects import Redirects
 from ttlproxy.proxy.routed.reply_order import ReplyOrder
 from ttlproxy.proxy.routed.requests_in import RequestsIn
+from ttlproxy.proxy.routed.riding import Riding
 from ttlproxy.proxy.routed.ticket import Ticket
 from ttlproxy.proxy.routed.ways import FIRST, HOME, KEYS, SPLIT, STEPS, Ways
 from ttlproxy.wire import PARSER, pieces
@@ -35,6 +36,8 @@ class Client(Protocol):
     lanes: ClientLanes
     order: ReplyOrder
     redirects: Redirects
+    riding: Riding
+    said: bytes
     specials: SpecialRequests
 
     def start(self, coroutine: Coroutine[None, None, None]) -> None:
@@ -82,8 +85,12 @@ class Routing:
         client = self._client
         if self._changes != self._masters.changes or client.redirects.lines:
             return False
-        commands = PARSER.whole(data)
-        numbers = plain_slots(commands, data, self._ways()) if commands is not None else None
+        ways, riding = self._ways(), client.riding
+        if riding.is_open:
+            commands = riding.read(data, ways.router.shareable)
+        else:
+            commands = PARSER.whole(data)
+        numbers = plain_slots(commands, data, ways) if commands is not None else None
         if commands is None or numbers is None:
             return False
         links, order = set(map(self._owners.__getitem__, numbers)), client.order
@@ -137,7 +144,10 @@ class Routing:
             self._changes = self._masters.changes
             client.redirects.changed(self._owners)
         tickets: list[Ticket] = []
+        riding = client.riding if client.riding.is_open else None
         for args, raw in waiting:
+            if riding is not None and not riding.takes(args, raw, ways.router.shareable):
+                break
             way = ways[args[0]]
             if way is FIRST:
                 number = slot(args[1]) if len(args) > 1 else None
@@ -164,15 +174,29 @@ class Routing:
         if client.lanes.is_stranger and requests.exceeds_login():
             requests.give_up()
         if requests.ending:
-            client.start(client.specials.end_with(requests.ending))
+            client.start(self._end_with(requests.ending))
         elif requests.is_too_large:
             client.start(client.specials.refuse_too_large())
         elif requests.kept > LOW:
             client.keeps()
 
     async def _special(self) -> None:
-        await self._client.order.quiet()
-        await self._client.specials.next()
+        client = self._client
+        await client.order.quiet()
+        if not client.riding.is_open:
+            await client.specials.next()
+            return
+        args, raw = self.requests.waiting[0]
+        client.riding.prepare(args, raw, self._ways().router.shareable)
+        client.said = b""
+        await client.specials.next()
+        client.riding.replied(args, client.said)
+
+    async def _end_with(self, ending: bytes) -> None:
+        client = self._client
+        await client.order.quiet()
+        client.riding.leave()
+        await client.specials.end_with(ending)
 
 
 def _is_whole(args: Sequence[bytes]) -> bool:

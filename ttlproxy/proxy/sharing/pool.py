@@ -59,6 +59,12 @@ class Pool:
             each.close()
         await cancel(*opening)
 
+    def close_unused(self) -> None:
+        """Closes those without clients."""
+        for each in list(self.connections):
+            if not each.riders:
+                each.close()
+
     @property
     def has_riders(self) -> bool:
         return any(each.riders for each in self.connections)
@@ -85,6 +91,11 @@ class Pools:
         """Bytes that Redis has not taken. Any thread may ask."""
         pools = list(self._pools.values())
         return sum(each.unsent for pool in pools for each in list(pool.connections))
+
+    def close_unused(self) -> None:
+        """Closes the connections without clients."""
+        for pool in self._pools.values():
+            pool.close_unused()
 
     async def close(self) -> None:
         """Closes all, when the clients have gone."""

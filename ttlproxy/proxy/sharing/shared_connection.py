@@ -15,9 +15,13 @@ from ttlproxy.core.counters import Connections, Sharing, Tally
 from ttlproxy.net.keepalive import keep_alive
 from ttlproxy.net.undelivered import undelivered
 from ttlproxy.proxy.redis_connection import HIGH, LOW
+from ttlproxy.wire import encode
 from ttlproxy.wire.reply_ends import ERROR, ReplyEnds
 
 log = logging.getLogger(__name__)
+
+# What a connection begins with that must only be served.
+PING: Final = encode((b"PING",))
 
 # After so many turns of the event loop in a row with no more than one chunk each, there is nothing
 # to gather: so many of the next chunks are sent at once. As in write_batch.py.
@@ -51,7 +55,8 @@ class _Preparing:
     def takes(self, data: bytes, replies: int) -> None:
         self._replies += data
         begins = (0, *ReplyEnds().take(self._replies))[:-1]
-        if any(self._replies[begin] == ERROR for begin in begins):
+        found = [self._replies[begin:] for begin in begins]
+        if any(map(_is_refused, self._requests, found)):
             self._tell(False)
         elif len(begins) == len(self._requests):
             self._tell(True)
@@ -284,6 +289,11 @@ class SharedConnection(asyncio.Protocol):
         self._is_full = is_full
         for rider in list(self.riders):
             rider.full(is_full)
+
+
+def _is_refused(request: bytes, reply: bytes) -> bool:
+    """`reply`: with what follows. A user without a right to PING is served, too."""
+    return reply[0] == ERROR and not (request == PING and reply.startswith(b"-NOPERM"))
 
 
 def _retrieve(opened: asyncio.Task[None]) -> None:

@@ -1,0 +1,242 @@
+"""Clients that share connections to the masters of a Cluster (--share-upstream): each gets its own
+replies, whatever happens to a master. All else is tested by the other tests of this folder with
+TTLPROXY_TEST_SHARE=2."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import ExitStack
+from random import Random
+
+import pytest
+
+from tests.support.cluster import Node
+from tests.support.masters import Masters
+from tests.support.processes import wait_until
+from tests.support.raw_client import Connection, command
+from tests.support.server_queries import connections
+from tests.support.servers import Proxy
+from ttlproxy.core.keys import SLOTS, slot
+
+# A key of each of the three masters.
+ONE, TWO, THREE = KEYS = b"key:1", b"key:3", b"key:0"
+CLIENTS = 4
+OK = b"+OK\r\n"
+MIB = 1 << 20
+
+
+@pytest.fixture(scope="module")
+def sharing(shared_masters: Masters) -> Iterator[Proxy]:
+    proxy = Proxy(shared_masters.nodes[0].url, "--share-upstream", "1", forked=True).start()
+    yield proxy
+    proxy.remove()
+
+
+@pytest.fixture
+def riders(masters: Masters, sharing: Proxy) -> Iterator[list[Connection]]:
+    """Each has a seat at each master."""
+    with ExitStack() as ends:
+        clients = [ends.enter_context(Connection(sharing.port)) for _ in range(CLIENTS)]
+        for client in clients:
+            for key in KEYS:
+                assert client.ask("SUBSTR", key, 0, 0) == b"$0\r\n\r\n"
+        yield clients
+
+
+def _node_of(masters: Masters, key: bytes) -> Node:
+    """Its own order: key:1 is of the second."""
+    return masters.nodes[slot(key) * 3 // SLOTS]
+
+
+def _ids(node: Node, last: str) -> set[str]:
+    """Of the connections whose last command was this."""
+    return {each["id"] for each in connections(node.port) if each["cmd"] == last}
+
+
+def test_clients_share_one_connection_to_each_master(
+    masters: Masters, riders: list[Connection]
+) -> None:
+    for client in riders:
+        for key in KEYS:
+            client.ask("STRLEN", key)
+    assert [len(_ids(node, "strlen")) for node in masters.nodes] == [1, 1, 1]
+
+
+def _stream(name: str, random: Random) -> list[bytes]:
+    """Chunks of requests on keys of one client, at all masters."""
+    chunks = []
+    for _ in range(30):
+        chunk = b""
+        for _ in range(random.choice((1, 1, 1, 3, 16))):
+            key = f"{name}:{random.randrange(12)}"
+            chunk += random.choice(
+                (
+                    command("HSETEX", f"h{key}", "EX", 1000, "FIELDS", 2, "f", "v", "g", "w" * 99),
+                    command("HGETALL", f"h{key}"),
+                    command("HDEL", f"h{key}", "f"),
+                    command("SET", key, random.randbytes(random.choice((1, 3000)))),
+                    command("GET", key),
+                    command("INCR", f"n{key}"),
+                    command("LPUSH", key, "wrong type, or not"),
+                    command("MGET", key, f"{name}:1", f"{name}:2"),
+                    command("DEL", key, f"n{key}", f"h{key}"),
+                    command("ECHO", key),
+                    command("NOSUCH", key) if random.random() < 0.02 else command("TYPE", key),
+                )
+            )
+        chunks.append(chunk)
+    return chunks
+
+
+def _replies(port: int, streams: list[list[bytes]]) -> list[bytes]:
+    """What each client has got; their chunks come between each other."""
+    order = [at for at, chunks in enumerate(streams) for _ in chunks]
+    Random(1).shuffle(order)
+    left = [iter(chunks) for chunks in streams]
+    with ExitStack() as ends:
+        clients = [ends.enter_context(Connection(port)) for _ in streams]
+        for at in order:
+            clients[at].send(next(left[at]))
+        for client in clients:
+            client.half_close()
+        return [client.read_to_end() for client in clients]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_replies_are_those_without_sharing(masters: Masters, sharing: Proxy, seed: int) -> None:
+    random = Random(seed)
+    streams = [_stream(name, random) for name in "abcd"]
+    expected = _replies(masters.proxy.port, streams)
+    masters.flush()
+    assert _replies(sharing.port, streams) == expected
+
+
+@pytest.fixture
+def on_its_way(masters: Masters) -> Iterator[tuple[Node, Node]]:
+    """The slot of ONE is open: its master and the one that gets it. It is back at the end."""
+    source, target = _node_of(masters, ONE), _node_of(masters, TWO)
+    assert target.ask("CLUSTER", "SETSLOT", slot(ONE), "IMPORTING", source.id) == b"OK"
+    assert source.ask("CLUSTER", "SETSLOT", slot(ONE), "MIGRATING", target.id) == b"OK"
+    yield source, target
+    for node in (target, source):
+        node.ask("CLUSTER", "SETSLOT", slot(ONE), "NODE", target.id)
+    masters.move(slot(ONE), target, source)
+
+
+def test_a_slot_that_moves_is_followed(
+    masters: Masters, riders: list[Connection], on_its_way: tuple[Node, Node]
+) -> None:
+    """All at once ask for keys that are not there any more (ASK), then for a slot (MOVED)."""
+    source, target = on_its_way
+    assert target.ask("GET", TWO) is None
+    chunk = b"".join(command("INCR", key) for key in (TWO, ONE, THREE, ONE, TWO))
+
+    def all_ask() -> list[list[int]]:
+        for client in riders:
+            client.send(chunk)
+        return [[int(reply[1:]) for reply in client.read_many(5)] for client in riders]
+
+    told = all_ask()
+    for node in (target, source):
+        assert node.ask("CLUSTER", "SETSLOT", slot(ONE), "NODE", target.id) == b"OK"
+    told += all_ask()
+    ones = sorted(number for each in told for number in (each[1], each[3]))
+    assert ones == list(range(1, 4 * CLIENTS + 1))
+    assert all(each[1] < each[3] and each[0] < each[4] for each in told)
+    assert sorted(each[2] for each in told) == list(range(1, 2 * CLIENTS + 1))
+    assert int(target.ask("GET", ONE)) == 4 * CLIENTS
+    assert [len(_ids(node, "incr")) for node in masters.nodes] == [1, 1, 1]
+
+
+def test_a_master_that_hangs_holds_up_only_who_waits_for_it(
+    masters: Masters, riders: list[Connection]
+) -> None:
+    node = _node_of(masters, ONE)
+    riders[0].ask("SET", THREE, "mine")
+    node.child.send_signal(signal.SIGSTOP)
+    try:
+        for number, client in enumerate(riders[:2]):
+            for _ in range(60):
+                client.send(command("SET", ONE, b"%d" % number * 60_000))
+            client.send(command("GET", ONE))
+        for client in riders[2:]:
+            assert client.ask("GET", THREE) == b"$4\r\nmine\r\n"
+    finally:
+        node.child.send_signal(signal.SIGCONT)
+    for client in riders[:2]:
+        assert client.read_many(60) == [OK] * 60
+        assert client.read().startswith(b"$60000\r\n")
+
+
+def test_a_lost_connection_is_made_anew(masters: Masters, riders: list[Connection]) -> None:
+    for node in masters.nodes:
+        for shared in _ids(node, "substr"):
+            assert node.ask("CLIENT", "KILL", "ID", shared) == 1
+    for number, client in enumerate(riders):
+        for key in KEYS:
+            assert client.ask("ECHO", f"{number}") == b"$1\r\n%d\r\n" % number
+            assert client.ask("APPEND", key, "x") == b":%d\r\n" % (number + 1)
+
+
+def test_state_has_connections_of_its_own(masters: Masters, riders: list[Connection]) -> None:
+    first, second, *_ = riders
+    chunk = b"".join(
+        command(*words) for words in (("SET", ONE, 1), ("MULTI",), ("INCR", ONE), ("INCR", TWO))
+    )
+    first.send(chunk)
+    assert first.read_many(3) == [OK, OK, b"+QUEUED\r\n"]
+    assert second.ask("INCR", ONE) == b":2\r\n"
+    assert first.read().startswith(b"-CROSSSLOT")
+    assert first.ask("EXEC").startswith(b"-EXECABORT")
+    for key in KEYS:
+        first.ask("STRLEN", key)
+        second.ask("STRLEN", key)
+    assert [len(_ids(node, "strlen")) for node in masters.nodes] == [2, 2, 2]
+
+
+def test_who_has_begun_in_another_protocol_shares_again(
+    masters: Masters, sharing: Proxy, riders: list[Connection]
+) -> None:
+    with ExitStack() as ends:
+        others = [ends.enter_context(Connection(sharing.port)) for _ in range(3)]
+        for client in others:
+            client.send(command("HELLO", 3, "SETNAME", "me") + command("HSET", ONE, "f", 1))
+            assert client.read().startswith(b"%")
+            client.read()
+            assert client.ask("HGETALL", ONE).startswith(b"%1")
+            client.ask("STRLEN", TWO)
+        riders[0].ask("STRLEN", TWO)
+        assert riders[0].ask("HGETALL", ONE).startswith(b"*2")
+        assert len(_ids(_node_of(masters, TWO), "strlen")) == 2
+
+
+def test_who_does_not_read_does_not_hold_up_others(
+    masters: Masters, riders: list[Connection]
+) -> None:
+    slow, other, *_ = riders
+    other.ask("SETRANGE", ONE, MIB - 1, "s")
+    for _ in range(12):
+        slow.send(command("GET", ONE))
+        assert other.ask("STRLEN", ONE) == b":%d\r\n" % MIB
+    assert {len(reply) for reply in slow.read_many(12)} == {MIB + len("$1048576\r\n\r\n")}
+    assert slow.ask("STRLEN", ONE) == b":%d\r\n" % MIB
+    assert len(_ids(_node_of(masters, ONE), "strlen")) == 2  # it has left
+
+
+def test_a_lost_connection_ends_who_is_owed_replies(
+    masters: Masters, riders: list[Connection]
+) -> None:
+    node, (waiting, *others) = _node_of(masters, ONE), riders
+    (shared,) = _ids(node, "substr")
+    assert node.ask("CLIENT", "PAUSE", 20_000, "WRITE") == b"OK"
+    try:
+        waiting.send(command("GET", TWO) + command("SET", ONE, 1) + command("GET", THREE))
+        wait_until(lambda: _ids(node, "set") == {shared}, "Redis holds it")
+        assert node.ask("CLIENT", "KILL", "ID", shared) == 1
+    finally:
+        node.ask("CLIENT", "UNPAUSE")
+    assert waiting.read_to_end() == b"$-1\r\n"
+    for client in others:
+        for key in KEYS:
+            assert client.ask("STRLEN", key) == b":0\r\n"

@@ -1,0 +1,124 @@
+"""Whether a client in front of several masters shares its connections to them with others.
+
+It begins so, and leaves with the first request that may not go there: then each of its lanes has a
+connection of its own, for good unless it has only begun (`session/handshake.py`). It changes when
+nothing is owed, so lanes can be closed: they are made anew as they are needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+from ttlproxy.core.counters import Sharing
+from ttlproxy.proxy.routed.client_lanes import ClientLanes
+from ttlproxy.session.handshake import INTRODUCES, ConnectionState, outcome, state_after
+from ttlproxy.session.shareable import LARGEST, read
+from ttlproxy.wire import encode
+
+# A client that has so many bytes of replies to take gets connections of its own, where Redis waits
+# for it.
+_MOST_UNREAD: Final = 1024 * 1024
+# One that changes more often than this is not beginning.
+_MOST_CHANGES: Final = 16
+
+
+class Client(Protocol):
+    """Who rides."""
+
+    lanes: ClientLanes
+
+    @property
+    def replays(self) -> list[list[bytes]]: ...
+
+
+class Riding:
+    """
+    is_open: whether it rides, or may do so again; is_on: it rides
+    state: of the connections that it shares
+    """
+
+    def __init__(self, client: Client, sharing: Sharing, is_open: bool) -> None:
+        self.is_open = is_open
+        self.is_on = False
+        self.state = ConnectionState()
+        self._client = client
+        self._sharing = sharing
+        self._changes = 0
+        self._asks_login = False
+        self._must_leave = False  # with its next request, for good
+        self._is_unknown = False  # what its own connection has been told
+
+    def starts(self, *, asks_login: bool) -> None:
+        """It connects; `asks_login`: it must log in first."""
+        self._asks_login = asks_login
+        self.is_on = self.is_open and not asks_login
+
+    def read(self, data: bytes, names: set[bytes]) -> list[list[bytes]] | None:
+        """The requests of a chunk that rides; None for any other."""
+        return read(data, names) if self.is_on and not self._must_leave else None
+
+    def takes(self, args: Sequence[bytes], raw: bytes, names: set[bytes]) -> bool:
+        """Whether a request goes over the connections that the client has now."""
+        return self.is_on and not self._must_leave and _may_ride(args, raw, names)
+
+    def prepare(self, args: Sequence[bytes], raw: bytes, names: set[bytes]) -> None:
+        """Gives the client the connections that its next request needs; nothing is owed."""
+        if self.takes(args, raw, names):
+            return
+        begins = not self._must_leave and outcome(args) is not None
+        may_ride = not self._must_leave and _may_ride(args, raw, names)
+        self._changes += 1
+        if self.is_on:
+            self._change(False)
+            self._left(begins, args, names)
+        elif may_ride and not self._is_unknown and self._changes <= _MOST_CHANGES:
+            state = state_after(self._client.replays)
+            if state is not None and (state.auth or not self._asks_login):
+                self.state = state
+                self._change(True)
+                return
+        if self._client.lanes.is_stranger:
+            return  # Redis refuses what it asks for
+        self.is_open = begins and self._changes <= _MOST_CHANGES
+
+    def leave(self) -> None:
+        """It needs connections of its own, for good, for what is no request."""
+        if self.is_on:
+            self._change(False)
+            self._sharing.left["form"] += 1
+        self.is_open = False
+
+    def replied(self, args: Sequence[bytes], reply: bytes) -> None:
+        """Its next request was answered; `reply`: empty if it is not known how."""
+        is_known = None if self.is_on else outcome(args)
+        if is_known is not None and not (reply and is_known(reply)):
+            self._is_unknown = True
+
+    def keeps(self, size: int) -> None:
+        """So many bytes of replies are kept for the client."""
+        self._must_leave = self._must_leave or (self.is_on and size > _MOST_UNREAD)
+
+    def _change(self, is_on: bool) -> None:
+        self.is_on = is_on
+        lanes = self._client.lanes
+        for lane in lanes:
+            lanes.close(lane)
+
+    def _left(self, begins: bool, args: Sequence[bytes], names: set[bytes]) -> None:
+        form = "form" if args[0] in names else "command"
+        why = "unread" if self._must_leave else "handshake" if begins else form
+        self._sharing.left[why] += 1
+
+
+def _may_ride(args: Sequence[bytes], raw: bytes, names: set[bytes]) -> bool:
+    name = args[0]
+    if name not in names and not _introduces(args):
+        return False
+    return len(raw) <= LARGEST and encode(tuple(args)) == raw
+
+
+def _introduces(args: Sequence[bytes]) -> bool:
+    """Whether the client only says what it is called."""
+    word = args[1].upper() if len(args) > 1 else b""
+    return args[0].upper() == b"CLIENT" and INTRODUCES.get(word) == len(args)
