@@ -548,6 +548,7 @@ def test_a_native_write_beyond_maxlen_is_refused(rule: Client, talk: Talk) -> No
         HSET k2 a 1 b 1             -> 2
         HSET k2 c 1                 -> {refusal}
         HSETNX k2 c 1               -> {refusal}
+        HSETNX k2 a 9               -> 0
         HINCRBY k2 c 1              -> {refusal}
         HSET k2 a 2                 -> 0
         HINCRBY k2 a 1              -> 3

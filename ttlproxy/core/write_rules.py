@@ -149,6 +149,7 @@ class RuleBook:
 
     in_doubt: databases whose rules may have changed; until they are read, no key may be looked at
     begins: with which byte the names begin that may match
+    heads: with which bytes they begin, of which `begins` has the first; (b"",) if with any
     """
 
     def __init__(self) -> None:
@@ -157,8 +158,9 @@ class RuleBook:
         # Of keys that were asked about lately: the rules of each database and type, if any.
         self._found: dict[tuple[bytes, bytes, tuple[int, ...]], tuple[WriteRule | None, ...]] = {}
         self._matched: dict[bytes, bool] = {}
-        # How the names begin that may match, as far as rules are known.
-        self._heads: tuple[bytes, ...] = ()
+        # The heads as far as rules are known.
+        self._known_heads: tuple[bytes, ...] = ()
+        self.heads: tuple[bytes, ...] = ()
         self.begins = NO_BYTE
 
     def __bool__(self) -> bool:
@@ -172,7 +174,7 @@ class RuleBook:
 
     def doubt(self, databases: Iterable[int]) -> None:
         self.in_doubt.update(databases)
-        self.begins = self._first_bytes()
+        self._begin()
 
     def learn(self, db: int, rules: WriteRules) -> bool:
         """These are the rules of a database now; whether that is new."""
@@ -184,21 +186,25 @@ class RuleBook:
             self._rules[db] = rules
         else:
             self._rules.pop(db, None)
-        self._heads = tuple(set[bytes]().union(*(each.heads for each in self._rules.values())))
-        self.begins = self._first_bytes()
+        heads = set[bytes]().union(*(each.heads for each in self._rules.values()))
+        self._known_heads = tuple(heads)
+        self._begin()
         return is_new
 
-    def _first_bytes(self) -> frozenset[int]:
-        if self.in_doubt or b"" in self._heads:
-            return ANY_BYTE
-        return frozenset(head[0] for head in self._heads)
+    def _begin(self) -> None:
+        """Sets how the names begin that may match."""
+        if self.in_doubt or b"" in self._known_heads:
+            self.begins, self.heads = ANY_BYTE, (b"",)
+        else:
+            self.heads = self._known_heads
+            self.begins = frozenset(head[0] for head in self.heads)
 
     def matches(self, key: bytes) -> bool:
         """Whether a rule of any database may be for a key."""
         found = self._matched.get(key)
         if found is None:
             # Nearly always, at a tenth of the cost. Who sends no bulk string sends no key.
-            if key.__class__ is not bytes or not key.startswith(self._heads):
+            if key.__class__ is not bytes or not key.startswith(self._known_heads):
                 return False
             found = any(rules.matches(key) for rules in self._rules.values())
             if len(key) <= _LONGEST_REMEMBERED:

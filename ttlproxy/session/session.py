@@ -296,7 +296,7 @@ class Session(State):
         A key that is only read, or keeps its deadlines, may be managed if nothing is due there.
         """
         registry, now_ms = self.registry, 0
-        managed, begins = registry.managed, registry.book.begins
+        managed, begins, heads = registry.managed, registry.book.begins, registry.book.heads
         kinds = self._passthrough if managed or begins else self._router.keyless
         # Commands of which kinds may concern other keys than a managed first one: those before.
         looked = READ_KEY + (begins is ANY_BYTE) if begins else ONE_KEY
@@ -304,17 +304,21 @@ class Session(State):
             for args in requests:
                 kind = kinds[args[0]]
                 if kind:  # not NO_KEY
-                    if args[1] not in managed:
+                    key = args[1]
+                    if key not in managed:
                         if kind >= looked:
                             continue
                         if kind == ANY_KEY:
                             if not registry.names.keys().isdisjoint(args):
                                 return False
                             continue
-                        if args[1][0] not in begins or args[1] not in registry.names:
+                        # Each look costs more than the one before it.
+                        if key[0] not in begins or not key.startswith(heads):
+                            continue
+                        if key not in registry.names:
                             continue
                     now_ms = now_ms or self._now_ms()
-                    if registry.names[args[1]] < now_ms:
+                    if registry.names[key] < now_ms:
                         return False
                     if kind != READ_KEY and (kind != KEPT_KEY or registry.book):
                         return False
