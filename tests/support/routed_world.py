@@ -133,6 +133,7 @@ class RoutedWorld:
             serving=_serving(),
             home=self.links[0],
             home_at=lambda port: self.links[0],
+            is_at=lambda link, port: link is self.links[0],
             links=dict(enumerate(self.links)),
             trouble="",
             look=lambda: None,

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-import sys
 from collections.abc import Callable
 from typing import Protocol
 
+from ttlproxy.proxy.sharing.any_seat import AnySeat
 from ttlproxy.proxy.sharing.shared_connection import SharedConnection
 
 
@@ -23,29 +22,19 @@ class Passenger(Protocol):
         """Nothing more will come from Redis."""
 
 
-class LaneSeat:
+class LaneSeat(AnySeat):
     """
-    owed: replies that are to come; is_taken: the lane has it, and is to hear of its end
+    is_taken: the lane has it, and is to hear of its end
     """
-
-    most_at_once = sys.maxsize  # no other client's requests may come between ours
-    is_cut = False
-    unsent = 0  # what Redis has not taken is kept for all together
 
     def __init__(
         self, lane: Passenger, connection: SharedConnection, reads_slowly: Callable[[], None]
     ) -> None:
         """`reads_slowly()` is called when more comes, and the client has not taken the last."""
-        self.owed = 0
+        super().__init__(connection)
         self.is_taken = False
         self._lane = lane
-        self._connection = connection
         self._reads_slowly = reads_slowly
-        self._sent = 0  # requests in all
-        self._sent_before: int | None = None  # at the last look, if nothing was owed
-        self._received = 0
-        self._is_gone = False
-        self._is_slow = False  # the client does not keep up
         self._is_full = self._has_told = False  # Redis does not keep up; the lane knows that
         connection.join(self)
 
@@ -53,7 +42,7 @@ class LaneSeat:
 
     def takes(self, data: bytes, replies: int) -> None:
         self.owed -= replies
-        self._received += len(data)
+        self.received += len(data)
         if self._is_gone:
             return
         self._lane.taken(data)
@@ -83,31 +72,14 @@ class LaneSeat:
         if self._is_full:
             self._tell(True)
 
-    def has_settled(self) -> bool:
-        """Whether nothing is owed, and nothing was sent since this was last asked."""
-        before, self._sent_before = self._sent_before, None if self.owed else self._sent
-        return before is not None and before == self._sent_before
-
-    @property
-    def received(self) -> int:
-        """Bytes that have come for the client."""
-        return self._received
-
-    def pause(self, is_full: bool) -> None:
-        """The client does not keep up, or keeps up again: the others go on."""
-        self._is_slow = is_full
-
-    def cut(self) -> None:
-        """No more is sent."""
-        self.is_cut = True
-
-    def ignore(self) -> None:
-        self._is_gone = True
-
     def close(self) -> None:
         """The lane has ended: what is owed is thrown away."""
-        self._is_gone = True
+        if self._is_closed:
+            return
+        self._is_closed = self._is_gone = True
         self._connection.leave(self)
+        # What is owed may come much later: the client's memory is free now.
+        del self._lane, self._reads_slowly
 
     abort = close
 
@@ -116,22 +88,10 @@ class LaneSeat:
             self._has_told = is_full
             self._lane.full(is_full)
 
-    # Not here: a client that logs in or waits has a connection of its own.
+    # Not here: only requests that are counted are sent.
 
     def write(self, data: bytes) -> None:
         raise NotImplementedError
 
     def finish(self, request: bytes) -> None:
-        raise NotImplementedError
-
-    async def is_answered(self, request: Callable[[bytes], bytes]) -> bool:
-        raise NotImplementedError
-
-    def count_lines(self) -> None:
-        raise NotImplementedError
-
-    async def has_replied(self, count: int) -> None:
-        raise NotImplementedError
-
-    def lets_in(self, number: int) -> asyncio.Future[bool]:
         raise NotImplementedError

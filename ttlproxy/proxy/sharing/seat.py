@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
 from ttlproxy.proxy.departures import Departures
 from ttlproxy.proxy.round_trip import RoundTrip
+from ttlproxy.proxy.sharing.any_seat import AnySeat
 from ttlproxy.proxy.sharing.shared_connection import SharedConnection
 from ttlproxy.proxy.write_batch import Write
 
@@ -46,15 +46,10 @@ class Passenger(Protocol):
         """It gets more replies, and has not taken all of the last ones."""
 
 
-class Seat:
+class Seat(AnySeat):
     """
     count: how many requests the next bytes for Redis are
-    owed: replies that are to come
     """
-
-    most_at_once = sys.maxsize  # no other client's requests may come between ours
-    is_cut = False
-    unsent = 0  # what Redis has not taken is kept for all together
 
     def __init__(
         self,
@@ -65,19 +60,13 @@ class Seat:
     ) -> None:
         """`next_connection()` gives another when this one is lost; `departures`: spreads the ends
         of many clients that are then owed replies."""
+        super().__init__(connection)
         self.count = 0
-        self.owed = 0
         self._client = client
         self._to_client = client.write
-        self._connection = connection
         self._next_connection = next_connection
         self._departures = departures
-        self._sent = 0  # requests in all
-        self._sent_before: int | None = None  # at the last look, if nothing was owed
-        self._received = 0
-        self._is_gone = self._is_closed = False
         self._watched: RoundTrip | None = None  # requests and replies go by it
-        self._is_slow = False  # the client does not keep up
         self._is_full = False  # Redis does not keep up
         self._when_settled: Callable[[], None] | None = None
         connection.join(self)
@@ -86,7 +75,7 @@ class Seat:
 
     def takes(self, data: bytes, replies: int) -> None:
         self.owed -= replies
-        self._received += len(data)
+        self.received += len(data)
         if self._is_gone:
             return
         self._to_client(data)
@@ -148,33 +137,11 @@ class Seat:
         if then is not None and not self._is_gone:
             then()
 
-    def has_settled(self) -> bool:
-        """Whether nothing is owed, and nothing was sent since this was last asked."""
-        before, self._sent_before = self._sent_before, None if self.owed else self._sent
-        return before is not None and before == self._sent_before
-
     def finish(self, request: bytes) -> None:
         """The client ends once it has all replies; no QUIT is sent."""
         self._when_settled = self._client.end
         if not self.owed:
             asyncio.get_running_loop().call_soon(self._settle)
-
-    def cut(self) -> None:
-        """No more is sent."""
-        self.is_cut = True
-
-    @property
-    def received(self) -> int:
-        """Bytes that have come for the client."""
-        return self._received
-
-    def pause(self, is_full: bool) -> None:
-        """The client does not keep up, or keeps up again: the others go on. It is read from, as it
-        may read no reply before its last request is taken."""
-        self._is_slow = is_full
-
-    def ignore(self) -> None:
-        self._is_gone = True
 
     @property
     def may_be_watched(self) -> bool:
@@ -210,17 +177,3 @@ class Seat:
         del self._client, self._to_client
 
     abort = close
-
-    # Not here: a client that logs in or waits has a connection of its own.
-
-    async def is_answered(self, request: Callable[[bytes], bytes]) -> bool:
-        raise NotImplementedError
-
-    def count_lines(self) -> None:
-        """Its requests go over a connection of its own."""
-
-    async def has_replied(self, count: int) -> None:
-        raise NotImplementedError
-
-    def lets_in(self, number: int) -> asyncio.Future[bool]:
-        raise NotImplementedError

@@ -1,0 +1,61 @@
+"""What every place on a shared connection to Redis has in common, whoever has it.
+
+It has the surface of a connection of one's own; but a client that logs in or waits has such a one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable
+
+from ttlproxy.proxy.sharing.shared_connection import SharedConnection
+
+
+class AnySeat:
+    """
+    owed: replies that are to come; is_cut: no more is sent
+    received: bytes that have come for the client
+    """
+
+    most_at_once = sys.maxsize  # no other client's requests may come between ours
+    unsent = 0  # what Redis has not taken is kept for all together
+
+    def __init__(self, connection: SharedConnection) -> None:
+        self.owed = 0
+        self.is_cut = False
+        self.received = 0
+        self._connection = connection
+        self._sent = 0  # requests in all
+        self._sent_before: int | None = None  # at the last look, if nothing was owed
+        self._is_gone = self._is_closed = False
+        self._is_slow = False  # the client does not keep up
+
+    def has_settled(self) -> bool:
+        """Whether nothing is owed, and nothing was sent since this was last asked."""
+        before, self._sent_before = self._sent_before, None if self.owed else self._sent
+        return before is not None and before == self._sent_before
+
+    def pause(self, is_full: bool) -> None:
+        """The client does not keep up, or keeps up again: the others go on. It is read from, as it
+        may read no reply before its last request is taken."""
+        self._is_slow = is_full
+
+    def cut(self) -> None:
+        self.is_cut = True
+
+    def ignore(self) -> None:
+        """What comes is thrown away."""
+        self._is_gone = True
+
+    def count_lines(self) -> None:
+        """Its requests go over a connection of its own."""
+
+    async def is_answered(self, request: Callable[[bytes], bytes]) -> bool:
+        raise NotImplementedError
+
+    async def has_replied(self, count: int) -> None:
+        raise NotImplementedError
+
+    def lets_in(self, number: int) -> asyncio.Future[bool]:
+        raise NotImplementedError
