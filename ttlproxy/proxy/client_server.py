@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Generic, Protocol, TypeVar
 
@@ -21,6 +21,7 @@ from ttlproxy.proxy.client_limit import ClientProtocol, ProtocolFactory
 from ttlproxy.proxy.departures import Departures
 from ttlproxy.proxy.redis_connection import Backend, Frontend
 from ttlproxy.proxy.round_trips import RoundTrips
+from ttlproxy.proxy.sharing.shared_connection import SharedConnection
 from ttlproxy.proxy.slow_clients import SlowClients, Watched
 from ttlproxy.proxy.write_batch import WriteBatch
 
@@ -181,6 +182,30 @@ class ClientServer(ABC, Generic[AnyClient]):
         await self._dial(backend.protocol, link, tls)
         backend.count()
         return backend
+
+    def _begin_shared(
+        self,
+        link: Link,
+        tls: Contexts | None,
+        forget: Callable[[SharedConnection], None],
+        term: Callable[[], int],
+        requests: Sequence[bytes],
+    ) -> SharedConnection:
+        """Begins a connection to the link's server that clients share; see SharedConnection."""
+
+        async def dial(connection: SharedConnection) -> None:
+            await self._dial(lambda: connection, link, tls)
+
+        return SharedConnection(
+            dial,
+            forget,
+            term,
+            self.counters.to_redis,
+            link.context.connections,
+            self.counters.sharing,
+            self.settings.tcp_keepalive,
+            requests,
+        )
 
     async def _dial(
         self, protocol: Callable[[], asyncio.Protocol], link: Link, tls: Contexts | None

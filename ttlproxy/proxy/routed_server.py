@@ -101,20 +101,8 @@ class RoutedServer(ClientServer[RoutedClient]):
         term: Callable[[], int],
     ) -> SharedConnection:
         """Begins one more shared connection."""
-
-        async def dial(connection: SharedConnection) -> None:
-            await self._dial(lambda: connection, link, self._tls)
-
-        return SharedConnection(
-            dial,
-            forget,
-            term,
-            self.counters.to_redis,
-            link.context.connections,
-            self.counters.sharing,
-            self.settings.tcp_keepalive,
-            pool.state.requests or [PING],
-        )
+        requests = pool.state.requests or [PING]
+        return self._begin_shared(link, self._tls, forget, term, requests)
 
     def buffered_bytes(self) -> dict[str, float]:
         buffered = super().buffered_bytes()

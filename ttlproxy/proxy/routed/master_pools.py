@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
@@ -42,15 +41,8 @@ class MasterPools:
         pool = await self._of(lane.link).of(state)
         if pool is None:
             return None
-        connection = pool.least_used()
-        seat = LaneSeat(lane, connection, reads_slowly)
-        try:
-            await asyncio.shield(connection.opened)
-            if connection.is_lost:
-                raise ConnectionError("a shared connection to a master has ended")
-        except BaseException:
-            seat.close()
-            raise
+        seat = LaneSeat(lane, pool.least_used(), reads_slowly)
+        await seat.opened("a shared connection to a master has ended")
         seat.is_taken = True
         return seat
 

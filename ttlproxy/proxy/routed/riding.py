@@ -64,10 +64,10 @@ class Riding:
 
     def prepare(self, args: Sequence[bytes], raw: bytes, names: set[bytes]) -> None:
         """Gives the client the connections that its next request needs; nothing is owed."""
-        if self.takes(args, raw, names):
+        may_ride = not self._must_leave and _may_ride(args, raw, names)
+        if self.is_on and may_ride:
             return
         begins = not self._must_leave and outcome(args) is not None
-        may_ride = not self._must_leave and _may_ride(args, raw, names)
         self._changes += 1
         if self.is_on:
             self._change(False)

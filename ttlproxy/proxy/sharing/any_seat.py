@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 from ttlproxy.proxy.sharing.shared_connection import SharedConnection
 
 
-class AnySeat:
+class AnySeat(ABC):
     """
     owed: replies that are to come; is_cut: no more is sent
     received: bytes that have come for the client
@@ -31,6 +32,21 @@ class AnySeat:
         self._is_gone = self._is_closed = False
         self._is_slow = False  # the client does not keep up
 
+    async def opened(self, lost: str) -> None:
+        """Ends when the connection is there. Else closes the seat, and raises OSError: of the
+        connection, or one that says `lost`."""
+        try:
+            await asyncio.shield(self._connection.opened)
+            if self._connection.is_lost:
+                raise ConnectionError(lost)
+        except BaseException:
+            self.close()
+            raise
+
+    @abstractmethod
+    def close(self) -> None:
+        """What is owed is thrown away."""
+
     def has_settled(self) -> bool:
         """Whether nothing is owed, and nothing was sent since this was last asked."""
         before, self._sent_before = self._sent_before, None if self.owed else self._sent
@@ -48,8 +64,10 @@ class AnySeat:
         """What comes is thrown away."""
         self._is_gone = True
 
+    # Not here, unless a kind of seat says otherwise.
+
     def count_lines(self) -> None:
-        """Its requests go over a connection of its own."""
+        raise NotImplementedError
 
     async def is_answered(self, request: Callable[[bytes], bytes]) -> bool:
         raise NotImplementedError

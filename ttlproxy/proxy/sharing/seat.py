@@ -177,3 +177,6 @@ class Seat(AnySeat):
         del self._client, self._to_client
 
     abort = close
+
+    def count_lines(self) -> None:
+        """Its requests go over a connection of its own."""

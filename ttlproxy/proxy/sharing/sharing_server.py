@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from functools import cached_property
 
 from ttlproxy.proxy.client import Client
@@ -42,15 +41,8 @@ class SharingServer(Server):
         pool = await self._pools.of(state)
         if pool is None:
             raise ConnectionError("connections are shared in too many different states")
-        connection = pool.least_used()
-        seat = Seat(client, connection, pool.least_used, self.departures)
-        try:
-            await asyncio.shield(connection.opened)
-            if connection.is_lost:
-                raise ConnectionError("a shared connection to Redis has ended")
-        except BaseException:
-            seat.close()
-            raise
+        seat = Seat(client, pool.least_used(), pool.least_used, self.departures)
+        await seat.opened("a shared connection to Redis has ended")
         return seat
 
     async def connect_alone(self, client: Client) -> Backend:
@@ -75,18 +67,5 @@ class SharingServer(Server):
 
     def _shared(self, pool: Pool) -> SharedConnection:
         """Begins one more shared connection."""
-        link = self.link
-
-        async def dial(connection: SharedConnection) -> None:
-            await self._dial(lambda: connection, link, self._tls)
-
-        return SharedConnection(
-            dial,
-            pool.forget,
-            self._term,
-            self.counters.to_redis,
-            link.context.connections,
-            self.counters.sharing,
-            self.settings.tcp_keepalive,
-            pool.state.requests,
-        )
+        requests = pool.state.requests
+        return self._begin_shared(self.link, self._tls, pool.forget, self._term, requests)
