@@ -6,8 +6,7 @@ this takes seconds; TTLPROXY_HYPOTHESIS=deep continues for TTLPROXY_DEEP_MINUTES
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Callable, Sequence
 from math import inf
 from typing import Any, NamedTuple
 
@@ -16,12 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from redis.exceptions import ResponseError
 
-from tests.conftest import StartProxy
 from tests.data_path.test_differential import generated
-from tests.support.containers import AnyServer
 from tests.support.deep import DEEP, TIMEOUT_S, Tally, repeated
 from tests.support.redis_client import Client
-from tests.support.servers import Proxy
 
 NAMES = ["a", "b", "c", "d", "e"]
 TTL_MS, OWN_MS = 1_000_000, 9_000_000
@@ -194,12 +190,6 @@ def steps() -> st.SearchStrategy[list[Any]]:
     names = st.lists(st.sampled_from(NAMES), min_size=1, max_size=4)
     step = st.tuples(st.sampled_from(STEPS), names, st.integers(0, 1))
     return st.lists(step, min_size=20 if DEEP else 0, max_size=40 if DEEP else 20)
-
-
-@pytest.fixture
-def proxies(proxy: Proxy, server: AnyServer, start_proxy: StartProxy) -> Iterator[list[Client]]:
-    with closing(Client(proxy.port)) as one, closing(Client(start_proxy(server.url).port)) as two:
-        yield [one, two]
 
 
 @pytest.mark.timeout(TIMEOUT_S)

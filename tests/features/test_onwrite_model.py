@@ -5,20 +5,16 @@ By default this takes seconds; TTLPROXY_HYPOTHESIS=deep continues for TTLPROXY_D
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import closing
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.conftest import StartProxy
 from tests.data_path.test_differential import generated
-from tests.support.containers import AnyServer
 from tests.support.deep import DEEP, TIMEOUT_S, Tally, repeated
 from tests.support.redis_client import Client
-from tests.support.servers import Proxy
 
 RULE_S, OWN_S = 1000, 5000
 NAMES = ["a", "b", "c"]
@@ -215,12 +211,6 @@ ASK = {
     "z": ("ZTTLMEMBER", "MEMBERS"),
     "l": ("LTTLELEMENT", "ELEMENTS"),
 }
-
-
-@pytest.fixture
-def proxies(proxy: Proxy, server: AnyServer, start_proxy: StartProxy) -> Iterator[list[Client]]:
-    with closing(Client(proxy.port)) as one, closing(Client(start_proxy(server.url).port)) as two:
-        yield [one, two]
 
 
 def _rule(ttl_s: int | None, *, refresh: bool = False) -> Callable[[Model, str, str], list[Any]]:
