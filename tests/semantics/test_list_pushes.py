@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.conversation import OUTSIDE_MULTI, WAYS, Talk, said_in
+from tests.support.containers import AnyServer
+from tests.support.conversation import OUTSIDE_MULTI, WAYS, Talk, in_multi, said_in, talking
 from tests.support.error_texts import NOT_AN_INTEGER, WRONGTYPE
+from tests.support.servers import Proxy
 
 talk = said_in(WAYS)
 talk_outside_multi = said_in(OUTSIDE_MULTI)
@@ -199,6 +201,30 @@ def test_expired_entries_do_not_count_against_the_cap(talk: Talk) -> None:
         RPUSHEX l MAXLEN 3 EX 100 ELEMENTS 2 a d  -> 3
         LRANGE l 0 -1                             -> ["c", "a", "d"]
     """)
+
+
+def test_evicted_entries_are_not_counted_in_the_length(proxy: Proxy, server: AnyServer) -> None:
+    """Their reap cannot come within the transaction."""
+    with talking(proxy, server, in_multi) as talk:
+        talk("""
+            RPUSHEX l EX 100 ELEMENTS 3 a b c             -> 3
+            LPUSHEX l MAXLEN 2 EVICT EX 200 ELEMENTS 1 d  -> 2
+            RPUSHEX l MAXLEN 3 EX 200 ELEMENTS 1 e        -> 3
+        """)
+        talk('LRANGE l 0 -1                               -> ["d", "c", "e"]')
+
+
+def test_a_push_of_an_entry_past_its_deadline_counts_as_one_before_it(
+    proxy: Proxy, server: AnyServer
+) -> None:
+    """It would bring the copy back, so nothing else may be past its deadline either."""
+    with talking(proxy, server, in_multi) as talk:
+        talk("""
+            RPUSHEX l EX 100 ELEMENTS 2 a b               -> 2
+            RPUSHEX l MAXLEN 2 EVICT EX 200 ELEMENTS 2 c d  -> 2
+            RPUSHEX l MAXLEN 4 EX 200 ELEMENTS 1 a        -> -1
+            RPUSHEX l MAXLEN 5 EX 200 ELEMENTS 1 a        -> 5
+        """)
 
 
 def test_evict_lets_the_earliest_deadlines_go_and_all_their_copies(talk: Talk) -> None:

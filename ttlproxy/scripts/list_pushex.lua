@@ -33,18 +33,13 @@ if cap ~= '' then
   look_for(index_due(index, now, -1), 1)
 end
 -- Each push makes the list longer, even if an equal value is there.
-if not has_room(values, pushed) then
+local fits, _, _, live = has_room(values, pushed)
+if not fits then
   return const.TOO_MANY
-end
-local live = length + pushed
-if evict ~= '' then
-  for _, value in ipairs(index_due(index, now, -1)) do
-    live = live - copies(value)
-  end
 end
 write_timed(values, keep, function()
   batches(first_element, #ARGV, function(from, to)
     try(commands[name], data, unpack(ARGV, from, to))
   end)
 end)
-return failure or live
+return failure or (live or length) + pushed

@@ -33,14 +33,17 @@ end
 if not place or type(place) == 'table' or (old == element and keeps) then
   return put()
 end
-if command == 'LINSERT' and not has_room({ element }, 1) then
+local fits, live, reply, _ = true
+if command == 'LINSERT' then
+  fits, _, _, live = has_room({ element }, 1)
+end
+if not fits then
   return too_many()
 end
-local reply
 write_timed(dated_by_rule({ element }), false, function()
   reply = put()
 end)
 if old and old ~= element then
   clear_removed({ old })
 end
-return failure or reply
+return failure or (live and live + 1) or reply

@@ -46,16 +46,11 @@ if cap ~= '' then
   look_for(index_due(index, now, -1), 1)
 end
 -- Each push makes the list longer, even if an equal value is there.
-local may_push, surplus = has_room(values, pushed, false, true)
+local may_push, surplus, _, live = has_room(values, pushed, false, true)
 if not may_push then
   return too_many()
 end
-local live = length + pushed - surplus
-if evict ~= '' then
-  for _, value in ipairs(index_due(index, now, -1)) do
-    live = live - copies(value)
-  end
-end
+local reply = (live or length) + pushed - surplus
 
 -- Equal values have one deadline, so a copy of what is pushed cannot be evicted: those at the other end go.
 local trimmed, copies_of = {}, {}
@@ -81,4 +76,4 @@ write_timed(dated_by_rule(values), false, function()
     try('LREM', data, from_head * copies_of[value], value)
   end
 end)
-return failure or live
+return failure or reply

@@ -1,13 +1,15 @@
 -- MAXLEN: at most `cap` elements are live after a write; elements past their deadline do not count, even
 -- if they are not reaped yet. With `evict` others make room: their deadline becomes now, and the link
--- reaps them. Each type has size(), copies(element), how often it has an element, and some(place).
--- NEEDS: words.lua clock.lua deadline.lua index.lua size copies some index data schedule
+-- reaps them. Each type has size(), copies(element), how often it has an element, some(place), and
+-- `copies_share`: whether it has copies of an element, which share its deadline.
+-- NEEDS: words.lua clock.lua deadline.lua index.lua size copies copies_share some index data schedule
 -- GIVES: has_room past_deadline
 
 -- Evicts `over` elements: those with the earliest deadlines first, those without a deadline last.
 -- It spares the `written` ones; the elements `gone` already are the first `past` entries of the index.
+-- Returns how many it has evicted.
 local function evict_others(over, written, gone, past)
-  local before, chosen = index_first(index), {}
+  local before, chosen, all = index_first(index), {}, over
 
   local function choose(elements)
     for _, element in ipairs(elements) do
@@ -41,20 +43,27 @@ local function evict_others(over, written, gone, past)
   if chosen[1] then
     index_was_set(db, prefix, data, index, schedule, now, before, now - 1)
   end
+  return all - over
 end
 
--- Which elements are past their deadline, as a set; how many index entries those have.
-local function past_deadline()
+-- Which elements are past their deadline, as a set; how many index entries those have. If the write of
+-- `elements` brings copies back, it counts as one before their deadline, when nothing was past its own.
+local function past_deadline(elements)
   local gone, due = {}, index_due(index, now, -1)
   for _, element in ipairs(due) do
     gone[element] = true
+  end
+  for _, element in ipairs(copies_share and elements or {}) do
+    if gone[element] then
+      return {}, 0
+    end
   end
   return gone, #due
 end
 
 -- How many elements are live, and what past_deadline() tells.
-local function count_live()
-  local live, gone, past = size(), past_deadline()
+local function count_live(elements)
+  local live, gone, past = size(), past_deadline(elements)
   for element in pairs(gone) do
     live = live - copies(element)
   end
@@ -94,13 +103,14 @@ end
 -- go at once because their deadline is past. With `existing` (XX) only existing elements are written:
 -- those past their deadline are dropped from `elements`. A list `may_trim`, where others making room is not
 -- enough: then the second result is how many of its own copies of `elements` must go. The third one is
--- how many of `elements` come back, as new ones.
+-- how many of `elements` come back, as new ones; the fourth one how many elements are live before the
+-- write, without those that make room.
 local function has_room(elements, added, existing, may_trim)
   if cap == '' or #elements == 0 then
     return true, 0, 0
   end
   local limit, at_once = tonumber(cap), at and at <= now
-  local live, gone, past = count_live()
+  local live, gone, past = count_live(elements)
   if existing then
     drop_gone(elements, gone)
   end
@@ -112,7 +122,7 @@ local function has_room(elements, added, existing, may_trim)
     return false
   end
   if over > 0 and evict ~= '' then
-    evict_others(over, written, gone, past)
+    live = live - evict_others(over, written, gone, past)
   end
-  return true, evict ~= '' and grows > 0 and math.max(surplus, 0) or 0, revived
+  return true, evict ~= '' and grows > 0 and math.max(surplus, 0) or 0, revived, live
 end

@@ -1,6 +1,7 @@
 -- The functions on sets that lib/maxlen.lua needs.
 -- NEEDS: set.lua data
--- GIVES: copies size some
+-- GIVES: copies copies_share size some
+local copies_share = false
 local copies = has
 
 local function size()
