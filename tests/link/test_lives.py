@@ -319,6 +319,23 @@ async def test_a_life_begins_later_the_more_proxies_there_were(
         await until(lambda: 3 in waited_for)
 
 
+async def test_proxies_that_start_at_once_know_of_each_other(
+    own: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited_for = list[int]()
+
+    def stagger_s(attached: int) -> float:
+        waited_for.append(attached)
+        return 0.0 if attached else 60.0
+
+    monkeypatch.setattr(server_setup, "stagger_s", stagger_s)
+    starting = asyncio.create_task(Running(own.url).link.run())
+    await until(lambda: waited_for == [0])
+    async with running(Running(own.url)):
+        assert waited_for == [0, 1]
+    await cancel(starting)
+
+
 async def test_a_session_that_waits_for_a_reap_asks_again_in_the_next_life(own: Server) -> None:
     link = Running(own.url, "--hold-max", "100")
     async with running(link):

@@ -26,6 +26,11 @@ from ttlproxy.scripts import written_commands
 
 log = logging.getLogger(__name__)
 
+# A proxy that starts counts as attached, so that of many that start at once each knows of the others.
+# No key is tracked, as none is asked for.
+_COUNTED = (b"CLIENT", b"TRACKING", b"ON", b"OPTIN")
+_NOT_COUNTED = (b"CLIENT", b"TRACKING", b"OFF")
+
 
 class ServerSetup:
     """Fills the context with what it learns of a server."""
@@ -52,21 +57,24 @@ class ServerSetup:
         UnfitUpstream, UpstreamError, and redis-py's errors.
         """
         self._acl.begin_life()
-        (info,) = await run(redis, [(0, INFO)])
+        starts = self._server.identity is None
+        (*_, info) = await run(redis, [(0, each) for each in (_COUNTED, INFO)[not starts :]])
         if refusal := error(info):  # a command that is missing does not pass, so it is reported
             await compatibility.check_commands(redis)
             compatibility.check_greeting(refusal)
         said = fields(valid(info))
         compatibility.check_server(said)
         found = Identity.of(said)
-        if self._server.identity is None:
-            await asyncio.sleep(stagger_s(found.attached))
+        if starts:
+            await asyncio.sleep(stagger_s(max(found.attached - 1, 0)))
         if self._server.is_new(found):
             await self._meet(redis, said, valid(info))
         elif self._context.keys.clustered and found.is_master:
             await self._check_slots(redis)
         self._server.met(found)
         await self._scripts.load(redis)
+        if starts:
+            await run(redis, [(0, _NOT_COUNTED)])
 
     async def _check_slots(self, redis: Redis) -> None:
         await compatibility.check_slots(redis, all_of_them=not self._context.is_one_of_several)

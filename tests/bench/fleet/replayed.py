@@ -36,6 +36,10 @@ class Replayed:
     def serves(self) -> bool:
         return self._ready.is_set()
 
+    @property
+    def has_begun(self) -> bool:
+        return self._running is not None
+
     def start(self) -> None:
         self._running = asyncio.create_task(self._run(), name="replayed")
 
@@ -49,7 +53,7 @@ class Replayed:
     async def _run(self) -> None:
         """Starts, and starts again after a loss when a link would."""
         failures, loop = 0, asyncio.get_running_loop()
-        await asyncio.sleep(stagger_s(sum(member.serves for member in self._all)))
+        await asyncio.sleep(stagger_s(sum(member.has_begun for member in self._all) - 1))
         while True:
             began_s, connections = loop.time(), dict[int, _Connection]()
             try:
