@@ -26,7 +26,7 @@ from ttlproxy.scripts import written_commands
 
 log = logging.getLogger(__name__)
 
-# A proxy that starts counts as attached, so that of many that start at once each knows of the others.
+# A proxy that starts counts as attached, so each of many that start at once knows of the others.
 # No key is tracked, as none is asked for.
 _COUNTED = (b"CLIENT", b"TRACKING", b"ON", b"OPTIN")
 _NOT_COUNTED = (b"CLIENT", b"TRACKING", b"OFF")
