@@ -184,10 +184,17 @@ def _read(call: Call, grammar: Grammar) -> Options | Error:
 # --- what they do
 
 
-def _full(value: Value, elements: Iterable[bytes], options: Options) -> bool:
-    """Whether MAXLEN refuses the write: all or nothing. Existing elements are never refused."""
-    new = set(elements) - value.elements.keys()
-    return options.most is not None and bool(new) and len(value) + len(new) > options.most
+def _full(call: Call, value: Value, new: int, options: Options) -> bool:
+    """Whether MAXLEN refuses a write of `new` elements: all or nothing. It refuses neither elements
+    that are there, nor those that go at once because their deadline is past."""
+    if options.most is None or not new:
+        return False
+    at_once = options.deadline is not None and options.deadline <= call.now_ms
+    return not at_once and len(value) + new > options.most
+
+
+def _new(value: Value, elements: Iterable[bytes]) -> int:
+    return len(set(elements) - value.elements.keys())
 
 
 def _date(call: Call, value: Value, element: bytes, options: Options, *, there: bool) -> None:
@@ -215,7 +222,7 @@ def _hsetex(call: Call) -> Reply:
     there = [field in value.elements for field in options.rest[::2]]
     if (b"FNX" in options.said and any(there)) or (b"FXX" in options.said and not all(there)):
         return 0
-    if _full(value, options.rest[::2], options):
+    if _full(call, value, _new(value, options.rest[::2]), options):
         return -1
     for name, content in zip(options.rest[::2], options.rest[1::2], strict=True):
         was_there = name in value.elements
@@ -271,7 +278,7 @@ def _saddex(call: Call) -> Reply:
     unwanted = {b"NX": True, b"XX": False}
     refused = [unwanted[word] for word in options.said]
     members = [each for each in options.rest if (each in value.elements) not in refused]
-    if _full(value, members, options):
+    if _full(call, value, _new(value, members), options):
         return -1
     added = 0
     for member in members:
@@ -302,7 +309,7 @@ def _zaddex(call: Call) -> Reply:
         for member, score in zip(options.rest[1::2], scores, strict=True)
         if not flags.skips(score_in(value, member), score)
     ]
-    if _full(value, [member for member, _ in pairs], options):
+    if _full(call, value, _new(value, [member for member, _ in pairs]), options):
         return -1
     added, updated = 0, 0
     for member, score in pairs:
@@ -325,7 +332,7 @@ def _pushex(side: int) -> Row:
         value = call.typed(call.words[1], "list")
         if isinstance(value, Error):
             return value
-        if options.most is not None and len(value) + len(options.rest) > options.most:
+        if _full(call, value, len(options.rest), options):
             return -1
         there = set(value.items)
         push(value, side, options.rest)
