@@ -10,8 +10,10 @@ import pytest
 import uvloop
 
 from tests.proxy.conftest import Run, let_pass, until
-from tests.proxy.test_client import PONG, Proxy, proxied
+from tests.proxy.test_client import GET, PONG, Proxy, proxied
 from tests.support.proxy_ends import Streams
+from tests.support.raw_client import command
+from tests.support.routed_world import RoutedWorld
 from ttlproxy.proxy.departures import PER_TURN, Departures
 from ttlproxy.proxy.phase import OPEN, SHOWN
 
@@ -50,11 +52,15 @@ def test_a_failure_keeps_nobody_from_being_handled(run: Run) -> None:
 
 
 async def _pairs(proxy: Proxy) -> list[Pair]:
-    """Clients that have not read a reply: if they close now, that is a reset."""
+    """Neither clients nor Redis have read the last bytes: if one closes now, that is a reset."""
     pairs = [await proxy.client() for _ in range(COUNT)]
     for client, redis in pairs:
         client[1].transport.pause_reading()  # type: ignore[attr-defined]
         redis[1].write(PONG)
+    await let_pass(0.1)
+    for client, redis in pairs:
+        redis[1].transport.pause_reading()  # type: ignore[attr-defined]
+        client[1].write(GET)
     await let_pass(0.1)
     return pairs
 
@@ -72,7 +78,8 @@ def _ended(proxy: Proxy) -> int:
     [
         pytest.param(lambda pair: pair[0][1].write_eof(), _not_open, id="clients end"),
         pytest.param(lambda pair: pair[0][1].transport.abort(), _ended, id="clients reset"),
-        pytest.param(lambda pair: pair[1][1].close(), _not_open, id="Redis ends them"),
+        pytest.param(lambda pair: pair[1][1].write_eof(), _not_open, id="Redis ends them"),
+        pytest.param(lambda pair: pair[1][1].transport.abort(), _not_open, id="Redis resets them"),
     ],
 )
 def test_however_many_leave_at_once_a_turn_handles_a_few(
@@ -113,3 +120,47 @@ def test_what_redis_still_sends_to_one_that_has_gone_is_dropped(
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(main())
+
+
+def test_what_a_client_still_sends_to_a_redis_that_has_gone_is_dropped(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With uvloop, as above."""
+
+    async def main() -> None:
+        async with proxied(tmp_path) as proxy:
+            pairs = await _pairs(proxy)
+            for _, redis in pairs:
+                redis[1].transport.abort()
+            while _not_open(proxy) < COUNT:
+                for client, _ in pairs:
+                    client[1].write(GET)
+                await asyncio.sleep(0)
+            for client, _ in pairs:
+                client[1].transport.abort()
+            await proxy.source.until_ended(COUNT)
+            assert proxy.gone == {"redis": COUNT}
+            assert not caplog.messages
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(main())
+
+
+def test_the_connections_of_a_client_to_masters_are_closed_in_its_turn(run: Run) -> None:
+    """Meanwhile nothing goes to it: event loops refuse to write to a closed connection."""
+    keys = [b"{a}", b"{b}", b"{c}"]
+
+    async def main() -> None:
+        world = await RoutedWorld.opened()
+        world.say(b"".join(command("GET", key) for key in keys))
+        for _ in range(PER_TURN):
+            assert not world.departures.put_off(lambda: None)
+        world.client.connection_lost(None)
+        masters = list(world.backends.values())
+        assert not any(master.is_closed for master in masters)
+        for number in range(len(masters)):
+            world.answer(number, b"$-1\r\n")
+        assert world.heard() == b""
+        await until(lambda: all(master.is_closed for master in masters))
+
+    run(main)

@@ -14,6 +14,7 @@ from ttlproxy.core.keys import SLOTS, Keys
 from ttlproxy.core.permissions import Rights
 from ttlproxy.core.registry import Registry
 from ttlproxy.link.serving import Serving
+from ttlproxy.proxy.departures import Departures
 from ttlproxy.proxy.routed.connection_limit import ConnectionLimit
 from ttlproxy.proxy.routed.lane import Lane
 from ttlproxy.proxy.routed.routed_client import RoutedClient
@@ -120,6 +121,7 @@ class RoutedWorld:
     """
     links: those of the masters, which have a part of the slots each
     to_client: what the client gets; backends: the connections to the masters, once they are there
+    departures: the ends of clients that are left for later turns of the event loop
     """
 
     def __init__(self, masters: int = 3) -> None:
@@ -145,6 +147,7 @@ class RoutedWorld:
             masters=self.masters,
             counters=counters,
             write_batch=WriteBatch(),
+            departures=Departures(),
             clients=set(),
             slow_clients=SimpleNamespace(keeps=lambda client: None),
             draining=False,
@@ -156,6 +159,7 @@ class RoutedWorld:
             forget=lambda client: None,
         )
         self.batch = host.write_batch
+        self.departures = host.departures
         transport: Any = FarEnd()
         self.to_client: FarEnd = transport
         self.client = RoutedClient(host, "", None)

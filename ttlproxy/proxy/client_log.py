@@ -41,6 +41,8 @@ class ClientLog:
 
     def closed(self, why: str) -> None:
         """`why`: as in Counters.gone."""
+        if not log.isEnabledFor(logging.DEBUG):
+            return  # as usually: thousands may end at once
         seconds = self.age_s
         words = "closed after %.3f s, from %s: %s"
         about = (seconds, self.peer, why)

@@ -11,8 +11,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-# Some 50 us each: a turn stays below 2 ms.
-PER_TURN: Final = 32
+# Some 50 us each: a turn stays below 1 ms. A new client needs several turns before its first reply.
+PER_TURN: Final = 8
 
 
 class Departures:

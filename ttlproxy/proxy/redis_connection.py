@@ -223,8 +223,14 @@ class Backend:
             if self._held and self._held != _OK:
                 self._to_client(self._held)
         self.watch_no_more()
-        if not self._is_left:
-            self._client.end()
+        if self._is_left:
+            return
+        if exc is not None:  # at once, while the end of a stream waits for its turn
+            self.write = _drop
+            self._client.send_by(_drop)
+            if self._departures.put_off(self._client.end):
+                return
+        self._client.end()
 
     def count(self) -> None:
         """It is there. Not counted before: if whoever connects is cancelled in the last moment,
@@ -322,7 +328,8 @@ class Backend:
         """From now on, `take` gets what Redis sends."""
         self.watch_no_more()
         self._looks = take != self._to_client
-        self._transport.set_protocol(Receiver(self, take))
+        if not self._is_lost:  # a closed transport would keep its protocol for good
+            self._transport.set_protocol(Receiver(self, take))
 
     def client_takes(self, take: Take) -> None:
         """From now on the client gets by `take` what it gets."""
@@ -407,8 +414,7 @@ class Backend:
     def ignore(self) -> None:
         """The client takes nothing more; `close` follows."""
         self._is_closed = True
-        if not self._is_lost:  # a closed transport would keep its protocol for good
-            self.give_to(_drop)
+        self.give_to(_drop)
 
     def leave(self) -> None:
         """The client has another connection; it is owed nothing here."""

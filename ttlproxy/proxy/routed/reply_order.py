@@ -12,6 +12,10 @@ from ttlproxy.proxy.routed.ticket import Ticket
 from ttlproxy.proxy.write_batch import Write
 
 
+def _nowhere(data: bytes) -> None:
+    """Takes replies for a client that has gone."""
+
+
 class ReplyOrder:
     """
     owed: the requests without a reply, the oldest first; run: or these, all of one lane
@@ -139,6 +143,10 @@ class ReplyOrder:
         if self._out:
             out, self._out = self._out, []
             self._write(out[0] if len(out) == 1 else b"".join(out))
+
+    def drop(self) -> None:
+        """The client has gone: nothing more is sent."""
+        self._write = _nowhere
 
     def say(self, reply: bytes) -> None:
         """Sends a reply of the proxy's own, when no other is owed."""

@@ -134,6 +134,12 @@ class RoutedClient(asyncio.Protocol):
         if self._ending is not None:
             self._ending.cancel()
         self.redirects.end()
+        if self._server.departures.put_off(self._gone):
+            self.order.drop()
+        else:
+            self._gone()
+
+    def _gone(self) -> None:
         for lane in self.lanes:
             if self.specials.blocks:
                 lane.cut()
