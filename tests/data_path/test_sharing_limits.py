@@ -137,15 +137,20 @@ def test_who_reads_slowly_when_it_leaves_is_waited_for_by_redis(
 
 
 def test_who_reads_nothing_before_its_last_request_is_taken_goes_on(
-    start_proxy: StartProxy, server: Server
+    start_proxy: StartProxy, server: Server, direct: Client
 ) -> None:
-    """What it has not read is more than sockets take."""
+    """What it has not read is more than sockets take, before it sends as much again."""
     proxy = start_proxy(server.url, "--share-upstream", "1", *FLAGS)
-    value, count = b"v" * 16 * 1024, 3000
-    with Connection(proxy.port) as slow:
+    value, many, few = b"v" * MIB, 40, 24
+    part, count = value[: 16 * 1024], few * 64
+    direct.ask("SET", "k", value)
+    with Connection(proxy.port) as slow, Connection(proxy.port) as other:
+        slow.send(command("GET", "k") * many)
+        assert other.ask("ECHO", "mine") == ECHO, "the proxy has all replies to the first"
         for _ in range(count):
-            slow.send(command("ECHO", value))
-        assert set(slow.read_many(count)) == {b"$%d\r\n%b\r\n" % (len(value), value)}
+            slow.send(command("ECHO", part))
+        assert slow.read_many(many) == [b"$%d\r\n%b\r\n" % (MIB, value)] * many
+        assert set(slow.read_many(count)) == {b"$%d\r\n%b\r\n" % (len(part), part)}
         assert metric(pages(proxy), "ttlproxy_sharing_left_total", reason="unread") == 1
 
 
