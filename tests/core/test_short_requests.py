@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.raw_client import command
-from ttlproxy.wire import are_short_as_encoded, encode
+from ttlproxy.wire import PARSER, are_short_as_encoded, encode
 from ttlproxy.wire.scanner import Scanner
 
 WORD = st.one_of(st.binary(max_size=12), st.sampled_from([b"$1\r\nk\r\n", b"*1\r\n", b"v" * 99]))
@@ -35,12 +35,22 @@ PIECES = st.lists(
 )
 
 
-def _as_encoded(data: bytes) -> bool:
-    """By reading, and encoding again."""
+def _read(data: bytes) -> list[list[bytes]]:
+    """By reading, and encoding again; nothing if that gives other bytes."""
     scanner, found = Scanner(data), list[list[bytes]]()
     while (words := scanner.next()) is not None:
         found.append(words)
-    return bool(found) and b"".join(encode(tuple(words)) for words in found) == data
+    return found if b"".join(encode(tuple(words)) for words in found) == data else []
+
+
+def _as_encoded(data: bytes) -> bool:
+    return bool(_read(data))
+
+
+def _one(data: bytes) -> list[bytes] | None:
+    """The only request."""
+    found = _read(data)
+    return found[0] if len(found) == 1 else None
 
 
 @given(requests=REQUESTS, at=st.integers(0, 200), byte=st.integers(0, 255))
@@ -51,17 +61,21 @@ def test_requests_are_and_with_another_byte_only_if_they_are_others(
     assert are_short_as_encoded(data) == bool(data)
     changed = data[:at] + bytes([byte]) + data[at + 1 :]
     assert are_short_as_encoded(changed) == _as_encoded(changed)
+    for one in (*requests, data, changed):
+        assert PARSER.one_short(one) == _one(one)
 
 
 @given(pieces=PIECES)
 def test_pieces_are_only_if_they_can_be_encoded_so(pieces: list[bytes]) -> None:
     data = b"".join(pieces)
     assert are_short_as_encoded(data) == _as_encoded(data)
+    assert PARSER.one_short(data) == _one(data)
 
 
 @pytest.mark.parametrize("words", [("SET", "k", "v" * 100), ("DEL", *range(9))])
 def test_longer_ones_are_not(words: tuple[str | int, ...]) -> None:
     assert not are_short_as_encoded(command(*words))
+    assert PARSER.one_short(command(*words)) is None
 
 
 def test_many_are() -> None:

@@ -43,6 +43,9 @@ def read(data: bytes, names: AbstractSet[bytes]) -> list[list[bytes]] | None:
 
     `names`: those of the commands that may go, in upper and in lower case.
     """
+    one = PARSER.one_short(data)
+    if one is not None:
+        return [one] if one[0] in names else None
     requests = PARSER.whole(data)
     if requests is None:
         return None

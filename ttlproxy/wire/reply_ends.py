@@ -16,6 +16,11 @@ _LINES: Final = frozenset(b"+-:_,#(")
 _BULKS: Final = frozenset(b"$=!")
 # How many values each element of an aggregate has; an attribute is followed by its value.
 _VALUES: Final = {ord("*"): 1, ord("~"): 1, ord(">"): 1, ord("%"): 2}
+# The headers of short bulk strings, and the bytes of both; there are longer ones.
+_BULK_SIZES: Final = {
+    header: len(header) + size + 2 for size in range(1024) for header in (b"$%d\r\n" % size,)
+}
+_NULL: Final = b"$-1\r\n"
 _ATTRIBUTE: Final = ord("|")
 _NONE: Final = 0
 
@@ -23,9 +28,11 @@ _NONE: Final = 0
 class ReplyEnds:
     """Where one connection's replies end."""
 
-    __slots__ = ("_head", "_left", "_skip")
+    __slots__ = ("_bulk", "_bulk_size", "_head", "_left", "_skip")
 
     def __init__(self) -> None:
+        # The last header of a bulk string, and the bytes of both: the next one is often as long.
+        self._bulk, self._bulk_size = _NULL, len(_NULL)
         self._left = 0  # values to come of a reply that has begun
         self._skip = 0  # bytes to come of the last value, with its CRLF
         self._head = b""  # of the next value, as far as it has come
@@ -39,7 +46,7 @@ class ReplyEnds:
         """The positions behind each reply that ends in these bytes. Raises ValueError for what is
         no reply."""
         ends: list[int] = []
-        size, find = len(data), data.find
+        size, find, starts = len(data), data.find, data.startswith
         left, at = self._left, self._skip
         if self._head:
             end = find(b"\n")
@@ -52,19 +59,24 @@ class ReplyEnds:
             left, at = (left or 1) + more + is_extra, end + 1 + skip
         if not left and 0 < at <= size:
             ends.append(at)
+        bulk, bulk_size = self._bulk, self._bulk_size
         while at < size:
-            end = find(b"\r\n", at)
-            if end < 0:
+            kind = data[at]
+            if kind == _BULK and starts(bulk, at):
+                left = (left or 1) - 1
+                at += bulk_size
+            elif (end := find(b"\r\n", at)) < 0:
                 self._head = data[at:]
                 at = size
                 break
-            kind = data[at]
-            if kind == _BULK and data[at + 1] != _MINUS:
-                left = (left or 1) - 1
-                at = end + 4 + int(data[at + 1 : end])
             elif kind in _LINES:
                 left = (left or 1) - 1
                 at = end + 2
+            elif kind == _BULK and data[at + 1] != _MINUS:
+                bulk = data[at : end + 2]
+                bulk_size = _BULK_SIZES.get(bulk) or len(bulk) + int(bulk[1:-2]) + 2
+                left = (left or 1) - 1
+                at += bulk_size
             else:
                 more, skip = _after(data[at:end])
                 is_extra = kind == PUSH and left > 0
@@ -73,6 +85,7 @@ class ReplyEnds:
             if not left and at <= size:
                 ends.append(at)
         self._left, self._skip = left, at - size
+        self._bulk, self._bulk_size = bulk, bulk_size
         return ends
 
 

@@ -13,11 +13,14 @@ from typing import Any, Final
 
 import hiredis
 
+from ttlproxy.wire.short_requests import ONE_SHORT
+
 _LARGE_ARRAY: Final = re.compile(rb"\*[0-9]{5}")
 # hiredis, as Redis, does not look whether a bulk string ends with a line break.
 _SETS: Final = re.compile(rb"~[0-9]+\r\n")
 _ATTRIBUTES: Final = re.compile(rb"\|[0-9]+\r\n")
 _PUSHES: Final = re.compile(rb">[0-9]+\r\n")
+_is_one_short: Final = ONE_SHORT.fullmatch
 _ARRAY, _BULK, _SET, _ATTRIBUTE, _PUSH, _MAP = b"*$~|>%"
 _CR, _LF, _ZERO = b"\r\n0"
 # Headers and their numbers; there are others.
@@ -88,6 +91,16 @@ class Parser:
             return None
         # A map could be taken for a list.
         return None if values and _MAP in data and not are_requests(values) else values
+
+    def one_short(self, data: bytes) -> list[bytes] | None:
+        """The words of `data`, if it is a single request just as `encode` makes it, of at most 9
+        words of at most 99 bytes. It takes half the time of `whole`."""
+        if _is_one_short(data) is None:
+            return None
+        reader = self._reader
+        reader.feed(data)
+        words: list[bytes] = reader.gets()
+        return words
 
     def _together(self, data: bytes) -> list[Any] | None:
         """Reads `data` as the elements of one array, which takes half the time; None if it is not
