@@ -11,7 +11,7 @@ from hypothesis import settings
 
 from tests.conftest import StartProxy
 from tests.data_path.test_differential import EXAMPLES, generated
-from tests.features.test_onwrite import FROM, SWEPT
+from tests.features.test_onwrite import FROM, SADD, SWEPT, tagged
 from tests.features.test_onwrite_history import Story, follow, follow_through_troubles
 from tests.features.test_onwrite_model import compared_with_the_model
 from tests.operations.test_adopt import run_adopt
@@ -370,17 +370,19 @@ def test_what_the_writes_own_step_cannot_do_is_done_soon_after(
     for number, (line, letter, element) in enumerate(SWEPT.values()):
         tag = f"{{{PARTS[number % len(PARTS)]}}}{number}:"
         node = _owner(masters, tag[1:2].encode())
-        for words in _tagged([*FROM, line], tag):
-            dumped = [node.ask("DUMP", f"{tag}from") if word == "DUMP" else word for word in words]
-            assert not isinstance(client.ask(*dumped), Exception), words
+        for fill in FROM:
+            client.ask(*tagged(fill, tag))
+        values = {"DUMP": node.ask("DUMP", f"{tag}from"), "SHA": node.ask("SCRIPT", "LOAD", SADD)}
+        words = [values.get(word, word) for word in tagged(line, tag)]
+        assert not isinstance(client.ask(*words), Exception), words
         noun = "ELEMENT" if letter == "L" else "MEMBER"
         target = f"{tag}to"
         asked.append(([f"{letter}TTL{noun}", target, element], node, KEYS.index(target.encode())))
     wait_until(
         lambda: all(node.ask("EXISTS", index) for _, node, index in asked), "all have deadlines"
     )
-    for words, _, _ in asked:
-        assert 0 < client.ask(*words) <= 100, words
+    for request, _, _ in asked:
+        assert 0 < client.ask(*request) <= 100, request
 
 
 def test_after_a_blocking_command_nothing_more_need_be_asked(
@@ -397,12 +399,6 @@ def test_after_a_blocking_command_nothing_more_need_be_asked(
         client.ask("RPUSH", "{a}from", "a")
         assert app.read() == b"$1\r\na\r\n"
         wait_until(lambda: client.ask("LTTLELEMENT", "{a}to", "a") > 0, "it has a deadline")
-
-
-def _tagged(lines: list[str], tag: str) -> Iterator[list[str]]:
-    keys = ("from", "to", "other", "zs", "ls", "g", "none")
-    for line in lines:
-        yield [tag + word if word in keys else word for word in line.split()]
 
 
 def test_adopt_does_the_rest(masters: Masters, client: Client) -> None:

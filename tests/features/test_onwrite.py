@@ -16,6 +16,7 @@ from tests.support.raw_client import Connection, command
 from tests.support.redis_client import Client
 from tests.support.server_queries import connections
 from tests.support.servers import Proxy
+from ttlproxy.commands.router import OVERRIDES
 
 PUSHES = "ttlproxy:pushes"
 
@@ -127,6 +128,48 @@ UNSCRIPTED = """
     LMOVE k:ls k:l LEFT LEFT
     LINSERT k:l BEFORE a c
 """.strip().splitlines()
+
+
+# What is there before, what puts the element `a` into the key `k:` with a rule, and what asks for
+# its deadline.
+OWN_STEP = {
+    "SADD": ("", "SADD k:1 a", "STTLMEMBER k:1 a"),
+    "SMOVE": ("SADD from a", "SMOVE from k:2 a", "STTLMEMBER k:2 a"),
+    "HSET": ("", "HSET k:3 a 1", "HTTLFIELD k:3 a"),
+    "HMSET": ("", "HMSET k:4 a 1", "HTTLFIELD k:4 a"),
+    "HSETNX": ("", "HSETNX k:5 a 1", "HTTLFIELD k:5 a"),
+    "HINCRBY": ("", "HINCRBY k:6 a 1", "HTTLFIELD k:6 a"),
+    "HINCRBYFLOAT": ("", "HINCRBYFLOAT k:7 a 1", "HTTLFIELD k:7 a"),
+    "ZADD": ("", "ZADD k:8 1 a", "ZTTLMEMBER k:8 a"),
+    "GEOADD": ("", "GEOADD k:9 13 38 a", "ZTTLMEMBER k:9 a"),
+    "ZINCRBY": ("", "ZINCRBY k:10 1 a", "ZTTLMEMBER k:10 a"),
+    "LPUSH": ("", "LPUSH k:11 a", "LTTLELEMENT k:11 a"),
+    "RPUSH": ("", "RPUSH k:12 a", "LTTLELEMENT k:12 a"),
+    "LPUSHX": ("RPUSH k:13 b", "LPUSHX k:13 a", "LTTLELEMENT k:13 a"),
+    "RPUSHX": ("RPUSH k:14 b", "RPUSHX k:14 a", "LTTLELEMENT k:14 a"),
+    "LINSERT": ("RPUSH k:15 b", "LINSERT k:15 AFTER b a", "LTTLELEMENT k:15 a"),
+    "LSET": ("RPUSH k:16 b", "LSET k:16 0 a", "LTTLELEMENT k:16 a"),
+    "LMOVE": ("RPUSH list a", "LMOVE list k:17 LEFT RIGHT", "LTTLELEMENT k:17 a"),
+    "RPOPLPUSH": ("RPUSH list a", "RPOPLPUSH list k:18", "LTTLELEMENT k:18 a"),
+}
+
+
+@pytest.mark.each_server
+def test_each_override_that_writes_elements_dates_them_in_its_own_step(
+    rule: Client, talk: Talk
+) -> None:
+    """In every database, and where the command is written in lower case."""
+    writers = {name for name, row in OVERRIDES.items() if row.on_write or row.with_rule}
+    assert OWN_STEP.keys() == writers
+    for db in (0, 5):
+        rule.ask("SELECT", db)
+        rule.ask("ONWRITE", "k:*", "EX", 100 + db)
+        lines = [f"SELECT {db} -> OK"]
+        for name, (fill, line, asks) in OWN_STEP.items():
+            written = line.replace(name, name.lower())
+            lines += [f"{fill} -> *"] if fill else []
+            lines += [f"{written} -> *", f"{asks} -> {100 + db}"]
+        talk("\n".join(lines))
 
 
 def test_native_writes_give_the_deadline_of_the_rule(rule: Client, talk: Talk) -> None:
@@ -481,33 +524,52 @@ SWEPT = {
     "BLMOVE": ("BLMOVE ls to LEFT LEFT 1", "L", "a"),
     "BRPOPLPUSH": ("BRPOPLPUSH ls to 1", "L", "a"),
     "RESTORE": ("RESTORE to 0 DUMP", "S", "a"),
+    "RESTORE-ASKING": ("RESTORE-ASKING to 0 DUMP", "S", "a"),
     "EVAL": ("EVAL return(redis.call('SADD',KEYS[1],'a')) 1 to", "S", "a"),
+    "EVALSHA": ("EVALSHA SHA 1 to", "S", "a"),
 }
+SADD = "return redis.call('SADD', KEYS[1], 'a')"
+FUNCTION = """#!lua name=puts
+redis.register_function('put', function(keys) return redis.call('SADD', keys[1], 'a') end)"""
+OF_7_0 = {"FCALL": ("FCALL put 1 to", "S", "a")}
 
 
-@pytest.mark.parametrize(
-    "in_multi",
-    [pytest.param(False, id="outside"), pytest.param(True, id="in_multi", marks=pytest.mark.slow)],
-)
-@pytest.mark.parametrize("name", SWEPT)
+def tagged(line: str, tag: str) -> list[str]:
+    """The words, with the tag before each key of `FROM` and `SWEPT`."""
+    keys = ("from", "to", "other", "zs", "ls", "g", "none")
+    return [tag + word if word in keys else word for word in line.split()]
+
+
+def test_all_commands_that_put_elements_somewhere_have_their_case_here() -> None:
+    words = [*[b"1"] * 5, b"STORE", b"to"]
+    overrides = {name: row for name, row in OVERRIDES.items() if row.filled([b"", *words])}
+    others = {"BLMOVE", "BRPOPLPUSH", "EVAL", "EVALSHA", "FCALL"}
+    assert SWEPT.keys() | OF_7_0.keys() | {"MOVE"} == overrides.keys() | others
+
+
+@pytest.mark.each_server
+@pytest.mark.parametrize("in_multi", [False, True])
 def test_what_the_writes_own_step_cannot_do_is_done_soon_after(
-    rule: Client, direct: Client, app: Connection, name: str, in_multi: bool
+    rule: Client, direct: Client, app: Connection, in_multi: bool
 ) -> None:
-    line, letter, element = SWEPT[name]
-    rule.ask("ONWRITE", "to", "EX", 100)
-    for fill in FROM:
-        app.ask(*fill.split())
-    words = [direct.ask("DUMP", "from") if word == "DUMP" else word for word in line.split()]
-    requests = [["MULTI"], words, ["EXEC"]] if in_multi else [words]
-    for request in requests:
-        assert not app.ask(*request).startswith(b"-")
+    rule.ask("ONWRITE", "*:to", "EX", 100)
+    sha = direct.ask("SCRIPT", "LOAD", SADD)
+    has_functions = direct.ask("FUNCTION", "LOAD", "REPLACE", FUNCTION) == b"puts"
+    asked = list[list[str]]()
+    for name, (line, letter, element) in {**SWEPT, **(OF_7_0 if has_functions else {})}.items():
+        tag = f"{name}:"
+        for fill in FROM:
+            app.ask(*tagged(fill, tag))
+        values = {"DUMP": direct.ask("DUMP", f"{tag}from"), "SHA": sha}
+        words = [values.get(word, word) for word in tagged(line, tag)]
+        for request in [["MULTI"], words, ["EXEC"]] if in_multi else [words]:
+            assert not app.ask(*request).startswith(b"-"), request
+        noun = "ELEMENT" if letter == "L" else "MEMBER"
+        asked.append([f"{letter}TTL{noun}", f"{tag}to", element])
     app.ask("PING")  # after a blocking command the sweep comes with the next request
-    noun = {"S": "MEMBER", "Z": "MEMBER", "L": "ELEMENT"}[letter]
-
-    def is_dated() -> bool:
-        return app.ask(f"{letter}TTL{noun}", "to", element) in (b":100\r\n", b":99\r\n")
-
-    wait_until(is_dated, "the deadline by rule")
+    for request in asked:
+        wait_until(lambda words=request: app.ask(*words) != b":-1\r\n", "the deadline by rule")
+        assert app.ask(*request) in (b":100\r\n", b":99\r\n"), request
 
 
 def test_a_key_that_comes_from_another_database_gets_its_deadlines_soon_after(
