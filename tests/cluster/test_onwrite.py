@@ -12,7 +12,9 @@ from hypothesis import settings
 from tests.conftest import StartProxy
 from tests.data_path.test_differential import EXAMPLES, generated
 from tests.features.test_onwrite import FROM, SADD, SWEPT, tagged
+from tests.features.test_onwrite_bounds_model import compared_with_the_bounds_model
 from tests.features.test_onwrite_history import Story, follow, follow_through_troubles
+from tests.features.test_onwrite_lists_model import compared_with_the_lists_model
 from tests.features.test_onwrite_model import compared_with_the_model
 from tests.operations.test_adopt import run_adopt
 from tests.support.cluster import Node
@@ -422,6 +424,13 @@ def proxies(masters: Masters, client: Client, start_proxy: StartProxy) -> Iterat
 @pytest.mark.timeout(TIMEOUT_S)
 def test_elements_have_the_deadlines_of_the_model(proxies: list[Client]) -> None:
     compared_with_the_model(proxies, settings(generated, max_examples=EXAMPLES // 10 or 1))
+
+
+@pytest.mark.timeout(TIMEOUT_S)
+def test_bounds_and_lists_are_those_of_the_models(proxies: list[Client]) -> None:
+    few = settings(generated, max_examples=EXAMPLES // 20 or 1)
+    compared_with_the_bounds_model(proxies, few)
+    compared_with_the_lists_model(proxies, few)
 
 
 @pytest.mark.slow

@@ -567,8 +567,10 @@ def test_what_the_writes_own_step_cannot_do_is_done_soon_after(
         noun = "ELEMENT" if letter == "L" else "MEMBER"
         asked.append([f"{letter}TTL{noun}", f"{tag}to", element])
     app.ask("PING")  # after a blocking command the sweep comes with the next request
+    wait_until(
+        lambda: all(app.ask(*request) != b":-1\r\n" for request in asked), "all have deadlines"
+    )
     for request in asked:
-        wait_until(lambda words=request: app.ask(*words) != b":-1\r\n", "the deadline by rule")
         assert app.ask(*request) in (b":100\r\n", b":99\r\n"), request
 
 
@@ -648,7 +650,8 @@ def test_with_evict_the_earliest_go(rule: Client, talk_one_by_one: Talk) -> None
         RPUSH k4 b                  -> 2
         RPUSH k4 c                  -> 2
         LRANGE k4 0 -1              -> ["b", "c"]
-        LINSERT k4 AFTER c d        -> *
+        LINSERT k4 AFTER c d        -> 2
+        LRANGE k4 0 -1              -> ["c", "d"]
         LLEN k4                     -> 2
     """)
 

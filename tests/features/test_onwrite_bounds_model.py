@@ -11,7 +11,7 @@ from math import inf
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from redis.exceptions import ResponseError
 
@@ -194,9 +194,14 @@ def steps() -> st.SearchStrategy[list[Any]]:
 
 @pytest.mark.timeout(TIMEOUT_S)
 def test_bounds_jitter_and_expiry_are_those_of_the_model(proxies: list[Client]) -> None:
+    compared_with_the_bounds_model(proxies)
+
+
+def compared_with_the_bounds_model(proxies: list[Client], profile: settings = generated) -> None:
+    """Many sequences of commands through two proxies."""
     tally = Tally()
 
-    @generated
+    @profile
     @given(type_=st.sampled_from(TYPES), rule=RULES, steps=steps())
     def follow(type_: Type, rule: Rule, steps: list[Any]) -> None:
         tally.sequences += 1
