@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Iterator
 from contextlib import closing
@@ -218,6 +219,32 @@ def test_while_a_master_is_away_the_rule_is_set_in_vain(
         assert reply.startswith(b"-TRYAGAIN the rule is stored, but some slots could not be told")
         assert app.ask(*RULE) == b"+OK\r\n"
     assert len({*_versions(masters)}) == 1
+
+
+def test_while_a_master_is_full_the_rule_is_set_in_vain(
+    masters: Masters, client: Client, start_proxy: StartProxy
+) -> None:
+    """That it refuses one of its slots is enough: they are not asked one by one."""
+    full = next(node for node in masters.nodes if node is not _owner(masters, KEYS.prefix))
+    proxy = start_proxy(masters.nodes[0].url, "--hold-max", "0.1")
+    with Connection(proxy.port) as app:
+        app.ask("PING")
+        before = _connections_so_far(full)
+        full.ask("CONFIG", "SET", "maxmemory", 1)
+        try:
+            reply = app.ask(*RULE)
+        finally:
+            full.ask("CONFIG", "SET", "maxmemory", 0)
+        assert reply.startswith(b"-TRYAGAIN the rule is stored, but some slots could not be told")
+        assert _connections_so_far(full) - before < 100
+        assert app.ask(*RULE) == b"+OK\r\n"
+    assert len({*_versions(masters)}) == 1
+
+
+def _connections_so_far(node: Node) -> int:
+    found = re.search(rb"total_connections_received:(\d+)", node.ask("INFO", "stats"))
+    assert found
+    return int(found[1])
 
 
 def test_a_flush_of_all_removes_the_rules(masters: Masters, client: Client) -> None:

@@ -165,23 +165,41 @@ class RulesOfAll:
         (reply,) = await self._asked(master.upstream, [words])
         if not isinstance(reply, list):
             return set()
-        refused = {number for number in own if self._keys.word(number) in reply}
-        follow = (self._follow(master, version, number, announces) for number in refused)
-        on_their_way = [await each for each in follow]
-        return own - refused | {number for number in on_their_way if number is not None}
+        words_refused = frozenset(reply)
+        refused = {number for number in own if self._keys.word(number) in words_refused}
+        return own - refused | await self._followed(master, version, refused, announces)
 
-    async def _follow(
-        self, master: Owner, version: bytes, number: int, announces: bool
-    ) -> int | None:
-        """Tells a slot that is on its way to another node, where its keys have not come yet."""
+    async def _followed(
+        self, master: Owner, version: bytes, slots: Iterable[int], announces: bool
+    ) -> set[int]:
+        """Tells slots that are on their way; returns which now know.
+
+        If the master itself refuses one, because it is full, the others are left for another
+        attempt: each of them takes a connection.
+        """
+        told = set[int]()
+        for number in slots:
+            reply = await self._follow(master, version, number, announces)
+            if reply == []:
+                told.add(number)
+            elif isinstance(reply, list):
+                break
+        return told
+
+    async def _follow(self, master: Owner, version: bytes, number: int, announces: bool) -> object:
+        """Tells a slot that may be on its way to another node, where its keys have not come yet.
+
+        Gives that node's reply if it has been told, else the master's.
+        """
         # A request that names one key is sent on; one that names none is carried out in vain.
         head = _call(master, version, self._words([number]), announces)
         words: Words = (*head[:2], 1, self._keys.shared_in(number, self._keys.rules), *head[3:])
         (reply,) = await self._asked(master.upstream, [words])
         if isinstance(reply, AskError):
             target = master.upstream.at(Address(reply.host, int(reply.port)))
-            _, reply = await self._asked(target, [(b"ASKING",), words])
-        return number if reply == [] else None
+            _, there = await self._asked(target, [(b"ASKING",), words])
+            return there if there == [] else reply
+        return reply
 
     async def _asked(self, server: Upstream, requests: list[Words]) -> list[object]:
         """The replies; for each the error, if the server does not answer."""
