@@ -87,6 +87,36 @@ def test_a_write_passes_if_and_only_if_no_rule_is_for_its_key(
     assert (words[0] == b"SADD") is not rules.matches(key)
 
 
+# Commands, and how many of their words are looked at, because a rule may concern such a key.
+REQUESTS = {"SADD": 1, "sadd": 1, "HINCRBY": 1, "SUNIONSTORE": 2, "SISMEMBER": 0, "PING": 0}
+
+
+@given(
+    st.lists(NAMES, min_size=1, max_size=3),
+    st.lists(st.tuples(st.sampled_from([*REQUESTS]), NAMES, NAMES), min_size=1, max_size=4),
+    st.booleans(),
+)
+def test_a_chunk_passes_only_if_no_rule_is_for_a_key_that_it_writes(
+    patterns: list[str], requests: list[tuple[str, str, str]], others_are_managed: bool
+) -> None:
+    """It does pass if none of these keys begins as a rule."""
+    world, rules = World(), _rules(**dict.fromkeys(patterns, WriteRule(1000)))
+    world.registry.book.learn(0, rules)
+    if others_are_managed:
+        world.registry.announced(0, b"managed", NOTHING_DUE)
+    world.registry.rules_changed()
+    words = [
+        tuple(map(str.encode, (*request, "1")[: 1 if request[0] == "PING" else 4]))
+        for request in requests
+    ]
+    written = [key for name, *keys in requests for key in keys[: REQUESTS[name]]]
+    passes = world.session.passes(b"".join(map(encode, words)))
+    if any(rules.matches(key.encode()) for key in written):
+        assert not passes
+    elif not any(key.encode().startswith(tuple(rules.heads)) for key in written):
+        assert passes or "" in {request[1] for request in requests}
+
+
 @pytest.mark.parametrize("request_", ["SADD other m", "SISMEMBER other m"])
 def test_while_rules_are_in_doubt_no_key_passes(request_: str) -> None:
     world = World()

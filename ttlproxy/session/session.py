@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
 from ttlproxy import errors
@@ -290,14 +290,19 @@ class Session(State):
         withholds = self.owed is not None or self.login is not None
         return withholds or self.look or self.wait is not None
 
-    def _pass_through(self, requests: Iterable[list[bytes]]) -> bool:
+    def _pass_through(self, requests: Sequence[list[bytes]]) -> bool:
         """Whether these need only a look at their keys, and none of those is managed.
 
         A key that is only read, or keeps its deadlines, may be managed if nothing is due there.
         """
         registry, now_ms = self.registry, 0
         managed, begins, heads = registry.managed, registry.book.begins, registry.book.heads
-        kinds = self._passthrough if managed or begins else self._router.keyless
+        kinds = self._passthrough
+        if not managed:
+            if not begins:
+                kinds = self._router.keyless
+            elif begins is not ANY_BYTE and self._write_elsewhere(requests):
+                return True
         # Commands of which kinds may concern other keys than a managed first one: those before.
         looked = READ_KEY + (begins is ANY_BYTE) if begins else ONE_KEY
         try:
@@ -324,6 +329,23 @@ class Session(State):
                         return False
         except (KeyError, IndexError, TypeError, AttributeError):
             return False  # not in the table, no key, or no bulk string, which hiredis allows
+        return True
+
+    def _write_elsewhere(self, requests: Sequence[list[bytes]]) -> bool:
+        """Whether these only read, or write to keys that begin as no rule of ONWRITE does, while
+        no key is managed. False may mean that it is not known: then each key is looked at."""
+        kinds, book = self._router.unread, self.registry.book
+        begins, heads = book.begins, book.heads
+        try:
+            for args in requests:
+                kind = kinds[args[0]]
+                # The first byte costs less than half of all heads.
+                if kind and (
+                    kind == ANY_KEY or (args[1][0] in begins and args[1].startswith(heads))
+                ):
+                    return False
+        except (KeyError, IndexError, TypeError, AttributeError):
+            return False  # as in _pass_through
         return True
 
     def _on_fast_path(self, commands: list[list[bytes]], data: bytes) -> bytes | None:
