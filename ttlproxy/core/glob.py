@@ -8,11 +8,9 @@ from functools import cached_property
 from itertools import cycle
 from typing import Final, NamedTuple
 
-_NOTHING = re.compile(rb"(?!)")
-_WILDCARD = re.compile(rb"\\(.)|\*+|\?|\[\^?[^\]]+\]", re.DOTALL)
-_RANGE = re.compile(rb"(.)-(.)|(.)", re.DOTALL)
-_SPECIAL = re.compile(rb"[\\\[&|~-]")
-_GROUP = re.compile(rb"(\^?)([^\]]+)\]")
+_ANYTHING: Final = b"."
+_NOTHING: Final = b"(?!)"
+_ESCAPE, _CLOSE = b"\\]"
 # The parts of a pattern before its first and after its last wildcard.
 _HEAD: Final = re.compile(rb"[^*?\[\\]*")
 _TAIL: Final = re.compile(rb"[^*?\[\]\\]*\Z")
@@ -30,6 +28,10 @@ class Glob:
     def __init__(self, pattern: bytes) -> None:
         self._pattern = pattern
         self.head, self.tail = _HEAD.findall(pattern)[0], _TAIL.findall(pattern)[0]
+        if b"[" in pattern and not all(
+            atom.literal for atom in _between_stars(pattern)[-1][-len(self.tail) :]
+        ):
+            self.tail = b""  # it is in a group without an end
         is_simple = _SIMPLE.fullmatch(pattern)
         self.core = max(_PLAIN.findall(pattern), key=len) if is_simple else self.head
 
@@ -80,10 +82,7 @@ def matching(pattern: bytes, *, in_any_case: bool = False) -> re.Pattern[bytes]:
     found = first
     for number, part in enumerate(rest, 1):
         found += b"(.*)%s" % part if number == len(rest) else b"(?>(.*?)%s)" % part
-    try:
-        return re.compile(found, re.DOTALL | (re.IGNORECASE if in_any_case else 0))
-    except re.error:  # a range that ends before it begins
-        return _NOTHING
+    return re.compile(found, re.DOTALL | (re.IGNORECASE if in_any_case else 0))
 
 
 def stars(pattern: bytes) -> int:
@@ -98,9 +97,10 @@ def sample(pattern: bytes, *fillers: bytes) -> bytes:
     To test whether an ACL pattern covers this one, take a filler that no ACL pattern contains.
     """
     of_stars, of_others = cycle(fillers), fillers[0][:1]
-    return _WILDCARD.sub(
-        lambda found: found[1] or (next(of_stars) if found[0][:1] == b"*" else of_others), pattern
+    first, *rest = (
+        b"".join(atom.literal or of_others for atom in part) for part in _between_stars(pattern)
     )
+    return first + b"".join(next(of_stars) + part for part in rest)
 
 
 class _Atom(NamedTuple):
@@ -115,28 +115,43 @@ def _source(atoms: Sequence[_Atom]) -> bytes:
     return b"".join(atom.source for atom in atoms)
 
 
-def _escaped(inside: re.Match[bytes]) -> bytes:
-    """A byte or a range of a group; what is special to Python's `re`, now or later, is escaped."""
-    begin, end, byte = (_SPECIAL.sub(rb"\\\g<0>", each or b"") for each in inside.groups())
-    return byte or b"%s-%s" % (begin, end)
+def _group(pattern: bytes, at: int) -> tuple[_Atom, int]:
+    """The group that begins behind a bracket, and where it ends: at the end of the pattern if
+    nothing closes it. A range may be written from its end."""
+    is_negated = pattern[at : at + 1] == b"^"
+    at += is_negated
+    named = set[int]()
+    while at < len(pattern) and pattern[at] != _CLOSE:
+        if pattern[at] == _ESCAPE and at + 1 < len(pattern):
+            at += 1
+            named.add(pattern[at])
+        elif pattern[at + 1 : at + 2] == b"-" and at + 2 < len(pattern):
+            first, last = sorted((pattern[at], pattern[at + 2]))
+            named.update(range(first, last + 1))
+            at += 2
+        else:
+            named.add(pattern[at])
+        at += 1
+    inside = b"".join(b"\\x%02x" % byte for byte in sorted(named))
+    if not named:
+        return _Atom(_ANYTHING if is_negated else _NOTHING, b""), at + 1
+    return _Atom(b"[%s%s]" % (b"^" if is_negated else b"", inside), b""), at + 1
 
 
 def _between_stars(pattern: bytes) -> list[list[_Atom]]:
     """The parts before, between and after the stars."""
     parts: list[list[_Atom]] = [[]]
-    at, last_bracket = 0, pattern.rfind(b"]")
+    at = 0
     while at < len(pattern):
         head, at = pattern[at : at + 1], at + 1
-        group = _GROUP.match(pattern, at) if head == b"[" and at < last_bracket else None
         if head == b"*":
             if pattern[at : at + 1] != b"*":
                 parts.append([])
         elif head == b"?":
-            parts[-1].append(_Atom(b".", b""))
-        elif group:
-            inside = _RANGE.sub(_escaped, group[2])
-            parts[-1].append(_Atom(b"[%s%s]" % (group[1], inside), b""))
-            at = group.end()
+            parts[-1].append(_Atom(_ANYTHING, b""))
+        elif head == b"[":
+            group, at = _group(pattern, at)
+            parts[-1].append(group)
         else:
             if head == b"\\" and at < len(pattern):
                 head, at = pattern[at : at + 1], at + 1
