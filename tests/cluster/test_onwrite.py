@@ -428,7 +428,7 @@ def test_elements_have_the_deadlines_of_the_model(proxies: list[Client]) -> None
 
 @pytest.mark.timeout(TIMEOUT_S)
 def test_bounds_and_lists_are_those_of_the_models(proxies: list[Client]) -> None:
-    few = settings(generated, max_examples=EXAMPLES // 20 or 1)
+    few = settings(generated, max_examples=EXAMPLES // 40 or 1)
     compared_with_the_bounds_model(proxies, few)
     compared_with_the_lists_model(proxies, few)
 

@@ -230,7 +230,7 @@ RULES = st.builds(
     evict=st.sampled_from([False, True, True]),
 )
 # Fewer than of other models, because each is longer.
-FEW = settings(generated, max_examples=EXAMPLES // 2 or 1)
+FEW = settings(generated, max_examples=EXAMPLES // 4 or 1)
 
 
 @pytest.mark.timeout(TIMEOUT_S)
