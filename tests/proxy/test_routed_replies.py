@@ -210,6 +210,29 @@ def test_a_reply_to_nothing_ends_the_client(replies: list[bytes]) -> None:
     asyncio.run(main())
 
 
+def test_nothing_is_sent_again_for_a_client_that_has_ended() -> None:
+    """It may connect anew, and what it sent before must not be done behind what it sends then."""
+
+    async def main() -> None:
+        world = await RoutedWorld.opened(MASTERS)
+        link = world.links[AT]
+        world.say(encode((b"SET", b"{a}", b"1")))
+        world.answer(AT, b"-TRYAGAIN Multiple keys\r\n")
+        tasks = [task for task in asyncio.all_tasks() if task.get_name() == "redirects"]
+        await asyncio.sleep(0)  # the request waits for its next attempt
+        assert world.say(encode((b"GET", b"{0}")))[AT], "another slot of this master"
+        lost = world.backends[link]
+        world.client.lanes.to(link).end()
+        assert world.to_client.is_closed
+        await asyncio.wait(tasks, timeout=1)
+        assert [task.done() for task in tasks] == [True]
+        assert world.backends[link] is lost
+        assert world.heard() == b""
+        world.close()
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize("frame", [b"*1\r\n+PING\r\n", b"*2\r\n$3\r\nGET\r\n+{a}\r\n"])
 def test_a_word_that_is_no_bulk_string_ends_the_requests(frame: bytes) -> None:
     """hiredis takes it for one. Redis answers what was sent before, then an error, and closes."""

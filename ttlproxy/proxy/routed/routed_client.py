@@ -394,6 +394,7 @@ class RoutedClient(asyncio.Protocol):
         for task in (self._task, self._closing):
             if task is not None:
                 task.cancel()
+        self.redirects.end()
         for lane in self.lanes:
             lane.close(at_once=True)
         self._transport.abort()
@@ -415,6 +416,7 @@ class RoutedClient(asyncio.Protocol):
         self._is_over = True
         if self._task is not None:
             self._task.cancel()
+        self.redirects.end()  # nothing more is to be done once the client may connect again
         for lane in self.lanes:
             lane.close()
         if self._has_ended:
