@@ -27,7 +27,8 @@ class SharingServer(Server):
         """A seat, or a connection. Raises OSError, also for TLS and time-outs."""
         if not isinstance(client, SharingClient):
             return await self.connect_alone(client)
-        if self.link.context.rights.asks_login:
+        is_known = await self.link.recent_users.known()
+        if not is_known or self.link.context.rights.asks_login:
             own = await self.connect_alone(client)
             client.follow(own)
             return own
