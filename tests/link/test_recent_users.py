@@ -14,9 +14,9 @@ class _Link:
     """Has users, and does a job as soon as it is asked for, if it is there."""
 
     def __init__(self) -> None:
-        self.is_there = True
+        self.is_there = self.knows_users = True
         self.looks = 0
-        self._jobs = set[asyncio.Task[None]]()
+        self._is_asked = False
         link: Any = self
         self.recent = RecentUsers(link, link)
 
@@ -26,11 +26,14 @@ class _Link:
         return False
 
     def first(self, job: Job) -> None:
-        if self.is_there and not self._jobs:
-            redis: Any = None
-            task: asyncio.Task[None] = asyncio.ensure_future(job(redis))
-            self._jobs.add(task)
-            task.add_done_callback(self._jobs.discard)
+        if self.is_there and not self._is_asked:
+            self._is_asked = True
+            self._task = asyncio.ensure_future(self._do(job))
+
+    async def _do(self, job: Job) -> None:
+        self._is_asked = False
+        redis: Any = None
+        await job(redis)
 
 
 def _run(main: Any) -> None:
@@ -56,7 +59,10 @@ def test_without_a_look_nothing_is_known() -> None:
         link = _Link()
         link.is_there = False
         assert not await link.recent.known()
-        link.is_there = True
+        link.is_there, link.knows_users = True, False
+        assert not await link.recent.known()
+        assert link.looks == 1
+        link.knows_users = True
         assert await link.recent.known()
 
     _run(main())

@@ -29,13 +29,14 @@ class RecentUsers:
         self._looked = asyncio.Event()  # set, and replaced, after each look
 
     async def known(self) -> bool:
-        """Ends when a look has begun less than a second before; False if there is none in time."""
+        """Ends when a look has begun less than a second before; False if there is none in time, or
+        Redis does not answer it, as while a script runs for long."""
         loop = asyncio.get_running_loop()
         arrived_s = loop.time()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_PATIENCE_S):
-                while arrived_s - self._read_s > _RECENT_S:
-                    self._confirmations.first(self._look)
+        if arrived_s - self._read_s > _RECENT_S:
+            self._confirmations.first(self._look)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_PATIENCE_S):
                     await self._looked.wait()
         return arrived_s - self._read_s <= _RECENT_S
 
@@ -44,6 +45,7 @@ class RecentUsers:
         looked, self._looked = self._looked, asyncio.Event()
         try:
             await self._acl.learn_users(redis)
-            self._read_s = began_s
+            if self._acl.knows_users:
+                self._read_s = began_s
         finally:
             looked.set()
