@@ -170,6 +170,20 @@ def test_replies_to_a_chunk_arrive_however_they_are_cut(replies: list[bytes]) ->
     asyncio.run(main())
 
 
+def test_a_request_may_be_sent_in_the_middle_of_a_push() -> None:
+    async def main() -> None:
+        world = await RoutedWorld.opened(MASTERS)
+        get = encode((b"GET", b"{a}"))
+        world.say(get)
+        world.answer(AT, b"+1\r\n" + PUSH[:-3])
+        assert world.say(get)[AT] == get
+        world.answer(AT, PUSH[-3:] + b"+2\r\n")
+        assert world.heard() == b"+1\r\n" + PUSH + b"+2\r\n"
+        world.close()
+
+    asyncio.run(main())
+
+
 def test_a_push_of_another_master_waits_for_the_end_of_a_reply() -> None:
     async def main() -> None:
         world = await RoutedWorld.opened(MASTERS)
