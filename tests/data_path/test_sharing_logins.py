@@ -124,6 +124,22 @@ def test_a_new_password_ends_nobody_until_another_connection_is_needed(world: Wo
         assert world.echoing(other)["anne"] > shared  # and the one of the new password
 
 
+def test_once_a_password_is_set_clients_without_one_do_not_get_in(world: World) -> None:
+    """Those who are there stay, as in front of Redis; by their connection nobody else comes in."""
+    assert world.direct.ask("CONFIG", "SET", "requirepass", "") == OK
+
+    def is_let_in() -> bool:
+        with Connection(world.proxy.port) as client:
+            return client.ask("ECHO", "mine") == ECHO
+
+    wait_until(is_let_in, "clients without a password", 5)
+    with Connection(world.proxy.port) as early:
+        assert early.ask("ECHO", "mine") == ECHO
+        assert world.direct.ask("CONFIG", "SET", "requirepass", "word") == OK
+        wait_until(lambda: not is_let_in(), "the end of that", 5)
+        assert early.ask("ECHO", "mine") == ECHO
+
+
 def test_the_connections_of_a_user_that_is_removed_end(world: World) -> None:
     anne, bert = world.client(*ANNE), world.client(*BERT)
     assert world.direct.ask("ACL", "DELUSER", "anne") == b":1\r\n"

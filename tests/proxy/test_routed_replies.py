@@ -170,6 +170,20 @@ def test_replies_to_a_chunk_arrive_however_they_are_cut(replies: list[bytes]) ->
     asyncio.run(main())
 
 
+def test_a_request_may_be_sent_in_the_middle_of_a_push() -> None:
+    async def main() -> None:
+        world = await RoutedWorld.opened(MASTERS)
+        get = encode((b"GET", b"{a}"))
+        world.say(get)
+        world.answer(AT, b"+1\r\n" + PUSH[:-3])
+        assert world.say(get)[AT] == get
+        world.answer(AT, PUSH[-3:] + b"+2\r\n")
+        assert world.heard() == b"+1\r\n" + PUSH + b"+2\r\n"
+        world.close()
+
+    asyncio.run(main())
+
+
 def test_a_push_of_another_master_waits_for_the_end_of_a_reply() -> None:
     async def main() -> None:
         world = await RoutedWorld.opened(MASTERS)
@@ -205,6 +219,29 @@ def test_a_reply_to_nothing_ends_the_client(replies: list[bytes]) -> None:
             world.answer(AT, data)
         assert world.to_client.is_closed
         assert world.backends[world.links[AT]].is_closed
+        world.close()
+
+    asyncio.run(main())
+
+
+def test_nothing_is_sent_again_for_a_client_that_has_ended() -> None:
+    """It may connect anew, and what it sent before must not be done behind what it sends then."""
+
+    async def main() -> None:
+        world = await RoutedWorld.opened(MASTERS)
+        link = world.links[AT]
+        world.say(encode((b"SET", b"{a}", b"1")))
+        world.answer(AT, b"-TRYAGAIN Multiple keys\r\n")
+        tasks = [task for task in asyncio.all_tasks() if task.get_name() == "redirects"]
+        await asyncio.sleep(0)  # the request waits for its next attempt
+        assert world.say(encode((b"GET", b"{0}")))[AT], "another slot of this master"
+        lost = world.backends[link]
+        world.client.lanes.to(link).end()
+        assert world.to_client.is_closed
+        await asyncio.wait(tasks, timeout=1)
+        assert [task.done() for task in tasks] == [True]
+        assert world.backends[link] is lost
+        assert world.heard() == b""
         world.close()
 
     asyncio.run(main())

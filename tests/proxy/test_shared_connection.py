@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
+
+import pytest
 
 from tests.proxy.conftest import until
 from ttlproxy.core.counters import Connections, Sharing, Tally
 from ttlproxy.proxy.departures import PER_TURN, Departures
 from ttlproxy.proxy.sharing.seat import Seat
-from ttlproxy.proxy.sharing.shared_connection import SharedConnection
+from ttlproxy.proxy.sharing.shared_connection import PING, SharedConnection
 from ttlproxy.proxy.write_batch import Write
 
 
@@ -49,8 +51,10 @@ class _Client:
 
 
 @asynccontextmanager
-async def _shared() -> AsyncIterator[tuple[SharedConnection, socket.socket]]:
-    """A shared connection, and Redis's end of it."""
+async def _shared(
+    *first: bytes, answers: bytes = b""
+) -> AsyncIterator[tuple[SharedConnection, socket.socket]]:
+    """A shared connection, and Redis's end of it, which answers the first requests so."""
     to_redis, redis = socket.socketpair()
 
     async def dial(connection: SharedConnection) -> None:
@@ -58,12 +62,31 @@ async def _shared() -> AsyncIterator[tuple[SharedConnection, socket.socket]]:
 
     with redis:
         redis.setblocking(False)
+        redis.send(answers)
         shared = SharedConnection(
-            dial, lambda _: None, lambda: 1, Tally(), Connections(), Sharing(), 0, ()
+            dial, lambda _: None, lambda: 1, Tally(), Connections(), Sharing(), 0, first
         )
-        await shared.opened
-        yield shared, redis
-        shared.close()
+        try:
+            await shared.opened
+            yield shared, redis
+        finally:
+            shared.close()
+
+
+@pytest.mark.parametrize(
+    ("reply", "serves"),
+    [
+        (b"+PONG", True),
+        (b"-NOPERM User bert has no permissions to run the 'ping' command", True),
+        (b"-BUSY Redis is busy running a script.", True),  # clients are to hear that
+        (b"-NOAUTH Authentication required.", False),
+        (b"-ERR max number of clients reached", False),
+    ],
+)
+async def test_a_server_that_does_not_serve_is_refused(reply: bytes, serves: bool) -> None:
+    with nullcontext() if serves else pytest.raises(ConnectionError):
+        async with _shared(PING, answers=reply + b"\r\n") as (_, redis):
+            assert redis.recv(1 << 20) == PING
 
 
 async def test_a_large_chunk_is_sent_before_the_turn_of_the_loop_ends() -> None:

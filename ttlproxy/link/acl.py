@@ -16,6 +16,7 @@ class Acl:
     """Asks Redis, until it has refused once: Redis logs each refusal for a missing right.
 
     categories: the commands of each category, as ACL CAT lists them; it cannot be asked by a script
+    knows_users: whether the last question about users was answered, or may not be asked
     """
 
     USERS: Final = (b"ACL", b"LIST")
@@ -26,6 +27,7 @@ class Acl:
         self._on_users = on_users
         self.categories: dict[bytes, list[bytes]] = {}
         self._rights = rights
+        self.knows_users = False
         self._shows_users = True
         self._shows_categories = True
         self._commands: object = None  # how many the server had when its categories were read
@@ -48,6 +50,7 @@ class Acl:
 
     def _take_users(self, users: object) -> bool:
         self._shows_users = not isinstance(users, NoPermissionError)
+        self.knows_users = not (error(users) and self._shows_users)
         if error(users):
             self._rights.learn_refused(hidden=not self._shows_users)
             has_changed = False

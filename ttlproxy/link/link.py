@@ -49,6 +49,7 @@ from ttlproxy.link.outage_log import OutageLog
 from ttlproxy.link.reachability import accepts
 from ttlproxy.link.reap_requests import ReapRequests
 from ttlproxy.link.reap_script import ReapScript
+from ttlproxy.link.recent_users import RecentUsers
 from ttlproxy.link.registry_loader import RegistryLoader
 from ttlproxy.link.schedules import Schedules
 from ttlproxy.link.script_cache import ScriptCache
@@ -97,6 +98,7 @@ class Link:
     holds: for sessions that need a reap; confirmations: for those whose request may have changed
       what all sessions share; list_waiters: for those that wait for an item of a list
     heartbeat, announcements: what the link learns of Redis
+    recent_users: for clients that share connections without a login
     """
 
     def __init__(
@@ -147,6 +149,7 @@ class Link:
         if not context.is_one_of_several:
             context.actions.tell_of_writes(self._rules_changed)
         self._acl = Acl(context.rights, context.suit_scripts_to_users)
+        self.recent_users = RecentUsers(self._acl, self.confirmations)
         self._scripts = ScriptCache(context.scripts, self._barriers)
         context.slot_schedules.survey = SlotSurvey(
             context.script_calls, context.keys, self._scripts.would_wait

@@ -123,6 +123,7 @@ class Lane:
             or not self._serving.now
             or replies.in_flight
             or replies.run is not None
+            or replies.has_begun  # a push
             or not session.passes_read(data, commands)
         ):
             return None

@@ -58,6 +58,11 @@ class LaneReplies:
         return self.relays or bool(self._confirming) or not self._are_pushes
 
     @property
+    def has_begun(self) -> bool:
+        """Whether a reply, or a push, has come in part."""
+        return bool(self._kind)
+
+    @property
     def kept(self) -> int:
         """Bytes of the reply that has not ended."""
         return sum(map(len, self._begun))

@@ -81,7 +81,7 @@ class Redirects:
                 self._begin(number, lane)
 
     def end(self) -> None:
-        """The client has gone."""
+        """The client has gone, or ends."""
         for task in self._tasks:
             task.cancel()
         self.lines.clear()
@@ -116,7 +116,7 @@ class Redirects:
             while reply == NOT_SERVED and line:  # they have waited as well
                 self._client.answered(line.popleft(), reply)
             self._client.flush()
-        del self.lines[slot]
+        self.lines.pop(slot, None)  # the last reply may have ended the client
 
     def _put_in_order(self, line: deque[Ticket]) -> None:
         """In the client's order: some come back from a node, others never went there."""

@@ -191,7 +191,7 @@ class RoutedClient(asyncio.Protocol):
 
     async def dial(self, lane: Lane) -> Backend | LaneSeat:
         server, seat = self._server, None
-        if self.riding.is_on and server.pools is not None:
+        if self.riding.is_on and server.pools is not None and await self._is_let_in(lane.link):
             seat = await server.pools.seat(lane, self.riding.state, self.keeps)
         return await server.connect(lane) if seat is None else seat
 
@@ -400,6 +400,7 @@ class RoutedClient(asyncio.Protocol):
         for task in (self._task, self._closing):
             if task is not None:
                 task.cancel()
+        self.redirects.end()
         for lane in self.lanes:
             lane.close(at_once=True)
         self._transport.abort()
@@ -421,6 +422,7 @@ class RoutedClient(asyncio.Protocol):
         self._is_over = True
         if self._task is not None:
             self._task.cancel()
+        self.redirects.end()  # nothing more is to be done once the client may connect again
         for lane in self.lanes:
             lane.close()
         if self._has_ended:
@@ -447,6 +449,12 @@ class RoutedClient(asyncio.Protocol):
             self._transport.resume_reading()
 
     # Inside.
+
+    async def _is_let_in(self, link: Link) -> bool:
+        """Whether a master would let the client in on a new connection, in its state."""
+        if self.riding.state.auth:
+            return True
+        return await link.recent_users.known() and not link.context.rights.asks_login
 
     @property
     def _is_ended(self) -> bool:

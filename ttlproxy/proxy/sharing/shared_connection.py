@@ -22,6 +22,9 @@ log = logging.getLogger(__name__)
 
 # What a connection begins with that must only be served.
 PING: Final = encode((b"PING",))
+# Errors in reply to it of a server that serves: the user has no right to PING, or a script runs for
+# long, as clients are to hear.
+_SERVED: Final = (b"-NOPERM", b"-BUSY")
 
 # After so many turns of the event loop in a row with no more than one chunk each, there is nothing
 # to gather: so many of the next chunks are sent at once. As in write_batch.py.
@@ -292,8 +295,8 @@ class SharedConnection(asyncio.Protocol):
 
 
 def _is_refused(request: bytes, reply: bytes) -> bool:
-    """`reply`: with what follows. A user without a right to PING is served, too."""
-    return reply[0] == ERROR and not (request == PING and reply.startswith(b"-NOPERM"))
+    """`reply`: with what follows."""
+    return reply[0] == ERROR and not (request == PING and reply.startswith(_SERVED))
 
 
 def _retrieve(opened: asyncio.Task[None]) -> None:

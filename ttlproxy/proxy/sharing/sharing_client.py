@@ -89,6 +89,12 @@ class SharingClient(Client):
         else:
             self._take(data)
 
+    # From the server.
+
+    def keeps_its_own(self) -> None:
+        """It gets a connection of its own, for good: nobody knows whether Redis lets it in."""
+        self._stays("refused")
+
     # With a connection of its own, which it may leave again.
 
     def follow(self, own: Backend) -> None:

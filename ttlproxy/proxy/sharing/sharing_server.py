@@ -27,10 +27,15 @@ class SharingServer(Server):
         """A seat, or a connection. Raises OSError, also for TLS and time-outs."""
         if not isinstance(client, SharingClient):
             return await self.connect_alone(client)
-        if self.link.context.rights.asks_login:
+        rights = self.link.context.rights
+        is_known = rights.asks_login or await self.link.recent_users.known()
+        if rights.asks_login:
             own = await self.connect_alone(client)
             client.follow(own)
             return own
+        if not is_known:
+            client.keeps_its_own()
+            return await self.connect_alone(client)
         client.seat = await self.seat(client, ConnectionState())
         return client.seat
 
