@@ -23,7 +23,7 @@ from tests.conftest import StartServer
 from tests.link.conftest import until
 from tests.support.certificates import Authority
 from tests.support.containers import AnyServer
-from tests.support.processes import free_port, wait_until
+from tests.support.processes import CLOSED_PORT, free_port, wait_until
 from tests.support.redis_client import Client
 from tests.support.requirements import absent
 from tests.support.server_queries import clients, connections, info
@@ -99,7 +99,7 @@ def silent_path(tmp_path: Path) -> Iterator[Upstream]:
 
 @pytest.fixture
 def nowhere() -> Upstream:
-    return Upstream(host="127.0.0.1", port=free_port())
+    return Upstream(host="127.0.0.1", port=CLOSED_PORT)
 
 
 @pytest.fixture

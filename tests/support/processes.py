@@ -15,6 +15,9 @@ from tests.support.hung import doing
 # of CPU time, and a stop may take as long as the proxy's drain_max, which is 30 s.
 START_TIMEOUT_S = 100.0
 STOP_TIMEOUT_S = 100.0
+# A TCP port where nobody listens. One that was free just now may be another test's server a moment
+# later.
+CLOSED_PORT = 1
 POLL_S = 0.005  # between two checks of something that sends no event
 _MOST_POLL_S = 0.05  # when that takes long: six that wait would else keep a core busy
 
