@@ -39,15 +39,12 @@ from tests.support.requirements import (
 )
 from tests.support.run_report import Progress, not_run
 from tests.support.selection import long_first, selected
-from tests.support.servers import Binary, Proxy, Server
+from tests.support.servers import LOG_SHOWN, Binary, Proxy, Server
 from ttlproxy.core.keys import Keys
 
 # No deadline: how long an example takes depends on how busy the machine is.
 settings.register_profile("ttlproxy", deadline=None)
 settings.load_profile("ttlproxy")
-
-# So much of a proxy's log is shown when a test fails.
-LOG_SHOWN = 10_000
 
 # A blocking command times out within 10 ms, not 100. At 500 each of ten idle servers would take
 # 1.2 % of a core, twice as much.

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import processes
+from tests.support.processes import Process
 from tests.support.requirements import (
     BINARIES,
     absent,
@@ -45,6 +47,32 @@ def _servers(*words: str, **env: str) -> set[str]:
     """The servers that tests would run on."""
     chosen = "\n".join(_chosen(*ON_A_SERVER, *words, **env))
     return set(re.findall(r"\[redis-((?:valkey-)?[\d.]+)", chosen))
+
+
+class _Deaf(Process):
+    """It does not end at SIGTERM, once it has said so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._child = subprocess.Popen(
+            ["sh", "-c", "trap '' TERM; echo; exec sleep 1000"], stdout=subprocess.PIPE
+        )
+        assert self._child.stdout is not None
+        self._child.stdout.read(1)
+
+
+def test_a_process_that_does_not_end_is_killed_and_tells_what_it_was_doing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(processes, "STOP_TIMEOUT_S", 0.01)
+    deaf = _Deaf()
+    monkeypatch.setenv("PATH", "")  # gdb would take a second
+    with pytest.raises(subprocess.TimeoutExpired) as hung:
+        deaf.stop()
+    assert not deaf.running
+    (told,) = hung.value.__notes__
+    assert "State:\tS (sleeping)" in told
+    assert f"/proc/{deaf.pid}/task/{deaf.pid}/wchan" in told
 
 
 def test_tests_are_chosen_for_the_servers_that_are_here(monkeypatch: pytest.MonkeyPatch) -> None:

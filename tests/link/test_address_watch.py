@@ -12,7 +12,7 @@ import pytest
 
 from tests.link.conftest import until
 from tests.support.containers import AnyServer
-from tests.support.processes import START_TIMEOUT_S, free_port
+from tests.support.processes import CLOSED_PORT, START_TIMEOUT_S
 from tests.support.redis_client import Client
 from ttlproxy.addresses import Upstream
 from ttlproxy.cli.main import load
@@ -128,14 +128,14 @@ async def test_a_name_that_moves_ends_no_session_by_itself(
 async def test_a_master_that_is_found_elsewhere_ends_the_sessions_at_the_old_one(
     watching: Watching, server: AnyServer, known: Known, upstream: Upstream
 ) -> None:
-    watch = watching(f"redis://127.0.0.1:{free_port()},127.0.0.1:{server.port}")
+    watch = watching(f"redis://127.0.0.1:{CLOSED_PORT},127.0.0.1:{server.port}")
     assert await watch.find()
     assert watch.now.port == server.port
     assert known.ended == 0, "no session has been served yet"
     known.met(await identity(upstream, LIMIT_S))
     assert not await watch.find()
     assert known.ended == 0
-    watch.now = Upstream.parse(f"redis://127.0.0.1:{free_port()}")
+    watch.now = Upstream.parse(f"redis://127.0.0.1:{CLOSED_PORT}")
     assert await watch.find()
     assert known.ended == 1
 

@@ -23,7 +23,7 @@ from tests.conftest import StartServer
 from tests.link.conftest import until
 from tests.support.certificates import Authority
 from tests.support.containers import AnyServer
-from tests.support.processes import free_port, wait_until
+from tests.support.processes import CLOSED_PORT, free_port, wait_until
 from tests.support.redis_client import Client
 from tests.support.requirements import absent
 from tests.support.server_queries import clients, connections, info
@@ -31,7 +31,8 @@ from tests.support.servers import Server
 from ttlproxy.addresses import SecretFile, Upstream
 from ttlproxy.core.counters import DIALS_FAILED, Dials
 from ttlproxy.link import client
-from ttlproxy.link.connections import close, plain_socket
+from ttlproxy.link.connections import close, open_now, plain_socket
+from ttlproxy.link.pipeline import run
 from ttlproxy.link.reachability import accepts, identity, met
 from ttlproxy.net.dial_counts import reason
 
@@ -98,7 +99,7 @@ def silent_path(tmp_path: Path) -> Iterator[Upstream]:
 
 @pytest.fixture
 def nowhere() -> Upstream:
-    return Upstream(host="127.0.0.1", port=free_port())
+    return Upstream(host="127.0.0.1", port=CLOSED_PORT)
 
 
 @pytest.fixture
@@ -211,6 +212,42 @@ async def test_a_connection_that_the_other_side_does_not_finish_is_given_up(
         with pytest.raises((TimeoutError, RedisTimeoutError)):
             await identity(each, SHORT_S)
         assert await met(each, SHORT_S) is None
+
+
+async def test_a_cancellation_is_not_lost_at_whatever_moment_it_comes(
+    connect: Connect, upstream: Upstream
+) -> None:
+    redis = connect(upstream)
+    for turns in range(10):
+        await redis.ping()
+        waiting = asyncio.create_task(run(redis, [(0, (b"BLPOP", b"l", 1))]))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.wait({waiting})
+        assert waiting.cancelled(), turns
+
+
+async def test_a_write_that_is_not_read_is_given_up(connect: Connect) -> None:
+    ended = asyncio.Event()
+
+    async def answer_once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while b"SETNAME" not in await reader.read(1000):
+            pass
+        writer.write(b"+OK\r\n" * 3)
+        await ended.wait()
+        writer.close()
+
+    async with await asyncio.start_server(answer_once, "127.0.0.1", 0) as listening:
+        port = listening.sockets[0].getsockname()[1]
+        redis = connect(Upstream("127.0.0.1", port), LIMIT_S)
+        await open_now(redis)
+        (connection,) = redis.connection_pool._available_connections
+        connection.socket_timeout = SHORT_S
+        with pytest.raises(RedisTimeoutError, match="writing"):
+            await run(redis, [(0, (b"SET", b"k", bytes(30_000_000)))])
+        assert not connection.is_connected
+        ended.set()
 
 
 async def test_what_is_not_there_is_told(nowhere: Upstream, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from tests.conftest import StartServer
 from tests.support.containers import AnyServer
-from tests.support.processes import free_port
+from tests.support.processes import CLOSED_PORT
 from tests.support.redis_client import Client
 from tests.support.scripted_sentinel import NAME, ScriptedSentinel, scripted_sentinel
 from ttlproxy.addresses import Address, Upstream
@@ -21,6 +21,8 @@ from ttlproxy.errors import ServerChanged, UpstreamError
 from ttlproxy.link import discovery as module
 from ttlproxy.link import located, sentinels
 from ttlproxy.link.discovery import Discovery, discovery
+from ttlproxy.link.reachability import identity
+from ttlproxy.link.server_identity import Identity
 from ttlproxy.net.tasks import cancel
 
 HOST = "redis.example"
@@ -135,7 +137,7 @@ async def test_a_pause_lasts_as_long_as_is_said() -> None:
 
 @pytest.fixture
 async def replica(direct: Client, server: AnyServer) -> AsyncIterator[AnyServer]:
-    direct.ask("REPLICAOF", "127.0.0.1", free_port())
+    direct.ask("REPLICAOF", "127.0.0.1", CLOSED_PORT)
     yield server
     direct.ask("REPLICAOF", "NO", "ONE")
 
@@ -144,7 +146,7 @@ async def test_the_first_master_of_several_is_found(
     replica: AnyServer, direct: Client, start_server: StartServer
 ) -> None:
     master = start_server()
-    found = _of(_url(free_port(), replica.port, master.port))
+    found = _of(_url(CLOSED_PORT, replica.port, master.port))
     assert (await found.find()).address == f"127.0.0.1:{master.port}"
     direct.ask("REPLICAOF", "NO", "ONE")
     assert (await found.find()).address == f"127.0.0.1:{replica.port}", "the URL's order counts"
@@ -158,13 +160,17 @@ async def test_the_first_master_of_several_is_found(
 async def test_without_a_master_each_of_several_is_named_with_a_reason(
     replica: AnyServer, start_server: StartServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_PATIENCE_S", 0.05)
     hanging, locked = start_server(), start_server("--requirepass", "word")
+
+    async def known(server: Upstream, timeout_s: float) -> Identity:
+        return await identity(server, 0.05 if server.port == hanging.port else timeout_s)
+
+    monkeypatch.setattr(module, "identity", known)
     hanging.child.send_signal(signal.SIGSTOP)
     try:
         places = (replica.port, hanging.port, locked.port)
         with pytest.raises(UpstreamError) as error:
-            await _of(_url(*places), 0.1).find()
+            await _of(_url(*places)).find()
     finally:
         hanging.child.send_signal(signal.SIGCONT)
     one, two, three = (f"127.0.0.1:{port}" for port in places)
@@ -177,12 +183,14 @@ async def test_without_a_master_each_of_several_is_named_with_a_reason(
 async def test_one_of_several_that_hangs_delays_the_master_for_a_moment_only(
     server: AnyServer, start_server: StartServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_PATIENCE_S", 0.05)
+    """However long the master itself takes."""
+    monkeypatch.setattr(module, "_PATIENCE_S", 0.0)
     hanging = start_server()
     found = _of(_url(hanging.port, server.port))
     hanging.child.send_signal(signal.SIGSTOP)
     try:
-        assert (await found.find()).address == f"127.0.0.1:{server.port}"
+        async with asyncio.timeout(LONG_S / 2):
+            assert (await found.find()).address == f"127.0.0.1:{server.port}"
         assert asyncio.all_tasks() == {asyncio.current_task()}, "it is asked no more"
     finally:
         hanging.child.send_signal(signal.SIGCONT)
@@ -192,7 +200,7 @@ async def test_the_only_master_may_take_longer(
     server: AnyServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_PATIENCE_S", 0.0)
-    found = _of(_url(free_port(), server.port))
+    found = _of(_url(CLOSED_PORT, server.port))
     assert (await found.find()).address == f"127.0.0.1:{server.port}"
 
 
@@ -282,7 +290,7 @@ async def test_a_caller_that_looks_once_gets_the_server_and_leaves_nothing(
     for url, expected in (
         (f"redis-sentinel://{sentinel.address}#{NAME}", str(A)),
         (server.url, f"127.0.0.1:{server.port}"),
-        (_url(free_port(), server.port), f"127.0.0.1:{server.port}"),
+        (_url(CLOSED_PORT, server.port), f"127.0.0.1:{server.port}"),
     ):
         assert (await located(Upstream.parse(url), LONG_S)).address == expected
     await sentinel.close()

@@ -15,7 +15,7 @@ from tests.conftest import StartServer
 from tests.link.conftest import FAR_MS, KEYS, S, manage, set_rule, until
 from tests.link.running import Running, kill, running, turns
 from tests.support.containers import AnyServer
-from tests.support.processes import free_port
+from tests.support.processes import CLOSED_PORT
 from tests.support.raw_client import Connection, command
 from tests.support.redis_client import Client
 from tests.support.server_queries import calls
@@ -157,7 +157,7 @@ async def test_who_may_ask_only_one_of_both_is_still_told_the_role(
 ) -> None:
     direct.ask("ACL", "SETUSER", "narrow", f"-{right}")
     await narrow.beats(2)
-    direct.ask("REPLICAOF", "127.0.0.1", free_port())
+    direct.ask("REPLICAOF", "127.0.0.1", CLOSED_PORT)
     try:
         narrow.link.confirmations.beat()
         await until(lambda: narrow.changes > 0)
@@ -433,7 +433,7 @@ async def test_rules_of_onwrite_that_a_busy_redis_does_not_show_stay_in_doubt(
 
 @pytest.fixture
 def replica(server: AnyServer, direct: Client) -> Iterator[AnyServer]:
-    direct.ask("REPLICAOF", "127.0.0.1", free_port())
+    direct.ask("REPLICAOF", "127.0.0.1", CLOSED_PORT)
     yield server
     direct.ask("REPLICAOF", "NO", "ONE")
 
@@ -476,7 +476,7 @@ async def test_a_master_that_becomes_a_replica_ends_the_life_and_the_address_is_
     life: Running, direct: Client, probes: list[Upstream]
 ) -> None:
     assert not probes
-    direct.ask("REPLICAOF", "127.0.0.1", free_port())
+    direct.ask("REPLICAOF", "127.0.0.1", CLOSED_PORT)
     try:
         life.link.confirmations.beat()
         await until(lambda: life.changes > 0)

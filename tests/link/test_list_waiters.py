@@ -11,7 +11,7 @@ import pytest
 from tests.link.conftest import until
 from tests.link.running import ids
 from tests.support.containers import AnyServer
-from tests.support.processes import free_port, wait_until
+from tests.support.processes import CLOSED_PORT, wait_until
 from tests.support.redis_client import Client
 from tests.support.server_queries import until_blocked
 from ttlproxy.addresses import Upstream
@@ -283,7 +283,7 @@ async def test_a_server_that_refuses_to_wait_is_asked_less_and_less_often(
 async def test_a_lost_connection_and_a_server_that_has_moved(
     server: AnyServer, shared_server: AnyServer, direct: Client, pauses: list[int]
 ) -> None:
-    at = [Upstream(host="127.0.0.1", port=free_port())]
+    at = [Upstream(host="127.0.0.1", port=CLOSED_PORT)]
     waiters = ListWaiters(lambda: at[-1], lambda: 5.0)
     taker = Taker(waiters, direct)
     await until(lambda: len(pauses) >= 3)

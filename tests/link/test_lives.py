@@ -14,7 +14,7 @@ from tests.conftest import StartServer
 from tests.link.conftest import FAR_MS, S, manage, set_rule, until
 from tests.link.running import Running, ids, running
 from tests.support.containers import AnyServer
-from tests.support.processes import free_port
+from tests.support.processes import CLOSED_PORT
 from tests.support.redis_client import Client
 from tests.support.redis_content import STATE
 from tests.support.server_queries import calls
@@ -91,7 +91,7 @@ async def test_a_server_that_comes_back_is_another_one(own: Server) -> None:
 async def test_a_former_master_ends_all_sessions(
     life: Running, direct: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
-    direct.ask("REPLICAOF", "127.0.0.1", free_port())
+    direct.ask("REPLICAOF", "127.0.0.1", CLOSED_PORT)
     try:
         await until(lambda: life.link.server.changes > 0)
         await life.link.serving.ready.wait()
@@ -389,7 +389,7 @@ async def test_attempts_become_rare_until_a_life_was_healthy(
         direct.ask("ACL", "SETUSER", "narrow", "on", ">wrong", "~*", "&*", "+@all")
         await link.link.serving.ready.wait()
         before = len(computed)
-        direct.ask("REPLICAOF", "127.0.0.1", free_port())
+        direct.ask("REPLICAOF", "127.0.0.1", CLOSED_PORT)
         await until(lambda: link.link.server.changes > 0)
         assert len(computed) == before, "the first attempt after a healthy life comes at once"
         await link.link.serving.ready.wait()
@@ -404,7 +404,7 @@ async def test_a_short_life_counts_as_a_failure(
     life: Running, direct: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_HEALTHY_MS", life.context.clock.reading())
-    direct.ask("REPLICAOF", "127.0.0.1", free_port())
+    direct.ask("REPLICAOF", "127.0.0.1", CLOSED_PORT)
     try:
         await until(lambda: life.link._failures > 0)
     finally:

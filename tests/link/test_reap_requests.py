@@ -12,7 +12,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 
 from tests.link.conftest import FAR_MS, KEYS, Become, S, manage
 from tests.support.containers import AnyServer
-from tests.support.processes import free_port
+from tests.support.processes import CLOSED_PORT
 from tests.support.redis_client import Client
 from ttlproxy.addresses import Upstream
 from ttlproxy.config import Settings
@@ -165,7 +165,7 @@ async def test_a_schedule_that_redis_refuses_holds_up_those_who_need_its_databas
 def replica(server: AnyServer, direct: Client) -> Iterator[None]:
     """Redis is a replica now, of nobody who answers."""
     manage(direct, "s", m=1)
-    assert direct.ask("REPLICAOF", "127.0.0.1", free_port()) == b"OK"
+    assert direct.ask("REPLICAOF", "127.0.0.1", CLOSED_PORT) == b"OK"
     yield
     direct.ask("REPLICAOF", "NO", "ONE")
 

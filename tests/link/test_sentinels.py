@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import pytest
 
 from tests.support.containers import AnyServer
-from tests.support.processes import free_port
+from tests.support.processes import CLOSED_PORT
 from tests.support.redis_client import Client
 from tests.support.scripted_sentinel import NAME, ScriptedSentinel, scripted_sentinel
 from ttlproxy.addresses import Address, Upstream
@@ -212,7 +212,7 @@ async def test_one_that_is_away_is_told_once_and_again_when_it_answers(
 ) -> None:
     caplog.set_level(logging.INFO)
     monkeypatch.setattr(module, "_EVERY_S", 0.01)
-    address = Address("127.0.0.1", free_port())
+    address = Address("127.0.0.1", CLOSED_PORT)
     tries = asyncio.Semaphore(0)
 
     async def counted(upstream: Upstream, timeout_s: float) -> Upstream:
@@ -293,7 +293,7 @@ async def test_a_replica_is_named_as_soon_as_it_is_a_master(
 ) -> None:
     monkeypatch.setattr(module, "_PROMOTION_PATIENCE_S", LONG_S)
     sentinel, candidate = promotion.sentinel, promotion.candidate
-    direct.ask("REPLICAOF", "127.0.0.1", free_port())
+    direct.ask("REPLICAOF", "127.0.0.1", CLOSED_PORT)
     try:
         async with _asked(sentinel.address) as sentinels:
             await promotion.begins(sentinels)
@@ -320,7 +320,7 @@ async def test_a_candidate_that_is_none_is_not_named(
     if why == "not to be found":
         promotion.candidate = Address("nowhere.invalid", 1)
     elif why == "not there":
-        promotion.candidate = Address("127.0.0.1", free_port())
+        promotion.candidate = Address("127.0.0.1", CLOSED_PORT)
     async with _asked(sentinel.address) as sentinels:
         await promotion.begins(sentinels, "other" if why == "another master's" else NAME)
         if why == "given up":

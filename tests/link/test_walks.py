@@ -106,6 +106,25 @@ async def test_who_may_not_announce_it_does_a_part(
         assert await Walks(context, unpaused).mine(redis) is walks
 
 
+@pytest.mark.usefixtures("at_once")
+@pytest.mark.parametrize("chance", [0.05, 0.5])
+async def test_who_may_not_announce_it_tries_no_more_often(
+    context: Context,
+    redis: Redis,
+    server: AnyServer,
+    become: Become,
+    monkeypatch: pytest.MonkeyPatch,
+    chance: float,
+) -> None:
+    """What it may not delete is gone after a second, until the next try."""
+    await become("-del")
+    context.fleet.attached = 10
+    monkeypatch.setattr(module, "random", lambda: chance)
+    walks, before = Walks(context, unpaused), calls(server.port, "set")
+    assert {await walks.mine(redis) for _ in range(3)} == {chance == 0.05}
+    assert calls(server.port, "set") == before + 1
+
+
 def test_the_announcement_names_who_walks() -> None:
     assert KEYS.walking(KEYS.walks(b"a1")) == b"a1"
     assert KEYS.walking(KEYS.hello) is None

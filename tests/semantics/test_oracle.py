@@ -54,7 +54,7 @@ _COMMON = settings(
     print_blob=True,
     report_multiple_bugs=False,
 )
-settings.register_profile("fast", _COMMON, max_examples=EXAMPLES // 4, stateful_step_count=25)
+settings.register_profile("fast", _COMMON, max_examples=EXAMPLES // 5, stateful_step_count=25)
 settings.register_profile("deep", _COMMON, max_examples=200, stateful_step_count=80)
 
 T = TypeVar("T")
@@ -184,13 +184,17 @@ def share(request: pytest.FixtureRequest) -> int:
     """The number of tests in this file that share the minutes; skipped tests do not count."""
     names = [*find_binaries(), *([] if why_no_engine() else IMAGES)]
     mine = [item.name for item in request.session.items if item.path == request.path]
-    return max(1, sum(f"[redis-{name}]" in item for item in mine for name in names))
+    return max(1, sum(f"-redis-{name}]" in item for item in mine for name in names))
 
 
-@pytest.fixture
-def proxies(proxy: Proxy, start_proxy: StartProxy) -> list[int]:
-    """The ports of two proxies in front of one server; the clients are spread over them."""
-    return [proxy.port, start_proxy(proxy.upstream).port]
+@pytest.fixture(params=["broadcast", "on-demand"])
+def proxies(request: pytest.FixtureRequest, proxy: Proxy, start_proxy: StartProxy) -> list[int]:
+    """The ports of proxies in front of one server; the clients are spread over them. All hear of
+    all keys, or all but the last look keys up, and all claim them."""
+    if request.param == "broadcast":
+        return [proxy.port, start_proxy(proxy.upstream).port]
+    on_demand = [start_proxy(proxy.upstream, "--knowledge", request.param) for _ in range(2)]
+    return [*(each.port for each in on_demand), proxy.port]
 
 
 @pytest.mark.timeout(TIMEOUT_S)

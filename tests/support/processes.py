@@ -9,11 +9,15 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 
 from tests.support.forkserver import Forked
+from tests.support.hung import doing
 
 # Only a hanging process takes so long, even if twenty others want each core: a start costs a second
 # of CPU time, and a stop may take as long as the proxy's drain_max, which is 30 s.
 START_TIMEOUT_S = 100.0
 STOP_TIMEOUT_S = 100.0
+# A TCP port where nobody listens. One that was free just now may be another test's server a moment
+# later.
+CLOSED_PORT = 1
 POLL_S = 0.005  # between two checks of something that sends no event
 _MOST_POLL_S = 0.05  # when that takes long: six that wait would else keep a core busy
 
@@ -90,16 +94,24 @@ class Process:
         return self.wait()
 
     def stop(self) -> None:
-        """SIGTERM, then SIGKILL if that is not enough; nothing if it already ended."""
+        """SIGTERM, then SIGKILL if that is not enough; nothing if it already ended.
+
+        Then subprocess.TimeoutExpired says what it was doing.
+        """
         if not self.running:
             self._close()
             return
         self.terminate()
         try:
-            self.wait()
-        except subprocess.TimeoutExpired:
+            self.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired as hung:
+            hung.add_note(self.doing())
             self.kill()
             raise
+
+    def doing(self) -> str:
+        """Several lines for whoever must find out why it does not end."""
+        return doing(self.pid)
 
     def rss_bytes(self) -> int:
         """Resident memory, from /proc: Linux only."""

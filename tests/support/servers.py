@@ -24,6 +24,8 @@ from tests.support.processes import START_TIMEOUT_S, Process, attempts, free_por
 ROOT = Path(__file__).parents[2]
 FIRST_LINE = re.compile(r"ttlproxy \S+ listens on (?:127\.0\.0\.1:(\d+)|unix://\S+)\n")
 VERSION_LINE = re.compile(r"(Redis|Valkey) server v=(\d+\.\d+)")
+# So much of a log is shown when a test fails.
+LOG_SHOWN = 10_000
 PORT_TAKEN = re.compile(r"[Aa]ddress already in use")
 
 
@@ -147,6 +149,9 @@ class Server(Process):
             client.sendall(b"SAVE\r\n")
             client.recv(64)
         self.kill()
+
+    def doing(self) -> str:
+        return f"{super().doing()}\nits log ends with:\n{self.log[-LOG_SHOWN:]}"
 
     def remove(self) -> None:
         self.stop()

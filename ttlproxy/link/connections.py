@@ -22,6 +22,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.credentials import CredentialProvider
 from redis.exceptions import ConnectionError, ResponseError
+from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from ttlproxy.addresses import Upstream
 from ttlproxy.core.counters import Dials
@@ -130,11 +131,21 @@ class OwnConnection(AbstractConnection):
     async def send_packed_command(
         self, command: bytes | str | Iterable[bytes], check_health: bool = True
     ) -> None:
+        """redis-py's own limits a write by `wait_for`, which makes a task. On CPython 3.11 that
+        loses a cancellation that comes at the moment when the write is done."""
+        if not self.is_connected:
+            await self.connect()  # type: ignore[no-untyped-call]
+        limit_s, self.socket_timeout = self.socket_timeout, None
         try:
-            await super().send_packed_command(command, check_health)
+            async with asyncio.timeout(limit_s):
+                await super().send_packed_command(command, check_health)
+        except TimeoutError:
+            raise RedisTimeoutError("Timeout writing to socket") from None
         except RuntimeError as closed:  # its transport cannot be written to any more
             await self.disconnect(nowait=True)
             raise ConnectionError(str(closed)) from closed
+        finally:
+            self.socket_timeout = limit_s
 
 
 class _TcpConnection(OwnConnection, Connection):

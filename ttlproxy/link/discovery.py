@@ -8,7 +8,7 @@ name has moved in between.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from typing import Final, NamedTuple, Protocol
 
@@ -115,13 +115,13 @@ class SeveralServers:
             address: asyncio.create_task(self._met(address)) for address in self._upstream.addresses
         }
         try:
-            for limit_s in (_PATIENCE_S, self._timeout_s()):
-                if found := await _first(asked.values(), limit_s, _is_master):
-                    await asyncio.wait(asked.values(), timeout=_GRACE_S)
-                    _check_kinds(asked)
-                    return found.server
+            found = await _first(asked.values(), _PATIENCE_S, _is_master)
+            if found := found or await _any(asked.values(), self._timeout_s(), _is_master):
+                await asyncio.wait(asked.values(), timeout=_GRACE_S)
+                _check_kinds(asked)
+                return found.server
             _check_kinds(asked)
-            if found := await _first(asked.values(), 0, lambda met: met.identity.is_clustered):
+            if found := _fit(asked.values(), lambda met: met.identity.is_clustered):
                 return found.server
             said = "; ".join(f"{address}: {_why_not(task)}" for address, task in asked.items())
         finally:
@@ -185,13 +185,34 @@ class OfSentinels:
 
 
 async def _first(
-    tasks: Iterable[asyncio.Task[_Met]], limit_s: float, is_fit: Callable[[_Met], bool]
+    tasks: Collection[asyncio.Task[_Met]], limit_s: float, is_fit: Callable[[_Met], bool]
 ) -> _Met | None:
     """What the first of the tasks, in their order, has met within the time, if that is fit."""
     loop = asyncio.get_running_loop()
     until_s = loop.time() + limit_s
     for task in tasks:
         await asyncio.wait({task}, timeout=max(0, until_s - loop.time()))
+        if found := _fit([task], is_fit):
+            return found
+    return None
+
+
+async def _any(
+    tasks: Collection[asyncio.Task[_Met]], limit_s: float, is_fit: Callable[[_Met], bool]
+) -> _Met | None:
+    """What any of the tasks has met within the time that is fit; it waits for no other then."""
+    loop = asyncio.get_running_loop()
+    until_s, pending = loop.time() + limit_s, {task for task in tasks if not task.done()}
+    while not (found := _fit(tasks, is_fit)) and pending and loop.time() < until_s:
+        _, pending = await asyncio.wait(
+            pending, timeout=until_s - loop.time(), return_when=asyncio.FIRST_COMPLETED
+        )
+    return found
+
+
+def _fit(tasks: Iterable[asyncio.Task[_Met]], is_fit: Callable[[_Met], bool]) -> _Met | None:
+    """What the first of the tasks has met that has met what is fit."""
+    for task in tasks:
         if task.done() and task.exception() is None and is_fit(task.result()):
             return task.result()
     return None

@@ -14,13 +14,13 @@ from typing import Final
 
 from redis.asyncio import Redis
 
+from ttlproxy.commands import Call
 from ttlproxy.link.barriers import IsPaused
 from ttlproxy.link.context import Context
-from ttlproxy.link.pipeline import error, run
+from ttlproxy.link.pipeline import error
+from ttlproxy.link.single_calls import answered
 
 EVERY_S: Final = 10.0
-# In one step, so that no client ever sees the key.
-_ANNOUNCE: Final = b"redis.call('SET', KEYS[1], '', 'PX', 1000) return redis.call('DEL', KEYS[1])"
 # In announcement periods: who has heard nothing for so long believes that nobody walks.
 _SILENCE: Final = (2.0, 4.0)
 # The same for a proxy that has just begun.
@@ -34,6 +34,7 @@ class Walks:
         self.is_on = False
         self._fleet = context.fleet
         self._keys = context.keys
+        self._script_calls = context.script_calls
         self._clock = context.clock
         self._is_paused = is_paused
         self._name = token_hex(8).encode()
@@ -62,11 +63,12 @@ class Walks:
             return True
         if await self._is_paused():
             return False
-        name = self._keys.walks(self._name)
-        (reply,) = await run(redis, [(0, (b"EVAL", _ANNOUNCE, 1, name))])
-        if error(reply):  # nobody hears it, so others may walk too: each does a part
-            return random() * self._fleet.attached < 1
+        announce = Call("walk_announce", (self._keys.walks(self._name),), ())
+        reply = await answered(redis, self._script_calls, 0, announce)
         self._announces_s = self._now_s() + EVERY_S
+        if error(reply) and random() * self._fleet.attached >= 1:
+            # Nobody hears it, so others may walk too: each does a part.
+            self.is_on, self._begins_s = False, self._announces_s
         return self.is_on
 
     def _now_s(self) -> float:

@@ -63,10 +63,10 @@ async def run_all(*coroutines: Coroutine[None, None, object]) -> None:
 async def cancel(*tasks: Task) -> None:
     """Cancels the tasks and waits until all have ended; what they raise then is lost.
 
-    A task that goes on is cancelled again: CPython 3.11's `wait_for`, which redis-py uses to write,
-    loses a cancellation that comes at the moment when the write is done. A task that somebody has
-    cancelled already has as long as others before that, because it may be closing something. If the
-    caller is cancelled meanwhile, it still waits for the tasks first, because nobody else would.
+    A task that goes on is cancelled again: CPython 3.11's `wait_for` loses a cancellation that
+    comes at the moment when what it waits for is done. A task that somebody has cancelled already
+    has as long as others before that, because it may be closing something. If the caller is
+    cancelled meanwhile, it still waits for the tasks first, because nobody else would.
     """
     left, pause_s = set(tasks), _AGAIN_S
     ending = {task for task in left if task.cancelling()}

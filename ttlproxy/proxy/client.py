@@ -120,11 +120,7 @@ class Client(asyncio.Protocol):
             self._take(data)
 
     def eof_received(self) -> bool:
-        return self._server.departures.put_off(self._late_eof) or self._ends()
-
-    def _late_eof(self) -> None:
-        if not self._ends():
-            self._transport.close()
+        return self._server.departures.at_eof(self._ends, self._transport)
 
     def _ends(self) -> bool:
         """The client sends no more; returns whether its connection stays open, for it may still

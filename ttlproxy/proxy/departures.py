@@ -34,6 +34,16 @@ class Departures:
         self._later.append(end)
         return True
 
+    def at_eof(self, ends: Callable[[], bool], transport: asyncio.Transport) -> bool:
+        """What a protocol's `eof_received` returns: whether the connection stays open. `ends()`
+        says so; in a later turn it closes the connection if not."""
+
+        def late() -> None:
+            if not (transport.is_closing() or ends()):
+                transport.close()
+
+        return self.put_off(late) or ends()
+
     def _next_turn(self) -> None:
         self._left = PER_TURN
         if self._later:

@@ -65,6 +65,7 @@ SCRIPTS: Final[Mapping[str, tuple[Severity, str]]] = {
     "key_date": (WARNING, _UNDATED),
     "keys_recheck": (WARNING, "The proxy notices late that keys with deadlines were deleted."),
     "keys_claim": (WARNING, _LATE),
+    "walk_announce": (INFO, "Several proxies look for deleted keys, where one could for all."),
     "barrier": (WARNING, "Reads also wait while the server pauses writes."),
     "hash_adopt": (WARNING, "ONEXPIRE does not apply to field deadlines of the server's own."),
     "schedule_mend": (WARNING, "Keys that are missing from the schedule are not put back."),

@@ -106,11 +106,7 @@ class RoutedClient(asyncio.Protocol):
             self._routing.take(data)
 
     def eof_received(self) -> bool:
-        return self._server.departures.put_off(self._late_eof) or self._ends()
-
-    def _late_eof(self) -> None:
-        if not (self._is_over or self._ends()):
-            self._transport.close()
+        return self._server.departures.at_eof(self._ends, self._transport)
 
     def _ends(self) -> bool:
         """The client sends no more; returns whether its connection stays open, for it may still

@@ -1,0 +1,7 @@
+-- Tells the other proxies that this one walks over the data for all (link/walks.py).
+-- KEYS: data
+-- ARGV:
+-- Both commands are in one step, so that no client ever sees the key.
+-- RESULT: 1
+redis.call('SET', data, '', 'PX', 1000)
+return redis.call('DEL', data)
