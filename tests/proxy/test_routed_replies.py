@@ -75,14 +75,17 @@ def _cut(data: bytes, count: int, random: Random) -> list[bytes]:
     return [data[begin:end] for begin, end in ends if begin < end]
 
 
-@given(st.lists(_CHUNKS, max_size=4), st.booleans(), st.integers(0, 9999))
+@given(st.lists(_CHUNKS, max_size=4), st.booleans(), st.booleans(), st.integers(0, 9999))
 def test_each_reply_comes_in_its_place(
-    asked: list[list[tuple[tuple[bytes, ...], bytes, bool]]], is_cut: bool, seed: int
+    asked: list[list[tuple[tuple[bytes, ...], bytes, bool]]],
+    is_cut: bool,
+    are_counted: bool,
+    seed: int,
 ) -> None:
     random = Random(seed)
 
     async def main() -> None:
-        world = await RoutedWorld.opened(MASTERS)
+        world = await RoutedWorld.opened(MASTERS, are_counted=are_counted)
         for link in world.links:
             link.context.registry.announced(0, _MANAGED, 1 << 50)
         each = [one for chunk in asked for one in chunk]

@@ -18,9 +18,18 @@ from ttlproxy.proxy.write_batch import Write
 
 
 class _Rider:
-    """A client that only sends."""
+    """A client. replies: those that it has got"""
 
-    def takes(self, data: bytes, replies: int) -> None: ...
+    def __init__(self) -> None:
+        self.replies = [b""]
+
+    def takes(self, data: bytes, ends: list[int], begin: int) -> None:
+        at = 0
+        for end in ends:
+            self.replies[-1] += data[at : end - begin]
+            self.replies.append(b"")
+            at = end - begin
+        self.replies[-1] += data[at:]
 
     def full(self, is_full: bool) -> None: ...
 
@@ -96,6 +105,22 @@ async def test_a_large_chunk_is_sent_before_the_turn_of_the_loop_ends() -> None:
         for data in (small, large):
             shared.send(_Rider(), 1, data)
         assert redis.recv(1 << 20) == small + large
+
+
+async def test_each_client_learns_where_its_replies_end() -> None:
+    counts = (1, 3, 1, 2, 1)
+    replies = [b"$9\r\nabc\r\ndefg\r\n", b"+%d\r\n", b"*2\r\n:1\r\n*1\r\n$-1\r\n", b":7\r\n"] * 2
+    stream = b"".join(replies)
+    for size in range(1, len(stream) + 1):
+        async with _shared() as (shared, _):
+            riders = [_Rider() for _ in counts]
+            for rider, count in zip(riders, counts, strict=True):
+                shared.send(rider, count, b"")
+            for at in range(0, len(stream), size):
+                shared.data_received(stream[at : at + size])
+            assert not shared.is_lost
+            assert [len(rider.replies) - 1 for rider in riders] == [*counts]
+            assert [reply for rider in riders for reply in rider.replies if reply] == replies
 
 
 async def test_clients_of_a_lost_connection_end_some_in_each_turn_and_send_no_more() -> None:

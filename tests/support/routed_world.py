@@ -21,6 +21,7 @@ from ttlproxy.proxy.routed.routed_client import RoutedClient
 from ttlproxy.proxy.routed.ways import Ways
 from ttlproxy.proxy.write_batch import WriteBatch
 from ttlproxy.scripts.script_calls import ScriptCalls
+from ttlproxy.wire.reply_ends import ReplyEnds
 
 ROUTER = Router(NATIVES)
 _SETTINGS = Settings()  # type: ignore[call-arg]
@@ -124,9 +125,11 @@ class RoutedWorld:
     departures: the ends of clients that are left for later turns of the event loop
     """
 
-    def __init__(self, masters: int = 3) -> None:
-        """Within a running event loop."""
+    def __init__(self, masters: int, *, are_counted: bool) -> None:
+        """Within a running event loop. `are_counted`: it is told where replies end, as by a
+        connection that clients share."""
         counters = Counters()
+        self._ends = [ReplyEnds() for _ in range(masters)] if are_counted else []
         self.links = [_link() for _ in range(masters)]
         owners = [self.links[number * masters // SLOTS] for number in range(SLOTS)]
         self.masters: Any = SimpleNamespace(
@@ -170,9 +173,9 @@ class RoutedWorld:
         return backend
 
     @classmethod
-    async def opened(cls, masters: int = 3) -> RoutedWorld:
+    async def opened(cls, masters: int = 3, *, are_counted: bool = False) -> RoutedWorld:
         """Returns when the client is connected to each master."""
-        world = cls(masters)
+        world = cls(masters, are_counted=are_counted)
         while world.client.unfinished:
             assert not world.to_client.is_closed, "it has ended"
             await asyncio.sleep(0)
@@ -193,7 +196,11 @@ class RoutedWorld:
 
     def answer(self, master: int, data: bytes) -> None:
         """A master sends this."""
-        self.client.lanes.to(self.links[master]).write(data)
+        lane = self.client.lanes.to(self.links[master])
+        if self._ends:
+            lane.taken(data, self._ends[master].take(data))
+        else:
+            lane.write(data)
 
     def heard(self) -> bytes:
         """What the client has got since the last call."""

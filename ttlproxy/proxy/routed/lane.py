@@ -371,14 +371,14 @@ class Lane:
                 ticket.taker.set_result(error)
         self._owner.bounced([ticket for ticket in tickets if ticket.taker is None])
 
-    def taken(self, data: bytes) -> None:
-        """Takes what Redis sends."""
+    def taken(self, data: bytes, ends: list[int] | None = None) -> None:
+        """Takes what Redis sends; `ends`: where replies end in that, if that is known."""
         if self._phase is CLOSED:
             return
         replies = self._replies
         try:
-            if replies.run is None or not replies.passes(replies.run, data):
-                replies.take(data)
+            if replies.run is None or not replies.passes(replies.run, data, ends):
+                replies.take(data, ends)
         except Miscounted:
             self._owner.miscounted(self)  # never guess
         if self.kept > HIGH:

@@ -95,15 +95,19 @@ class LaneReplies:
         self._fences.clear()
         self._begun = []
 
-    def take(self, data: bytes) -> None:
-        """Takes what Redis sends. Raises Miscounted."""
+    def take(self, data: bytes, ends: list[int] | None) -> None:
+        """Takes what Redis sends. Raises Miscounted.
+
+        `ends`: the positions behind each reply that ends there, if they are known.
+        """
         if self.run is not None:
             self._owner.order.open()
         if self.relays:
             self._owner.pushed(data)
             self._owner.flush()
             return
-        ends = self._ends_in(data)
+        if ends is None:
+            ends = self._ends_in(data)
         begin = 0
         if self._kind and ends:
             begin = ends.pop(0)
@@ -119,16 +123,17 @@ class LaneReplies:
             self._begin(data[begin:])
         self._owner.flush()
 
-    def passes(self, run: Run, data: bytes) -> bool:
+    def passes(self, run: Run, data: bytes, ends: list[int] | None) -> bool:
         """Passes the next replies of the run as they came, and counts them. False if they must be
-        looked at one by one. Raises Miscounted."""
+        looked at one by one. Raises Miscounted. `ends`: as for `take`."""
         if may_be_special(data):
             return False
-        if not self._kind and REPLIES.are(data, run.count):
-            self.run = None
-            self._owner.order.passes(data, run.count)
-            return True
-        ends = self._ends_in(data)
+        if ends is None:
+            if not self._kind and REPLIES.are(data, run.count):
+                self.run = None
+                self._owner.order.passes(data, run.count)
+                return True
+            ends = self._ends_in(data)
         count, end = len(ends), (ends or (0,))[-1]
         goes_on = end < len(data)
         if count > run.count or (count == run.count and goes_on):

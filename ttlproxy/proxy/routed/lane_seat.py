@@ -12,8 +12,8 @@ from ttlproxy.proxy.sharing.shared_connection import SharedConnection
 class Passenger(Protocol):
     """The lane, as it is seen from here."""
 
-    def taken(self, data: bytes) -> None:
-        """Gets what Redis has sent for it."""
+    def taken(self, data: bytes, ends: list[int]) -> None:
+        """Gets what Redis has sent for it; `ends`: where replies end in that."""
 
     def full(self, is_full: bool) -> None:
         """Redis does not keep up, or keeps up again."""
@@ -40,12 +40,12 @@ class LaneSeat(AnySeat):
 
     # From the shared connection.
 
-    def takes(self, data: bytes, replies: int) -> None:
-        self.owed -= replies
+    def takes(self, data: bytes, ends: list[int], begin: int) -> None:
+        self.owed -= len(ends)
         self.received += len(data)
         if self._is_gone:
             return
-        self._lane.taken(data)
+        self._lane.taken(data, [end - begin for end in ends] if begin else ends)
         if self._is_slow:
             self._reads_slowly()
 

@@ -73,8 +73,8 @@ class Seat(AnySeat):
 
     # From the shared connection.
 
-    def takes(self, data: bytes, replies: int) -> None:
-        self.owed -= replies
+    def takes(self, data: bytes, ends: list[int], begin: int) -> None:
+        self.owed -= len(ends)
         self.received += len(data)
         if self._is_gone:
             return

@@ -37,8 +37,9 @@ _LARGE: Final = 16 * 1024
 class Rider(Protocol):
     """A client that shares the connection."""
 
-    def takes(self, data: bytes, replies: int) -> None:
-        """Gets bytes from Redis, in which so many of its replies end."""
+    def takes(self, data: bytes, ends: list[int], begin: int) -> None:
+        """Gets bytes from Redis. `ends`: the positions behind each of its replies that ends there,
+        counted from `begin` bytes before."""
 
     def full(self, is_full: bool) -> None:
         """Redis does not keep up, or keeps up again."""
@@ -55,7 +56,7 @@ class _Preparing:
         self._requests = requests
         self._replies = b""
 
-    def takes(self, data: bytes, replies: int) -> None:
+    def takes(self, data: bytes, ends: list[int], begin: int) -> None:
         self._replies += data
         begins = (0, *ReplyEnds().take(self._replies))[:-1]
         found = [self._replies[begin:] for begin in begins]
@@ -160,28 +161,25 @@ class SharedConnection(asyncio.Protocol):
             self._miscounted()
             return
         begin = 0
-        for end, rider, replies in self._shares(ends, len(data)):
-            rider.takes(data[begin:end], replies)
+        for end, rider, own in self._shares(ends, len(data)):
+            rider.takes(data[begin:end], own, begin)
             begin = end
         if begin < len(data):
             self._miscounted()
 
-    def _shares(self, ends: list[int], size: int) -> list[tuple[int, Rider, int]]:
+    def _shares(self, ends: list[int], size: int) -> list[tuple[int, Rider, list[int]]]:
         """Who gets which part of `size` bytes in which replies end there: (the end of the part, the
-        client, how many of its replies end in it). What is left belongs to nobody."""
+        client, the ends of its replies in it). What is left belongs to nobody."""
         owed, first, left = self._owed, self._first, self._left
-        shares: list[tuple[int, Rider, int]] = []
-        done, count, end = 0, len(ends), 0
+        shares: list[tuple[int, Rider, list[int]]] = []
+        done = end = 0
         while end < size and (owed or left):
             if first is None or not left:
                 first, left = owed.popleft()
-            if count - done >= left:
-                done += left
-                end, replies, left = ends[done - 1], left, 0
-            else:  # the last of its replies has not ended
-                replies, end = count - done, size
-                done, left = count, left - replies
-            shares.append((end, first, replies))
+            own = ends[done : done + left]
+            done, left = done + left, left - len(own)
+            end = size if left else own[-1]  # `left`: the last of its replies has not ended
+            shares.append((end, first, own))
         self._first, self._left = first if left else None, left
         return shares
 
