@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from random import Random
 
 import pytest
+from redis.cluster import LoadBalancingStrategy, RedisCluster
 
 from tests.support.cluster import Node
 from tests.support.masters import Masters
@@ -193,6 +194,52 @@ def test_state_has_connections_of_its_own(masters: Masters, riders: list[Connect
         first.ask("STRLEN", key)
         second.ask("STRLEN", key)
     assert [len(_ids(node, "strlen")) for node in masters.nodes] == [2, 2, 2]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(("CLUSTER", word) for word in ("SLOTS", "SHARDS", "NODES", "MYID", "INFO")),
+        ("CLUSTER", "KEYSLOT", "k"),
+        ("cluster", "countkeysinslot", 9),
+        ("COMMAND",),
+        ("CONFIG", "GET", "maxmemory"),
+        ("READONLY",),
+        ("SCRIPT", "LOAD", "return 1"),
+    ],
+    ids=lambda words: " ".join(map(str, words)),
+)
+def test_what_clients_of_clusters_ask_before_all_else_makes_no_state(
+    masters: Masters, riders: list[Connection], words: tuple[str | int, ...]
+) -> None:
+    """Its reply has its place among those of three masters."""
+    first, other, *_ = riders
+    with Connection(masters.proxy.port) as plain:
+        expected = plain.ask(*words)
+    pieces = [command("SUBSTR", key, 0, 0) for key in KEYS]
+    first.send(command(*words).join([*pieces, b""]) + command("ECHO", "me"))
+    replies = first.read_many(7)
+    assert replies[::2] == [b"$0\r\n\r\n"] * 3 + [b"$2\r\nme\r\n"]
+    if words[1:] not in (("SLOTS",), ("SHARDS",), ("NODES",), ("INFO",)):
+        assert replies[1::2] == [expected] * 3
+    assert not any(reply.startswith(b"-") for reply in replies)
+    for client in (first, other):
+        for key in KEYS:
+            client.ask("STRLEN", key)
+    assert [len(_ids(node, "strlen")) for node in masters.nodes] == [1, 1, 1]
+
+
+def test_clients_of_clusters_share_from_their_first_connections_on(
+    masters: Masters, sharing: Proxy
+) -> None:
+    by_turns = LoadBalancingStrategy.ROUND_ROBIN  # so that they send READONLY
+    with ExitStack() as ends:
+        for _ in range(3):
+            made = RedisCluster("127.0.0.1", sharing.port, load_balancing_strategy=by_turns)
+            client = ends.enter_context(closing(made))
+            for key in KEYS:
+                assert client.strlen(key) == 0
+        assert [len(_ids(node, "strlen")) for node in masters.nodes] == [1, 1, 1]
 
 
 def test_who_has_begun_in_another_protocol_shares_again(

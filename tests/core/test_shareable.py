@@ -22,9 +22,26 @@ def test_whole_requests_may_go() -> None:
 
 
 @pytest.mark.parametrize(
+    "words",
+    [("CLUSTER", "SLOTS"), ("cluster", "myid"), ("Config", "get", "save"), ("SCRIPT", "LOAD", "x")],
+)
+def test_a_subcommand_may_go_without_the_others_of_its_command(words: tuple[str, ...]) -> None:
+    data, args = command(*words), [word.encode() for word in words]
+    assert read(data, NAMES) == [args]
+    assert read(GET + data, NAMES) == [[b"GET", b"k"], args]
+    assert read(command("SET", "k", "v" * 999) + data, NAMES) is not None
+
+
+@pytest.mark.parametrize(
     "data",
     [
         command("DEL", "k"),
+        command("CLUSTER"),
+        command("CLUSTER", "SYNCSLOTS"),
+        command("SCRIPT", "FLUSH"),
+        command("CONFIG", "SET", "save", ""),
+        GET + command("CONFIG", "SET", "save", ""),
+        b"*2\r\n$7\r\nCLUSTER\r\n:5\r\n",
         GET + command("MULTI"),
         b"GET k\r\n",
         b"\r\n" + GET,

@@ -79,7 +79,9 @@ def test_clients_without_state_share_a_connection(
         (command("CLIENT", "SETNAME", "me") + command("CLIENT", "ID"), "client"),
         (command("RESET"), "reset"),
         (command("AUTH", "word"), "auth"),
-        (command("CONFIG", "GET", "maxmemory"), "config"),
+        (command("CONFIG", "SET", "maxmemory", 0), "config"),
+        (command("CLUSTER", "RESET"), "cluster"),
+        (command("SCRIPT", "FLUSH"), "script"),
         (command("NOSUCHCOMMAND"), "null"),
         (b"GETRANGE k 0 1\r\n", "getrange"),  # a command that the proxy never sends itself
         (b"*0\r\n" + command("GETRANGE", "k", 0, 1), "getrange"),
@@ -98,6 +100,31 @@ def test_who_makes_state_gets_a_connection_of_its_own(
     assert leaver.read_many(2)[0] == b":0\r\n"
     assert len(_having(direct, last) - before - {shared}) == 1
     assert _shared(direct, *others) == shared
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("COMMAND", "COUNT"),
+        ("command", "info", "get"),
+        ("CONFIG", "GET", "maxmemory"),
+        ("SCRIPT", "LOAD", "return 1"),
+        ("SCRIPT", "EXISTS", "e0e1f9fabfc9d4800c877a703b823ac0578ff8db"),
+        ("CLUSTER", "SLOTS"),
+        ("ROLE",),
+    ],
+    ids=" ".join,
+)
+def test_what_libraries_ask_before_all_else_makes_no_state(
+    sharing: list[Connection], server: AnyServer, direct: Client, words: tuple[str, ...]
+) -> None:
+    shared = _shared(direct, *sharing)
+    with Connection(server.port) as plain:
+        sharing[0].send(command(*words) + command("GETRANGE", "k", 0, 1))
+        replies = sharing[0].read_many(2)
+        if words != ("COMMAND", "COUNT"):  # ours are counted, too
+            assert replies == [plain.ask(*words), b"$0\r\n\r\n"]
+    assert _having(direct, "getrange") == {shared}
 
 
 INTRODUCTIONS = [

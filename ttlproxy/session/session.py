@@ -118,7 +118,10 @@ class Session(State):
         True also for what cannot."""
         requests = PARSER.whole(data)
         names = self._router.shareable
-        return requests is None or all(args[0] in names for args in requests)
+        try:
+            return requests is None or all(shareable.may_go(args, names) for args in requests)
+        except (TypeError, AttributeError):
+            return True  # a word is no bulk string, which hiredis allows
 
     def passes_read(self, data: bytes, requests: list[list[bytes]]) -> bool:
         """`passes` for whole requests: `data` as they were sent, and their words."""

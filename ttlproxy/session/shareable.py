@@ -7,9 +7,11 @@ commands and empty lines.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from typing import Final, NamedTuple
 
+from ttlproxy.commands.model.shareable import SHAREABLE_SUBCOMMANDS
 from ttlproxy.session.handshake import INTRODUCES
 from ttlproxy.wire import PARSER, are_short_as_encoded, encode
 from ttlproxy.wire.scanner import Scanner
@@ -38,10 +40,17 @@ class Introducing(NamedTuple):
     introductions: list[list[bytes]]
 
 
+def may_go(args: Sequence[bytes], names: AbstractSet[bytes]) -> bool:
+    """Whether a request may go, whatever its form; `names`: as for `read`."""
+    if args[0] in names:
+        return True
+    return len(args) > 1 and args[1].upper() in SHAREABLE_SUBCOMMANDS.get(args[0].upper(), ())
+
+
 def read(data: bytes, names: AbstractSet[bytes]) -> list[list[bytes]] | None:
     """The requests of a chunk of whole requests that all may go; None for any other.
 
-    `names`: those of the commands that may go, in upper and in lower case.
+    `names`: those of the commands that may go with any subcommand, in upper and in lower case.
     """
     one = PARSER.one_short(data)
     if one is not None:
@@ -54,11 +63,12 @@ def read(data: bytes, names: AbstractSet[bytes]) -> list[list[bytes]] | None:
         if len(requests) == 1 and len(data) <= LARGEST:
             args = requests[0]
             is_as_sent = is_short or encode(tuple(args)) == data
-            return requests if is_as_sent and args[0] in names else None
+            return requests if is_as_sent and may_go(args, names) else None
         if is_short:
-            return requests if {args[0] for args in requests} <= names else None
-        pieces = [encode(tuple(args)) for args in requests if args[0] in names]
-    except TypeError:  # hiredis accepts words that are no bulk strings
+            are_named = {args[0] for args in requests} <= names
+            return requests if are_named or all(may_go(args, names) for args in requests) else None
+        pieces = [encode(tuple(args)) for args in requests if may_go(args, names)]
+    except (TypeError, AttributeError):  # hiredis accepts words that are no bulk strings
         return None
     is_as_sent = len(pieces) == len(requests) and b"".join(pieces) == data
     return requests if is_as_sent and len(max(pieces, key=len)) <= LARGEST else None

@@ -13,7 +13,7 @@ from typing import Final, Protocol
 from ttlproxy.core.counters import Sharing
 from ttlproxy.proxy.routed.client_lanes import ClientLanes
 from ttlproxy.session.handshake import INTRODUCES, ConnectionState, outcome, state_after
-from ttlproxy.session.shareable import LARGEST, read
+from ttlproxy.session.shareable import LARGEST, may_go, read
 from ttlproxy.wire import encode
 
 # A client that has so many bytes of replies to take gets connections of its own, where Redis waits
@@ -21,6 +21,8 @@ from ttlproxy.wire import encode
 _MOST_UNREAD: Final = 1024 * 1024
 # One that changes more often than this is not beginning.
 _MOST_CHANGES: Final = 16
+# The proxy answers these itself, since replicas serve no reads.
+_OF_REPLICAS: Final = frozenset({b"READONLY", b"READWRITE"})
 
 
 class Client(Protocol):
@@ -106,16 +108,19 @@ class Riding:
             lanes.close(lane)
 
     def _left(self, begins: bool, args: Sequence[bytes], names: set[bytes]) -> None:
-        form = "form" if args[0] in names else "command"
+        form = "form" if may_go(args, names) else "command"
         why = "unread" if self._must_leave else "handshake" if begins else form
         self._sharing.left[why] += 1
 
 
 def _may_ride(args: Sequence[bytes], raw: bytes, names: set[bytes]) -> bool:
-    name = args[0]
-    if name not in names and not _introduces(args):
+    if not (may_go(args, names) or _introduces(args) or _is_of_replicas(args)):
         return False
     return len(raw) <= LARGEST and encode(tuple(args)) == raw
+
+
+def _is_of_replicas(args: Sequence[bytes]) -> bool:
+    return len(args) == 1 and args[0].upper() in _OF_REPLICAS
 
 
 def _introduces(args: Sequence[bytes]) -> bool:
