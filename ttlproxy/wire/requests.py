@@ -12,6 +12,7 @@ from typing import TypeAlias
 import hiredis
 
 from ttlproxy.wire.scanner import Scanner
+from ttlproxy.wire.short_requests import cut_requests
 from ttlproxy.wire.streaming import Passage
 from ttlproxy.wire.whole import PARSER
 
@@ -36,8 +37,11 @@ def pieces(commands: list[list[bytes]], data: bytes) -> list[bytes] | None:
     if len(data) > _LARGE:
         return None
     pack = hiredis.pack_command
+    found = cut_requests(data)
     try:
-        found: list[bytes] = [pack(tuple(words)) for words in commands]  # type: ignore[arg-type]
+        if len(found) == len(commands) and found[-1] == pack(tuple(commands[-1])):  # type: ignore[arg-type]
+            return found  # the last one may be what is left of `data`
+        found = [pack(tuple(words)) for words in commands]  # type: ignore[arg-type]
     except TypeError:  # hiredis accepts words that are no bulk strings
         return None
     return found if b"".join(found) == data else None

@@ -1,7 +1,8 @@
-"""Whether bytes are requests just as `encode` makes them, if their words are short.
+"""Requests just as `encode` makes them, if their words are short.
 
 One regular expression tells, in a third of the time that it takes to encode all again: 0.15 us for
-each request. It knows the lengths of words up to 99 bytes, as a tree of digits.
+each request. It knows the lengths of words up to 99 bytes, as a tree of digits. Another one cuts
+them apart.
 """
 
 from __future__ import annotations
@@ -36,9 +37,17 @@ _REQUEST: Final = _any_of(
 ONE_SHORT: Final = re.compile(rf"(?s:{_REQUEST})".encode())
 # Each byte can be read in one way only, so it never goes back.
 _REQUESTS: Final = re.compile(rf"(?s:{_REQUEST}++)".encode())
+# What matches nothing ends the search, so it reads no byte twice.
+_REST: Final = ".++"
+_EACH_REQUEST: Final = re.compile(rf"(?s:{_REQUEST}|{_REST})".encode())
 
 
 def are_short_as_encoded(data: bytes) -> bool:
     """Whether `data` is whole requests just as `encode` makes them, and each has at most 9 words of
     at most 99 bytes."""
     return _REQUESTS.fullmatch(data) is not None
+
+
+def cut_requests(data: bytes) -> list[bytes]:
+    """The bytes of each such request from the beginning on, and the rest as a last piece."""
+    return _EACH_REQUEST.findall(data)
