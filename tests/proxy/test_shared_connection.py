@@ -12,9 +12,11 @@ import pytest
 from tests.proxy.conftest import until
 from ttlproxy.core.counters import Connections, Sharing, Tally
 from ttlproxy.proxy.departures import PER_TURN, Departures
+from ttlproxy.proxy.sharing.pool import Pool
 from ttlproxy.proxy.sharing.seat import Seat
 from ttlproxy.proxy.sharing.shared_connection import PING, SharedConnection
 from ttlproxy.proxy.write_batch import Write
+from ttlproxy.session.handshake import ConnectionState
 
 
 class _Rider:
@@ -142,3 +144,27 @@ async def test_clients_of_a_lost_connection_end_some_in_each_turn_and_send_no_mo
         assert not leaving.done()
         assert not other.riders
         leaving.cancel()
+
+
+async def test_nobody_waits_for_a_new_connection_while_another_is_there() -> None:
+    """A server that hangs opens none."""
+    never = asyncio.Event()
+
+    async def dial(_: SharedConnection) -> None:
+        await never.wait()
+
+    def connect(_: Pool) -> SharedConnection:
+        return SharedConnection(
+            dial, lambda _: None, lambda: 1, Tally(), Connections(), Sharing(), 0, ()
+        )
+
+    async with _shared() as (shared, _):
+        pool = Pool(2, lambda: 1, connect, ConnectionState())
+        pool.connections.add(shared)
+        seats = [
+            Seat(_Client(), pool.least_used(), pool.least_used, Departures()) for _ in range(2)
+        ]
+        for seat in seats:
+            await seat.opened(pool.an_open_one, "it has ended")
+        assert shared.riders == {*seats}
+        await pool.close()

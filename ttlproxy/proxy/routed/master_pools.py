@@ -42,7 +42,7 @@ class MasterPools:
         if pool is None:
             return None
         seat = LaneSeat(lane, pool.least_used(), reads_slowly)
-        await seat.opened("a shared connection to a master has ended")
+        await seat.opened(pool.an_open_one, "a shared connection to a master has ended")
         seat.is_taken = True
         return seat
 

@@ -9,11 +9,15 @@ import asyncio
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from typing import Final
 
-from ttlproxy.proxy.sharing.shared_connection import SharedConnection
+from ttlproxy.proxy.sharing.shared_connection import Rider, SharedConnection
+
+# A server that hangs lets nobody open a connection; those that are there may serve all the same.
+_PATIENCE_S: Final = 0.1
 
 
-class AnySeat(ABC):
+class AnySeat(Rider, ABC):
     """
     owed: replies that are to come; is_cut: no more is sent
     received: bytes that have come for the client
@@ -32,16 +36,26 @@ class AnySeat(ABC):
         self._is_gone = self._is_closed = False
         self._is_slow = False  # the client does not keep up
 
-    async def opened(self, lost: str) -> None:
-        """Ends when the connection is there. Else closes the seat, and raises OSError: of the
-        connection, or one that says `lost`."""
+    async def opened(self, an_open_one: Callable[[], SharedConnection | None], lost: str) -> None:
+        """Ends when the connection is there, or takes long and `an_open_one()` is another. Else
+        closes the seat, and raises OSError: of the connection, or one that says `lost`."""
         try:
+            await asyncio.wait({self._connection.opened}, timeout=_PATIENCE_S)
+            other = None if self._connection.opened.done() else an_open_one()
+            if other is not None:
+                self._move_to(other)
             await asyncio.shield(self._connection.opened)
             if self._connection.is_lost:
                 raise ConnectionError(lost)
         except BaseException:
             self.close()
             raise
+
+    def _move_to(self, connection: SharedConnection) -> None:
+        """Nothing is owed."""
+        self._connection.leave(self)
+        self._connection = connection
+        connection.join(self)
 
     @abstractmethod
     def close(self) -> None:

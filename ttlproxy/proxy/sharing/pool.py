@@ -48,6 +48,12 @@ class Pool:
             self.connections.add(found)
         return found
 
+    def an_open_one(self) -> SharedConnection | None:
+        """The connection with fewest clients of those that are open; None if there is none."""
+        term = self._term()
+        usable = [each for each in self.connections if each.is_open and each.term == term]
+        return min(usable, key=lambda each: len(each.riders), default=None)
+
     def forget(self, connection: SharedConnection) -> None:
         """The connection has ended."""
         self.connections.discard(connection)

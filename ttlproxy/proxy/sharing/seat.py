@@ -115,9 +115,7 @@ class Seat(AnySeat):
 
     def _change(self) -> SharedConnection:
         """Nothing is owed on the lost one."""
-        self._connection.leave(self)
-        self._connection = self._next_connection()
-        self._connection.join(self)
+        self._move_to(self._next_connection())
         return self._connection
 
     @property

@@ -79,7 +79,8 @@ class _Preparing:
 class SharedConnection(asyncio.Protocol):
     """
     riders: the clients that share it; term: that of the link when it was made
-    is_lost: it has ended, or never was; opened: done when it is open, or could not be opened
+    is_open: it was opened; is_lost: it has ended, or never was
+    opened: done when it is open, or could not be opened
     """
 
     def __init__(
@@ -99,7 +100,7 @@ class SharedConnection(asyncio.Protocol):
         which may fail."""
         self.riders: set[Rider] = set()
         self.term = term()
-        self.is_lost = False
+        self.is_open = self.is_lost = False
         self._forget = forget
         self._term = term
         self._tally = tally
@@ -119,7 +120,7 @@ class SharedConnection(asyncio.Protocol):
         self._out: list[bytes] = []  # requests of this turn of the event loop
         self._waiting = 0  # bytes of these, before it is open
         self._at_once = self._lean_turns = 0
-        self._is_full = self._is_open = False
+        self._is_full = False
         self.opened = self._loop.create_task(self._open(dial), name="shared connection")
         self.opened.add_done_callback(_retrieve)
 
@@ -134,7 +135,7 @@ class SharedConnection(asyncio.Protocol):
             raise
         if self.is_lost:
             raise ConnectionError("Redis has closed the connection at once")
-        self._is_open = True
+        self.is_open = True
         self._connections.now += 1
         self._sharing.connections += 1
         if self._is_full:
@@ -209,14 +210,14 @@ class SharedConnection(asyncio.Protocol):
         """
         self._owed.append((rider, count))
         self._tally.bytes += len(data)
-        if self._at_once and self._is_open and self._transport is not None:
+        if self._at_once and self.is_open and self._transport is not None:
             self._at_once -= 1
             self._transport.write(data)
             return
         if not self._out:
             self._loop.call_soon(self._flush)
         self._out.append(data)
-        if not self._is_open:
+        if not self.is_open:
             self._waits(len(data))
         elif len(data) > _LARGE:
             self._flush()
@@ -253,7 +254,7 @@ class SharedConnection(asyncio.Protocol):
             self._tell_full(True)
 
     def _flush(self) -> None:
-        if not (self._is_open and self._out) or self.is_lost or self._transport is None:
+        if not (self.is_open and self._out) or self.is_lost or self._transport is None:
             return
         out, self._out = self._out, []
         self._lean_turns = self._lean_turns + 1 if len(out) == 1 else 0
@@ -272,8 +273,8 @@ class SharedConnection(asyncio.Protocol):
         if self.is_lost:
             return
         self.is_lost = True
-        self._connections.now -= self._is_open
-        self._sharing.connections -= self._is_open
+        self._connections.now -= self.is_open
+        self._sharing.connections -= self.is_open
         self._forget(self)
         owed = dict.fromkeys(rider for rider, _ in self._owed)
         if self._left and self._first is not None:

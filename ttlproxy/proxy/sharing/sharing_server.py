@@ -47,7 +47,7 @@ class SharingServer(Server):
         if pool is None:
             raise ConnectionError("connections are shared in too many different states")
         seat = Seat(client, pool.least_used(), pool.least_used, self.departures)
-        await seat.opened("a shared connection to Redis has ended")
+        await seat.opened(pool.an_open_one, "a shared connection to Redis has ended")
         return seat
 
     async def connect_alone(self, client: Client) -> Backend:
