@@ -20,7 +20,8 @@ from tests.support.servers import Proxy
 from ttlproxy.core.keys import SLOTS, slot
 
 MOST = 4
-LIMITED = (*FLAGS, "--max-redis-connections", str(MOST))
+# Of clients' own connections: shared ones come on top.
+LIMITED = (*FLAGS, "--max-redis-connections", str(MOST), "--share-upstream", "0")
 REFUSED = b"-ERR ttlproxy has no free connection to this master of the Cluster, try again later\r\n"
 
 

@@ -217,7 +217,7 @@ def test_while_a_master_is_away_the_rule_is_set_in_vain(
         finally:
             away.child.send_signal(signal.SIGCONT)
         assert reply.startswith(b"-TRYAGAIN the rule is stored, but some slots could not be told")
-        assert app.ask(*RULE) == b"+OK\r\n"
+        wait_until(lambda: app.ask(*RULE) == b"+OK\r\n", "the master is served again")
     assert len({*_versions(masters)}) == 1
 
 
