@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import pytest
 from hypothesis import given
@@ -24,6 +24,36 @@ def test_each_end_is_found_wherever_the_bytes_are_cut(
         assert ends.is_between == (end in (0, *found[-1:]))
     expected = [sum(map(len, replies[: number + 1])) for number in range(len(replies))]
     assert found == expected
+
+
+_VALUES = (b"", b"x" * 64, b"\r\n-a", b"$4\r\n+OK\r\n", b"y" * 99, b"z" * 100)
+_SHORT = st.sampled_from(
+    [
+        b"+OK\r\n",
+        b":-1\r\n",
+        b"$-1\r\n",
+        b"_\r\n",
+        *map(b"$%d\r\n%b\r\n".__mod__, zip(map(len, _VALUES), _VALUES, strict=True)),
+    ]
+)
+
+
+@given(
+    st.lists(_SHORT, min_size=25, max_size=40),
+    st.lists(REPLIES | st.just(PUSH), max_size=2),
+    st.integers(0, 25),
+    st.integers(1, 3),
+)
+def test_the_ends_of_many_replies_are_found(
+    short: list[bytes], others: list[bytes], at: int, cut: int
+) -> None:
+    replies = [*short[:at], *others, *short[at:]]
+    data, ends = b"".join(replies), ReplyEnds()
+    expected = [*accumulate(map(len, replies))]
+    assert ends.take(data[:-cut]) == expected[:-1]
+    assert not ends.is_between
+    assert ends.take(data[-cut:]) == [cut]
+    assert ends.take(data) == expected
 
 
 @pytest.mark.parametrize("data", [b"hello\r\n", b"$x\r\n", b"*z\r\n", b"\r\n"])

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.raw_client import command
-from ttlproxy.wire import PARSER, are_short_as_encoded, encode
+from ttlproxy.wire import PARSER, are_short_as_encoded, encode, pieces
 from ttlproxy.wire.scanner import Scanner
 
 WORD = st.one_of(st.binary(max_size=12), st.sampled_from([b"$1\r\nk\r\n", b"*1\r\n", b"v" * 99]))
@@ -51,6 +51,22 @@ def _one(data: bytes) -> list[bytes] | None:
     """The only request."""
     found = _read(data)
     return found[0] if len(found) == 1 else None
+
+
+@given(
+    requests=st.lists(st.lists(WORD | st.just(b"w" * 100), min_size=1, max_size=3), min_size=1),
+    at=st.integers(0, 200),
+    byte=st.integers(0, 255),
+)
+def test_requests_are_cut_where_they_end(requests: list[list[bytes]], at: int, byte: int) -> None:
+    expected = [encode(tuple(words)) for words in requests]
+    data = b"".join(expected)
+    assert pieces(requests, data) == expected
+    other = data[:at] + bytes([byte]) + data[at + 1 :]
+    commands = PARSER.whole(other)
+    if commands is not None and (found := pieces(commands, other)) is not None:
+        assert b"".join(found) == other
+        assert found == [encode(tuple(words)) for words in commands]
 
 
 @given(requests=REQUESTS, at=st.integers(0, 200), byte=st.integers(0, 255))

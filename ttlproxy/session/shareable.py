@@ -54,7 +54,7 @@ def read(data: bytes, names: AbstractSet[bytes]) -> list[list[bytes]] | None:
     """
     one = PARSER.one_short(data)
     if one is not None:
-        return [one] if one[0] in names else None
+        return [one] if may_go(one, names) else None
     requests = PARSER.whole(data)
     if requests is None:
         return None
