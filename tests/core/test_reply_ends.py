@@ -42,7 +42,7 @@ _SHORT = st.sampled_from(
     st.lists(_SHORT, min_size=25, max_size=40),
     st.lists(REPLIES | st.just(PUSH), max_size=2),
     st.integers(0, 25),
-    st.integers(1, 3),
+    st.integers(1, 2),
 )
 def test_the_ends_of_many_replies_are_found(
     short: list[bytes], others: list[bytes], at: int, cut: int
