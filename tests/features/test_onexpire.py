@@ -285,9 +285,10 @@ def test_where_there_are_no_slots_an_outbox_is_not_needed(talk: Talk) -> None:
 def test_a_rule_that_is_gone_leaves_plain_deletion(talk: Talk) -> None:
     talk("""
         ONEXPIRE k RPUSH late                           -> OK
-        SADDEX k PX 200 MEMBERS 1 a                     -> 1
+        SADDEX k EX 100 MEMBERS 1 a                     -> 1
         ONEXPIRE k DEL                                  -> OK
-        wait 200 in time
+        SPEXPIREMEMBER k 20 MEMBERS 1 a                 -> [1]
+        wait 20
         EXISTS k late                                   -> 0
     """)
 
