@@ -50,14 +50,14 @@ class _Client(asyncio.Protocol):
         self._redis = redis
 
     def data_received(self, data: bytes) -> None:
-        if self._redis is None:
-            self._early += data
-            return
         reader = self._reader
         reader.feed(data)
         while reader.gets() is not False:
             pass
-        self._redis.write(data)
+        if self._redis is None:
+            self._early += data
+        else:
+            self._redis.write(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._task.cancel()

@@ -101,8 +101,8 @@ def _start_ms(mode: str = _ON_DEMAND) -> float:
 
 def _shown(value: float) -> str:
     """With two digits that count."""
-    if value >= 100:
-        digits = len(str(int(value))) - 2
+    if value >= 99.5:
+        digits = len(str(round(value))) - 2
         return f"{round(value, -digits):,.0f}"
     return f"{value:.2g}"
 

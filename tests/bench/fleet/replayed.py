@@ -41,6 +41,7 @@ class Replayed:
         return self._running is not None
 
     def start(self) -> None:
+        self._steps = self._recording.start
         self._running = asyncio.create_task(self._run(), name="replayed")
 
     async def until_serving(self) -> None:
@@ -49,6 +50,7 @@ class Replayed:
     async def stop(self) -> None:
         if self._running is not None:
             await cancel(self._running)
+            self._running = None
 
     async def _run(self) -> None:
         """Starts, and starts again after a loss when a link would."""
