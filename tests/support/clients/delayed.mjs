@@ -75,5 +75,5 @@ const ways = {
 };
 
 await ways[way]();
-console.log(JSON.stringify(lags));
-process.exit(0);
+// A pipe takes 64 KiB at once: an exit before the rest is written would lose it.
+process.stdout.write(JSON.stringify(lags), () => process.exit(0));
