@@ -59,12 +59,10 @@ def read(data: bytes, names: AbstractSet[bytes]) -> list[list[bytes]] | None:
     if requests is None:
         return None
     try:
-        is_short = are_short_as_encoded(data)
-        if len(requests) == 1 and len(data) <= LARGEST:
+        if len(requests) == 1 and len(data) <= LARGEST:  # and not short
             args = requests[0]
-            is_as_sent = is_short or encode(tuple(args)) == data
-            return requests if is_as_sent and may_go(args, names) else None
-        if is_short:
+            return requests if encode(tuple(args)) == data and may_go(args, names) else None
+        if are_short_as_encoded(data):
             are_named = {args[0] for args in requests} <= names
             return requests if are_named or all(may_go(args, names) for args in requests) else None
         pieces = [encode(tuple(args)) for args in requests if may_go(args, names)]

@@ -40,16 +40,20 @@ class AnySeat(Rider, ABC):
         """Ends when the connection is there, or takes long and `an_open_one()` is another. Else
         closes the seat, and raises OSError: of the connection, or one that says `lost`."""
         try:
-            await asyncio.wait({self._connection.opened}, timeout=_PATIENCE_S)
-            other = None if self._connection.opened.done() else an_open_one()
-            if other is not None:
-                self._move_to(other)
+            if not self._connection.opened.done():
+                await self._wait_or_move(an_open_one)
             await asyncio.shield(self._connection.opened)
             if self._connection.is_lost:
                 raise ConnectionError(lost)
         except BaseException:
             self.close()
             raise
+
+    async def _wait_or_move(self, an_open_one: Callable[[], SharedConnection | None]) -> None:
+        await asyncio.wait({self._connection.opened}, timeout=_PATIENCE_S)
+        other = None if self._connection.opened.done() else an_open_one()
+        if other is not None:
+            self._move_to(other)
 
     def _move_to(self, connection: SharedConnection) -> None:
         """Nothing is owed."""

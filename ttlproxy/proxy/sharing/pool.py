@@ -6,7 +6,7 @@ Redis checks rights by connection, and replies in the connection's version of th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from ttlproxy.net.tasks import cancel
@@ -40,9 +40,8 @@ class Pool:
     def least_used(self) -> SharedConnection:
         """The connection with fewest clients. Those to a server that is not served any more are
         for nobody."""
-        term = self._term()
-        usable = [each for each in self.connections if each.term == term]
-        found = min(usable, key=lambda each: len(each.riders), default=None)
+        usable = self._usable()
+        found = _least_used(usable)
         if found is None or (found.riders and len(usable) < self._most):
             found = self._connect(self)
             self.connections.add(found)
@@ -50,9 +49,7 @@ class Pool:
 
     def an_open_one(self) -> SharedConnection | None:
         """The connection with fewest clients of those that are open; None if there is none."""
-        term = self._term()
-        usable = [each for each in self.connections if each.is_open and each.term == term]
-        return min(usable, key=lambda each: len(each.riders), default=None)
+        return _least_used(each for each in self._usable() if each.is_open)
 
     def forget(self, connection: SharedConnection) -> None:
         """The connection has ended."""
@@ -74,6 +71,14 @@ class Pool:
     @property
     def has_riders(self) -> bool:
         return any(each.riders for each in self.connections)
+
+    def _usable(self) -> list[SharedConnection]:
+        term = self._term()
+        return [each for each in self.connections if each.term == term]
+
+
+def _least_used(connections: Iterable[SharedConnection]) -> SharedConnection | None:
+    return min(connections, key=lambda each: len(each.riders), default=None)
 
 
 class Pools:
