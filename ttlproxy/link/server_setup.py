@@ -58,7 +58,8 @@ class ServerSetup:
         """
         self._acl.begin_life()
         starts = self._server.identity is None
-        (*_, info) = await run(redis, [(0, each) for each in (_COUNTED, INFO)[not starts :]])
+        asked = (_COUNTED, INFO) if starts else (INFO,)
+        *_, info = await run(redis, [(0, words) for words in asked])
         if refusal := error(info):  # a command that is missing does not pass, so it is reported
             await compatibility.check_commands(redis)
             compatibility.check_greeting(refusal)

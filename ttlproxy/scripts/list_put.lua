@@ -33,12 +33,13 @@ end
 if not place or type(place) == 'table' or (old == element and keeps) then
   return put()
 end
-local fits, live, reply, _ = true
+local live, reply
 if command == 'LINSERT' then
-  fits, _, _, live = has_room({ element }, 1)
-end
-if not fits then
-  return too_many()
+  local fits, _, _, left = has_room({ element }, 1)
+  if not fits then
+    return too_many()
+  end
+  live = left
 end
 write_timed(dated_by_rule({ element }), false, function()
   reply = put()
