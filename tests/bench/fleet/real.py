@@ -20,7 +20,6 @@ class Real:
         """`words`: settings, as on the command line."""
         self._upstream, self._settings = Upstream.parse(url), load(["--upstream", url, *words])
         self._tasks: list[Task] = []
-        self._make()
 
     @property
     def serves(self) -> bool:
@@ -31,18 +30,16 @@ class Real:
         return self._link.heartbeat.answers
 
     def start(self) -> None:
-        self._make()  # it knows nothing of a life before
+        settings, counters = self._settings, Counters()
+        # New ones, which know nothing of a life before.
+        self._link = Link(settings, self._upstream, counters, Context(settings, counters))
+        self._reaper = Reaper(settings, self._link)
         running = {"link": self._link.run(), "reaper": self._reaper.run()}
         self._tasks = [asyncio.create_task(each, name=name) for name, each in running.items()]
 
     async def until_serving(self) -> None:
         """Raises what has ended the link."""
         await until(self._link.serving.ready.wait(), self._tasks)
-
-    def _make(self) -> None:
-        settings, counters = self._settings, Counters()
-        self._link = Link(settings, self._upstream, counters, Context(settings, counters))
-        self._reaper = Reaper(settings, self._link)
 
     async def stop(self) -> None:
         link, reaper = self._tasks
