@@ -42,6 +42,7 @@ class Write:
     out
     states: what each of the requests leaves; the last state stays
     may_be_lost: the reply may have been that of a master which is one no more
+    given_up_ms: when the client saw that no reply will come
     """
 
     begun_ms: float
@@ -49,6 +50,7 @@ class Write:
     states: tuple[State, ...]
     words: str
     may_be_lost: bool = False
+    given_up_ms: float = -math.inf
 
     @property
     def in_doubt(self) -> bool:
@@ -249,9 +251,12 @@ class _Met(NamedTuple):
         there are rules of ONEXPIRE, elements stay until they are reaped. A read after the reply
         does not show them.
         """
-        if self.write is None or self.write.in_doubt:
+        if self.write is None:
             return self.state.most_ms
-        return max(self.state.most_ms, clock.most(self.write.begun_ms, self.write.ended_ms))
+        begun_ms, ended_ms = self.write.begun_ms, self.write.ended_ms
+        if self.write.in_doubt:
+            ended_ms = max(begun_ms, self.write.given_up_ms)
+        return max(self.state.most_ms, clock.most(begun_ms, ended_ms))
 
 
 def _counting(writes: Sequence[Write], read: Read) -> list[_Met]:

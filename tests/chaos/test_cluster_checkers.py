@@ -120,10 +120,18 @@ def test_a_delivery_that_tells_no_time_is_early_if_it_is_seen_early() -> None:
 def test_an_item_is_taken_once_and_in_time(
     due_ms: float, put_ms: float, taken: list[Window], doubts: int, left: list[str], fault: str
 ) -> None:
-    pool = Pool("k", {"i": due_ms}, {"i": put_ms}, {"i": taken} if taken else {})
+    pool = Pool("k", {"i": due_ms}, {"i": put_ms}, {}, {"i": taken} if taken else {})
     pool.in_doubt = [(0.0, 1.0)] * doubts
     found = list(pool.faults(left, END, REWOUND))
     assert [fault in each for each in found] == [True] * bool(fault)
+
+
+@pytest.mark.parametrize(("taken_ms", "is_late"), [(1100, False), (1160, True)])
+def test_an_item_that_is_put_after_its_deadline_may_be_taken_meanwhile(
+    taken_ms: float, is_late: bool
+) -> None:
+    pool = Pool("k", {"i": DUE}, {"i": 1150}, {"i": 1150}, {"i": [(taken_ms, taken_ms + 90)]})
+    assert list(map(bool, pool.faults([], END, Excuses()))) == [True] * is_late
 
 
 def test_an_item_that_nobody_put_is_a_fault() -> None:

@@ -107,6 +107,15 @@ def test_a_request_in_doubt_counts_or_does_not() -> None:
     assert _found([_doubted(0, _dated())], [_look(1500, "v")]) == [LATE]
 
 
+@pytest.mark.parametrize(("given_up_ms", "expected"), [(1490, [LATE]), (1600, [])])
+def test_a_request_in_doubt_may_be_carried_out_after_its_deadline_until_it_is_given_up(
+    given_up_ms: float, expected: list[str]
+) -> None:
+    write = Write(0, math.inf, (_dated(),), "a request", given_up_ms=given_up_ms)
+    found = _found([write], [_look(1500, "v")])
+    assert [what.replace("10 ms", "500 ms") for what in found] == expected
+
+
 def test_what_nobody_wrote_is_a_fault_once() -> None:
     key = Key("k", {}, [_look(100, "v"), _look(200, "v")])
     (fault,) = key.faults(ServersClock(), Excuses())

@@ -289,7 +289,9 @@ class Writer(Actor):
     def _lost(self, key: Key, name: str, steps: Sequence[Step], begun_ms: float, how: str) -> None:
         """Not all of the replies have come."""
         may = tuple(state for step in steps if (state := step.leaves(None)) is not None)
-        self._note(key, name, Write(begun_ms, math.inf, may, f"{_words(steps)} ({how}) -> ?"))
+        words = f"{_words(steps)} ({how}) -> ?"
+        write = Write(begun_ms, math.inf, may, words, given_up_ms=machine_ms())
+        self._note(key, name, write)
         self._states.pop((key.name, name), None)
 
     def _written(

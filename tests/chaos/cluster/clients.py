@@ -146,6 +146,7 @@ class Putter(InSlots):
             (reply,) = self._ask([words])
             if not isinstance(reply, ResponseError):
                 pool.put[name] = machine_ms()
+        pool.put_until[name] = machine_ms()
 
 
 class Taker(InSlots):

@@ -19,12 +19,15 @@ class Pool:
     key: the list, or set
     due_ms: the deadline of each item that was asked for; infinite without one
     put: when items were acknowledged
+    put_until: when the request for each had its reply, or was given up. Where there are rules of
+      ONEXPIRE, an item whose deadline has passed before it is put may be taken until then
     taken: when each was asked for, and had come; in_doubt: requests for an item whose reply is lost
     """
 
     key: str
     due_ms: dict[str, float] = field(default_factory=dict)
     put: dict[str, float] = field(default_factory=dict)
+    put_until: dict[str, float] = field(default_factory=dict)
     taken: dict[str, list[Window]] = field(default_factory=dict)
     in_doubt: list[Window] = field(default_factory=list)
 
@@ -52,7 +55,8 @@ class Pool:
         if len(kept) > 1 or (kept and left):
             yield f"{item} was taken {len(windows)} times, and is there {left} times"
         for begun_ms, ended_ms in windows:
-            late_ms = begun_ms - self.due_ms.get(item, math.inf)
+            due_ms = self.due_ms.get(item, math.inf)
+            late_ms = begun_ms - max(due_ms, self.put_until.get(item, due_ms))
             if late_ms > 0 and not meets(excuses.late, begun_ms, ended_ms):
                 took_ms = ended_ms - begun_ms
                 yield (

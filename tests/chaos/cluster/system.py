@@ -26,6 +26,8 @@ NODES = 2 * _MASTERS
 # The slots with keys: the first ones of each master, as they are the first that redis-cli moves.
 _SLOTS_OF_A_MASTER = 4
 _PATIENCE_S = 120.0
+# The default of --hold-max.
+_HOLD_MAX_S = 5.0
 _KEYS = Keys(clustered=True)
 
 
@@ -208,6 +210,15 @@ class ClusterSystem:
                 if is_served and self.at_owner(number, "GET", key) == nonce.encode():
                     client.ask("DEL", key)
                     return
+
+    @contextmanager
+    def on_its_way(self, number: int) -> Iterator[None]:
+        """A slot moves. If that takes longer than proxies hold requests, on a busy machine, clients
+        may be refused."""
+        begun_ms = machine_ms()
+        yield
+        if (ended_ms := machine_ms()) - begun_ms > _HOLD_MAX_S * 1000:
+            self.aways.append(Away(begun_ms, ended_ms + _HOLD_MAX_S * 1000, [number], loses=False))
 
     @contextmanager
     def away(self, slots: Collection[int], *, loses: bool) -> Iterator[None]:

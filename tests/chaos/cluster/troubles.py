@@ -63,7 +63,8 @@ class Troubles:
 
     def _move(self, number: int, source: Node, target: Node) -> None:
         pause_s = self._chance.choice([0.0, 0.0, 0.05, 0.5])
-        moves.move_by_keys(self._system, number, source, target, self._chance, pause_s)
+        with self._system.on_its_way(number):
+            moves.move_by_keys(self._system, number, source, target, self._chance, pause_s)
 
     def _move_slot(self) -> None:
         number = self._slot()
