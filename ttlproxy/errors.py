@@ -157,6 +157,8 @@ NOT_IN_A_TRANSACTION = (
 )
 # Redis's own error for a slot without a master.
 NOT_SERVED = b"-CLUSTERDOWN Hash slot not served\r\n"
+# In place of Redis's MOVED and ASK, which name an address behind the proxy.
+ON_ITS_WAY = b"-TRYAGAIN the slot is on its way to another master\r\n"
 UNKNOWN_DATABASE = b"ERR ttlproxy cannot tell the database: too many SELECTs have failed"
 TOO_MANY_WORDS_AT_ONCE = b"ERR too many arguments: ttlproxy's commands take 200000 words at most"
 # An unknown command, sent to Redis so that it aborts EXEC.

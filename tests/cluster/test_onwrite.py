@@ -11,11 +11,11 @@ from hypothesis import settings
 
 from tests.conftest import StartProxy
 from tests.data_path.test_differential import EXAMPLES, generated
-from tests.features.test_onwrite import FROM, SADD, SWEPT, tagged
 from tests.features.test_onwrite_bounds_model import compared_with_the_bounds_model
 from tests.features.test_onwrite_history import Story, follow, follow_through_troubles
 from tests.features.test_onwrite_lists_model import compared_with_the_lists_model
 from tests.features.test_onwrite_model import compared_with_the_model
+from tests.features.test_onwrite_moves import FROM, SADD, SWEPT, tagged
 from tests.operations.test_adopt import run_adopt
 from tests.support.cluster import Node
 from tests.support.deep import DEEP, TIMEOUT_S

@@ -12,6 +12,7 @@ from random import Random
 import pytest
 from redis.cluster import LoadBalancingStrategy, RedisCluster
 
+from tests.support.admin_pages import FLAGS, becomes, metric, pages
 from tests.support.cluster import Node
 from tests.support.masters import Masters
 from tests.support.processes import wait_until
@@ -29,7 +30,8 @@ MIB = 1 << 20
 
 @pytest.fixture(scope="module")
 def sharing(shared_masters: Masters) -> Iterator[Proxy]:
-    proxy = Proxy(shared_masters.nodes[0].url, "--share-upstream", "1", forked=True).start()
+    url = shared_masters.nodes[0].url
+    proxy = Proxy(url, "--share-upstream", "1", *FLAGS, forked=True).start()
     yield proxy
     proxy.remove()
 
@@ -170,10 +172,15 @@ def test_a_master_that_hangs_holds_up_only_who_waits_for_it(
         assert client.read().startswith(b"$60000\r\n")
 
 
-def test_a_lost_connection_is_made_anew(masters: Masters, riders: list[Connection]) -> None:
+def test_a_lost_connection_is_made_anew(
+    masters: Masters, riders: list[Connection], sharing: Proxy
+) -> None:
+    admin, shown = pages(sharing), "ttlproxy_shared_connections"
+    left = metric(admin, shown) - len(masters.nodes)
     for node in masters.nodes:
-        for shared in _ids(node, "substr"):
-            assert node.ask("CLIENT", "KILL", "ID", shared) == 1
+        (shared,) = _ids(node, "substr")
+        assert node.ask("CLIENT", "KILL", "ID", shared) == 1
+    becomes(admin, left, shown)  # whoever sends before is owed a reply, and is closed
     for number, client in enumerate(riders):
         for key in KEYS:
             assert client.ask("ECHO", f"{number}") == b"$1\r\n%d\r\n" % number

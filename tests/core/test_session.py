@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 
 from tests.support.session_world import NOW_MS, World
 from ttlproxy.wire import Requests, encode
+from ttlproxy.wire.scanner import Scanner
 
 
 def test_only_the_virtual_command_of_a_chunk_is_rewritten(world: World) -> None:
@@ -296,3 +299,27 @@ def test_a_request_that_waits_ends_what_is_looked_at(world: World) -> None:
     assert not world.step.pauses
     world.take(encode((b"LEASE", b"a", b"b", b"EX", b"9", b"BLOCK", b"0")))
     assert world.step.pauses
+
+
+def test_a_client_whose_requests_pass_or_are_rewritten_keeps_no_set_of_its_own(
+    world: World,
+) -> None:
+    world.registry.announced(0, b"due", NOW_MS - 1)
+    world.say("GET key")
+    world.say("HSET due f v")
+    assert world.step.reap_places
+    assert set not in map(type, gc.get_referents(world.session))
+
+
+def test_clients_whose_requests_come_whole_share_a_scanner() -> None:
+    first, second, cut = Requests(), Requests(), Requests()
+    for requests in (first, second):
+        requests.feed(encode((b"GET", b"key")))
+    cut.feed(b"*2\r\n$3")
+    (one,), (other,), (own,) = (
+        [each for each in gc.get_referents(requests) if isinstance(each, Scanner)]
+        for requests in (first, second, cut)
+    )
+    assert one is other
+    assert own is not one
+    assert not one.buffer

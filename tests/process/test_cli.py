@@ -17,6 +17,7 @@ from ttlproxy.cli import flags
 from ttlproxy.cli import main as cli
 from ttlproxy.cli.guesses import misspelt_variables
 from ttlproxy.cli.subcommands import SUBCOMMANDS
+from ttlproxy.cli.summaries import SUMMARIES
 from ttlproxy.config import Settings
 from ttlproxy.errors import EmbeddedError, NoEmbeddedRedis, TtlproxyError
 from ttlproxy.process import app, runner
@@ -101,6 +102,18 @@ def test_a_misspelt_word_gets_the_name_that_may_be_meant(
 ) -> None:
     assert cli.main(words) == 2
     assert capsys.readouterr().err.splitlines()[1:] == [f"  {problem}"]
+
+
+def test_a_proxy_keeps_no_subcommands_and_no_admin_pages_in_memory() -> None:
+    program = "import sys; import ttlproxy.cli.main; print(*sys.modules)"
+    loaded = subprocess.check_output([sys.executable, "-c", program], text=True).split()
+    assert "ttlproxy.process.app" in loaded
+    large = ("ttlproxy.admin", "ttlproxy.cli.subcommands", "ttlproxy.operations.doctor")
+    assert not [name for name in loaded if name.startswith(large)]
+
+
+def test_each_subcommand_has_a_summary() -> None:
+    assert list(SUMMARIES) == list(SUBCOMMANDS)
 
 
 @pytest.mark.parametrize("name", SUBCOMMANDS)

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import pytest
 
+from ttlproxy.errors import ON_ITS_WAY
 from ttlproxy.link import Link
 from ttlproxy.proxy.routed.all_masters import replies_of
 from ttlproxy.proxy.routed.ticket import Ticket
@@ -54,10 +55,10 @@ async def test_the_one_that_has_replaced_a_master_is_asked_and_no_other_again(
     assert client.looks == 2
 
 
-async def test_an_error_that_lasts_is_the_reply() -> None:
+async def test_an_error_that_lasts_is_the_reply_and_names_no_node() -> None:
     client = _Client(a=[MOVED], b=[b":1\r\n"])
     client.hold_max_s = 0.0
-    assert await client.replies("ab") == {"a": MOVED, "b": b":1\r\n"}
+    assert await client.replies("ab") == {"a": ON_ITS_WAY, "b": b":1\r\n"}
 
 
 async def test_other_errors_are_replies() -> None:

@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 from tests.support.replies import PUSH, REPLIES
 from tests.support.routed_world import RoutedWorld
 from ttlproxy.core.keys import SLOTS, slot
+from ttlproxy.errors import ON_ITS_WAY
+from ttlproxy.proxy.routed.routed_client import RoutedClient
 from ttlproxy.wire import Requests, encode
 
 MASTERS = 3
@@ -222,6 +224,43 @@ def test_a_reply_to_nothing_ends_the_client(replies: list[bytes]) -> None:
             world.answer(AT, data)
         assert world.to_client.is_closed
         assert world.backends[world.links[AT]].is_closed
+        world.close()
+
+    asyncio.run(main())
+
+
+REDIRECTIONS = pytest.mark.parametrize(
+    "error", [b"-ASK 15495 h:7000\r\n", b"-MOVED 15495 h:7000\r\n"]
+)
+
+
+@REDIRECTIONS
+def test_no_client_is_told_of_a_node_when_a_later_write_was_faster(error: bytes) -> None:
+    async def main() -> None:
+        world = await RoutedWorld.opened(MASTERS)
+        world.say(encode((b"SET", b"{a}", b"1")) + encode((b"SET", b"{a}", b"2")))
+        world.answer(AT, error + b"+OK\r\n")
+        while not (heard := world.heard()):  # noqa: ASYNC110 - it has no event for that
+            await asyncio.sleep(0)
+        assert heard == ON_ITS_WAY + b"+OK\r\n"
+        world.close()
+
+    asyncio.run(main())
+
+
+@REDIRECTIONS
+def test_no_client_is_told_of_a_node_when_a_redirection_lasts(
+    error: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        world = await RoutedWorld.opened(MASTERS)
+        monkeypatch.setattr(RoutedClient, "hold_max_s", -1.0)
+        world.masters.find = lambda host, port: None
+        world.say(encode((b"GET", b"{a}")))
+        world.answer(AT, error)
+        while not (heard := world.heard()):  # noqa: ASYNC110 - it has no event for that
+            await asyncio.sleep(0)
+        assert heard == ON_ITS_WAY
         world.close()
 
     asyncio.run(main())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
+from time import monotonic
 from typing import Any, Self
 
 from tests.support.network import Network
@@ -16,6 +17,7 @@ from ttlproxy.core.topology import cluster_nodes
 _BUS = 10_000  # how much higher the port of a node's bus is than its own
 _HIGHEST_PORT = 65_535
 _GIVEN_UP_S = 7
+_VOTES_COUNT_S = 60 + _GIVEN_UP_S  # four times cluster-node-timeout, and the election itself
 
 
 class Node(Server):
@@ -30,6 +32,7 @@ class Node(Server):
     ) -> None:
         # With a shorter timeout than Redis's own, nodes of a busy machine take each other for dead.
         super().__init__(binary, "--cluster-enabled", "yes", *config, host=host, prefix=prefix)
+        self._elected_s = -float("inf")
 
     def start(self) -> Node:
         """Returns when the node serves."""
@@ -49,7 +52,19 @@ class Node(Server):
         return self.client.ask(*words)
 
     def promote(self, *how: str) -> None:
-        """CLUSTER FAILOVER of a replica; asked for again where Redis has given it up after 5 s."""
+        """CLUSTER FAILOVER of a replica; asked for again where Redis has given it up after 5 s.
+
+        Waits first where the replica was elected before: for so long Redis takes the old votes for
+        new ones, and the other master gets its slots back, since its epoch is higher
+        (src/cluster.c, clusterHandleSlaveFailover, auth_retry_time).
+        """
+        if how != ("TAKEOVER",):
+            until_s, waited_for = (
+                self._elected_s + _VOTES_COUNT_S,
+                "old votes do not count any more",
+            )
+            wait_until(lambda: monotonic() > until_s, waited_for, _VOTES_COUNT_S + 1)
+            self._elected_s = monotonic()
         while self.ask("ROLE")[0] != b"master":
             assert self.ask("CLUSTER", "FAILOVER", *how) == b"OK"
             with suppress(TimeoutError):

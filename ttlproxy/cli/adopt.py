@@ -17,7 +17,6 @@ from ttlproxy.operations.adopt_pages import TYPES
 from ttlproxy.operations.resume_file import ResumeFile
 from ttlproxy.process import app
 
-SUMMARY: Final = "gives a deadline to elements that are there and have none"
 DESCRIPTION: Final = """\
 Gives a deadline to the elements of all keys that match the pattern, where they have none, through a
 running proxy: the one at --listen, or at --proxy. Clients may go on writing. Rules of ONWRITE are

@@ -3,6 +3,8 @@
 This module names no setting: flags, variables and keys are derived from the fields of Settings.
 """
 
+from __future__ import annotations
+
 import argparse
 import logging
 import os
@@ -12,7 +14,7 @@ import tomllib
 from collections.abc import Coroutine, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 from pydantic_settings import EnvSettingsSource
@@ -21,12 +23,16 @@ from ttlproxy import __version__
 from ttlproxy.addresses import Listen
 from ttlproxy.cli import flags
 from ttlproxy.cli.guesses import PREFIX, guess, misspelt_variables
-from ttlproxy.cli.subcommands import SUBCOMMANDS, say
+from ttlproxy.cli.output import say
+from ttlproxy.cli.summaries import SUMMARIES
 from ttlproxy.config import Settings
 from ttlproxy.errors import SettingsError
 from ttlproxy.process import app
 from ttlproxy.process.app import AnyEmbedded
 from ttlproxy.process.runner import failed, run
+
+if TYPE_CHECKING:
+    from ttlproxy.cli.subcommands import Subcommand
 
 log = logging.getLogger(__name__)
 
@@ -37,9 +43,7 @@ the TOML file (reap_batch). Flags override the environment, the environment over
 Exit codes: 0 stopped by SIGTERM, 1 it failed, 2 the settings are wrong, 130 stopped by Ctrl-C.
 
 These subcommands do not run a proxy. They take the same settings; see --help of each:
-""" + "\n".join(
-    f"  ttlproxy {name:<12} {subcommand.summary}" for name, subcommand in SUBCOMMANDS.items()
-)
+""" + "\n".join(f"  ttlproxy {name:<12} {summary}" for name, summary in SUMMARIES.items())
 
 
 _LINE = re.compile(r"at line (\d+)")
@@ -50,7 +54,7 @@ _UNQUOTED = re.compile(r"\s*[\w-]+\s*=\s*[^\s\"'\[{#]")
 def main(argv: Sequence[str] | None = None) -> int:
     """Run ttlproxy until it is told to stop, or a subcommand; returns the exit code (`errors`)."""
     words = list(sys.argv[1:] if argv is None else argv)
-    subcommand = SUBCOMMANDS.get(words[0]) if words else None
+    subcommand = _subcommand(words[0]) if words and words[0] in SUMMARIES else None
     try:
         if subcommand is None:
             settings = load(words)
@@ -62,6 +66,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SettingsError as error:
         return failed(error)
     return run(settings, _warned(subcommand.run(settings, own)))
+
+
+def _subcommand(name: str) -> Subcommand:
+    from ttlproxy.cli.subcommands import SUBCOMMANDS  # see summaries
+
+    return SUBCOMMANDS[name]
 
 
 async def _warned(main: Coroutine[None, None, int]) -> int:
@@ -107,7 +117,7 @@ def _flags(argv: Sequence[str], subcommand: str) -> tuple[dict[str, str], list[s
     # Only names are repeated: the word after a misspelt flag may be a password.
     unknown = [word.partition("=")[0] for word in rest if word.startswith("-")]
     known = [*map(flags.flag, ("config", "help", "version", *Settings.model_fields))]
-    known += SUBCOMMANDS[subcommand].flags if subcommand else ()
+    known += _subcommand(subcommand).flags if subcommand else ()
     problems = [f"{word}: unknown flag{guess(word, known)}" for word in unknown]
     if rest and not unknown:
         problems.append(_unexpected(rest, subcommand))
@@ -117,7 +127,7 @@ def _flags(argv: Sequence[str], subcommand: str) -> tuple[dict[str, str], list[s
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         "ttlproxy",
-        usage=f"ttlproxy [flags]\n       ttlproxy {'|'.join(SUBCOMMANDS)} [flags]",
+        usage=f"ttlproxy [flags]\n       ttlproxy {'|'.join(SUMMARIES)} [flags]",
         description="A proxy in front of Redis that gives hash fields, set members and other"
         " elements a\ntime to live. Without --upstream it starts a Redis of its own.",
         epilog=EPILOG,
@@ -140,22 +150,20 @@ def _parser() -> argparse.ArgumentParser:
 def _misspelt_subcommand(argv: Sequence[str]) -> str:
     """The problem with a first word that is nearly a subcommand; empty if it is not."""
     first = argv[0] if argv else ""
-    meant = "; did you mean --help?" if first == "help" else guess(first, SUBCOMMANDS)
+    meant = "; did you mean --help?" if first == "help" else guess(first, SUMMARIES)
     return f"{first}: unknown subcommand{meant}" if meant else ""
 
 
 def _unexpected(rest: Sequence[str], subcommand: str) -> str:
     """The problem with words that belong to no flag. Only names of subcommands are repeated."""
     if subcommand:
-        takes = SUBCOMMANDS[subcommand].takes
+        takes = _subcommand(subcommand).takes
         rule = f"{takes} must come before the flags" if takes else "takes flags only"
         return f"{subcommand}: {rule}"
     for word in rest:
-        if word in SUBCOMMANDS:
+        if word in SUMMARIES:
             return f"{word}: a subcommand must be the first word: ttlproxy {word} [flags]"
-    return (
-        f"unexpected arguments, which belong to no flag; subcommands are {', '.join(SUBCOMMANDS)}"
-    )
+    return f"unexpected arguments, which belong to no flag; subcommands are {', '.join(SUMMARIES)}"
 
 
 def _file(path: str, problems: list[str]) -> dict[str, Any]:

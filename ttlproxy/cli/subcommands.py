@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from ttlproxy.cli import adopt, migration
 from ttlproxy.cli.adopt import positive
 from ttlproxy.cli.flags import beginning, explained
+from ttlproxy.cli.output import say, tell
 from ttlproxy.config import Settings
 from ttlproxy.core.keys import Keys
 from ttlproxy.errors import SettingsError
@@ -101,26 +102,15 @@ async def _rights(settings: Settings, own: argparse.Namespace) -> int:
     return 0
 
 
-def say(line: str) -> None:
-    """Prints a line on standard output, and flushes."""
-    print(line, flush=True)
-
-
-def tell(line: str) -> None:
-    """Prints a line on standard error, and flushes."""
-    print(line, file=sys.stderr, flush=True)
-
-
 class Subcommand(NamedTuple):
     """A subcommand of `ttlproxy`.
 
-    summary: for the --help of ttlproxy; description: for its own --help; flags: flag -> arguments
+    description: for its own --help; flags: flag -> arguments
     of add_argument; run: does the work, returns the exit code; settings: those that it uses;
     codes: what its exit codes mean, besides those of all; takes: describes the words before the
     flags, empty if there are none
     """
 
-    summary: str
     description: str
     flags: Mapping[str, Mapping[str, Any]]
     run: Callable[[Settings, argparse.Namespace], Coroutine[None, None, int]]
@@ -176,7 +166,6 @@ _OF_LOG = beginning("log_")
 
 SUBCOMMANDS = {
     "adopt": Subcommand(
-        adopt.SUMMARY,
         adopt.DESCRIPTION,
         adopt.FLAGS,
         adopt.adopt,
@@ -185,7 +174,6 @@ SUBCOMMANDS = {
         takes="PATTERN",
     ),
     "doctor": Subcommand(
-        "checks the upstream, and prints how to mend what is wrong",
         """\
 Checks the upstream, and prints what is wrong, why it matters, and the command that mends it.
 Commands that do not begin with ttlproxy are for redis-cli, connected to the upstream. Settings are
@@ -220,7 +208,6 @@ given as to ttlproxy itself: as flags, in the environment or in a file.""",
         },
     ),
     "export": Subcommand(
-        "gives deadlines to a server or a layout without ttlproxy",
         migration.described(
             "Gives deadlines of elements to what works without ttlproxy. The first word says what:",
             EXPORTS,
@@ -232,7 +219,6 @@ given as to ttlproxy itself: as flags, in the environment or in a file.""",
         takes="|".join(EXPORTS),
     ),
     "healthcheck": Subcommand(
-        "asks a running proxy whether it is healthy",
         "Asks a probe of a running proxy, at its --admin, and prints the answer.",
         {
             "--probe": {
@@ -246,7 +232,6 @@ given as to ttlproxy itself: as flags, in the environment or in a file.""",
         {0: "the proxy is healthy", 1: "it is not, or does not answer, or --admin is not set"},
     ),
     "import": Subcommand(
-        "takes over deadlines from another server, Redisson, or sorted sets",
         migration.described(
             "Takes over deadlines of elements through a running ttlproxy. The first word says from"
             " what:",
@@ -259,7 +244,6 @@ given as to ttlproxy itself: as flags, in the environment or in a file.""",
         takes="|".join(IMPORTS),
     ),
     "purge": Subcommand(
-        "removes everything that ttlproxy stores in the upstream",
         """\
 Removes everything that ttlproxy stores in the upstream, in every database. Your elements stay,
 without their deadlines. Elements that wait for TAKE stay too. It refuses while proxies are
@@ -282,7 +266,6 @@ given as to ttlproxy itself: as flags, in the environment or in a file.""",
         {0: "done", 1: "it was refused, failed, or you said no"},
     ),
     "rights": Subcommand(
-        "prints the ACL rules for a user who may use some keys only",
         """\
 Prints the ACL SETUSER command for a user who may use the keys that match the patterns, with their
 deadlines, and no other keys. Type it into redis-cli, connected to the upstream. No server is asked;

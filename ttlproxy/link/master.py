@@ -69,7 +69,8 @@ def _nodes(reply: object) -> list[ClusterNode]:
 class Master:
     """
     id, shown: the node's id, and its address for people
-    place: host, port and host name, as nodes tell them
+    place: host, port and host name, as nodes told them when it was met
+    hosts: as which its host may stand in MOVED and ASK; it may get another name
     claims: the slots that it says are its own; None before its first word
     epoch: that of the claims
     owned: the slots that are its own, as no other claims them with a higher epoch
@@ -105,6 +106,7 @@ class Master:
         self.id = node.id
         self.shown = upstream.address
         self.place = node.host, node.port, node.hostname
+        self.hosts = node.host, node.hostname
         self.claims: Collection[int] | None = None
         self.epoch = node.epoch
         self.owned: set[int] = set()
@@ -123,7 +125,7 @@ class Master:
         self.reaper = Reaper(settings, self.link, owner)
         self.replicas = Replicas(settings, self.link, node.id, turn)
         self._settings = settings
-        self._node = node
+        self._slots = node.slots
         self._upstream = upstream
         self._tell = tell
         self._on_known = on_known
@@ -148,12 +150,7 @@ class Master:
     @property
     def slots_told(self) -> frozenset[int]:
         """The slots that others have said are its own; empty once it has told itself."""
-        return frozenset() if self.claims is not None else self._node.slots
-
-    @property
-    def hosts(self) -> tuple[str, ...]:
-        """As which the host may stand in MOVED and ASK."""
-        return self._node.host, self._node.hostname
+        return frozenset() if self.claims is not None else self._slots
 
     @property
     def upstream(self) -> Upstream:

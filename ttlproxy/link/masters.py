@@ -368,6 +368,8 @@ class Masters:
         is_it = me is not None and me.id == master.id
         own = me.slots if me is not None and is_it and me.is_master else frozenset()
         epoch = me.epoch if me is not None else 0
+        if me is not None and is_it:
+            master.hosts = me.host, me.hostname
         self._bequeath(nodes)
         is_new = own != master.claims or epoch != master.epoch
         if epoch > master.epoch and not self._has_heard(master, nodes):

@@ -13,7 +13,6 @@ from ttlproxy.core.keys import Keys, hash_tag, slot
 from ttlproxy.core.registry import Place
 from ttlproxy.link import Link
 from ttlproxy.link.agenda import ParkedKey
-from ttlproxy.operations.doctor.required_rights import rules
 from ttlproxy.operations.redis_cli import to_proxy, to_redis, typed
 
 # Keys that are shown, and the longest of their names, in bytes: a report of all is one message.
@@ -83,6 +82,8 @@ def mend(link: Link, settings: Settings, parked: ParkedKey) -> str:
         if parked.said.startswith(beginning):
             return typed(server, 0, words)
     if parked.why == "noperm":
+        from ttlproxy.operations.doctor.required_rights import rules  # rarely needed, and large
+
         user = (link.upstream.user or "default").encode()
         granted = rules(clustered=link.context.keys.clustered)
         return typed(server, 0, [b"ACL", b"SETUSER", user, *map(str.encode, granted)])

@@ -24,9 +24,7 @@ from ttlproxy.net.allocator import give_back
 from ttlproxy.net.listener import Listener
 from ttlproxy.net.progress import Progress
 from ttlproxy.net.tasks import Task, cancel, run_together, until
-from ttlproxy.operations.doctor import Finding, examined
 from ttlproxy.operations.parked_keys import parked_keys
-from ttlproxy.operations.purge import How, purged
 from ttlproxy.process.draining import finish, serve_on
 from ttlproxy.process.embedded import Embedded
 from ttlproxy.process.embedded_cluster import EmbeddedCluster
@@ -49,6 +47,8 @@ from ttlproxy.telemetry.worker_totals import EVERY_S, report_of
 
 if TYPE_CHECKING:
     from ttlproxy.admin import Subject
+    from ttlproxy.operations.doctor import Finding
+    from ttlproxy.operations.purge import How
 
 log = logging.getLogger(__name__)
 
@@ -245,6 +245,8 @@ async def _reported(receiver: Receiver, health: Health) -> AsyncIterator[None]:
 
 async def purge(settings: Settings, how: How, progress: Progress) -> int:
     """Removes all internal keys from the upstream; returns the exit code. Raises TtlproxyError."""
+    from ttlproxy.operations.purge import purged  # see cli/summaries.py
+
     async with AsyncExitStack() as stack:
         upstream, _ = await _upstream(settings, stack)
         await purged(settings, upstream, how, progress)
@@ -261,6 +263,8 @@ async def doctor(
 ) -> tuple[str, list[Finding]]:
     """(the upstream's URL without password, findings); if it `mends`, it does so first, and keeps
     in the file `state` how far it is."""
+    from ttlproxy.operations.doctor import examined  # see cli/summaries.py
+
     async with AsyncExitStack() as stack:
         upstream, _ = await _upstream(settings, stack)
         return upstream.shown, await examined(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import cached_property
 from itertools import pairwise
 from typing import Final, Protocol, cast
 
@@ -184,18 +185,24 @@ class Backend:
         self.is_cut = False  # no more is written
         self._is_closed = False  # by the client, which takes no more
         self._is_left = False  # by the client, which has another connection
-        self._marked = Marked()
         self._answered: asyncio.Future[bool] | None = None
         self._pong: asyncio.Future[None] | None = None
         self._first = 0  # how many replies come before that to the PING
-        self._replies: list[bytes] = []  # those of them that have come
-        self._lines = Lines()
+        self._replies: Sequence[bytes] = ()  # those of them that have come
         self._let_in: asyncio.Future[bool] | None = None
         self._owed = 0  # how many replies `has_replied` waits for
         self._paid: asyncio.Future[None] | None = None
         self._is_paused = False  # the client does not keep up
         self._progress: Progress | None = None  # at the last look
         self._watched: RoundTrip | None = None  # requests and replies go by it
+
+    @cached_property
+    def _marked(self) -> Marked:
+        return Marked()
+
+    @cached_property
+    def _lines(self) -> Lines:
+        return Lines()
 
     def protocol(self) -> Receiver:
         """The protocol of a new connection to Redis: the client gets all that comes."""
@@ -265,7 +272,7 @@ class Backend:
         if (marked.found or marked.refused) and answered is not None and not answered.done():
             answered.set_result(not marked.null)
 
-    async def pings(self, first: Sequence[bytes] = ()) -> list[bytes]:
+    async def pings(self, first: Sequence[bytes] = ()) -> Sequence[bytes]:
         """Sends a PING before any request, and ends with its reply, which is kept back. Before it
         go `first`, a request each, whose replies are returned; fewer if Redis refuses the
         connection.
@@ -274,7 +281,7 @@ class Backend:
         each command that Redis carries out moves the offset up to which WAIT waits.
         """
         self._pong = asyncio.get_running_loop().create_future()
-        self._first, self._replies = len(first), []
+        self._first, self._replies = len(first), ()
         self.give_to(self._keep_pong)
         self.write(b"".join((*first, _PING)))
         await self._pong
@@ -289,7 +296,7 @@ class Backend:
             self._held = data
             return
         self._held = b""
-        self._replies = [] if is_refused else replies[: self._first]
+        self._replies = () if is_refused else replies[: self._first]
         rest = data if is_refused else data[ends[self._first] :]
         self.give_to(self._to_client)
         if rest:

@@ -23,6 +23,7 @@ from typing import TypeAlias
 
 from ttlproxy.commands import SCRIPTED
 from ttlproxy.core.keys import NONE, Keys
+from ttlproxy.scripts import pieces
 from ttlproxy.scripts.pieces import assembled
 from ttlproxy.scripts.traits import Traits
 
@@ -123,6 +124,7 @@ class Scripts(Mapping[str, Script]):
         names = [name for name in self if self.traits.clustered or name not in _IN_A_CLUSTER]
         careful = map(self.careful, names) if self.traits.careful else ()
         both = (*map(self.__getitem__, names), *careful)
+        pieces.forget()
         return list({script.sha: script for script in both}.values())
 
     def flushed(self) -> None:

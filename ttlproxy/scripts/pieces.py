@@ -42,7 +42,7 @@ def assembled(script: str, given: set[str], read: Read) -> str:
     """
     assembly = _Assembly(script, given, read)
     text = _pruned(assembly.text)
-    mentioned = {*_NAME.findall(text)}
+    mentioned = {*_NAME.findall(text)} if assembly.missing else set[str]()
     for piece, needed, names in assembly.missing:
         if mentioned & names:
             raise ValueError(f"script {script}: {needed} is missing before lib/{piece}.lua")
@@ -54,6 +54,12 @@ def said(source: str, what: str) -> tuple[str, ...]:
     """The words behind NEEDS or GIVES in the header of a piece."""
     lines = (match[2] for match in _SAYS.finditer(source) if match[1] == what)
     return tuple(word for line in lines for word in line.split())
+
+
+def forget() -> None:
+    """Many scripts have been assembled: frees what is kept for the next ones, 0.7 MB."""
+    for kept in (said, _stripped, _names):
+        kept.cache_clear()
 
 
 class _Assembly:

@@ -77,7 +77,7 @@ class Session(State):
         # Whether the next chunk must be parsed in full: it is not a common one.
         self._must_parse = self.stranger
         # The key of a request that passes while the rest of it still comes.
-        self._passing: list[bytes] = []
+        self._passing: Sequence[bytes] = ()
         # The requests of the chunk that `passes` has just refused, if they are whole.
         self._read: list[list[bytes]] | None = None
         self._names_hidden = False  # whether one of these may name an internal key
@@ -239,7 +239,7 @@ class Session(State):
     def attempt(self, wait: Wait, mark: bytes = b"") -> bytes:
         """The bytes for a waiting request; with a mark, an item can be told from a null."""
         self.manages([wait.target])
-        self.claims.discard(wait.target)  # the caller has claimed it
+        self.claims -= {wait.target}  # the caller has claimed it
         return self.encoded(marked(wait.call, mark) if mark else wait.call)
 
     @property
@@ -430,7 +430,7 @@ class Session(State):
     def _passed(self) -> None:
         """A request that passed is complete; its key may have got deadlines meanwhile."""
         self.writes(self._passing)
-        self._passing = []
+        self._passing = ()
 
     def _with_care(self, commands: list[list[bytes]], now_ms: int) -> bytes:
         """The chunk, request by request; those that are not rewritten stay as they were sent."""

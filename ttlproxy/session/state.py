@@ -5,9 +5,9 @@ A request may fail and its reply is never read, so the state says what may be tr
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Set
 from itertools import islice
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ttlproxy.commands import Call
 from ttlproxy.core.cluster_view import Reached
@@ -21,6 +21,7 @@ from ttlproxy.wire import encode
 
 # Users that one client may try to log in as; after so many they are all forgotten.
 _USERS_MAX = 8
+_DEFAULT_USER: Final = frozenset({b"default"})
 # Databases that one client may be in, for all that is known; as many as Redis has by default.
 _DATABASES_MAX = 16
 
@@ -112,7 +113,7 @@ class State(Effects):
         self.databases: tuple[int, ...] = (0,)
         self.database = b"0"
         self.resp = b"2"
-        self.users = {b"default"}
+        self.users: Set[bytes] = _DEFAULT_USER
         self.quit = False
         self.silent = False
         self.behind_blocking = False
@@ -176,9 +177,8 @@ class State(Effects):
         """The client tries to log in; the link looks up the rights of a user that is not known."""
         if not self.rights.knows(user):
             self.may_change(Users())
-        if len(self.users) >= _USERS_MAX:
-            self.users.clear()
-        self.users.add(user)
+        known = self.users if len(self.users) < _USERS_MAX else frozenset()
+        self.users = known | {user}
 
     def encoded(self, call: Call) -> bytes:
         """A script call as a request, in the client's database and RESP version."""
@@ -227,7 +227,7 @@ class State(Effects):
         if self.transaction is not None:
             self.transaction.managed.update(places)
         if self.script_calls.claims:
-            self.claims.update(places)
+            self.claim(places)
         super().manages(places)
 
     def writes(self, keys: Iterable[bytes]) -> None:

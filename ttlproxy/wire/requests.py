@@ -7,7 +7,7 @@ some servers refuse, because it exceeds a limit of Redis, the stream is relayed 
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import hiredis
 
@@ -20,6 +20,8 @@ from ttlproxy.wire.whole import PARSER
 LARGE_BULK = 64 * 1024
 # A chunk with more bytes per word than this has large words: they are compared without copies.
 _LARGE = 64 * 1024
+# Of all whose requests have come whole so far: a scanner of their own takes 240 bytes.
+_IDLE: Final = Scanner()
 
 Located: TypeAlias = tuple[list[bytes], int, int]
 """A command's words, and where it begins and ends in `Requests.raw`."""
@@ -83,7 +85,7 @@ class Requests:
     def __init__(self, limit: int = 1 << 30) -> None:
         """`limit`: the most bytes of a request that is kept until it is complete."""
         self._limit = limit
-        self._scanner = Scanner()
+        self._scanner = _IDLE
         self._passage: Passage | None = None
         self._skips = False  # the passing request is dropped
         self._streamed = 0  # bytes of `raw` that belong to a request that began earlier
@@ -196,7 +198,7 @@ class Requests:
     def withhold(self, end: int) -> bytes:
         """Cuts `raw` at `end`; returns all bytes after it, as if they had not been read."""
         rest = self.raw[end:] + self._scanner.rest()
-        self._scanner, self.relay, self.refused, self._unread = Scanner(), False, False, False
+        self._scanner, self.relay, self.refused, self._unread = _IDLE, False, False, False
         self.raw = self.raw[:end]
         return rest
 
@@ -206,7 +208,7 @@ class Requests:
 
     def drop(self) -> None:
         """Forgets the incomplete request."""
-        self._scanner = Scanner()
+        self._scanner = _IDLE
 
     @property
     def has_lines(self) -> bool:
@@ -270,6 +272,8 @@ class Requests:
 
     def _scan(self, data: bytes) -> list[list[bytes]]:
         """Reads a chunk that hiredis cannot read with the scanner."""
+        if self._scanner is _IDLE:
+            self._scanner = Scanner()
         self._scanner.push(data)
         commands = []
         while (command := self._scanner.next()) is not None:

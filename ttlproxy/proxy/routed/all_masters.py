@@ -9,7 +9,7 @@ from typing import Final, Protocol
 
 from ttlproxy.errors import SlotMoved
 from ttlproxy.link import Backoff, Link, Masters
-from ttlproxy.proxy.routed.bounces import is_bounce
+from ttlproxy.proxy.routed.bounces import is_bounce, shown
 from ttlproxy.proxy.routed.client_lanes import ClientLanes
 from ttlproxy.proxy.routed.lane import Lane
 from ttlproxy.proxy.routed.ticket import Ticket
@@ -54,7 +54,7 @@ async def replies_of(
         if loop.time() > until_s:
             if b"" in found.values():
                 raise TimeoutError
-            return found
+            return {name: shown(reply) for name, reply in found.items()}
         client.masters.look()
         await asyncio.sleep(_AGAIN.compute(attempt))
     raise AssertionError

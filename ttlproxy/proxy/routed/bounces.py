@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-_BOUNCES: Final = (b"-MOVED ", b"-ASK ", b"-TRYAGAIN ", b"-CLUSTERDOWN ")
+from ttlproxy.errors import ON_ITS_WAY
+
+_REDIRECTIONS: Final = (b"-MOVED ", b"-ASK ")
+_BOUNCES: Final = (*_REDIRECTIONS, b"-TRYAGAIN ", b"-CLUSTERDOWN ")
 
 
 class Bounce(NamedTuple):
@@ -23,6 +26,12 @@ class Bounce(NamedTuple):
 
 def is_bounce(error: bytes) -> bool:
     return error.startswith(_BOUNCES)
+
+
+def shown(reply: bytes) -> bytes:
+    """What a client gets of a reply that may be such an error: not the address of a node, where
+    clients that know Clusters would go, past the proxy."""
+    return ON_ITS_WAY if reply.startswith(_REDIRECTIONS) else reply
 
 
 def read(error: bytes) -> Bounce | None:

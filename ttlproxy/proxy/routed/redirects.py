@@ -1,8 +1,8 @@
 """Sends requests again that a node has sent back, or that no master can take for now.
 
 All requests of a slot in trouble go one at a time, in their order, until none is left: so what is
-sent again never meets what came later. The client sees no MOVED and no ASK; what lasts for longer
-than hold_max, or is sent back too often, it gets as it came.
+sent again never meets what came later. The client sees no MOVED and no ASK: for what lasts for
+longer than hold_max, or is sent back too often, it gets another error.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Final, Protocol
 
 from ttlproxy.errors import NOT_SERVED, NoFreeConnection, SlotMoved
 from ttlproxy.link import Backoff, Link, Masters
-from ttlproxy.proxy.routed.bounces import Bounce, read
+from ttlproxy.proxy.routed.bounces import Bounce, read, shown
 from ttlproxy.proxy.routed.client_lanes import ClientLanes
 from ttlproxy.proxy.routed.lane import Lane
 from ttlproxy.proxy.routed.reply_order import ReplyOrder
@@ -143,7 +143,7 @@ class Redirects:
         if any(ways.modifies(each.args) and not _has_failed(each) for each in overtaking):
             for ticket in [each for each in line if each.error is not None]:
                 line.remove(ticket)
-                self._client.answered(ticket, ticket.error or b"")
+                self._client.answered(ticket, shown(ticket.error or b""))
             self._client.flush()
             return
         for ticket in overtaking:
@@ -152,8 +152,8 @@ class Redirects:
         self._put_in_order(line)
 
     async def ask(self, ticket: Ticket) -> bytes:
-        """The reply to a request, wherever it must go for it, or the last error with which it came
-        back; NOT_SERVED if there was no master for it for hold_max.
+        """The reply to a request, wherever it must go for it, or what is `shown` of the last error
+        with which it came back; NOT_SERVED if there was no master for it for hold_max.
 
         Raises UpstreamError if the connection ended before the reply.
         """
@@ -170,7 +170,7 @@ class Redirects:
                     return reply
             moves += told is not None and told.kind == b"MOVED"
             if moves > _MOST or loop.time() > until_s:
-                return NOT_SERVED if error is None else error
+                return NOT_SERVED if error is None else shown(error)
             await self._pause(ticket, told, attempt)
             error = await self._asked(ticket)
         raise AssertionError

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from ttlproxy.core.keys import slot
 from ttlproxy.link import Backoff
-from ttlproxy.proxy.routed.bounces import is_bounce
+from ttlproxy.proxy.routed.bounces import is_bounce, shown
 from ttlproxy.proxy.routed.lane import Lane
 from ttlproxy.proxy.routed.ticket import Ticket
 from ttlproxy.wire import encode
@@ -77,7 +77,7 @@ class Subscriptions:
             client.masters.look()
             await asyncio.sleep(_AGAIN.compute(attempt))
         if reply.startswith(b"-"):
-            client.say(reply)
+            client.say(shown(reply))
 
     async def _lane(self, args: list[bytes]) -> Lane:
         """Where a request goes, once there is a master for it."""
