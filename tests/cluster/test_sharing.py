@@ -5,13 +5,15 @@ TTLPROXY_TEST_SHARE=2."""
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
+from pathlib import Path
 from random import Random
 
 import pytest
 from redis.cluster import LoadBalancingStrategy, RedisCluster
 
+from tests.docs.programs import asked, tool
 from tests.support.cluster import Node
 from tests.support.masters import Masters
 from tests.support.processes import wait_until
@@ -240,6 +242,27 @@ def test_clients_of_clusters_share_from_their_first_connections_on(
             for key in KEYS:
                 assert client.bitcount(key) == 0
         assert [len(_ids(node, "bitcount")) for node in masters.nodes] == [1, 1, 1]
+
+
+def _names(keys: Sequence[bytes]) -> list[str]:
+    return [key.decode() for key in keys]
+
+
+def test_cluster_clients_of_ioredis_and_node_redis_share(
+    masters: Masters, sharing: Proxy, ioredis: Path
+) -> None:
+    words = [tool("node"), "sharing.mjs", str(sharing.port), *_names(KEYS)]
+    with asked(words, ioredis):  # one connection for each version of the protocol
+        assert [len(_ids(node, "getbit")) for node in masters.nodes] == [2, 2, 2]
+
+
+@pytest.mark.slow
+def test_cluster_clients_of_go_redis_share(
+    masters: Masters, sharing: Proxy, go_sharing: Path
+) -> None:
+    words = [str(go_sharing / "sharing"), str(sharing.port), *_names(KEYS)]
+    with asked(words, go_sharing):
+        assert [len(_ids(node, "strlen")) for node in masters.nodes] == [1, 1, 1]
 
 
 def test_who_has_begun_in_another_protocol_shares_again(
