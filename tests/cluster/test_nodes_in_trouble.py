@@ -144,6 +144,19 @@ def test_one_node_that_refuses_the_password(nodes: list[Node], start_proxy: Star
         _until_served(app, ONE)
 
 
+def test_one_node_that_takes_a_right_away(nodes: list[Node], start_proxy: StartProxy) -> None:
+    proxy = start_proxy(nodes[0].url)
+    with Connection(proxy.port) as app:
+        _until_served(app, ONE)
+        nodes[AT].ask("ACL", "SETUSER", "default", "-script")
+        try:
+            _until_logged(proxy, f"Redis at {nodes[AT].url} refuses the heartbeat: ")
+            assert app.ask("SET", TWO, 1) == b"+OK\r\n"
+        finally:
+            nodes[AT].ask("ACL", "SETUSER", "default", "+script")
+        _until_served(app, ONE)
+
+
 @contextmanager
 def _announced(nodes: list[Node], **config: Word) -> Iterator[None]:
     """The second node announces itself otherwise; the others have heard it."""
