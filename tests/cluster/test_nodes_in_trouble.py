@@ -10,7 +10,7 @@ from contextlib import ExitStack, closing, contextmanager
 import pytest
 
 from tests.conftest import StartProxy
-from tests.support.cluster import Cluster, Node
+from tests.support.cluster import Cluster, Node, until_known
 from tests.support.containers import AnyServer
 from tests.support.processes import free_port, wait_until
 from tests.support.raw_client import Connection, command
@@ -37,8 +37,7 @@ def nodes(binary: Binary) -> Iterator[list[Node]]:
     """Three masters, and a replica of the first."""
     with Cluster(binary, nodes=4, masters=3) as cluster:
         cluster.replicate(masters=3)
-        for node in cluster.nodes:
-            node.ask("CONFIG", "SET", "cluster-require-full-coverage", "no")
+        _require_all(cluster.nodes, "no")
         yield cluster.nodes
 
 
@@ -50,16 +49,29 @@ def _until_logged(proxy: Proxy, words: str) -> None:
     wait_until(lambda: words in proxy.stderr, f"the log says {words!r}")
 
 
-def _without_master(nodes: list[Node], number: int) -> None:
-    """Takes a slot from its master. Nodes that hear of its claim late give it back to it."""
+@contextmanager
+def _without_master(nodes: list[Node], number: int, *, others_serve: bool) -> Iterator[None]:
+    """A slot has no master. At the end it has its own again, as far as all nodes know."""
 
     def told() -> bytes:
-        for node in nodes:
+        for node in nodes:  # again, because one that hears of the claim late gives it back to it
             node.ask("CLUSTER", "DELSLOTS", number)
         return b"".join(node.ask("CLUSTER", "INFO") for node in nodes)
 
     none_has = b"cluster_slots_assigned:%d" % (SLOTS - 1)
-    wait_until(lambda: told().count(none_has) == len(nodes), "the slot has no master")
+    try:
+        _require_all(nodes, "no" if others_serve else "yes")
+        wait_until(lambda: told().count(none_has) == len(nodes), "the slot has no master")
+        yield
+    finally:
+        nodes[AT].ask("CLUSTER", "ADDSLOTS", number)
+        until_known(number, nodes[AT], nodes)
+        _require_all(nodes, "no")
+
+
+def _require_all(nodes: list[Node], value: str) -> None:
+    for node in nodes:
+        assert node.ask("CONFIG", "SET", "cluster-require-full-coverage", value) == b"OK"
 
 
 def _others_are_served(proxy: Proxy) -> None:
@@ -74,8 +86,7 @@ def _others_are_served(proxy: Proxy) -> None:
 
 def test_a_slot_without_a_master(nodes: list[Node], start_proxy: StartProxy) -> None:
     number = slot(ONE)
-    _without_master(nodes, number)
-    try:
+    with _without_master(nodes, number, others_serve=True):
         proxy = start_proxy(nodes[0].url, "--hold-max", "0.3")
         with Connection(proxy.port) as app:
             _until_served(app, TWO)
@@ -85,48 +96,30 @@ def test_a_slot_without_a_master(nodes: list[Node], start_proxy: StartProxy) -> 
             assert nodes[AT].ask("CLUSTER", "ADDSLOTS", number) == b"OK"
             _until_served(app, ONE)
             _until_logged(proxy, "each slot of the Cluster has a master again")
-    finally:
-        nodes[AT].ask("CLUSTER", "ADDSLOTS", number)
 
 
 @pytest.mark.slow  # nodes tell each other once a second
 def test_a_cluster_that_serves_no_key_yet(nodes: list[Node], start_proxy: StartProxy) -> None:
     """Clients may connect, and wait."""
     number = slot(ONE)
-    for node in nodes:
-        node.ask("CONFIG", "SET", "cluster-require-full-coverage", "yes")
-    _without_master(nodes, number)
-    try:
+    with _without_master(nodes, number, others_serve=False):
         proxy = start_proxy(nodes[0].url)
         with Connection(proxy.port) as app:
             app.send(command("SET", ONE, 1))
             _until_logged(proxy, "it serves no keys yet: its Cluster is down")
             assert nodes[AT].ask("CLUSTER", "ADDSLOTS", number) == b"OK"
             assert app.read() == b"+OK\r\n"
-    finally:
-        nodes[AT].ask("CLUSTER", "ADDSLOTS", number)
-        for node in nodes:
-            node.ask("CONFIG", "SET", "cluster-require-full-coverage", "no")
 
 
 def test_whoever_has_waited_for_a_cluster_in_vain_is_told_once(
     nodes: list[Node], start_proxy: StartProxy
 ) -> None:
-    number = slot(ONE)
-    for node in nodes:
-        node.ask("CONFIG", "SET", "cluster-require-full-coverage", "yes")
-    _without_master(nodes, number)
-    try:
+    with _without_master(nodes, slot(ONE), others_serve=False), ExitStack() as stack:
         proxy = start_proxy(nodes[0].url, "--hold-max", "0.3")
-        with ExitStack() as stack:
-            apps = [stack.enter_context(Connection(proxy.port)) for _ in range(20)]
-            for app in apps:
-                app.send(command("SET", ONE, 1) + command("MGET", TWO, THREE))
-            assert [app.read_to_end() for app in apps] == [REFUSED] * 20
-    finally:
-        nodes[AT].ask("CLUSTER", "ADDSLOTS", number)
-        for node in nodes:
-            node.ask("CONFIG", "SET", "cluster-require-full-coverage", "no")
+        apps = [stack.enter_context(Connection(proxy.port)) for _ in range(20)]
+        for app in apps:
+            app.send(command("SET", ONE, 1) + command("MGET", TWO, THREE))
+        assert [app.read_to_end() for app in apps] == [REFUSED] * 20
 
 
 def test_one_node_that_refuses_the_password(nodes: list[Node], start_proxy: StartProxy) -> None:
