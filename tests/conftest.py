@@ -18,7 +18,7 @@ import pytest
 import redis
 from hypothesis import settings
 
-from tests.docs.programs import fetch_java
+from tests.docs.programs import build_go, fetch_java
 from tests.support.admin_pages import FLAGS
 from tests.support.clock_shim import Clock, NoShimError, built
 from tests.support.containers import IMAGES, AnyServer, Container
@@ -327,6 +327,12 @@ def ioredis(tmp_path_factory: pytest.TempPathFactory) -> Path:
         return made_once(tmp_path_factory, "ioredis", install)
     except NoPackagesError as reason:
         absent("ioredis", str(reason))
+
+
+@pytest.fixture(scope="session")
+def go_sharing(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with tests/support/clients/sharing.go, compiled, for all workers."""
+    return made_once(tmp_path_factory, "go-sharing", lambda folder: build_go("sharing", folder))
 
 
 @pytest.fixture(scope="session")

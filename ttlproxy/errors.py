@@ -14,6 +14,7 @@ TtlproxyError          exit 1: what went wrong, in one line, without a traceback
 │   ├── SlotMoved      send the request to the master that has its slot now
 │   └── NotServed      answer the request with NOT_SERVED: its master cannot be reached
 ├── ReapRefused        close the client: Redis refuses the reap that its request waits for
+│   └── ClusterIsDown  answer the request with NOT_SERVED, in front of several masters
 ├── Unanswered         say so on the page: Redis is away, or refuses a page's query
 ├── HealthError        exit 1: a proxy's probe says no, or nobody answers
 ├── PurgeError         exit 1: proxies are attached, or Redis is away or refuses the purge
@@ -101,6 +102,10 @@ class NotServed(UpstreamError):  # noqa: N818 - the name says it
 
 class ReapRefused(TtlproxyError):  # noqa: N818 - the name says it
     """Redis has refused for too long the reap that a client waits for."""
+
+
+class ClusterIsDown(ReapRefused):
+    """It refuses all keys: too many masters are away, or slots have none."""
 
 
 class HealthError(TtlproxyError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 import pytest
@@ -11,7 +12,7 @@ from redis.exceptions import ConnectionError
 from tests.conftest import StartProxy
 from tests.operations.test_status_routes import status
 from tests.support.admin_pages import FLAGS, Pages, families, metric, pages
-from tests.support.cluster import Cluster
+from tests.support.cluster import Cluster, Node
 from tests.support.doctor import examine
 from tests.support.processes import free_range, wait_until
 from tests.support.raw_client import Connection, command
@@ -116,6 +117,23 @@ def test_a_demoted_master_is_left_without_an_error(cluster: Cluster, proxy: Prox
     assert first.ask("CLIENT", "KILL", "TYPE", "replica") == 1
     said = f"127.0.0.1:{first.port} sends its writes to 0 of 1 replica: 127.0.0.1:{replica.port}"
     wait_until(lambda: _failover(cluster) == [said], "it is told")
+
+
+def test_new_masters_are_met_before_the_old_ones_are_left(cluster: Cluster, proxy: Proxy) -> None:
+    """Each old master tells of its replica, even if no other master is left that would."""
+    old, new = cluster.nodes[:3], cluster.nodes[3:]
+    with closing(Client(proxy.port)) as client:
+        _written(client)
+        assert client.ask("WAIT", 1, 10_000) == 1
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(Node.promote, new))
+    left = [f"127.0.0.1:{node.port} is no master of the Cluster any more" for node in old]
+    wait_until(lambda: all(line in proxy.stderr for line in left), "all old ones are left")
+    log = proxy.stderr
+    met = [log.rindex(f"a master of the Cluster: 127.0.0.1:{node.port}") for node in new]
+    assert all(one < log.index(line) for one, line in zip(met, left, strict=True))
+    with closing(Client(proxy.port)) as client:
+        assert client.ask_many([("HTTLFIELD", key, "b") for key in KEYS]) == [-1] * len(KEYS)
 
 
 @pytest.mark.slow

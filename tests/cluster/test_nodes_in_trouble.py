@@ -10,7 +10,7 @@ from contextlib import ExitStack, closing, contextmanager
 import pytest
 
 from tests.conftest import StartProxy
-from tests.support.cluster import Cluster, Node
+from tests.support.cluster import Cluster, Node, until_known
 from tests.support.containers import AnyServer
 from tests.support.processes import free_port, wait_until
 from tests.support.raw_client import Connection, command
@@ -37,8 +37,7 @@ def nodes(binary: Binary) -> Iterator[list[Node]]:
     """Three masters, and a replica of the first."""
     with Cluster(binary, nodes=4, masters=3) as cluster:
         cluster.replicate(masters=3)
-        for node in cluster.nodes:
-            node.ask("CONFIG", "SET", "cluster-require-full-coverage", "no")
+        _require_all(cluster.nodes, "no")
         yield cluster.nodes
 
 
@@ -74,6 +73,24 @@ def _until_logged(proxy: Proxy, words: str) -> None:
     wait_until(lambda: words in proxy.stderr, f"the log says {words!r}")
 
 
+@contextmanager
+def _without_master(nodes: list[Node], number: int, *, others_serve: bool) -> Iterator[None]:
+    """A slot has no master. At the end it has its own again, as far as all nodes know."""
+    try:
+        _require_all(nodes, "no" if others_serve else "yes")
+        _drop(nodes, number)
+        yield
+    finally:
+        nodes[AT].ask("CLUSTER", "ADDSLOTS", number)
+        until_known(number, nodes[AT], nodes)
+        _require_all(nodes, "no")
+
+
+def _require_all(nodes: list[Node], value: str) -> None:
+    for node in nodes:
+        assert node.ask("CONFIG", "SET", "cluster-require-full-coverage", value) == b"OK"
+
+
 def _others_are_served(proxy: Proxy) -> None:
     """While requests of the second master get an error, on the same connection."""
     _until_open(proxy, TWO, THREE)
@@ -87,8 +104,7 @@ def _others_are_served(proxy: Proxy) -> None:
 
 def test_a_slot_without_a_master(nodes: list[Node], start_proxy: StartProxy) -> None:
     number = slot(ONE)
-    _drop(nodes, number)
-    try:
+    with _without_master(nodes, number, others_serve=True):
         proxy = start_proxy(nodes[0].url, "--hold-max", "0.3")
         _until_open(proxy, TWO)
         with Connection(proxy.port) as app:
@@ -98,48 +114,30 @@ def test_a_slot_without_a_master(nodes: list[Node], start_proxy: StartProxy) -> 
             assert nodes[AT].ask("CLUSTER", "ADDSLOTS", number) == b"OK"
             _until_served(app, ONE)
             _until_logged(proxy, "each slot of the Cluster has a master again")
-    finally:
-        nodes[AT].ask("CLUSTER", "ADDSLOTS", number)
 
 
 @pytest.mark.slow  # nodes tell each other once a second
 def test_a_cluster_that_serves_no_key_yet(nodes: list[Node], start_proxy: StartProxy) -> None:
     """Clients may connect, and wait."""
     number = slot(ONE)
-    for node in nodes:
-        node.ask("CONFIG", "SET", "cluster-require-full-coverage", "yes")
-    _drop(nodes, number)
-    try:
+    with _without_master(nodes, number, others_serve=False):
         proxy = start_proxy(nodes[0].url, "--hold-max", "30")
         with Connection(proxy.port) as app:
             app.send(command("SET", ONE, 1))
             _until_logged(proxy, "it serves no keys yet: its Cluster is down")
             assert nodes[AT].ask("CLUSTER", "ADDSLOTS", number) == b"OK"
             assert app.read() == b"+OK\r\n"
-    finally:
-        nodes[AT].ask("CLUSTER", "ADDSLOTS", number)
-        for node in nodes:
-            node.ask("CONFIG", "SET", "cluster-require-full-coverage", "no")
 
 
 def test_whoever_has_waited_for_a_cluster_in_vain_is_told_once(
     nodes: list[Node], start_proxy: StartProxy
 ) -> None:
-    number = slot(ONE)
-    for node in nodes:
-        node.ask("CONFIG", "SET", "cluster-require-full-coverage", "yes")
-    _drop(nodes, number)
-    try:
+    with _without_master(nodes, slot(ONE), others_serve=False), ExitStack() as stack:
         proxy = start_proxy(nodes[0].url, "--hold-max", "0.3")
-        with ExitStack() as stack:
-            apps = [stack.enter_context(Connection(proxy.port)) for _ in range(20)]
-            for app in apps:
-                app.send(command("SET", ONE, 1) + command("MGET", TWO, THREE))
-            assert [app.read_to_end() for app in apps] == [REFUSED] * 20
-    finally:
-        nodes[AT].ask("CLUSTER", "ADDSLOTS", number)
-        for node in nodes:
-            node.ask("CONFIG", "SET", "cluster-require-full-coverage", "no")
+        apps = [stack.enter_context(Connection(proxy.port)) for _ in range(20)]
+        for app in apps:
+            app.send(command("SET", ONE, 1) + command("MGET", TWO, THREE))
+        assert [app.read_to_end() for app in apps] == [REFUSED] * 20
 
 
 def test_one_node_that_refuses_the_password(nodes: list[Node], start_proxy: StartProxy) -> None:
@@ -154,6 +152,19 @@ def test_one_node_that_refuses_the_password(nodes: list[Node], start_proxy: Star
         with closing(Client(nodes[AT].port)) as direct:
             direct.ask_many([("AUTH", "other"), ("CONFIG", "SET", "requirepass", "")])
     with Connection(proxy.port) as app:
+        _until_served(app, ONE)
+
+
+def test_one_node_that_takes_a_right_away(nodes: list[Node], start_proxy: StartProxy) -> None:
+    proxy = start_proxy(nodes[0].url)
+    with Connection(proxy.port) as app:
+        _until_served(app, ONE)
+        nodes[AT].ask("ACL", "SETUSER", "default", "-script")
+        try:
+            _until_logged(proxy, f"Redis at {nodes[AT].url} refuses the heartbeat: ")
+            assert app.ask("SET", TWO, 1) == b"+OK\r\n"
+        finally:
+            nodes[AT].ask("ACL", "SETUSER", "default", "+script")
         _until_served(app, ONE)
 
 

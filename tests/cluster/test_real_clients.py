@@ -9,7 +9,6 @@ once.
 from __future__ import annotations
 
 import asyncio
-import shutil
 import subprocess
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -25,7 +24,7 @@ from celery import Celery
 from celery.contrib.testing.worker import start_worker
 from redis.cluster import RedisCluster
 
-from tests.docs.programs import GO, SLOW, fetch, java, javac, run, tool
+from tests.docs.programs import SLOW, build_go, java, javac, run, tool
 from tests.support.made_once import made_once
 from tests.support.masters import Masters
 from tests.support.npm import CLIENTS
@@ -214,13 +213,7 @@ def test_in_node(masters: Masters, ioredis: Path, client: str) -> None:
 def go(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The compiled program, for all workers."""
 
-    def make(folder: Path) -> None:
-        shutil.copy(CLIENTS / "masters.go", folder)
-        run([tool("go"), "mod", "init", "example"], folder, env=GO)
-        fetch("go-redis", [tool("go"), "get", "github.com/redis/go-redis/v9"], folder, GO)
-        run([tool("go"), "build", "-o", "masters", "."], folder, env=GO)
-
-    return made_once(tmp_path_factory, "go-masters", make)
+    return made_once(tmp_path_factory, "go-masters", lambda folder: build_go("masters", folder))
 
 
 @pytest.mark.parametrize(

@@ -51,6 +51,15 @@ def test_a_server_is_not_given_scripts_that_only_a_cluster_needs() -> None:
     assert names[1] == {*alone}
 
 
+def test_a_call_that_announces_no_key_makes_no_name_of_its_slot() -> None:
+    clustered = Scripts(DEFAULT_PREFIX)
+    clustered.suit(Traits(clustered=True))
+    text = clustered["hash_write"].text
+    before, announcing = text.split(b"if is_earlier then", 1)
+    assert b"string.sub(KEYS[1], " not in before
+    assert b"string.sub(KEYS[1], " in announcing
+
+
 def test_who_looks_at_scripts_while_they_change_leaves_no_old_ones_behind() -> None:
     """The status page reads them like this, from its own thread."""
     scripts, ended = Scripts(b"__ttl:"), threading.Event()

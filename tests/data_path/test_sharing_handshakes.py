@@ -4,10 +4,8 @@ the same state, and with nobody else."""
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,9 +13,8 @@ from typing import Any
 import pytest
 import redis
 
-from tests.docs.programs import GO, fetch, run, tool
+from tests.docs.programs import asked, tool
 from tests.support.containers import AnyServer
-from tests.support.npm import CLIENTS
 from tests.support.raw_client import Connection, command
 from tests.support.redis_client import Client
 from tests.support.servers import Proxy
@@ -104,13 +101,13 @@ def test_those_in_the_same_state_share_a_connection_in_that_state(
 def test_all_replies_are_those_of_redis_if_all_is_sent_at_once(
     world: World, server: AnyServer, beginning: list[Words], state: State
 ) -> None:
-    asked = [*beginning, ("HSET", "h", "f", "v"), ("HGETALL", "h"), ("CLIENT", "GETNAME")]
-    data = b"".join(command(*words) for words in asked)
+    sent = [*beginning, ("HSET", "h", "f", "v"), ("HGETALL", "h"), ("CLIENT", "GETNAME")]
+    data = b"".join(command(*words) for words in sent)
     told = []
     for port in (world.proxy.port, server.port):
         with Connection(port) as client:
             client.send(data)
-            replies = client.read_many(len(asked))
+            replies = client.read_many(len(sent))
             client.ask("DEL", "h")
             told.append([re.sub(rb"(\$2\r\nid\r\n):\d+", rb"\1", reply) for reply in replies])
     assert told[0] == told[1]
@@ -120,10 +117,10 @@ def test_all_may_be_sent_at_once_also_by_a_user_whose_rights_are_not_known_yet(
     world: World,
 ) -> None:
     assert world.direct.ask("ACL", "SETUSER", "new", "on", ">n", "~*", "+@all") == b"OK"
-    asked = [("HELLO", 3, "AUTH", "new", "n"), ("SELECT", 1), ("SET", "k", "v"), ("GET", "k")]
+    sent = [("HELLO", 3, "AUTH", "new", "n"), ("SELECT", 1), ("SET", "k", "v"), ("GET", "k")]
     client = world.begun([])
-    client.send(b"".join(command(*words) for words in asked))
-    assert client.read_many(len(asked))[1:] == [OK, OK, b"$1\r\nv\r\n"]
+    client.send(b"".join(command(*words) for words in sent))
+    assert client.read_many(len(sent))[1:] == [OK, OK, b"$1\r\nv\r\n"]
     (row,) = world.ways(client)
     assert _state(row, ("new", "3", "1")) == ("new", "3", "1")
     assert world.direct.ask("ACL", "DELUSER", "new") == 1
@@ -180,8 +177,8 @@ def test_who_changes_its_state_again_and_again_keeps_its_own_connection(world: W
     for number in range(20):
         assert client.ask("SELECT", number % 2) == OK
         assert client.ask("SET", "k", number) == OK
-    asked = [client.ask(*words) for words in (("GET", "k"), ("SELECT", 0), ("GET", "k"))]
-    assert asked == [b"$2\r\n19\r\n", OK, b"$2\r\n18\r\n"]
+    replies = [client.ask(*words) for words in (("GET", "k"), ("SELECT", 0), ("GET", "k"))]
+    assert replies == [b"$2\r\n19\r\n", OK, b"$2\r\n18\r\n"]
     assert len(world.ways(client, sharing)) == 2
 
 
@@ -205,33 +202,14 @@ def test_clients_of_redis_py_share(world: World, protocol: int, user: dict[str, 
             client.echo("mine")
 
 
-@contextmanager
-def _asked(words: Sequence[str], folder: Path) -> Iterator[None]:
-    """A program whose clients have all asked, and stay connected."""
-    pipe = subprocess.PIPE
-    with subprocess.Popen(words, cwd=folder, stdin=pipe, stdout=pipe, text=True) as program:
-        assert program.stdin is not None
-        assert program.stdout is not None
-        try:
-            assert program.stdout.readline() == "asked\n"
-            yield
-        finally:
-            program.kill()
-
-
 def test_clients_of_ioredis_and_node_redis_share(world: World, ioredis: Path) -> None:
-    with _asked([tool("node"), "sharing.mjs", str(world.proxy.port)], ioredis):
+    with asked([tool("node"), "sharing.mjs", str(world.proxy.port)], ioredis):
         states = [_state(row, ("anne", "", "1")) for row in world.having("getbit")]
     assert sorted(states) in ([("anne", "2", "1"), ("anne", "3", "1")], [("anne", "", "1")] * 2)
 
 
 @pytest.mark.slow
-def test_clients_of_go_redis_share(world: World, tmp_path: Path) -> None:
-    go = tool("go")
-    shutil.copy(CLIENTS / "sharing.go", tmp_path)
-    run([go, "mod", "init", "sharing"], tmp_path, env=GO)
-    fetch("go-redis", [go, "get", "github.com/redis/go-redis/v9"], tmp_path, GO)
-    run([go, "build", "-o", "sharing", "sharing.go"], tmp_path, env=GO)
-    with _asked(["./sharing", str(world.proxy.port)], tmp_path):
+def test_clients_of_go_redis_share(world: World, go_sharing: Path) -> None:
+    with asked([str(go_sharing / "sharing"), str(world.proxy.port)], go_sharing):
         (row,) = world.having("strlen")
     assert _state(row, ("anne", "3", "1")) == ("anne", "3", "1")

@@ -10,7 +10,8 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -37,6 +38,20 @@ def run(
     return done.stdout
 
 
+@contextmanager
+def asked(command: Sequence[str], folder: Path) -> Iterator[None]:
+    """A program whose clients have all asked, as its line says, and stay connected."""
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, cwd=folder, stdin=pipe, stdout=pipe, text=True) as program:
+        assert program.stdin is not None
+        assert program.stdout is not None
+        try:
+            assert program.stdout.readline() == "asked\n"
+            yield
+        finally:
+            program.kill()
+
+
 def run_node(program: str, folder: Path) -> None:
     """The folder must be in one that has ioredis."""
     script = folder / "recipe.mjs"
@@ -50,6 +65,14 @@ def run_go(program: str, folder: Path) -> None:
     run([go, "mod", "init", "example"], folder, env=GO)
     fetch("go-redis", [go, "get", "github.com/redis/go-redis/v9"], folder, GO)
     compare(program, run([go, "run", "."], folder, env=GO))
+
+
+def build_go(name: str, folder: Path) -> None:
+    """Compiles a program of tests/support/clients, with go-redis."""
+    shutil.copy(CLIENTS / f"{name}.go", folder)
+    run([tool("go"), "mod", "init", "example"], folder, env=GO)
+    fetch("go-redis", [tool("go"), "get", "github.com/redis/go-redis/v9"], folder, GO)
+    run([tool("go"), "build", "-o", name, f"{name}.go"], folder, env=GO)
 
 
 def run_java(program: str, folder: Path) -> None:

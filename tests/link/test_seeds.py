@@ -102,3 +102,16 @@ async def test_nodes_that_were_told_of_are_asked_when_those_of_the_url_are_away(
     world["10.0.0.3:7000"] = _told(A)
     both.others = [Upstream.parse("redis://10.0.0.3:7000").addresses[0]]
     assert _asked(await both.find({A})) == "10.0.0.3:7000"
+
+
+@pytest.mark.parametrize("known", [{A}, set()], ids=["served", "no master is known just now"])
+async def test_a_node_that_joins_another_cluster_is_left_while_others_tell_of_the_served_one(
+    world: World, both: Seeds, known: set[str]
+) -> None:
+    world["10.0.0.1:7000"] = world["10.0.0.3:7000"] = _told(A)
+    both.others = [Upstream.parse("redis://10.0.0.3:7000").addresses[0]]
+    await both.find(set())
+    world["10.0.0.1:7000"] = _told(C)
+    assert _asked(await both.find(known)) == "10.0.0.3:7000"
+    del world["10.0.0.3:7000"]
+    assert _asked(await both.find(known)) == "10.0.0.1:7000"

@@ -17,7 +17,6 @@ from ttlproxy.core.topology import cluster_nodes
 _BUS = 10_000  # how much higher the port of a node's bus is than its own
 _HIGHEST_PORT = 65_535
 _GIVEN_UP_S = 7
-_VOTES_COUNT_S = 60 + _GIVEN_UP_S  # four times cluster-node-timeout, and the election itself
 
 
 class Node(Server):
@@ -54,21 +53,32 @@ class Node(Server):
     def promote(self, *how: str) -> None:
         """CLUSTER FAILOVER of a replica; asked for again where Redis has given it up after 5 s.
 
-        Waits first where the replica was elected before: for so long Redis takes the old votes for
-        new ones, and the other master gets its slots back, since its epoch is higher
-        (src/cluster.c, clusterHandleSlaveFailover, auth_retry_time).
+        Waits first while Redis would count its votes of before once more.
         """
         if how != ("TAKEOVER",):
-            until_s, waited_for = (
-                self._elected_s + _VOTES_COUNT_S,
-                "old votes do not count any more",
-            )
-            wait_until(lambda: monotonic() > until_s, waited_for, _VOTES_COUNT_S + 1)
-            self._elected_s = monotonic()
+            old = "old votes do not count any more"
+            wait_until(lambda: not self.was_elected, old, self._votes_count_s + 1)
+            self.note_elected()
         while self.ask("ROLE")[0] != b"master":
             assert self.ask("CLUSTER", "FAILOVER", *how) == b"OK"
             with suppress(TimeoutError):
                 wait_until(lambda: self.ask("ROLE")[0] == b"master", "it is a master", _GIVEN_UP_S)
+
+    @property
+    def was_elected(self) -> bool:
+        """Whether it has won an election so lately that Redis would take those votes for new ones:
+        it would be a master with its old epoch, and the other one gets its slots back
+        (redis/redis#8753)."""
+        return monotonic() < self._elected_s + self._votes_count_s
+
+    def note_elected(self) -> None:
+        self._elected_s = monotonic()
+
+    @property
+    def _votes_count_s(self) -> float:
+        """Four times the time after which a node is taken for dead, and the election itself."""
+        timeout_ms: bytes = self.ask("CONFIG", "GET", "cluster-node-timeout")[1]
+        return 4 * int(timeout_ms) / 1000 + _GIVEN_UP_S
 
     @property
     def id(self) -> bytes:

@@ -96,7 +96,10 @@ def moves_whole_slots() -> Binary | None:
 
 
 class Server(Process):
-    """One redis-server on a free port of 127.0.0.1 and a unix socket, with a folder of its own."""
+    """One redis-server on a free port of 127.0.0.1 and a unix socket, with a folder of its own.
+
+    env: environment variables of the next start, in addition to those of the tests
+    """
 
     def __init__(
         self,
@@ -106,8 +109,7 @@ class Server(Process):
         host: str = "127.0.0.1",
         prefix: Sequence[str] = (),
     ) -> None:
-        """`env`: environment variables in addition to those of the tests; `prefix`: words in front
-        of the command, which may make another address its own."""
+        """`prefix`: words in front of the command, which may make another address its own."""
         super().__init__()
         self.host = host
         self._prefix = prefix
@@ -117,7 +119,7 @@ class Server(Process):
         self.socket_path = self.folder / "redis.sock"
         self.port = 0
         self._config = config
-        self._env = env or {}
+        self.env = env or {}
 
     @property
     def url(self) -> str:
@@ -172,7 +174,7 @@ class Server(Process):
                 *("--repl-diskless-sync-delay", "0"),
                 *self._config,
             ],
-            env={**os.environ, **self._env},
+            env={**os.environ, **self.env},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Coroutine, Iterable
 
+from redis.exceptions import ClusterDownError
+
 from ttlproxy.config import Settings
 from ttlproxy.core.counters import Counters
 from ttlproxy.core.registry import Place
-from ttlproxy.errors import ReapRefused, SlotMoved, UpstreamError
+from ttlproxy.errors import ClusterIsDown, ReapRefused, SlotMoved, UpstreamError
 from ttlproxy.link.action_cache import ActionCache
 from ttlproxy.link.barriers import PATIENCE_S, Barriers
 from ttlproxy.link.claims import Claims
@@ -85,7 +87,8 @@ class Holds:
         except TimeoutError:
             if request is None or request.refusal is None:
                 raise
-            raise ReapRefused(str(request.refusal)) from None
+            is_down = isinstance(request.refusal, ClusterDownError)
+            raise (ClusterIsDown if is_down else ReapRefused)(str(request.refusal)) from None
 
     async def _still_due(
         self, places: Collection[Place], only_reads: bool, limit: asyncio.Timeout

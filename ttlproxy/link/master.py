@@ -115,6 +115,7 @@ class Master:
         self.told = 0
         self.pushes: dict[str, Pushes | None] = {}
         context = Context(settings, counters, signer, rules_of_all)
+        context.refusals.who = f"Redis at {upstream.shown}"
         context.keys.settle(node.slots)
         context.slot_schedules.owned = node.slots
         context.slot_schedules.on_unread = self._unread

@@ -380,8 +380,11 @@ class Masters:
         master.pushes = self._pushes()
         if is_new or master.strays:
             self._share_out()
-        if is_it or not self._are_strange(nodes, master):
-            await self._meet(nodes, master.link.upstream)
+        try:
+            if is_it or not self._are_strange(nodes, master):
+                await self._meet(nodes, master.link.upstream)
+        finally:
+            self._drop_replaced(master)
         self._tell()
 
     def _are_strange(self, nodes: list[ClusterNode], master: Master) -> bool:
@@ -426,9 +429,7 @@ class Masters:
 
     def _share_out(self) -> None:
         """Gives each slot to the master with the highest epoch of those that claim it."""
-        owner: dict[int, Master] = {}
-        for master in sorted(self._masters.values(), key=lambda each: each.epoch):
-            owner.update(dict.fromkeys(master.claims or (), master))
+        owner = self._owner()
         self.view.follow({number: master.id for number, master in owner.items()})
         self._note_shared_ports()
         owned: dict[str, set[int]] = {name: set() for name in self._masters}
@@ -437,11 +438,26 @@ class Masters:
         said = {number for each in self._masters.values() for number in each.slots_told}
         self._unclaimed = [each for each in range(SLOTS) if each not in owner and each not in said]
         for master in list(self._masters.values()):
-            if not owned[master.id] and _is_replaced(master, owner):
-                self._remove(master, "it owns no slots")
-            elif owned[master.id] != set(master.owned) or master.strays:
+            if owned[master.id] != set(master.owned) or master.strays:
                 master.owns(owned[master.id])
         self._publish()
+
+    def _owner(self) -> dict[int, Master]:
+        """The master of each slot that one claims."""
+        owner: dict[int, Master] = {}
+        for master in sorted(self._masters.values(), key=lambda each: each.epoch):
+            owner.update(dict.fromkeys(master.claims or (), master))
+        return owner
+
+    def _drop_replaced(self, told: Master) -> None:
+        """Removes masters whose slots others have. One that says so itself, as `told` may have
+        done, goes last: its task ends with it, and tells of the masters that have them first."""
+        idle = [each for each in self._masters.values() if not each.owned]
+        owner = self._owner() if idle else {}
+        for master in idle:
+            says_so = master.claims is not None and not master.claims
+            if (master is told or not says_so) and _is_replaced(master, owner):
+                self._remove(master, "it owns no slots")
 
     def _note_shared_ports(self) -> None:
         if self.view.is_shared and not self._shares_ports:

@@ -58,9 +58,13 @@ def is_wrong_type(refusal: ResponseError) -> bool:
 
 
 class Refusals:
-    """Remembers what was logged of late, so that a thousand clients cause one line."""
+    """Remembers what was logged of late, so that a thousand clients cause one line.
+
+    who: the server, for the log; one of several says which it is
+    """
 
     def __init__(self, counters: Counters, node_counts: NodeCounts) -> None:
+        self.who = "Redis"
         self._counters = counters
         self._node_counts = node_counts
         self._said: dict[str, float] = {}  # when, by the local clock
@@ -71,7 +75,7 @@ class Refusals:
             return  # whoever follows the slots knows
         self._counters.refusals += 1
         self._node_counts.refusals += 1
-        self._say(f"Redis refuses {what}: {refusal}")
+        self._say(f"{self.who} refuses {what}: {refusal}")
 
     def unsigned(self, kind: str, db: int, count: int) -> None:
         """`count` items of a kind in counters.SIGNED have no signature of a proxy."""

@@ -56,27 +56,37 @@ class Seeds:
         self._upstream = upstream
         self._timeout_s = timeout_s
         self._seen: set[str] = set()  # addresses at which nodes of the served Cluster have told
+        self._last: set[str] = set()  # the ids of all nodes, as told last
         self._said: dict[str, str] = {}
         self._apart: tuple[Told, Told] | None = None  # they have told of two Clusters
 
     async def find(self, known: set[str]) -> Told | None:
         """What one of the nodes tells; `known`: the ids of the masters that are served.
 
-        It knows none of these only if another Cluster is at an address of the served one now. None
-        if no node tells.
+        It knows none of these only if another Cluster is at an address of the served one now, and
+        no other node tells of the served one. None if no node tells.
         """
-        self._said = {}
+        self._said, found = {}, list[Told]()
         upstream = self._upstream
         named = [upstream.at(each) for each in upstream.addresses] or [upstream]
         others = [upstream.at(each) for each in self.others if each not in upstream.addresses]
+        known = known or self._last
         for servers in (named, others):
-            found = self._fit(await self._ask(servers), known)
-            if found is not None:
-                self._seen.add(found.asked.address)
-                self.trouble = ""
-                return found
+            found += await self._ask(servers)
+            fit = _served(found, known) if known else self._first(found)
+            if fit is not None:
+                return self._believed(fit)
+        fit = self._made_anew(found) if known else None
+        if fit is not None:
+            return self._believed(fit)
         self.trouble = "; ".join(f"{address}: {said}" for address, said in self._said.items())
         return None
+
+    def _believed(self, told: Told) -> Told:
+        self._seen.add(told.asked.address)
+        self._last = told.ids
+        self.trouble = ""
+        return told
 
     async def _ask(self, servers: Iterable[Upstream]) -> list[Told]:
         """What they tell, in their order; without those that do not answer soon after the first."""
@@ -110,10 +120,8 @@ class Seeds:
             return None
         return Told(asked, server, nodes)
 
-    def _fit(self, found: list[Told], known: set[str]) -> Told | None:
-        """The first that tells of the served Cluster, or of the only one."""
-        if known:
-            return self._served(found, known)
+    def _first(self, found: list[Told]) -> Told | None:
+        """The first, if all tell of one Cluster."""
         for first, other in combinations(found, 2):
             if first.ids.isdisjoint(other.ids):
                 self._apart = first, other
@@ -127,15 +135,18 @@ class Seeds:
         )
         return None
 
-    def _served(self, found: list[Told], known: set[str]) -> Told | None:
-        for each in found:
-            if not known.isdisjoint(each.ids):
-                return each
+    def _made_anew(self, found: list[Told]) -> Told | None:
+        """The first at an address of the served Cluster, of which none tells any more."""
         for each in found:
             if each.asked.address in self._seen:
-                return each  # its nodes were made anew
+                return each
             self._said[each.asked.address] = _ANOTHER
         return None
+
+
+def _served(found: list[Told], known: set[str]) -> Told | None:
+    """The first that tells of the served Cluster."""
+    return next((each for each in found if not known.isdisjoint(each.ids)), None)
 
 
 def _joins(told: Told, one: Told, other: Told) -> bool:

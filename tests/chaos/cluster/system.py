@@ -74,8 +74,6 @@ class ClusterSystem:
         ]
         self._binary = binary
         self._config = ("--cluster-node-timeout", str(timeout_ms))
-        self._votes_kept_ms = 4 * timeout_ms
-        self._elected_ms: dict[bytes, float] = {}
         self._forked = forked
         self._stack = ExitStack()
 
@@ -187,15 +185,6 @@ class ClusterSystem:
             and len(masters) == _MASTERS
             and all(self._has_data(node) for node in self.nodes)
         )
-
-    def was_elected(self, replica: Node) -> bool:
-        """Whether it became a master by an election so lately that Redis would count those votes
-        once more: it would be a master with its old epoch, which no other node accepts
-        (redis/redis#8753)."""
-        return machine_ms() - self._elected_ms.get(replica.id, -math.inf) < self._votes_kept_ms
-
-    def note_elected(self, replica: Node) -> None:
-        self._elected_ms[replica.id] = machine_ms()
 
     def _has_data(self, node: Node) -> bool:
         """Whether it is a master with a replica, or has its master's data."""

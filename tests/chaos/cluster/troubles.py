@@ -138,10 +138,9 @@ class Troubles:
             self._elect(self._system.replica_of(master), "FORCE")
 
     def _elect(self, replica: Node, *how: str) -> None:
-        if self._system.was_elected(replica):
+        if replica.was_elected:
             raise NotPossibleError("Redis would count its votes of before once more")
         replica.promote(*how)
-        self._system.note_elected(replica)
 
     def _take_over(self) -> None:
         with self._away(loses=True) as master:
@@ -150,7 +149,7 @@ class Troubles:
     def _until_promoted(self, replica: Node) -> None:
         role = "a replica has taken over"
         wait_until(lambda: replica.ask("ROLE")[0] == b"master", role, _PROMOTED_S)
-        self._system.note_elected(replica)
+        replica.note_elected()
 
     def _kill_master(self) -> None:
         """kill -9; it comes back, empty, when its replica has taken over."""

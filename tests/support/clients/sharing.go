@@ -1,5 +1,6 @@
-// Three clients with user, database and name, which ask once and stay: sharing <port>. It prints a
-// line when all have asked, and ends with its input.
+// Three clients, which ask once and stay: sharing <port> [<key>...]. Without keys they have a user, a
+// database and a name; with keys they are clients of Clusters, and ask for each. It prints a line when
+// all have asked, and ends with its input.
 package main
 
 import (
@@ -13,15 +14,22 @@ import (
 
 func main() {
 	ctx := context.Background()
+	address, keys := "127.0.0.1:"+os.Args[1], os.Args[2:]
 	for number := 0; number < 3; number++ {
-		client := redis.NewClient(&redis.Options{
-			Addr: "127.0.0.1:" + os.Args[1], Username: "anne", Password: "a", DB: 1, ClientName: "mine",
+		var client redis.UniversalClient = redis.NewClient(&redis.Options{
+			Addr: address, Username: "anne", Password: "a", DB: 1, ClientName: "mine",
 		})
-		if err := client.Set(ctx, "k", "v", 0).Err(); err != nil {
-			panic(err)
+		names := []string{"k"}
+		if len(keys) > 0 {
+			client, names = redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{address}}), keys
 		}
-		if client.StrLen(ctx, "k").Val() != 1 {
-			panic("not the value")
+		for _, name := range names {
+			if err := client.Set(ctx, name, "v", 0).Err(); err != nil {
+				panic(err)
+			}
+			if client.StrLen(ctx, name).Val() != 1 {
+				panic("not the value")
+			}
 		}
 	}
 	fmt.Println("asked")

@@ -1,22 +1,32 @@
-// Two clients of each library and version of the protocol, with user, database and name, which ask
-// once and stay: node sharing.mjs <port>. It prints a line when all have asked, and ends with its
-// input.
+// Two clients of each library and version of the protocol, which ask once and stay:
+// node sharing.mjs <port> [<key>...]. Without keys they have a user, a database and a name; with keys
+// they are clients of Clusters, and ask for each. It prints a line when all have asked, and ends with
+// its input.
 import Redis from "ioredis";
-import { createClient } from "redis";
+import { createClient, createCluster } from "redis";
 
 const port = Number(process.argv[2]);
-const user = { username: "anne", password: "a" };
-const clients = [];
-for (let number = 0; number < 2; number++) {
-  const name = { db: 1, connectionName: "mine" };
-  clients.push(new Redis({ port, ...user, ...name }));
-  for (const RESP of [2, 3]) {
-    const name = { database: 1, name: "mine" };
-    clients.push(createClient({ socket: { port }, RESP, ...user, ...name }));
-    await clients.at(-1).connect();
-  }
+const keys = process.argv.slice(3);
+
+function connectOne() {
+  const user = { username: "anne", password: "a" };
+  const clientOf = (RESP) => createClient({ socket: { port }, RESP, ...user, database: 1, name: "mine" });
+  return [new Redis({ port, ...user, db: 1, connectionName: "mine" }), clientOf(2), clientOf(3)];
 }
-for (const client of clients) await client.set("k", "v");
-for (const client of clients) await (client.getBit ?? client.getbit).call(client, "k", 1);
+
+function connectCluster() {
+  const here = { host: "127.0.0.1", port };
+  const clientOf = (RESP) => createCluster({ rootNodes: [{ socket: here }], RESP });
+  return [new Redis.Cluster([here]), clientOf(2), clientOf(3)];
+}
+
+const connect = keys.length ? connectCluster : connectOne;
+const names = keys.length ? keys : ["k"];
+const clients = [...connect(), ...connect()];
+for (const client of clients) if (!client.getbit) await client.connect();
+for (const client of clients) for (const key of names) await client.set(key, "v");
+for (const client of clients) {
+  for (const key of names) await (client.getBit ?? client.getbit).call(client, key, 1);
+}
 console.log("asked");
 process.stdin.on("end", () => process.exit(0)).resume();

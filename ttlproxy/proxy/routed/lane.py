@@ -15,6 +15,7 @@ from typing import Final, cast
 from ttlproxy.errors import (
     NO_FREE_CONNECTION,
     NOT_SERVED,
+    ClusterIsDown,
     NoFreeConnection,
     NotServed,
     SlotMoved,
@@ -589,10 +590,16 @@ class Lane:
             self.give_back()
         elif isinstance(trouble, NoFreeConnection):
             self._owner.crowded_out(self)
-        elif isinstance(trouble, NotServed) and self._owner.can_go_on_without(self):
+        elif self._has_waited_in_vain(trouble) and self._owner.can_go_on_without(self):
             self._answer_for_redis()
         else:
             self._owner.failed(trouble)
+
+    def _has_waited_in_vain(self, trouble: BaseException | None) -> bool:
+        """Whether the master was not served for hold_max, and nothing has been sent to it."""
+        if isinstance(trouble, TimeoutError | ClusterIsDown):  # while a reap was waited for
+            return bool(self._unsent)
+        return isinstance(trouble, NotServed)
 
     def _answer_for_redis(self) -> None:
         """The master is not served: no request that waits here has been sent."""
