@@ -211,6 +211,28 @@ def test_who_departs_sends_no_more_and_gets_what_was_sent(
     run(main)
 
 
+def test_who_departs_while_it_waits_for_an_item_gets_the_error_that_ends_the_wait(
+    run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A master that becomes a replica refuses. Nothing can be asked of it any more."""
+    refusal = b"-READONLY You can't write against a read only replica.\r\n"
+
+    async def main() -> None:
+        async with proxied(tmp_path) as proxy:
+            client, redis = await proxy.client()
+            client[1].write(LEASE)
+            await redis[0].readuntil(b"src")
+            proxy.clients.leave()
+            await redis[0].read()
+            redis[1].write(refusal)
+            assert await client[0].read() == refusal
+            client[1].close()
+            await proxy.source.until_ended()
+        assert not caplog.messages
+
+    run(main)
+
+
 def test_who_connects_while_the_server_changes_departs(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

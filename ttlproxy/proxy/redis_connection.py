@@ -265,7 +265,7 @@ class Backend:
         marked, answered = self._marked, self._answered
         if out := marked.take(data):
             self._to_client(out)
-        if marked.doubtful:
+        if marked.doubtful and not self.is_cut:
             self.write(encode((marked.fence(),)))
         if marked.done:
             self.give_to(self._to_client)
