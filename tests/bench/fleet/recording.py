@@ -66,6 +66,7 @@ async def recorded(server: Server, words: Sequence[str], restarts: bool) -> Reco
                     await asyncio.sleep(_LOOK_S)
         if restarts:
             await asyncio.to_thread(server.restart)
+            await _leave_state(server, words)
             with _others(server, keys):
                 is_open.set()
                 await _until_settled(proxy)
@@ -75,7 +76,7 @@ async def recorded(server: Server, words: Sequence[str], restarts: bool) -> Reco
 
 
 async def _leave_state(server: Server, words: Sequence[str]) -> None:
-    """The first proxy of all leaves in Redis what the others find there."""
+    """The first proxy leaves in Redis what the others find there."""
     first = Real(server.url, words)
     first.start()
     await first.until_serving()
