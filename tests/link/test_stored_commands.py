@@ -34,9 +34,10 @@ class Proxy:
         self.context = context = Context(settings, Counters())
         self.acl = Acl(context.rights, context.suit_scripts_to_users)
         self.stored = StoredCommands(context, self.acl)
+        self.known = KnownServer("redis", lambda: None)
         self.setup = ServerSetup(
             context,
-            KnownServer("redis", lambda: None),
+            self.known,
             self.acl,
             ScriptCache(context.scripts, Barriers(context, lambda name: Redis())),
             SharedState(context, unpaused),
@@ -142,6 +143,20 @@ async def test_what_was_stored_before_a_module_brought_commands_is_read_anew(
     assert second.stored.met(info, [how_many + 1, stored]) is None
 
 
+@pytest.mark.any_server  # before 7.0 the server does not list its commands
+async def test_after_a_restart_nobody_reads_a_table_again_that_was_found_stored(
+    first: Proxy, second: Proxy, redis: Redis, server: AnyServer, direct: Client
+) -> None:
+    await _store(first, redis)
+    await second.start(redis)
+    direct.ask("HDEL", STATE, FIELD)  # as what was stored for the process before counts for nothing
+    before = calls(server.port, "command|info")
+    second.known.identity = None
+    await second.start(redis)
+    assert calls(server.port, "command|info") == before + 1, "what is needed is looked for again"
+    assert second.stored.is_wanted
+
+
 async def test_what_no_proxy_has_signed_is_not_believed(
     first: Proxy, second: Proxy, redis: Redis, direct: Client
 ) -> None:
@@ -149,8 +164,8 @@ async def test_what_no_proxy_has_signed_is_not_believed(
     await second.start(redis)
     stored = direct.ask("HGET", STATE, FIELD)
     signature, packed = stored[:SIGNATURE_LENGTH], stored[SIGNATURE_LENGTH:]
-    server, rows, categories = unpack(packed)
-    for forged in (b"", b"junk", packed, signature + pack([server, rows, categories[:2]])):
+    *known, categories = unpack(packed)
+    for forged in (b"", b"junk", packed, signature + pack([*known, categories[:2]])):
         direct.ask("HSET", STATE, FIELD, forged)
         assert await second.met(redis) is None
 
@@ -179,7 +194,7 @@ async def test_nothing_is_stored_in_front_of_a_cluster(first: Proxy, redis: Redi
     first.context.meet(clustered=True)
     assert not first.stored.questions()
     first.stored.met(b"run_id:1\r\n", [])
-    first.stored.read(b"rows")
+    first.stored.read(b"", b"rows")
     assert not first.stored.is_wanted
 
 

@@ -100,7 +100,7 @@ async def test_what_was_read_of_the_commands_is_stored_but_not_in_a_pause(
     direct: Client,
 ) -> None:
     stored.met(b"run_id:1\r\n", await run(redis, [(0, words) for words in stored.questions()]))
-    stored.read(pack([]))
+    stored.read(b"", pack([]))
     for is_paused, is_stored in ((paused, 0), (unpaused, 1)):
         await _run(_upkeep(context, counters, known, stored, is_paused), context, redis)
         assert direct.ask("HEXISTS", STATE, FIELD) == is_stored

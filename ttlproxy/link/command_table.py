@@ -8,6 +8,7 @@ another server of the same kind. Where it can be stored (stored_commands.py), on
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -16,34 +17,41 @@ from redis.asyncio import Redis
 from ttlproxy.commands import Native, natives
 from ttlproxy.link.packing import pack
 from ttlproxy.link.pipeline import error, run, valid
-from ttlproxy.link.stored_commands import BUILD
+from ttlproxy.link.stored_commands import build
 
 # So many take Redis 0.1 ms.
 _PIECE: Final = 20
 
 
 class CommandTable:
-    """Keeps the table of the last server; packed: its rows as Redis tells them."""
+    """Keeps the table of the last server.
+
+    packed: its rows as Redis tells them; listed: a digest of its commands' names, empty if the
+    server does not list them
+    """
 
     def __init__(self) -> None:
-        self.packed = b""
-        self._of: object = None  # the server that it is of
+        self.packed = self.listed = b""
+        self._build: Sequence[bytes] = ()
         self._rows: list[Native] = []
 
     async def read(self, redis: Redis, info: bytes) -> list[Native]:
         """The server's commands; `info`: its reply to INFO. Raises redis-py's RedisError."""
-        (listed,) = await run(redis, [(0, (b"COMMAND", b"LIST"))])
-        if error(listed):  # before 7.0, or of the two only COMMAND is allowed
-            return self._take(None, await _whole(redis))
-        names = sorted(valid(listed))  # each start has another order
-        server = ([line for line in info.splitlines() if line.startswith(BUILD)], names)
-        if server != self._of:
-            self._take(server, await _in_pieces(redis, names))
+        (names,) = await run(redis, [(0, (b"COMMAND", b"LIST"))])
+        if error(names):  # before 7.0, or of the two only COMMAND is allowed
+            rows = await _whole(redis)
+            self.keep(info, b"", pack(rows), list(natives(rows)))
+            return self._rows
+        names = sorted(valid(names))  # each start has another order
+        listed = hashlib.sha1(b" ".join(names)).digest()
+        if (build(info), listed) != (self._build, self.listed):
+            rows = await _in_pieces(redis, names)
+            self.keep(info, listed, pack(rows), list(natives(rows)))
         return self._rows
 
-    def _take(self, server: object, rows: list[Any]) -> list[Native]:
-        self._of, self.packed, self._rows = server, pack(rows), list(natives(rows))
-        return self._rows
+    def keep(self, info: bytes, listed: bytes, packed: bytes, rows: list[Native]) -> None:
+        """The table of a server was read, here or by another proxy."""
+        self._build, self.listed, self.packed, self._rows = build(info), listed, packed, rows
 
 
 async def _in_pieces(redis: Redis, names: Sequence[bytes]) -> list[Any]:

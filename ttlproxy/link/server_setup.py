@@ -121,6 +121,7 @@ class ServerSetup:
         """The server's commands, as another proxy has stored them or as the server tells them;
         none if it does not. `replies`: to the questions about what is stored."""
         if stored := self._stored.met(info, replies):
+            self._commands.keep(info, stored.listed, stored.packed, stored.natives)
             self._acl.meet(True)
             self._acl.take_categories(stored.how_many, stored.categories)
             return stored.natives
@@ -133,6 +134,6 @@ class ServerSetup:
             )
             found = []
         else:
-            self._stored.read(self._commands.packed)
+            self._stored.read(self._commands.listed, self._commands.packed)
         self._acl.meet(bool(found))
         return found

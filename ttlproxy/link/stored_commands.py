@@ -25,14 +25,21 @@ from ttlproxy.link.server_identity import Identity, fields
 FIELD: Final = b"commands"
 _COUNT: Words = (b"COMMAND", b"COUNT")
 # The lines of INFO that tell which program answers, and with which modules.
-BUILD: Final = (b"redis_version", b"valkey_version", b"redis_git", b"redis_build_id", b"module:")
+_BUILD: Final = (b"redis_version", b"valkey_version", b"redis_git", b"redis_build_id", b"module:")
+
+
+def build(info: bytes) -> list[bytes]:
+    """What a reply to INFO tells of the program and its modules."""
+    return [line for line in info.splitlines() if line.startswith(_BUILD)]
 
 
 class Stored(NamedTuple):
-    """natives: the server's commands; how_many: its reply to COMMAND COUNT; categories: what its
-    ACL CAT says, as far as that was read"""
+    """natives: the server's commands; packed, listed: as CommandTable has them; how_many: the
+    server's reply to COMMAND COUNT; categories: what its ACL CAT says, as far as that was read"""
 
     natives: list[Native]
+    packed: bytes
+    listed: bytes
     how_many: int
     categories: dict[bytes, list[bytes]]
 
@@ -44,7 +51,7 @@ class StoredCommands:
         self._context = context
         self._acl = acl
         self._server: list[bytes] | None = None  # None if nothing can be stored for it
-        self._rows = b""  # packed; not stored yet unless empty
+        self._listed = self._rows = b""  # the rows are not stored yet, unless empty
 
     def questions(self) -> list[Words]:
         keys = self._context.keys
@@ -58,19 +65,19 @@ class StoredCommands:
         if not (run_id and replies) or any(map(error, replies)):
             return None
         how_many, stored = map(valid, replies)
-        build = [line for line in info.splitlines() if line.startswith(BUILD)]
-        self._server = [__version__.encode(), run_id, b"%d" % how_many, *build]
+        self._server = [__version__.encode(), run_id, b"%d" % how_many, *build(info)]
         signature, packed = (stored or b"")[:SIGNATURE_LENGTH], (stored or b"")[SIGNATURE_LENGTH:]
         if not self._context.script_calls.signer.signed(signature, COMMANDS, [packed]):
             return None
-        server, rows, heard = unpack(packed)
+        server, listed, rows, heard = unpack(packed)
         if server != self._server:
             return None
         categories = dict(zip(heard[::2], heard[1::2], strict=True))
-        return Stored(list(natives(unpack(rows))), how_many, categories)
+        return Stored(list(natives(unpack(rows))), rows, listed, how_many, categories)
 
-    def read(self, rows: bytes) -> None:
-        """This proxy has read the table itself; `rows`: of COMMAND's reply, packed."""
+    def read(self, listed: bytes, rows: bytes) -> None:
+        """This proxy has read the table itself; `listed`, `rows`: as in CommandTable."""
+        self._listed = listed
         self._rows = rows if self._server is not None else b""
 
     @property
@@ -81,7 +88,7 @@ class StoredCommands:
         """Stores what was read, for the others. If Redis refuses, as a replica does, they read it
         themselves. Raises redis-py's ConnectionError or TimeoutError."""
         heard: list[Packable] = [part for each in self._acl.categories.items() for part in each]
-        packed = pack([self._server, self._rows, heard])
+        packed = pack([self._server, self._listed, self._rows, heard])
         self._rows = b""
         context = self._context
         signature = context.script_calls.signer.sign(COMMANDS, [packed])
