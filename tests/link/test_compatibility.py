@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 
 import pytest
 from redis.asyncio import Redis
@@ -12,6 +13,11 @@ from tests.link.conftest import Become
 from tests.support.redis_client import Client
 from ttlproxy.errors import UnfitUpstream
 from ttlproxy.link import LAYOUT, compatibility
+from ttlproxy.link.pipeline import Words, run
+
+
+async def _asked(redis: Redis, questions: Sequence[Words]) -> list[object]:
+    return await run(redis, [(0, words) for words in questions])
 
 
 @pytest.mark.parametrize(
@@ -77,7 +83,7 @@ async def test_a_server_with_all_commands_is_fit_and_runs_scripts_by_their_diges
     redis: Redis,
 ) -> None:
     await compatibility.check_commands(redis)
-    assert not await compatibility.wants_text(redis)
+    assert not compatibility.wants_text(await _asked(redis, compatibility.TRIALS))
 
 
 async def test_a_user_who_may_not_ask_for_commands_is_not_told_of_any(
@@ -85,24 +91,26 @@ async def test_a_user_who_may_not_ask_for_commands_is_not_told_of_any(
 ) -> None:
     await become("-command -eval -evalsha")
     await compatibility.check_commands(redis)
-    assert not await compatibility.wants_text(redis), "a missing right is no missing command"
+    assert not compatibility.wants_text(await _asked(redis, compatibility.TRIALS)), (
+        "a missing right is no missing command"
+    )
 
 
 async def test_settings_that_break_a_promise_are_logged(
     redis: Redis, direct: Client, become: Become, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING, logger="ttlproxy")
-    await compatibility.warn(redis)
+    compatibility.warn(await _asked(redis, compatibility.SETTINGS))
     assert not caplog.records
     for policy in ("allkeys-lru", "volatile-ttl"):
         direct.ask("CONFIG", "SET", "maxmemory-policy", policy)
         try:
-            await compatibility.warn(redis)
+            compatibility.warn(await _asked(redis, compatibility.SETTINGS))
         finally:
             direct.ask("CONFIG", "SET", "maxmemory-policy", "noeviction")
         (record,) = caplog.records
         assert f"maxmemory-policy {policy}: it may evict the deadlines" in record.getMessage()
         caplog.clear()
     await become("-config")
-    await compatibility.warn(redis)
+    compatibility.warn(await _asked(redis, compatibility.SETTINGS))
     assert not caplog.records

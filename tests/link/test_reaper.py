@@ -9,7 +9,7 @@ import asyncio
 import os
 import signal
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, closing
+from contextlib import ExitStack, asynccontextmanager, closing
 
 import pytest
 
@@ -320,6 +320,22 @@ async def test_who_has_no_lease_or_no_redis_gives_none_back(
         await reaping.reaper.drop_lease()
         after = info(server.port, "stats")["total_connections_received"]
         assert int(after) == int(before) + 1, "the one that has asked for this"
+
+
+async def test_one_of_many_has_a_connection_only_from_its_first_request_on(
+    server: AnyServer, direct: Client
+) -> None:
+    with ExitStack() as stack:
+        for _ in range(fleet.FEW):
+            other = stack.enter_context(Connection(server.port))
+            other.ask("SUBSCRIBE", KEYS.broadcast)
+        async with _reaping(server.url, lease_ms=600_000) as reaping:
+            await until(lambda: reaping.context.agenda.next_ms == agenda.NEVER)
+            assert not _ours(server)
+            _make_due(direct, "s")
+            reaping.context.agenda.stand_in(0)
+            await until(_gone(direct, "s"))
+            assert _ours(server)
 
 
 def _ours(server: AnyServer) -> list[dict[str, str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pytest
 from redis.asyncio import Redis
@@ -14,7 +14,7 @@ from ttlproxy.link import Context
 from ttlproxy.link.barriers import Barriers
 from ttlproxy.link.compatibility import pauses_script
 from ttlproxy.link.pipeline import run
-from ttlproxy.link.script_cache import EVENTS, ScriptCache
+from ttlproxy.link.script_cache import AT_FIRST, EVENTS, ScriptCache
 from ttlproxy.link.server_identity import fields
 from ttlproxy.scripts import Scripts
 
@@ -51,9 +51,15 @@ async def _said(redis: Redis) -> Mapping[str, str]:
     return fields(info)
 
 
+async def _met(
+    cache: ScriptCache, redis: Redis, said: Mapping[str, str], names: Sequence[str]
+) -> None:
+    cache.meet(said, names, await run(redis, [(0, words) for words in AT_FIRST]))
+
+
 async def _meet(cache: ScriptCache, redis: Redis) -> None:
     said = await _said(redis)
-    await cache.meet(redis, said, ["GET"] if pauses_script(said) else ["GET", "EVAL_RO"])
+    await _met(cache, redis, said, ["GET"] if pauses_script(said) else ["GET", "EVAL_RO"])
     await cache.load(redis)
 
 
@@ -84,9 +90,9 @@ async def test_what_suits_the_commands_of_the_server(
 ) -> None:
     said = await _said(redis)
     deadlines = ["HPEXPIRETIME", "HPEXPIREAT", "HPERSIST"]
-    await cache.meet(redis, said, deadlines)
+    await _met(cache, redis, said, deadlines)
     assert (scripts.traits.field_ttls, scripts.traits.flags) == (True, False)
-    await cache.meet(redis, said, [*deadlines[:2], "EVAL_RO"])
+    await _met(cache, redis, said, [*deadlines[:2], "EVAL_RO"])
     assert (scripts.traits.field_ttls, scripts.traits.flags) == (False, True)
 
 
@@ -168,7 +174,7 @@ async def test_nothing_is_loaded_in_a_pause_that_would_hold_it_back(
     cache: ScriptCache, redis: Redis, scripts: Scripts, direct: Client, pause: Pause
 ) -> None:
     said = {**await _said(redis), "redis_version": "6.2.14"}
-    await cache.meet(redis, said, ["GET"])
+    await _met(cache, redis, said, ["GET"])
     await cache.load(redis)
     await _look(cache, redis, scripts, events=False)
     pause.is_on = True
@@ -188,7 +194,7 @@ async def test_nothing_is_loaded_in_a_pause_that_would_hold_it_back(
 async def test_a_count_of_scripts_that_looks_unchanged_after_a_flush_is_not_believed(
     cache: ScriptCache, redis: Redis, scripts: Scripts, direct: Client
 ) -> None:
-    await cache.meet(redis, {**await _said(redis), "redis_version": "6.2.14"}, ["GET"])
+    await _met(cache, redis, {**await _said(redis), "redis_version": "6.2.14"}, ["GET"])
     await cache.load(redis)
     await _look(cache, redis, scripts, events=False)
     scripts.flushed()
@@ -226,7 +232,7 @@ async def test_who_may_never_ask_for_events_is_served_without(
 async def test_a_server_that_does_not_hold_scripts_back_is_not_judged(
     cache: ScriptCache, redis: Redis, pause: Pause
 ) -> None:
-    await cache.meet(redis, {**await _said(redis), "redis_version": "7.0.15"}, ["GET"])
+    await _met(cache, redis, {**await _said(redis), "redis_version": "7.0.15"}, ["GET"])
     pause.is_on = True
     assert not await cache.would_wait()
 

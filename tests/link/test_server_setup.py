@@ -26,6 +26,7 @@ from ttlproxy.link.pipeline import run
 from ttlproxy.link.script_cache import ScriptCache
 from ttlproxy.link.server_setup import ServerSetup
 from ttlproxy.link.shared_state import SharedState
+from ttlproxy.link.stored_commands import StoredCommands
 
 
 @pytest.fixture
@@ -34,10 +35,15 @@ def acl(context: Context) -> Acl:
 
 
 @pytest.fixture
-def setup(context: Context, acl: Acl) -> ServerSetup:
+def stored(context: Context, acl: Acl) -> StoredCommands:
+    return StoredCommands(context, acl)
+
+
+@pytest.fixture
+def setup(context: Context, acl: Acl, stored: StoredCommands) -> ServerSetup:
     scripts = ScriptCache(context.scripts, Barriers(context, lambda name: Redis()))
     known = KnownServer("redis", lambda: None)
-    return ServerSetup(context, known, acl, scripts, SharedState(context, unpaused))
+    return ServerSetup(context, known, acl, scripts, SharedState(context, unpaused), stored)
 
 
 @pytest.fixture

@@ -5,21 +5,25 @@ from __future__ import annotations
 import pytest
 from redis.asyncio import Redis
 
-from tests.link.conftest import FAR_MS, KEYS, Become, S, manage, set_rule, unpaused
+from tests.link.conftest import FAR_MS, KEYS, Become, S, manage, paused, set_rule, unpaused
 from tests.support.redis_client import Client
+from tests.support.redis_content import STATE
 from ttlproxy.core.counters import Counters
 from ttlproxy.core.knowledge import Knowledge
 from ttlproxy.core.registry import Registry
 from ttlproxy.link import Context
+from ttlproxy.link.acl import Acl
 from ttlproxy.link.agenda import NEVER
-from ttlproxy.link.barriers import Barriers
+from ttlproxy.link.barriers import Barriers, IsPaused
 from ttlproxy.link.glance import Glance
 from ttlproxy.link.known_server import KnownServer
 from ttlproxy.link.native_deadlines import NativeDeadlines
+from ttlproxy.link.packing import pack
 from ttlproxy.link.pipeline import run
 from ttlproxy.link.schedules import Schedules
 from ttlproxy.link.script_cache import ScriptCache
 from ttlproxy.link.server_identity import Identity
+from ttlproxy.link.stored_commands import FIELD, StoredCommands
 from ttlproxy.link.sweep_script import SweepScript
 from ttlproxy.link.upkeep import Upkeep
 from ttlproxy.link.walks import Walks
@@ -34,8 +38,25 @@ def known() -> KnownServer:
 
 
 @pytest.fixture
-def upkeep(context: Context, counters: Counters, known: KnownServer) -> Upkeep:
+def stored(context: Context) -> StoredCommands:
+    return StoredCommands(context, Acl(context.rights))
+
+
+@pytest.fixture
+def upkeep(
+    context: Context, counters: Counters, known: KnownServer, stored: StoredCommands
+) -> Upkeep:
     context.fleet.is_alone = True
+    return _upkeep(context, counters, known, stored, unpaused)
+
+
+def _upkeep(
+    context: Context,
+    counters: Counters,
+    known: KnownServer,
+    stored: StoredCommands,
+    is_paused: IsPaused,
+) -> Upkeep:
     return Upkeep(
         context,
         known,
@@ -44,7 +65,8 @@ def upkeep(context: Context, counters: Counters, known: KnownServer) -> Upkeep:
         NativeDeadlines(context, unpaused),
         SweepScript(context, counters),
         Walks(context, unpaused),
-        unpaused,
+        stored,
+        is_paused,
     )
 
 
@@ -67,6 +89,21 @@ async def test_overdue_keys_are_counted_and_a_broken_schedule_is_built_again(
     direct.ask("SET", KEYS.schedule, "junk")
     await _run(upkeep, context, redis)
     assert direct.ask("ZCARD", KEYS.schedule) == 2
+
+
+async def test_what_was_read_of_the_commands_is_stored_but_not_in_a_pause(
+    context: Context,
+    counters: Counters,
+    known: KnownServer,
+    stored: StoredCommands,
+    redis: Redis,
+    direct: Client,
+) -> None:
+    stored.met(b"run_id:1\r\n", await run(redis, [(0, words) for words in stored.questions()]))
+    stored.read(b"", pack([]))
+    for is_paused, is_stored in ((paused, 0), (unpaused, 1)):
+        await _run(_upkeep(context, counters, known, stored, is_paused), context, redis)
+        assert direct.ask("HEXISTS", STATE, FIELD) == is_stored
 
 
 async def test_keys_that_are_looked_up_are_not_counted(

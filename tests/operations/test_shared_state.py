@@ -91,7 +91,8 @@ def test_a_file_has_the_key_instead_and_without_it_nothing_is_carried_out(
             app.ask("DEFER", "EX", 1000, "ID", "a", "LPUSH", "q", "x")
             app.ask("SADDEX", "s", "PX", 1, "MEMBERS", 1, "m")
             wait_until(lambda: direct.ask("RPOP", "late") == b"m", "it handed on")
-        assert direct.ask("HKEYS", STATE) == [b"layout"]
+        assert direct.ask("HEXISTS", STATE, "layout") == 1
+        assert direct.ask("HEXISTS", STATE, "secret") == 0
         proxy.stop()
         assert "not signed" not in proxy.stderr
         later = KEYS.deferred(b"q")

@@ -1,7 +1,8 @@
 """Signatures of what clients ask for and the proxy carries out later. Does no I/O.
 
 Deferred commands and rules of ONEXPIRE are in keys that some clients may write. A signature shows
-that a proxy has checked the content; scripts/lib/signed.lua verifies it inside Redis.
+that a proxy has checked the content; scripts/lib/signed.lua verifies it inside Redis. What proxies
+store for each other is signed, too.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ SIGNATURE_LENGTH: Final = 40
 # The kinds of what is signed.
 RULE: Final = b"rule"
 DEFERRED: Final = b"defer"
+COMMANDS: Final = b"commands"
 _BLOCK: Final = 64  # of SHA-1, the only hash that Lua has in Redis
 _INNER = bytes(byte ^ 0x36 for byte in range(256))
 _OUTER = bytes(byte ^ 0x5C for byte in range(256))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from redis.asyncio import Redis
@@ -41,14 +41,21 @@ class Acl:
         self._commands = None
         self._shows_categories = shows_commands
 
+    def take_categories(self, count: int, heard: Mapping[bytes, list[bytes]]) -> None:
+        """Takes what another proxy has read while the server had so many commands; after `meet`."""
+        if heard:
+            self.categories.update(heard)
+            self._commands = count
+
     async def learn_users(self, redis: Redis) -> bool:
         """Reads what users may do; returns whether that has changed."""
         if not self._shows_users:
             return False
         (users,) = await run(redis, [(0, self.USERS)])
-        return self._take_users(users)
+        return self.take_users(users)
 
-    def _take_users(self, users: object) -> bool:
+    def take_users(self, users: object) -> bool:
+        """Takes the reply to USERS; returns whether what users may do has changed."""
         self._shows_users = not isinstance(users, NoPermissionError)
         self.knows_users = not (error(users) and self._shows_users)
         if error(users):
@@ -71,7 +78,7 @@ class Acl:
         Not if Redis does not show the users' rights: then nobody may be told.
         """
         if replies:
-            self._take_users(replies[0])
+            self.take_users(replies[0])
         if not (self._shows_users and self._shows_categories and len(replies) > 1):
             self.categories.clear()
             return

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -67,5 +66,5 @@ class AskingSocket(PushSocket):
     def _pushed(self, message: Sequence[Any]) -> None:
         """Takes what Redis pushes."""
 
-    def _begin(self, connection: socket.socket) -> None:
-        self._ask(connection, b"CLIENT", b"SETNAME", self._name)
+    def _opening(self) -> list[Words]:
+        return [(b"CLIENT", b"SETNAME", self._name)]

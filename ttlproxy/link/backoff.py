@@ -6,9 +6,9 @@ import random
 from typing import Final
 
 _ENOUGH: Final = 64
-# Twice what a proxy that connects takes of Redis's time (tests/bench/parts/fleet.py), and the
+# Three times what a proxy that connects takes of Redis's time (tests/bench/parts/fleet.py), and the
 # longest that this makes it wait: clients wait meanwhile, for hold_max.
-_CONNECTING_S: Final = 0.006
+_CONNECTING_S: Final = 0.003
 _LONGEST_S: Final = 3.0
 
 

@@ -34,7 +34,7 @@ class Beats:
         self.has_reason = True
         self.walks = False
         self._fleet = fleet
-        self._reasons = _AFTER_REASON  # heartbeats that must still be thorough
+        self._reasons = 1  # heartbeats that must still be thorough
         self._since_thorough = 0
         self._next_s = 0.0  # by the loop's clock
 

@@ -15,7 +15,7 @@ from ttlproxy.commands.model.spec import Plan
 from ttlproxy.core.keys import SLOTS
 from ttlproxy.core.topology import Node, asked_node, cluster_nodes
 from ttlproxy.errors import ServesSoon, SeveralMasters, UnfitUpstream, UpstreamError
-from ttlproxy.link.pipeline import error, run, valid
+from ttlproxy.link.pipeline import Words, error, run, valid
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +35,9 @@ _NEEDED = (
     *("ZADD", "ZRANGE", "ZRANGEBYSCORE", "ZREM", "ZREMRANGEBYRANK", "ZSCAN", "ZSCORE"),
 )
 TRIAL = b"return 1"
+_TRIAL_SHA = hashlib.sha1(TRIAL).hexdigest().encode()
+# Tell how scripts can be called.
+TRIALS: Sequence[Words] = ((b"EVAL", TRIAL, 0), (b"EVALSHA", _TRIAL_SHA, 0))
 # A server's error for a command that it does not have, and that command.
 _UNKNOWN = re.compile(r"unknown command[ '`]+(\w+)", re.IGNORECASE)
 _TROUBLESOME: tuple[tuple[str, Callable[[str], bool], str], ...] = (
@@ -49,6 +52,7 @@ _TROUBLESOME: tuple[tuple[str, Callable[[str], bool], str], ...] = (
         "it may evict the deadlines of elements, which then never expire",
     ),
 )
+SETTINGS: Sequence[Words] = [(b"CONFIG", b"GET", name.encode()) for name, *_ in _TROUBLESOME]
 
 
 def check_server(server: Said) -> None:
@@ -70,13 +74,12 @@ async def check_commands(redis: Redis) -> None:
             raise _lacking(missing)
 
 
-async def wants_text(redis: Redis) -> bool:
+def wants_text(replies: Sequence[object]) -> bool:
     """Whether scripts must be sent as text, because the server has EVAL but no EVALSHA.
 
-    Raises UnfitUpstream if it has no EVAL.
+    `replies`: to TRIALS. Raises UnfitUpstream if it has no EVAL.
     """
-    sha = hashlib.sha1(TRIAL).hexdigest().encode()
-    by_text, by_sha = await run(redis, [(0, (b"EVAL", TRIAL, 0)), (0, (b"EVALSHA", sha, 0))])
+    by_text, by_sha = replies
     if _is_unknown(by_text):
         raise _lacking(["EVAL"])
     return _is_unknown(by_sha)
@@ -109,15 +112,16 @@ def check_layout(prefix: bytes, layout: bytes | str | None) -> None:
         )
 
 
-async def warn(redis: Redis) -> None:
-    """Logs settings of Redis that break a promise of ttlproxy."""
-    for name, is_bad, why in _TROUBLESOME:
-        try:
-            value = (await redis.config_get(name)).get(name) or ""
-        except ResponseError:
-            return  # we may not call CONFIG, or it is missing
-        if is_bad(value):
+def warn(replies: Sequence[object]) -> None:
+    """Logs settings of Redis that break a promise of ttlproxy; `replies`: to SETTINGS."""
+    for (name, is_bad, why), reply in zip(_TROUBLESOME, replies, strict=True):
+        if is_bad(value := setting(reply)):
             log.warning("Redis has %s %s: %s", name, value, why)
+
+
+def setting(reply: object) -> str:
+    """The value in a CONFIG GET's reply; empty if we may not call CONFIG or it is missing."""
+    return reply[1].decode() if isinstance(reply, list) and len(reply) > 1 else ""
 
 
 def pauses_script(server: Said) -> bool:

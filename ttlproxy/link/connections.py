@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from functools import cache
 from typing import Any, cast
 
+import redis
 from redis.asyncio import Redis
 from redis.asyncio.connection import (
     AbstractConnection,
@@ -31,6 +31,12 @@ from ttlproxy.net.keepalive import keep_own_alive, own_options
 from ttlproxy.net.tasks import drop
 from ttlproxy.net.time_limit import time_limit
 from ttlproxy.net.tls import of_redis
+from ttlproxy.wire import encode
+
+_LIBRARY = (
+    (b"CLIENT", b"SETINFO", b"LIB-NAME", b"redis-py"),
+    (b"CLIENT", b"SETINFO", b"LIB-VER", redis.__version__.encode()),
+)
 
 
 class _Credentials(CredentialProvider):
@@ -171,13 +177,32 @@ class _TlsConnection(_TcpConnection, SSLConnection):
         }
 
 
-async def _unevictable(connection: AbstractConnection) -> None:
-    """Logs in, and keeps Redis from evicting the connection; older servers refuse the words."""
-    await connection.on_connect()
-    for words in ((b"CLIENT", b"NO-EVICT", b"ON"), (b"CLIENT", b"NO-TOUCH", b"ON")):
-        await connection.send_command(*words)
-        with suppress(ResponseError):
+async def _greet(connection: AbstractConnection, *more: tuple[bytes, ...]) -> None:
+    """Logs in and says whose connection this is, in one packet: redis-py's own takes three.
+
+    `more`: further requests, which older servers may refuse, as they may refuse SETINFO.
+    """
+    connection._parser.on_connect(connection)
+    needed: list[tuple[bytes, ...]] = [
+        (b"CLIENT", b"SETNAME", (connection.client_name or "").encode())
+    ]
+    if connection.credential_provider:
+        credentials = connection.credential_provider.get_credentials()
+        needed.insert(0, (b"AUTH", *(each.encode() for each in credentials)))
+    requests = [*needed, *_LIBRARY, *more]
+    packet = b"".join(encode(words) for words in requests)
+    await connection.send_packed_command(packet, check_health=False)
+    for number in range(len(requests)):
+        try:
             await connection.read_response()
+        except ResponseError:
+            if number < len(needed):
+                raise
+
+
+async def _greet_unevictable(connection: AbstractConnection) -> None:
+    """The same, and keeps Redis from evicting the connection."""
+    await _greet(connection, (b"CLIENT", b"NO-EVICT", b"ON"), (b"CLIENT", b"NO-TOUCH", b"ON"))
 
 
 def client(
@@ -211,7 +236,7 @@ def client(
         protocol=2,
         max_connections=1,
         retry=Retry(NoBackoff(), 0),
-        redis_connect_func=None if evictable else _unevictable,
+        redis_connect_func=_greet if evictable else _greet_unevictable,
         socket_timeout=None if patient else timeout_s,
     )
     return Redis.from_pool(pool)

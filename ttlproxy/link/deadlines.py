@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
 from collections.abc import Callable
 
 from ttlproxy.config import Settings
@@ -13,6 +12,7 @@ from ttlproxy.errors import UpstreamError
 from ttlproxy.link.address_watch import AddressWatch
 from ttlproxy.link.backoff import Backoff
 from ttlproxy.link.context import Context
+from ttlproxy.link.pipeline import Words
 from ttlproxy.link.push_socket import PushSocket
 from ttlproxy.net.tasks import cancel
 
@@ -41,10 +41,12 @@ class _Deadlines(PushSocket):
                     db, deadline_ms, key = announced
                     self._on_announcement(db, key, deadline_ms)
 
-    def _begin(self, connection: socket.socket) -> None:
-        self._ask(connection, b"CLIENT", b"SETNAME", b"ttlproxy:deadlines")
+    def _opening(self) -> list[Words]:
         prefix = self._keys.announcement_prefix
-        self._ask(connection, b"CLIENT", b"TRACKING", b"ON", b"BCAST", b"PREFIX", prefix)
+        return [
+            (b"CLIENT", b"SETNAME", b"ttlproxy:deadlines"),
+            (b"CLIENT", b"TRACKING", b"ON", b"BCAST", b"PREFIX", prefix),
+        ]
 
 
 class Deadlines:

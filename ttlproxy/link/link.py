@@ -57,6 +57,7 @@ from ttlproxy.link.server_setup import ServerSetup
 from ttlproxy.link.serving import Serving
 from ttlproxy.link.shared_state import SharedState
 from ttlproxy.link.slot_survey import SlotSurvey
+from ttlproxy.link.stored_commands import StoredCommands
 from ttlproxy.link.sweep_script import SweepScript
 from ttlproxy.link.upkeep import Upkeep
 from ttlproxy.link.walks import Walks
@@ -156,7 +157,10 @@ class Link:
         )
         shared_state = SharedState(context, self._barriers.may_hold)
         self._walks = Walks(context, self._barriers.may_hold)
-        self._setup = ServerSetup(context, self.server, self._acl, self._scripts, shared_state)
+        self._stored_commands = StoredCommands(context, self._acl)
+        self._setup = ServerSetup(
+            context, self.server, self._acl, self._scripts, shared_state, self._stored_commands
+        )
         self._native_deadlines = NativeDeadlines(context, self._barriers.may_hold)
         modes = Modes(settings, context, self._barriers.may_hold)
         self.announcements = Announcements(
@@ -328,6 +332,7 @@ class Link:
             self._native_deadlines,
             self.sweep_script,
             self._walks,
+            self._stored_commands,
             self._barriers.may_hold,
         )
 

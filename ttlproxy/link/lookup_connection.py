@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from ttlproxy.core.keys import Keys
 from ttlproxy.link.asking_socket import AskingSocket
+from ttlproxy.link.pipeline import Words
 
 
 class LookupConnection(AskingSocket):
@@ -38,7 +38,6 @@ class LookupConnection(AskingSocket):
             if (key := self._keys.of_claim(name)) is not None:
                 self._on_change(key)
 
-    def _begin(self, connection: socket.socket) -> None:
-        super()._begin(connection)
-        self._ask(connection, b"CLIENT", b"TRACKING", b"ON", b"OPTIN")
-        self._ask(connection, b"SUBSCRIBE", self._keys.on_demand)
+    def _opening(self) -> list[Words]:
+        tracking = (b"CLIENT", b"TRACKING", b"ON", b"OPTIN")
+        return [*super()._opening(), tracking, (b"SUBSCRIBE", self._keys.on_demand)]

@@ -14,7 +14,6 @@ keys. So one of two always sees the other.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from typing import Any, Final
 
 from redis.asyncio import Redis
@@ -25,6 +24,7 @@ from ttlproxy.link.barriers import IsPaused
 from ttlproxy.link.context import Context
 from ttlproxy.link.lookup_connection import LookupConnection
 from ttlproxy.link.pipeline import Words, run
+from ttlproxy.link.push_socket import Ask
 from ttlproxy.link.pushes import Pushes
 
 log = logging.getLogger(__name__)
@@ -43,27 +43,27 @@ class Modes:
         self._may_subscribe = False  # else it hears of all keys, and always claims
         self._is_unclaiming = False  # others see that this proxy does not claim
 
-    def choose(self, ask: Callable[..., Any]) -> bool:
+    def choose(self, ask: Ask) -> bool:
         """Whether keys are to be looked up; subscribes if not. Runs in a thread, on the new push
-        connection: `ask(*words)` returns the reply, Redis's errors as exceptions."""
+        connection."""
         context, keys = self._context, self._context.keys
         if keys.clustered:
             return False
         if context.has_mode and context.knowledge is not None:
             return True
-        subscribed = [ask(b"SUBSCRIBE", name) for name in (keys.broadcast, keys.unclaiming)]
-        counted = ask(*self.question())
-        refused = [reply for reply in (*subscribed, counted) if isinstance(reply, Exception)]
+        names = (keys.broadcast, keys.unclaiming)
+        replies = ask(*((b"SUBSCRIBE", name) for name in names), self.question())
+        counted = replies[-1]
+        refused = [reply for reply in replies if isinstance(reply, Exception)]
         self._may_subscribe = not refused
         if refused:
             log.debug("this proxy hears of all keys, and claims them: %s", refused[0])
             return False
         looks_up = not context.has_mode and self._looks_up(counted)
         self._is_unclaiming = not (looks_up or counted[3])
-        if not self._is_unclaiming:
-            ask(b"UNSUBSCRIBE", keys.unclaiming)
-        if looks_up:
-            ask(b"UNSUBSCRIBE", keys.broadcast)
+        left = [keys.unclaiming] * (not self._is_unclaiming) + [keys.broadcast] * looks_up
+        if left:
+            ask(*((b"UNSUBSCRIBE", name) for name in left))
         return looks_up
 
     def _looks_up(self, counted: Any) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any, Final, cast
 
 from redis.asyncio import Redis
@@ -49,6 +50,12 @@ async def run(
         return await _exchange(cast(OwnConnection, connection), requests, on_reply)
     finally:
         await pool.release(connection)
+
+
+async def ask(redis: Redis, parts: Mapping[str, Sequence[Words]]) -> dict[str, list[Any]]:
+    """Sends the words of all parts at once, in database 0; returns the replies of each part."""
+    replies = iter(await run(redis, [(0, words) for part in parts.values() for words in part]))
+    return {name: list(islice(replies, len(part))) for name, part in parts.items()}
 
 
 async def _spread(

@@ -9,14 +9,18 @@ import select
 import socket
 import ssl
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import hiredis
 
 from ttlproxy.addresses import Upstream
 from ttlproxy.errors import UpstreamError
 from ttlproxy.link.connections import plain_socket
+from ttlproxy.link.pipeline import Words
 from ttlproxy.wire import encode
+
+Ask: TypeAlias = Callable[..., list[Any]]
+"""Sends requests in one packet; returns the replies, Redis's errors as exceptions."""
 
 _NOTHING_THERE = (BlockingIOError, ssl.SSLWantReadError)
 _FULL = (BlockingIOError, ssl.SSLWantWriteError)
@@ -96,19 +100,22 @@ class PushSocket:
         """Takes a push or a reply."""
         raise NotImplementedError
 
-    def _begin(self, connection: socket.socket) -> None:
-        """Runs in a thread, after HELLO: requests that are asked by `_ask`."""
+    def _opening(self) -> list[Words]:
+        """What is sent together with HELLO, none of which may be refused."""
         raise NotImplementedError
 
+    def _begin(self, connection: socket.socket) -> None:
+        """Runs in a thread, after that: further requests, by `_ask`."""
+
     def _connect(self, upstream: Upstream, timeout_s: float, keepalive_s: int) -> socket.socket:
-        """Runs in a thread: a few requests, each with its reply, then tracking."""
+        """Runs in a thread: a few requests, each packet with its replies, then tracking."""
         connection = plain_socket(upstream, timeout_s, keepalive_s)
         try:
             hello: tuple[bytes, ...] = (b"HELLO", b"3")
             user, password = upstream.credentials()
             if password is not None:
                 hello += (b"AUTH", (user or "default").encode(), password.encode())
-            self._ask(connection, *hello)
+            self._ask(connection, hello, *self._opening())
             self._begin(connection)
             connection.setblocking(False)
             self._made = connection
@@ -119,21 +126,27 @@ class PushSocket:
             raise
         return connection
 
-    def _ask(self, connection: socket.socket, *words: bytes) -> Any:
-        reply = self._reply(connection, *words)
-        if isinstance(reply, hiredis.ReplyError):
-            raise UpstreamError(f"Redis refuses the push connection: {reply}")
-        return reply
+    def _ask(self, connection: socket.socket, *requests: Words) -> list[Any]:
+        """The replies. Raises UpstreamError if one is an error."""
+        replies = self._replies(connection, *requests)
+        for reply in replies:
+            if isinstance(reply, hiredis.ReplyError):
+                raise UpstreamError(f"Redis refuses the push connection: {reply}")
+        return replies
 
-    def _reply(self, connection: socket.socket, *words: bytes) -> Any:
-        """Redis's reply, also a push that confirms; an error as an exception."""
-        connection.sendall(encode(words))
-        while (reply := self._reader.gets()) is False:
-            data = connection.recv(65536)
-            if not data:
+    def _replies(self, connection: socket.socket, *requests: Words) -> list[Any]:
+        """Redis's replies to requests in one packet, also pushes that confirm; errors as
+        exceptions."""
+        connection.sendall(b"".join(encode(tuple(words)) for words in requests))
+        found: list[Any] = []
+        while len(found) < len(requests):
+            if (reply := self._reader.gets()) is not False:
+                found.append(reply)
+            elif data := connection.recv(65536):
+                self._reader.feed(data)
+            else:
                 raise UpstreamError("Redis closed the push connection")
-            self._reader.feed(data)
-        return reply
+        return found
 
 
 def _tell(room: asyncio.Future[None]) -> None:

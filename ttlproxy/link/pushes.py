@@ -15,14 +15,14 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable
-from typing import Any
 
 import hiredis
 
 from ttlproxy.core.keys import Keys
 from ttlproxy.errors import UpstreamError
+from ttlproxy.link.pipeline import Words
 from ttlproxy.link.proxy_count import push_name
-from ttlproxy.link.push_socket import PushSocket
+from ttlproxy.link.push_socket import Ask, PushSocket
 from ttlproxy.wire import encode
 
 # How long the key stays if its writer was killed, or may not delete it.
@@ -55,7 +55,7 @@ class Pushes(PushSocket):
         on_hello: Callable[[bool], None],
         on_walks: Callable[[bytes], None],
         on_loss: Callable[[], None],
-        choose: Callable[[Callable[..., Any]], bool] = lambda ask: False,
+        choose: Callable[[Ask], bool] = lambda ask: False,
     ) -> None:
         """`choose(ask)` says, before Redis tracks anything, whether this proxy looks up keys: then
         Redis pushes no announcements of deadlines. See modes.py."""
@@ -111,10 +111,12 @@ class Pushes(PushSocket):
             self._listening.set_exception(UpstreamError("the push connection was lost"))
             self._listening.exception()  # maybe nobody waits
 
+    def _opening(self) -> list[Words]:
+        return [(b"CLIENT", b"SETNAME", push_name(self._keys.prefix))]
+
     def _begin(self, connection: socket.socket) -> None:
         keys = self._keys
-        self._ask(connection, b"CLIENT", b"SETNAME", push_name(keys.prefix))
-        self.looks_up = self._choose(lambda *words: self._reply(connection, *words))
+        self.looks_up = self._choose(lambda *requests: self._replies(connection, *requests))
         heard = keys.seldom_announced if self.looks_up else [keys.announcement_prefix]
         prefixes = (word for prefix in heard for word in (b"PREFIX", prefix))
-        self._ask(connection, b"CLIENT", b"TRACKING", b"ON", b"BCAST", *prefixes)
+        self._ask(connection, (b"CLIENT", b"TRACKING", b"ON", b"BCAST", *prefixes))

@@ -100,8 +100,10 @@ class Reaper:
                 await close(redis)
 
     async def _rounds_on(self, redis: Redis) -> None:
-        """Reaps over this connection, until it is lost or Redis refuses something."""
-        await open_now(redis)
+        """Reaps over this connection, until it is lost or Redis refuses something. Who does not
+        lead opens it at the first request: most proxies of a fleet never send one."""
+        if self._agenda.leads:
+            await open_now(redis)
         pacing = ManyCalls if self._context.keys.clustered else OneCall
         self._pacing = pacing(self._settings.reap_batch)
         now_ms = self._context.clock.now_ms()

@@ -129,12 +129,12 @@ class ReplicaPushes(AskingSocket):
                 self.start_anew()
 
     def _begin(self, connection: socket.socket) -> None:
-        super()._begin(connection)
-        nodes = cluster_nodes(self._ask(connection, b"CLUSTER", b"NODES").decode(errors="replace"))
+        (told,) = self._ask(connection, (b"CLUSTER", b"NODES"))
+        nodes = cluster_nodes(told.decode(errors="replace"))
         if self._expected not in [(node.id, node.master) for node in nodes if node.myself]:
             raise UpstreamError("another node is at its address, or it has another master")
         prefix = self.keys.announcement_prefix
-        self._ask(connection, b"CLIENT", b"TRACKING", b"ON", b"BCAST", b"PREFIX", prefix)
+        self._ask(connection, (b"CLIENT", b"TRACKING", b"ON", b"BCAST", b"PREFIX", prefix))
 
 
 def replication(reply: object) -> Mapping[str, str]:

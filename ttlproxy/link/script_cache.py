@@ -5,19 +5,22 @@ What a request of a client may have changed counts as doubtful until the look af
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from redis.asyncio import Redis
 
 from ttlproxy.link import compatibility
 from ttlproxy.link.barriers import Barriers
+from ttlproxy.link.compatibility import setting
 from ttlproxy.link.pipeline import error, run, valid
 from ttlproxy.link.server_identity import cached_scripts
 from ttlproxy.scripts import Scripts, Traits
 
 # Asks which keyspace events the server publishes.
 EVENTS: Final = (b"CONFIG", b"GET", b"notify-keyspace-events")
+# What a new server is asked.
+AT_FIRST: Final = (EVENTS, *compatibility.TRIALS)
 _HASH_DEADLINES: Final = {"HPEXPIRETIME", "HPEXPIREAT", "HPERSIST"}
 
 
@@ -33,13 +36,16 @@ class ScriptCache:
         self._cached = 0  # how many scripts Redis had, where their number is asked for
         self._notifies = ""  # notify-keyspace-events, as last read
 
-    async def meet(self, redis: Redis, said: Mapping[str, str], names: Iterable[str]) -> None:
-        """Suits the scripts to a new server; `said`: the fields of INFO, `names`: its commands."""
+    def meet(
+        self, said: Mapping[str, str], names: Iterable[str], replies: Sequence[object]
+    ) -> None:
+        """Suits the scripts to a new server; `said`: the fields of INFO, `names`: its commands,
+        `replies`: to AT_FIRST. Raises UnfitUpstream if it runs no scripts."""
         scripts, commands = self._scripts, set(names)
         scripts.loaded = False
         self._pauses_script = compatibility.pauses_script(said)
-        (events,) = await run(redis, [(0, EVENTS)])
-        self._notifies = _setting(events)
+        events, *trials = replies
+        self._notifies = setting(events)
         traits = Traits(
             commands >= _HASH_DEADLINES,
             compatibility.has_subkey_events(said),
@@ -50,7 +56,7 @@ class ScriptCache:
             clustered=compatibility.is_clustered(said),
         )
         scripts.suit(traits.notifying(self._notifies))
-        scripts.by_text = await compatibility.wants_text(redis)
+        scripts.by_text = compatibility.wants_text(trials)
 
     def question(self) -> tuple[bytes, ...]:
         """Asks for one script, as a flush takes all; for their number, if a pause delays SCRIPT."""
@@ -68,7 +74,7 @@ class ScriptCache:
         scripts, is_known = self._scripts, self._found(reply)
         is_calm, self._doubts = self._doubts == scripts.doubts, scripts.doubts
         knows_events = events is not None and not error(events)
-        notifies = _setting(events) if knows_events else self._notifies
+        notifies = setting(events) if knows_events else self._notifies
         changed = notifies != self._notifies or (asked == self._loaded and not is_known)
         self._notifies = notifies
         if scripts.traits == asked:
@@ -111,8 +117,3 @@ class ScriptCache:
             return all(valid(reply))
         before, self._cached = self._cached, cached_scripts(valid(reply))
         return self._cached >= before
-
-
-def _setting(reply: object) -> str:
-    """The value in a CONFIG GET's reply; empty if we may not call CONFIG or it is missing."""
-    return reply[1].decode() if isinstance(reply, list) and len(reply) > 1 else ""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
-from ttlproxy.commands import Router, grants
+from ttlproxy.commands import Native, Router, grants
 from ttlproxy.core.permissions import COUNTING
 from ttlproxy.link import compatibility
 from ttlproxy.link.acl import Acl
@@ -18,10 +18,11 @@ from ttlproxy.link.command_stats import families
 from ttlproxy.link.command_table import CommandTable
 from ttlproxy.link.context import Context
 from ttlproxy.link.known_server import KnownServer
-from ttlproxy.link.pipeline import error, run, valid
-from ttlproxy.link.script_cache import ScriptCache
+from ttlproxy.link.pipeline import ask, error, run, valid
+from ttlproxy.link.script_cache import AT_FIRST, ScriptCache
 from ttlproxy.link.server_identity import INFO, Identity, fields
 from ttlproxy.link.shared_state import SharedState
+from ttlproxy.link.stored_commands import StoredCommands
 from ttlproxy.scripts import written_commands
 
 log = logging.getLogger(__name__)
@@ -42,12 +43,14 @@ class ServerSetup:
         acl: Acl,
         scripts: ScriptCache,
         shared_state: SharedState,
+        stored: StoredCommands,
     ) -> None:
         self._context = context
         self._server = server
         self._acl = acl
         self._scripts = scripts
         self._shared_state = shared_state
+        self._stored = stored
         self._commands = CommandTable()
 
     async def prepare(self, redis: Redis) -> None:
@@ -73,6 +76,7 @@ class ServerSetup:
         elif self._context.keys.clustered and found.is_master:
             await self._check_slots(redis)
         self._server.met(found)
+        self._context.fleet.attached = max(found.attached, 1)
         await self._scripts.load(redis)
         if starts:
             await run(redis, [(0, _NOT_COUNTED)])
@@ -82,20 +86,23 @@ class ServerSetup:
 
     async def _meet(self, redis: Redis, said: Mapping[str, str], info: bytes) -> None:
         """Learns about a new server; `info`: its reply to INFO, `said`: the fields of that."""
-        await compatibility.check_commands(redis)
         clustered = compatibility.is_clustered(said)
         if clustered:
             await self._check_slots(redis)
         self._context.meet(clustered)
-        await compatibility.warn(redis)
-        try:
-            found = await self._commands.read(redis, info)
-        except ResponseError as refused:
-            log.warning(
-                "Redis refuses COMMAND, so every word of a request counts as a key: %s", refused
-            )
-            found = []
-        self._acl.meet(bool(found))
+        asked = await ask(
+            redis,
+            {
+                "state": self._shared_state.question(),
+                "stored": self._stored.questions(),
+                "settings": compatibility.SETTINGS,
+                "scripts": AT_FIRST,
+                "users": [Acl.USERS],
+            },
+        )
+        has_state = self._shared_state.adopt(asked["state"])
+        found = await self._commands_of(redis, info, asked["stored"])
+        compatibility.warn(asked["settings"])
         forms = compatibility.forms(said)
         self._context.router = Router(found, self._acl.categories, forms, clustered)
         self._context.families = families(found)
@@ -103,6 +110,30 @@ class ServerSetup:
         known = {native.name for native in found}
         written = [grants(found, name) for name in written_commands(known)]
         self._context.rights.suit(grants(found, "ACL", "CAT"), counting, written)
-        await self._scripts.meet(redis, said, (native.name for native in found))
-        await self._acl.learn_users(redis)
-        await self._shared_state.claim(redis)
+        self._scripts.meet(said, (native.name for native in found), asked["scripts"])
+        self._acl.take_users(asked["users"][0])
+        if not has_state:
+            await self._shared_state.claim(redis)
+
+    async def _commands_of(
+        self, redis: Redis, info: bytes, replies: Sequence[object]
+    ) -> list[Native]:
+        """The server's commands, as another proxy has stored them or as the server tells them;
+        none if it does not. `replies`: to the questions about what is stored."""
+        if stored := self._stored.met(info, replies):
+            self._commands.keep(info, stored.listed, stored.packed, stored.natives)
+            self._acl.meet(True)
+            self._acl.take_categories(stored.how_many, stored.categories)
+            return stored.natives
+        await compatibility.check_commands(redis)
+        try:
+            found = await self._commands.read(redis, info)
+        except ResponseError as refused:
+            log.warning(
+                "Redis refuses COMMAND, so every word of a request counts as a key: %s", refused
+            )
+            found = []
+        else:
+            self._stored.read(self._commands.listed, self._commands.packed)
+        self._acl.meet(bool(found))
+        return found

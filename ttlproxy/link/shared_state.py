@@ -6,6 +6,8 @@ writes it, and the others adopt it; when it is gone, as after FLUSHALL, any of t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from redis.asyncio import Redis
 from redis.exceptions import ReadOnlyError, ResponseError
 
@@ -33,6 +35,18 @@ class SharedState:
         self._script_calls = context.script_calls
         self._refusals = context.refusals
         self._shares_secret = not context.has_own_secret
+
+    def adopt(self, replies: Sequence[object]) -> bool:
+        """Adopts the state of a new server, if it is whole; returns whether it is. `replies`: to
+        `question`. Raises UnfitUpstream as `claim` does."""
+        self._is_ours = False
+        for reply in replies:
+            if isinstance(reply, list):
+                secret, layout = reply
+                self._adopt(secret)
+                check_layout(self._script_calls.keys.prefix, layout)
+                self._is_ours = self._is_whole(secret, layout)
+        return self._is_ours
 
     async def claim(self, redis: Redis) -> None:
         """Writes or adopts the state, before anybody is served.
@@ -89,7 +103,7 @@ class SharedState:
         if isinstance(reply, list):
             secret, layout = reply
             self._adopt(secret)
-            if layout and (secret or not self._shares_secret):
+            if self._is_whole(secret, layout):
                 return
         if await self._is_paused():
             return
@@ -97,6 +111,9 @@ class SharedState:
             await self._written(redis, _LAYOUT)
         else:
             await self.claim(redis)
+
+    def _is_whole(self, secret: bytes | None, layout: bytes | None) -> bool:
+        return bool(layout and (secret or not self._shares_secret))
 
     async def _written(self, redis: Redis, layout: bytes) -> bytes | None:
         """Writes what is missing, and adopts what is there.

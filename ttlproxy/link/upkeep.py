@@ -16,6 +16,7 @@ from ttlproxy.link.orphans import Orphans
 from ttlproxy.link.recheck import Recheck
 from ttlproxy.link.schedules import Schedules
 from ttlproxy.link.script_cache import ScriptCache
+from ttlproxy.link.stored_commands import StoredCommands
 from ttlproxy.link.sweep_script import SweepScript
 from ttlproxy.link.waiting_survey import WaitingSurvey
 from ttlproxy.link.walks import Walks
@@ -36,6 +37,7 @@ class Upkeep:
         native_deadlines: NativeDeadlines,
         sweep_script: SweepScript,
         walks: Walks,
+        stored_commands: StoredCommands,
         is_paused: IsPaused,
     ) -> None:
         self._is_paused = is_paused
@@ -43,6 +45,7 @@ class Upkeep:
         self._server = server
         self._schedules = schedules
         self._walks = walks
+        self._stored_commands = stored_commands
         self._native_deadlines = native_deadlines
         self._orphans = Orphans(context, is_paused)
         self._recheck = Recheck(context, sweep_script, scripts.would_wait)
@@ -58,6 +61,8 @@ class Upkeep:
 
         Raises redis-py's ConnectionError or TimeoutError.
         """
+        if self._stored_commands.is_wanted and not await self._is_paused():
+            await self._stored_commands.store(redis)
         await self._count_overdue(redis, glance)
         await self._learn_rules(redis)
         identity, walks = self._server.identity, await self._walks.mine(redis)

@@ -26,6 +26,11 @@ class Real:
         return self._link.serving.now
 
     @property
+    def is_away(self) -> bool:
+        """Whether Redis counts as away: a lost connection alone is opened again before that."""
+        return bool(self._link.trouble)
+
+    @property
     def heartbeats(self) -> int:
         return self._link.heartbeat.answers
 

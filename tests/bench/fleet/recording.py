@@ -49,6 +49,7 @@ async def recorded(server: Server, words: Sequence[str], restarts: bool) -> Reco
 
     `restarts`: restarts Redis, with its data; without that, `again` is as the start.
     """
+    await _leave_state(server, words)
     steps: list[Step] = []
     keys, is_open = Keys(load(["--upstream", server.url, *words]).prefix.encode()), asyncio.Event()
     async with _relay(server, steps, is_open) as port:
@@ -61,16 +62,25 @@ async def recorded(server: Server, words: Sequence[str], restarts: bool) -> Reco
             if restarts:
                 is_open.clear()
                 server.kill_and_keep()
-                while proxy.serves:  # noqa: ASYNC110 - no event tells
+                while not proxy.is_away:  # noqa: ASYNC110 - no event tells
                     await asyncio.sleep(_LOOK_S)
         if restarts:
             await asyncio.to_thread(server.restart)
+            await _leave_state(server, words)
             with _others(server, keys):
                 is_open.set()
                 await _until_settled(proxy)
                 again = _after(start, steps)
         await proxy.stop()
     return Recording(_of_a_follower(start), _of_a_follower(again))
+
+
+async def _leave_state(server: Server, words: Sequence[str]) -> None:
+    """The first proxy leaves in Redis what the others find there."""
+    first = Real(server.url, words)
+    first.start()
+    await first.until_serving()
+    await first.stop()
 
 
 @contextmanager
@@ -124,11 +134,13 @@ def read(path: Path) -> Recording:
 
 @asynccontextmanager
 async def _relay(redis: Server, steps: list[Step], is_open: asyncio.Event) -> AsyncIterator[int]:
-    """A relay in front of Redis, once it is open: its port. What is sent is added to `steps`."""
+    """A relay in front of Redis, while it is open: its port. What is sent is added to `steps`."""
     connections: list[asyncio.StreamWriter] = []
 
     async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await is_open.wait()
+        if not is_open.is_set():
+            writer.close()
+            return
         try:
             from_redis, to_redis = await asyncio.open_connection("127.0.0.1", redis.port)
         except OSError:

@@ -21,6 +21,7 @@ ANY_CHANNEL: Final = b"any-channel-of-a-client"
 
 _STARTS: Final = "The proxy cannot serve clients."
 _UNSHARED: Final = "Proxies ignore the rules and deferred commands that others have signed."
+_UNSTORED: Final = "Each proxy that starts asks for all commands, which takes Redis a millisecond."
 _LATE: Final = "Other proxies may learn of deadlines late."
 _HEARS: Final = "The proxy hears of all keys, which costs Redis more where many proxies are."
 _FIRES: Final = "Scripts call these: expired elements are not removed or not delivered."
@@ -139,6 +140,8 @@ def asked(keys: Keys) -> tuple[Right, ...]:
         Right((b"ROLE",), INFO, "The proxy asks INFO for the role, which costs Redis more."),
         Right((b"TIME",), ERROR, _STARTS),
         Right((b"HMGET", state, b"secret"), WARNING, _UNSHARED),
+        Right((b"HGET", state, b"commands"), INFO, _UNSTORED),
+        Right((b"HSET", state, b"commands", b""), INFO, _UNSTORED),
         Right((b"SCRIPT", b"LOAD", b""), ERROR, _STARTS),
         Right((b"SCRIPT", b"EXISTS", b""), ERROR, _STARTS),
         Right((b"EVALSHA", b"", b"0"), ERROR, _STARTS),

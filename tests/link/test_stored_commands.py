@@ -1,0 +1,211 @@
+"""What proxies store of the server's commands for each other: who believes it, and who does not."""
+
+from __future__ import annotations
+
+import pytest
+from redis.asyncio import Redis
+
+from tests.link.conftest import Become, unpaused
+from tests.support.containers import AnyServer
+from tests.support.redis_client import Client
+from tests.support.redis_content import STATE
+from tests.support.server_queries import calls
+from ttlproxy.commands import Router, natives
+from ttlproxy.config import Settings
+from ttlproxy.core.counters import Counters
+from ttlproxy.core.signing import SIGNATURE_LENGTH
+from ttlproxy.link import Context
+from ttlproxy.link.acl import Acl
+from ttlproxy.link.barriers import Barriers
+from ttlproxy.link.known_server import KnownServer
+from ttlproxy.link.packing import Packable, pack, unpack
+from ttlproxy.link.pipeline import run
+from ttlproxy.link.script_cache import ScriptCache
+from ttlproxy.link.server_identity import INFO
+from ttlproxy.link.server_setup import ServerSetup
+from ttlproxy.link.shared_state import SharedState
+from ttlproxy.link.stored_commands import FIELD, Stored, StoredCommands
+
+
+class Proxy:
+    """What a proxy has of its link until it is known what the server can do."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.context = context = Context(settings, Counters())
+        self.acl = Acl(context.rights, context.suit_scripts_to_users)
+        self.stored = StoredCommands(context, self.acl)
+        self.known = KnownServer("redis", lambda: None)
+        self.setup = ServerSetup(
+            context,
+            self.known,
+            self.acl,
+            ScriptCache(context.scripts, Barriers(context, lambda name: Redis())),
+            SharedState(context, unpaused),
+            self.stored,
+        )
+
+    async def start(self, redis: Redis) -> None:
+        await self.setup.prepare(redis)
+        asked = [(0, words) for words in self.acl.questions()]
+        await self.acl.learn(redis, await run(redis, asked), self.context.router.categories)
+
+    async def ask(self, redis: Redis) -> tuple[bytes, list[object]]:
+        """INFO's reply, and what is stored."""
+        info, *replies = await run(
+            redis, [(0, words) for words in (INFO, *self.stored.questions())]
+        )
+        assert isinstance(info, bytes)
+        return info, replies
+
+    async def met(self, redis: Redis) -> Stored | None:
+        return self.stored.met(*await self.ask(redis))
+
+
+@pytest.fixture
+def first(settings: Settings) -> Proxy:
+    return Proxy(settings)
+
+
+@pytest.fixture
+def second(settings: Settings) -> Proxy:
+    return Proxy(settings)
+
+
+def _asked(server: AnyServer) -> int:
+    """How often Redis was asked for what it takes a millisecond to tell. Before 7.0 it does not
+    count subcommands apart: of each proxy there are two COMMAND COUNT and two ACL LIST."""
+    names = ("command", "command|info", "command|list", "acl", "acl|cat")
+    return sum(calls(server.port, name) for name in names)
+
+
+async def _store(proxy: Proxy, redis: Redis) -> None:
+    await proxy.start(redis)
+    assert proxy.stored.is_wanted
+    await proxy.stored.store(redis)
+
+
+async def test_what_one_proxy_has_read_all_others_know_without_asking(
+    first: Proxy, second: Proxy, redis: Redis, server: AnyServer
+) -> None:
+    await _store(first, redis)
+    assert not first.stored.is_wanted
+    before = _asked(server)
+    await second.start(redis)
+    assert _asked(server) == before + (4 if server.name.startswith("6.2") else 0)
+    assert not second.stored.is_wanted
+    assert second.acl.categories == first.acl.categories
+    assert second.acl.categories
+    assert second.context.router.passthrough == first.context.router.passthrough
+    assert second.context.families == first.context.families
+
+
+async def test_the_stored_commands_are_the_servers_own(
+    first: Proxy, second: Proxy, redis: Redis, direct: Client
+) -> None:
+    await _store(first, redis)
+    await second.start(redis)
+    found = await second.met(redis)
+    assert found is not None
+    assert {row.name: row for row in found.natives} == {
+        row.name: row for row in natives(direct.ask("COMMAND"))
+    }
+    assert {name: sorted(of) for name, of in found.categories.items()} == {
+        name: sorted(direct.ask("ACL", "CAT", name)) for name in Router(found.natives).categories
+    }
+
+
+@pytest.mark.parametrize(
+    ("line", "instead"),
+    [
+        (b"run_id:", b"run_id:1"),  # another process, perhaps of another version
+        (b"redis_version:", b"redis_version:1"),
+        (b"run_id:", b"module:name=one,ver=1\r\nrun_id:"),
+        (b"run_id:", b"hidden:"),  # a server that does not tell which one it is
+    ],
+)
+async def test_what_was_stored_for_another_server_is_read_anew(
+    first: Proxy, second: Proxy, redis: Redis, line: bytes, instead: bytes
+) -> None:
+    await _store(first, redis)
+    await second.start(redis)
+    info, replies = await second.ask(redis)
+    assert second.stored.met(info, replies)
+    assert second.stored.met(info.replace(line, instead), replies) is None
+
+
+async def test_what_was_stored_before_a_module_brought_commands_is_read_anew(
+    first: Proxy, second: Proxy, redis: Redis
+) -> None:
+    await _store(first, redis)
+    await second.start(redis)
+    info, (how_many, stored) = await second.ask(redis)
+    assert isinstance(how_many, int)
+    assert second.stored.met(info, [how_many + 1, stored]) is None
+
+
+@pytest.mark.any_server  # before 7.0 the server does not list its commands
+async def test_after_a_restart_nobody_reads_a_table_again_that_was_found_stored(
+    first: Proxy, second: Proxy, redis: Redis, server: AnyServer, direct: Client
+) -> None:
+    await _store(first, redis)
+    await second.start(redis)
+    direct.ask("HDEL", STATE, FIELD)  # as what was stored for the process before counts for nothing
+    before = calls(server.port, "command|info")
+    second.known.identity = None
+    await second.start(redis)
+    assert calls(server.port, "command|info") == before + 1, "what is needed is looked for again"
+    assert second.stored.is_wanted
+
+
+async def test_what_no_proxy_has_signed_is_not_believed(
+    first: Proxy, second: Proxy, redis: Redis, direct: Client
+) -> None:
+    await _store(first, redis)
+    await second.start(redis)
+    stored = direct.ask("HGET", STATE, FIELD)
+    signature, packed = stored[:SIGNATURE_LENGTH], stored[SIGNATURE_LENGTH:]
+    *known, categories = unpack(packed)
+    for forged in (b"", b"junk", packed, signature + pack([*known, categories[:2]])):
+        direct.ask("HSET", STATE, FIELD, forged)
+        assert await second.met(redis) is None
+
+
+async def test_a_server_that_refuses_to_store_is_served_all_the_same(
+    first: Proxy, second: Proxy, redis: Redis, direct: Client, become: Become
+) -> None:
+    await become("-hset")
+    await _store(first, redis)
+    assert direct.ask("HGET", STATE, FIELD) is None
+    await second.start(redis)
+    assert second.acl.categories == first.acl.categories
+
+
+async def test_who_may_not_read_what_is_stored_asks_the_server(
+    first: Proxy, second: Proxy, redis: Redis, become: Become
+) -> None:
+    await _store(first, redis)
+    await become("-hget")
+    await second.start(redis)
+    assert not second.stored.is_wanted, "it could not see whether it is needed"
+    assert second.context.router.passthrough == first.context.router.passthrough
+
+
+async def test_nothing_is_stored_in_front_of_a_cluster(first: Proxy, redis: Redis) -> None:
+    first.context.meet(clustered=True)
+    assert not first.stored.questions()
+    first.stored.met(b"run_id:1\r\n", [])
+    first.stored.read(b"", b"rows")
+    assert not first.stored.is_wanted
+
+
+@pytest.mark.parametrize(
+    "broken", [b"", b"junk", pack([b"a"])[:-1], pack(b"a") + b"a", pack(b"a" * (1 << 24))]
+)
+def test_what_was_not_packed_is_an_error(broken: bytes) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        unpack(broken)
+
+
+def test_what_was_packed_is_unpacked() -> None:
+    value: Packable = [b"a\r\n", 7, -1, None, [], [b"", [b"b"]]]
+    assert unpack(pack(value)) == value
