@@ -83,7 +83,7 @@ class RoutedClient(asyncio.Protocol):
         self._reached = server.reached(self._transport)
         self.lanes.port = self._reached.number if self._reached is not None else 0
         write = server.write_batch.gathering_writer(self._transport, server.counters.to_clients)
-        self.order = ReplyOrder(self._noting(write, awaits=False))
+        self.order = ReplyOrder(self._noting(write, awaits=False), server.write_batch.at_end)
         self.redirects = Redirects(server.masters, self)
         self.specials = SpecialRequests(self)
         server.clients.add(self)
@@ -130,9 +130,8 @@ class RoutedClient(asyncio.Protocol):
         if self._ending is not None:
             self._ending.cancel()
         self.redirects.end()
-        if self._server.departures.put_off(self._gone):
-            self.order.drop()
-        else:
+        self.order.drop()
+        if not self._server.departures.put_off(self._gone):
             self._gone()
 
     def _gone(self) -> None:
@@ -412,6 +411,7 @@ class RoutedClient(asyncio.Protocol):
         """No more is to come: what is buffered goes out, then the client's side is closed."""
         if self._is_ended:
             return
+        self.order.give_first()
         self.order.flush()
         self._server.write_batch.flush()
         self.ends_because("client" if self._has_ended or self.specials.quit else "redis")
