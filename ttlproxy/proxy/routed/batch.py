@@ -25,7 +25,7 @@ class Share(deque[bytes]):
     kept: bytes of those that wait; unsent: the requests, if they could not just pass
     """
 
-    __slots__ = ("batch", "commands", "kept", "lane", "missing", "bodies", "unsent")
+    __slots__ = ("batch", "bodies", "commands", "kept", "lane", "missing", "unsent")
 
     def __init__(self, batch: Batch, lane: Lane) -> None:
         super().__init__()
@@ -81,7 +81,7 @@ class Batch:
             share.missing = len(share.bodies)
             if not share.lane.passes_share(share, data):
                 share.unsent, all_sent = data, False
-            share.commands = share.bodies = []
+            del share.commands, share.bodies
         return all_sent
 
     def take_all(self) -> list[bytes]:

@@ -169,7 +169,7 @@ class LaneReplies:
             self._spread(replies)
         if not shares[0].missing:
             shares.popleft()
-        self._owner.order.came()
+        self._owner.came()
 
     def _spread(self, replies: list[bytes]) -> None:
         """They are those of several shares."""

@@ -82,17 +82,16 @@ class ReplyOrder:
                     share.lane.owes_for(tickets)
 
     def came(self) -> None:
-        """Replies to a batch have come."""
+        """Replies to batches have come."""
         batches = self.batches
-        if not batches[0].missing:
-            while batches and not batches[0].missing:
-                self._out += batches.popleft().take_all()
-            self.flush()
-            if not batches:
-                self._is_quiet()
-        elif not self._is_late and batches[0].order[0]:
+        while batches and not batches[0].missing:
+            self._out += batches.popleft().take_all()
+        if not batches:
+            self._is_quiet()
+        elif batches[0].order[0] and not self._is_late:
             self._is_late = True
             self._at_end(self._end_turn)
+        self.flush()
 
     def _end_turn(self) -> None:
         self._is_late = False

@@ -209,6 +209,11 @@ class RoutedClient(asyncio.Protocol):
         if self._is_stopped and len(self.order) < MOST_OWED // 2:
             self.read()
 
+    def came(self) -> None:
+        self.order.came()
+        if self._is_stopped:
+            self.read()
+
     def answered_all(self, tickets: Sequence[Ticket], replies: Sequence[bytes]) -> None:
         self.order.answered_all(tickets, replies)
         if self._is_stopped and len(self.order) < MOST_OWED // 2:

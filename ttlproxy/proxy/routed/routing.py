@@ -7,7 +7,7 @@ are answered, and `special_requests` does it; what comes later is kept meanwhile
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from ttlproxy.core.keys import slot
 from ttlproxy.link import Link, Masters
@@ -99,12 +99,13 @@ class Routing:
         numbers = plain_slots(commands, data, ways, are_exact=are_exact)
         if numbers is None:
             return False
-        order, links = client.order, list(map(self._owners.__getitem__, numbers))
-        if None in links or not order.takes_more:
+        order, found = client.order, list(map(self._owners.__getitem__, numbers))
+        if None in found or not order.takes_more:
             as_sent = pieces(commands, data)
             if as_sent is not None:
                 self._send(list(map(Ticket, commands, as_sent, numbers)))
             return as_sent is not None
+        links = cast(list[Link], found)
         if not order.batches and links.count(links[0]) == len(links):
             order.run = client.lanes.to(links[0]).passes(commands, data)
             if order.run is not None:
