@@ -123,11 +123,11 @@ class Lane:
         self._write(data, run.count)
         return run
 
-    def passes_share(self, share: Share, data: bytes) -> bool:
+    def passes_share(self, share: Share, commands: list[list[bytes]], data: bytes) -> bool:
         """The same for its share of a batch; returns whether the requests have gone."""
         if not self._may_pass() or self._in_flight:
             return False
-        if not cast(LaneSession, self.session).passes_read(data, share.commands):
+        if not cast(LaneSession, self.session).passes_read(data, commands):
             return False
         self.used_s = self._loop.time()
         self._replies.shares.append(share)

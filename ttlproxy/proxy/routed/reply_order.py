@@ -43,12 +43,17 @@ class ReplyOrder:
         self._quiet: asyncio.Future[None] | None = None
 
     def __len__(self) -> int:
-        in_batches = sum([len(batch.order) for batch in self.batches])
+        in_batches = sum([batch.left for batch in self.batches])
         return len(self.owed) + in_batches + (self.run.count if self.run is not None else 0)
 
     @property
-    def takes_more(self) -> bool:
-        """Whether the next requests may be a run or a batch."""
+    def takes_run(self) -> bool:
+        """Whether the next requests may be a run."""
+        return not (self.owed or self.muted or self.run or self.batches)
+
+    @property
+    def takes_batch(self) -> bool:
+        """Whether the next requests may be a batch."""
         return not (self.owed or self.muted or self.run or len(self.batches) >= _MOST_BATCHES)
 
     def add(self, tickets: Iterable[Ticket]) -> None:
@@ -84,14 +89,17 @@ class ReplyOrder:
     def came(self) -> None:
         """Replies to batches have come."""
         batches = self.batches
-        while batches and not batches[0].missing:
+        while batches and batches[0].is_whole:
             self._out += batches.popleft().take_all()
         if not batches:
+            self.flush()
             self._is_quiet()
-        elif batches[0].order[0] and not self._is_late:
+            return
+        if not self._is_late and batches[0].has_first:
             self._is_late = True
             self._at_end(self._end_turn)
-        self.flush()
+        if self._out:
+            self.flush()
 
     def _end_turn(self) -> None:
         self._is_late = False

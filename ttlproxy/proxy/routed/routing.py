@@ -99,21 +99,21 @@ class Routing:
         numbers = plain_slots(commands, data, ways, are_exact=are_exact)
         if numbers is None:
             return False
-        order, found = client.order, list(map(self._owners.__getitem__, numbers))
-        if None in found or not order.takes_more:
+        links = list(map(self._owners.__getitem__, numbers))
+        order, first = client.order, links[0]
+        if first is not None and order.takes_run and links.count(first) == len(links):
+            order.run = client.lanes.to(first).passes(commands, data)
+            if order.run is not None:
+                return True
+        if None in links or not order.takes_batch:
             as_sent = pieces(commands, data)
             if as_sent is not None:
                 self._send(list(map(Ticket, commands, as_sent, numbers)))
             return as_sent is not None
-        links = cast(list[Link], found)
-        if not order.batches and links.count(links[0]) == len(links):
-            order.run = client.lanes.to(links[0]).passes(commands, data)
-            if order.run is not None:
-                return True
         cut = bodies(commands, data, are_exact=are_exact)
         if cut is not None:
-            order.batches.append(batch := Batch(commands, cut, numbers, links, client.lanes.to))
-            if not batch.send():
+            order.batches.append(batch := Batch(commands, numbers))
+            if not batch.send(cut, cast(list[Link], links), client.lanes.to):
                 order.open()
         return cut is not None
 
