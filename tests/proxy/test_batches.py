@@ -190,6 +190,10 @@ def test_a_slow_master_holds_up_no_replies_before_its_own(
     assert _heard(runner, world, 0, b"+b\r\n+d\r\n") == b"+b\r\n"
     assert _heard(runner, world, 1, b"+c\r\n") == b"+c\r\n+d\r\n"
     assert _heard(runner, world, 2, b"+e\r\n") == b"+e\r\n"
+    _said(runner, world, _get(ONE, TWO, ONE))
+    assert _heard(runner, world, 0, b"+f\r\n") == b"+f\r\n"
+    assert _heard(runner, world, 0, b"+h\r\n") == b""
+    assert _heard(runner, world, 1, b"+g\r\n") == b"+g\r\n+h\r\n"
 
 
 def test_replies_of_one_turn_are_one_write(

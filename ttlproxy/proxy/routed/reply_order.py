@@ -72,7 +72,7 @@ class ReplyOrder:
             self._open_batches()
 
     def _open_batches(self) -> None:
-        self.give_first()
+        self._give_first()
         batches, self.batches = self.batches, deque()
         for batch in batches:
             found = batch.tickets()
@@ -103,9 +103,9 @@ class ReplyOrder:
 
     def _end_turn(self) -> None:
         self._is_late = False
-        self.give_first()
+        self._give_first()
 
-    def give_first(self) -> None:
+    def _give_first(self) -> None:
         """Gives the client what has come of the oldest batch, up to the first that is missing."""
         if self.batches:
             self._out += self.batches[0].take_first()

@@ -416,7 +416,6 @@ class RoutedClient(asyncio.Protocol):
         """No more is to come: what is buffered goes out, then the client's side is closed."""
         if self._is_ended:
             return
-        self.order.give_first()
         self.order.flush()
         self._server.write_batch.flush()
         self.ends_because("client" if self._has_ended or self.specials.quit else "redis")
