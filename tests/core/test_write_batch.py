@@ -30,6 +30,25 @@ def _arrived(far: socket.socket) -> bytes:
         return b""
 
 
+def test_what_is_to_be_done_at_the_end_of_a_turn_may_write(run: Run) -> None:
+    async def main() -> None:
+        async with _connected() as (transport, far):
+            turn = WriteBatch()
+            write = turn.writer(transport, Tally())
+            turn.at_end(lambda: write(b"two"))
+            write(b"one ")
+            assert _arrived(far) == b""
+            await asyncio.sleep(0)
+            assert _arrived(far) == b"one two"
+            turn.at_end(lambda: write(b"three"))
+            await asyncio.sleep(0)
+            assert _arrived(far) == b"three"
+            await asyncio.sleep(0)
+            assert _arrived(far) == b""
+
+    run(main)
+
+
 def test_the_writes_of_a_turn_go_out_at_its_end_in_order(run: Run) -> None:
     async def main() -> None:
         async with _connected() as (transport, far):

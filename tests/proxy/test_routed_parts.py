@@ -99,7 +99,7 @@ def test_an_error_that_sends_a_request_back_is_read(error: bytes, told: Bounce |
 
 def test_replies_wait_for_earlier_ones_and_pushes_for_the_end_of_a_reply() -> None:
     said: list[bytes] = []
-    order = ReplyOrder(said.append)
+    order = ReplyOrder(said.append, lambda do: do())
     one, two, three = tickets = [Ticket([b"GET"], b"", None) for _ in range(3)]
     order.add(tickets)
     order.answered(two, b"2")
@@ -117,7 +117,7 @@ def test_replies_wait_for_earlier_ones_and_pushes_for_the_end_of_a_reply() -> No
 
 def test_a_reply_that_is_taken_back_waits_again() -> None:
     said: list[bytes] = []
-    order = ReplyOrder(said.append)
+    order = ReplyOrder(said.append, lambda do: do())
     one, two = Ticket([b"SET"], b"", 1), Ticket([b"GET"], b"", 1)
     order.add([one, two])
     order.answered(two, b"old")

@@ -32,11 +32,12 @@ Listener = Callable[[Sequence[tuple[Write, bytes]]], None]
 class WriteBatch:
     """The writes of the current turn of the event loop."""
 
-    __slots__ = ("_at_once", "_lean_turns", "_listener", "_turn", "_writes")
+    __slots__ = ("_at_once", "_ends", "_lean_turns", "_listener", "_turn", "_writes")
 
     def __init__(self) -> None:
         self._listener: Listener | None = None
         self._writes: list[tuple[Write, bytes]] = []
+        self._ends: list[Callable[[], None]] = []
         self._turn = 0
         self._at_once = 0
         self._lean_turns = 0
@@ -93,8 +94,18 @@ class WriteBatch:
 
         return write
 
+    def at_end(self, do: Callable[[], None]) -> None:
+        """Calls `do` at the end of the turn, before the writes are made: it may write."""
+        if not (self._writes or self._ends):
+            asyncio.get_running_loop().call_soon(self.flush)
+        self._ends.append(do)
+
     def flush(self) -> None:
         """Writes all there is; to be called before a transport is closed for writing."""
+        if self._ends:
+            ends, self._ends = self._ends, []
+            for do in ends:
+                do()
         if not self._writes:
             return
         writes = self._writes[:]

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from ttlproxy.commands.model.shareable import SHAREABLE_SUBCOMMANDS
 from ttlproxy.session.handshake import INTRODUCES
-from ttlproxy.wire import PARSER, are_short_as_encoded, encode
+from ttlproxy.wire import PARSER, encode
 from ttlproxy.wire.scanner import Scanner
 
 # A larger request holds up the others for long, and Redis closes the connection if a bulk string is
@@ -55,6 +55,10 @@ def read(data: bytes, names: AbstractSet[bytes]) -> list[list[bytes]] | None:
     one = PARSER.one_short(data)
     if one is not None:
         return [one] if may_go(one, names) else None
+    requests = PARSER.several_short(data)
+    if requests is not None:
+        are_named = {args[0] for args in requests} <= names
+        return requests if are_named or all(may_go(args, names) for args in requests) else None
     requests = PARSER.whole(data)
     if requests is None:
         return None
@@ -62,9 +66,6 @@ def read(data: bytes, names: AbstractSet[bytes]) -> list[list[bytes]] | None:
         if len(requests) == 1 and len(data) <= LARGEST:  # and not short
             args = requests[0]
             return requests if encode(tuple(args)) == data and may_go(args, names) else None
-        if are_short_as_encoded(data):
-            are_named = {args[0] for args in requests} <= names
-            return requests if are_named or all(may_go(args, names) for args in requests) else None
         pieces = [encode(tuple(args)) for args in requests if may_go(args, names)]
     except (TypeError, AttributeError):  # hiredis accepts words that are no bulk strings
         return None

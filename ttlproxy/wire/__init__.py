@@ -2,7 +2,7 @@
 
 from ttlproxy.wire.line_replies import Lines
 from ttlproxy.wire.marked import Marked
-from ttlproxy.wire.requests import Located, Requests, encode, pieces
+from ttlproxy.wire.requests import Located, Requests, bodies, encode, from_bodies, pieces
 from ttlproxy.wire.short_requests import are_short_as_encoded
 from ttlproxy.wire.whole import PARSER, are_requests
 
@@ -14,6 +14,8 @@ __all__ = [
     "Requests",
     "are_requests",
     "are_short_as_encoded",
+    "bodies",
     "encode",
+    "from_bodies",
     "pieces",
 ]

@@ -7,6 +7,7 @@ some servers refuse, because it exceeds a limit of Redis, the stream is relayed 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final, TypeAlias
 
 import hiredis
@@ -22,6 +23,9 @@ LARGE_BULK = 64 * 1024
 _LARGE = 64 * 1024
 # Of all whose requests have come whole so far: a scanner of their own takes 240 bytes.
 _IDLE: Final = Scanner()
+
+# Between two requests, without the rest of them.
+_BETWEEN: Final = b"\r\n*"
 
 Located: TypeAlias = tuple[list[bytes], int, int]
 """A command's words, and where it begins and ends in `Requests.raw`."""
@@ -47,6 +51,26 @@ def pieces(commands: list[list[bytes]], data: bytes) -> list[bytes] | None:
     except TypeError:  # hiredis accepts words that are no bulk strings
         return None
     return found if b"".join(found) == data else None
+
+
+def bodies(commands: list[list[bytes]], data: bytes, *, are_exact: bool) -> list[bytes] | None:
+    """Each of the commands that `data` is, without its asterisk and its last line break: so they
+    are cut in a quarter of the time. None as for `pieces`.
+
+    `are_exact`: it is known that all were sent as `encode` does it.
+    """
+    if are_exact:
+        found = data[1:-2].split(_BETWEEN)
+        if len(found) == len(commands):
+            return found
+    # A word has what is between two requests, or they are not exact.
+    whole = pieces(commands, data)
+    return None if whole is None else [each[1:-2] for each in whole]
+
+
+def from_bodies(found: Iterable[bytes]) -> bytes:
+    """The requests that have these bodies."""
+    return b"*%b\r\n" % _BETWEEN.join(found)
 
 
 def _end_as_sent(raw: bytes, at: int, words: list[bytes]) -> int:

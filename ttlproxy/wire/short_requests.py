@@ -30,9 +30,9 @@ def _lengths(tens: int) -> str:
     return f"{tens}{_any_of([_word(tens), *longer])}"
 
 
-_BULK: Final = rf"\${_any_of([_lengths(tens) for tens in _DIGITS])}\r\n"
+BULK: Final = rf"\${_any_of([_lengths(tens) for tens in _DIGITS])}\r\n"
 _REQUEST: Final = _any_of(
-    [rf"\*{count}\r\n(?:{_BULK}){{{count}}}" for count in range(1, _MOST_WORDS + 1)]
+    [rf"\*{count}\r\n(?:{BULK}){{{count}}}" for count in range(1, _MOST_WORDS + 1)]
 )
 ONE_SHORT: Final = re.compile(rf"(?s:{_REQUEST})".encode())
 # Each byte can be read in one way only, so it never goes back.

@@ -26,6 +26,7 @@ from ttlproxy.proxy.connecting import connect
 from ttlproxy.proxy.held_step import HeldStep
 from ttlproxy.proxy.phase import CLOSED, CONNECTING, HOLDING, OPEN, WAITING
 from ttlproxy.proxy.redis_connection import HIGH, Backend
+from ttlproxy.proxy.routed.batch import Share
 from ttlproxy.proxy.routed.lane_replies import LaneReplies, Miscounted
 from ttlproxy.proxy.routed.lane_seat import LaneSeat
 from ttlproxy.proxy.routed.owner import Owner
@@ -85,8 +86,7 @@ class Lane:
 
     def send(self, tickets: Sequence[Ticket], raw: bytes) -> None:
         """Sends whole requests: a ticket for each, and all their bytes."""
-        if self._replies.run is not None:
-            self._owner.order.open()
+        self._owner.order.open()
         self.used_s = self._loop.time()
         for ticket in tickets:
             ticket.lane = self
@@ -114,28 +114,43 @@ class Lane:
     def passes(self, commands: list[list[bytes]], data: bytes) -> Run | None:
         """Sends whole requests as they came, if nothing else must be done and nothing is in flight;
         `commands`: their words. Returns None if not."""
-        if self._registry.expecting:
-            self._announcements.receive()  # may find them lost: then nothing is served
-        session, replies = self.session, self._replies
-        if (
-            self._phase is not OPEN
-            or session is None
-            or self._backend is None
-            or not self._serving.now
-            or replies.in_flight
-            or replies.run is not None
-            or replies.has_begun  # a push
-            or not session.passes_read(data, commands)
-        ):
+        if not self._may_pass() or self._in_flight or self._replies.shares:
+            return None
+        session = cast(LaneSession, self.session)
+        if self._replies.run is not None or not session.passes_read(data, commands):
             return None
         self.used_s = self._loop.time()
-        replies.run = run = Run(self, commands, data)
+        self._replies.run = run = Run(self, commands, data)
         self._write(data, run.count)
         return run
 
+    def passes_share(self, share: Share, commands: list[list[bytes]], data: bytes) -> bool:
+        """The same for its share of a batch; returns whether the requests have gone."""
+        if not self._may_pass() or self._in_flight:
+            return False
+        if not cast(LaneSession, self.session).passes_read(data, commands):
+            return False
+        self.used_s = self._loop.time()
+        self._replies.shares.append(share)
+        self._write(data, share.missing)
+        return True
+
+    def _may_pass(self) -> bool:
+        """Whether requests that need nothing may go to Redis as they came."""
+        if self._registry.expecting:
+            self._announcements.receive()  # may find them lost: then nothing is served
+        return (
+            self._phase is OPEN
+            and self.session is not None
+            and self._backend is not None
+            and self._serving.now
+            and not self._replies.has_begun  # a push
+        )
+
     def owes_for(self, tickets: Sequence[Ticket]) -> None:
-        """The replies of a run are owed to these."""
+        """The replies of a run, or of shares, are owed to these."""
         self._replies.run = None
+        self._replies.shares.clear()
         self._in_flight.extend(tickets)
 
     async def asked(self, ticket: Ticket) -> bytes:
@@ -248,7 +263,8 @@ class Lane:
     @property
     def owes(self) -> bool:
         """Whether replies are to come."""
-        return bool(self._in_flight) or self._replies.run is not None
+        replies = self._replies
+        return bool(self._in_flight or replies.shares) or replies.run is not None
 
     @property
     def waits(self) -> bool:
@@ -378,12 +394,16 @@ class Lane:
             return
         replies = self._replies
         try:
-            if replies.run is None or not replies.passes(replies.run, data, ends):
+            if replies.shares:
+                replies.take_shares(data, ends)
+            elif replies.run is None or not replies.passes(replies.run, data, ends):
                 replies.take(data, ends)
         except Miscounted:
             self._owner.miscounted(self)  # never guess
         if self.kept > HIGH:
-            self._hold_up()
+            self._owner.order.open()
+            if self.kept > HIGH:
+                self._hold_up()
         if self.retires and not self.waits:
             self._owner.lost(self)
 

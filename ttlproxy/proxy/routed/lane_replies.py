@@ -8,14 +8,17 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Final
 
 from ttlproxy.proxy.redis_connection import HIGH
+from ttlproxy.proxy.routed.batch import Share
 from ttlproxy.proxy.routed.bounces import is_bounce
 from ttlproxy.proxy.routed.owner import Owner
 from ttlproxy.proxy.routed.run import Run
 from ttlproxy.proxy.routed.ticket import Ticket
 from ttlproxy.wire.reply_ends import ERROR, PUSH, ReplyEnds
+from ttlproxy.wire.short_replies import cut_short
 from ttlproxy.wire.whole_replies import REPLIES, may_be_special
 
 # How what subscribers get begins, behind the header of its array.
@@ -33,7 +36,7 @@ class Miscounted(Exception):  # noqa: N818 - the name says it
 
 class LaneReplies:
     """
-    in_flight: the requests that are owed a reply, the oldest first; run: or these
+    in_flight: the requests that are owed a reply, the oldest first; run, shares: or these
     relays: what comes is not read
     """
 
@@ -41,6 +44,7 @@ class LaneReplies:
         """`hold_up()` is called when much of a reply waits for those of others."""
         self.in_flight: deque[Ticket] = deque()
         self.run: Run | None = None
+        self.shares: deque[Share] = deque()
         self.relays = False
         self._owner = owner
         self._hold_up = hold_up
@@ -92,6 +96,7 @@ class LaneReplies:
         for _, fence in self._fences:
             fence.set_result(None)
         self.in_flight.clear()
+        self.shares.clear()
         self._fences.clear()
         self._begun = []
 
@@ -100,8 +105,7 @@ class LaneReplies:
 
         `ends`: the positions behind each reply that ends there, if they are known.
         """
-        if self.run is not None:
-            self._owner.order.open()
+        self._owner.order.open()
         if self.relays:
             self._owner.pushed(data)
             self._owner.flush()
@@ -144,6 +148,37 @@ class LaneReplies:
             self.run = None
         self._owner.order.passes(data, count, is_within=goes_on)
         return True
+
+    def take_shares(self, data: bytes, ends: list[int] | None) -> None:
+        """The same, while nothing else is owed here than shares of batches. If it is no whole
+        replies without errors, they are taken one by one."""
+        replies = None
+        if not (self._kind or may_be_special(data)):
+            replies = cut_short(data) if ends is None else None
+            if replies is None:
+                ends = self._ends_in(data) if ends is None else ends
+                if ends and ends[-1] == len(data):
+                    replies = [data[begin:end] for begin, end in pairwise((0, *ends))]
+        if replies is None:
+            self.take(data, ends)
+            return
+        shares = self.shares
+        if len(replies) <= shares[0].missing:
+            shares[0].add(replies, len(data))
+        else:
+            self._spread(replies)
+        if not shares[0].missing:
+            shares.popleft()
+        self._owner.came()
+
+    def _spread(self, replies: list[bytes]) -> None:
+        """They are those of several shares."""
+        if len(replies) > sum([share.missing for share in self.shares]):
+            raise Miscounted
+        while (missing := self.shares[0].missing) < len(replies):
+            some, replies = replies[:missing], replies[missing:]
+            self.shares.popleft().add(some, sum(map(len, some)))
+        self.shares[0].add(replies, sum(map(len, replies)))
 
     def _ends_in(self, data: bytes) -> list[int]:
         try:

@@ -52,6 +52,9 @@ class Owner(Protocol):
     def answered_all(self, tickets: Sequence[Ticket], replies: Sequence[bytes]) -> None:
         """Replies of one lane are whole, and none of them is an error."""
 
+    def came(self) -> None:
+        """Replies to batches have come."""
+
     def part(self, ticket: Ticket, data: bytes) -> bool:
         """A reply has begun, or goes on; whether the client takes this part now."""
 

@@ -83,7 +83,7 @@ class RoutedClient(asyncio.Protocol):
         self._reached = server.reached(self._transport)
         self.lanes.port = self._reached.number if self._reached is not None else 0
         write = server.write_batch.gathering_writer(self._transport, server.counters.to_clients)
-        self.order = ReplyOrder(self._noting(write, awaits=False))
+        self.order = ReplyOrder(self._noting(write, awaits=False), server.write_batch.at_end)
         self.redirects = Redirects(server.masters, self)
         self.specials = SpecialRequests(self)
         server.clients.add(self)
@@ -130,9 +130,8 @@ class RoutedClient(asyncio.Protocol):
         if self._ending is not None:
             self._ending.cancel()
         self.redirects.end()
-        if self._server.departures.put_off(self._gone):
-            self.order.drop()
-        else:
+        self.order.drop()
+        if not self._server.departures.put_off(self._gone):
             self._gone()
 
     def _gone(self) -> None:
@@ -208,6 +207,11 @@ class RoutedClient(asyncio.Protocol):
     def answered(self, ticket: Ticket, reply: bytes) -> None:
         self.order.answered(ticket, reply)
         if self._is_stopped and len(self.order) < MOST_OWED // 2:
+            self.read()
+
+    def came(self) -> None:
+        self.order.came()
+        if self._is_stopped:
             self.read()
 
     def answered_all(self, tickets: Sequence[Ticket], replies: Sequence[bytes]) -> None:

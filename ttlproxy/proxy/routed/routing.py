@@ -7,11 +7,12 @@ are answered, and `special_requests` does it; what comes later is kept meanwhile
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from ttlproxy.core.keys import slot
 from ttlproxy.link import Link, Masters
 from ttlproxy.proxy.redis_connection import LOW
+from ttlproxy.proxy.routed.batch import Batch
 from ttlproxy.proxy.routed.client_lanes import ClientLanes
 from ttlproxy.proxy.routed.plain_chunks import plain_slots
 from ttlproxy.proxy.routed.redirects import Redirects
@@ -20,7 +21,7 @@ from ttlproxy.proxy.routed.requests_in import RequestsIn
 from ttlproxy.proxy.routed.riding import Riding
 from ttlproxy.proxy.routed.ticket import Ticket
 from ttlproxy.proxy.routed.ways import FIRST, HOME, KEYS, SPLIT, STEPS, Ways
-from ttlproxy.wire import PARSER, pieces
+from ttlproxy.wire import PARSER, bodies, pieces
 
 if TYPE_CHECKING:
     from ttlproxy.proxy.routed.special_requests import SpecialRequests
@@ -89,21 +90,32 @@ class Routing:
         if riding.is_open:
             commands = riding.read(data, ways.router.shareable)
         else:
+            commands = PARSER.several_short(data)
+        are_exact = commands is not None
+        if commands is None and not riding.is_open:
             commands = PARSER.whole(data)
-        numbers = plain_slots(commands, data, ways) if commands is not None else None
-        if commands is None or numbers is None:
+        if commands is None:
             return False
-        links, order = set(map(self._owners.__getitem__, numbers)), client.order
-        if len(links) == 1 and order.run is None and not (order.owed or order.muted):
-            (link,) = links
-            if link is not None:
-                order.run = client.lanes.to(link).passes(commands, data)
-                if order.run is not None:
-                    return True
-        if (as_sent := pieces(commands, data)) is None:
+        numbers = plain_slots(commands, data, ways, are_exact=are_exact)
+        if numbers is None:
             return False
-        self._send(list(map(Ticket, commands, as_sent, numbers)))
-        return True
+        links = list(map(self._owners.__getitem__, numbers))
+        order, first = client.order, links[0]
+        if first is not None and order.takes_run and links.count(first) == len(links):
+            order.run = client.lanes.to(first).passes(commands, data)
+            if order.run is not None:
+                return True
+        if None in links or not order.takes_batch:
+            as_sent = pieces(commands, data)
+            if as_sent is not None:
+                self._send(list(map(Ticket, commands, as_sent, numbers)))
+            return as_sent is not None
+        cut = bodies(commands, data, are_exact=are_exact)
+        if cut is not None:
+            order.batches.append(batch := Batch(commands, numbers))
+            if not batch.send(cut, cast(list[Link], links), client.lanes.to):
+                order.open()
+        return cut is not None
 
     def _send(self, tickets: Sequence[Ticket]) -> None:
         """Sends requests to the masters of their slots."""
