@@ -18,10 +18,10 @@ from ttlproxy.cli.main import load
 from ttlproxy.core.counters import Counters
 from ttlproxy.core.keys import SLOTS, Keys, slot
 from ttlproxy.link import Context, SlotSchedules, client
-from ttlproxy.link.glance import Glance
-from ttlproxy.link.reap_script import ReapScript
-from ttlproxy.link.schedule_queries import UnreadError
-from ttlproxy.link.slot_survey import SlotSurvey
+from ttlproxy.link.knowledge.glance import Glance
+from ttlproxy.link.reaping.reap_script import ReapScript
+from ttlproxy.link.shared.schedule_queries import UnreadError
+from ttlproxy.link.shared.slot_survey import SlotSurvey
 from ttlproxy.scripts import Traits
 
 KEYS = Keys(clustered=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ttlproxy.link.agenda import NEVER, SWEEP_AFTER_MS, Agenda, Parked
+from ttlproxy.link.shared.agenda import NEVER, SWEEP_AFTER_MS, Agenda, Parked
 
 H, S = (0, b"h"), (3, b"s")
 

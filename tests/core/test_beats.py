@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from ttlproxy.link.beats import EVERY_S, Beats
-from ttlproxy.link.fleet import Fleet
+from ttlproxy.link.life.beats import EVERY_S, Beats
+from ttlproxy.link.shared.fleet import Fleet
 
 
 @pytest.fixture

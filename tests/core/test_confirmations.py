@@ -9,8 +9,8 @@ import pytest
 from redis.asyncio import Redis
 
 from ttlproxy.core.registry import Registry
-from ttlproxy.link import confirmations as module
-from ttlproxy.link.confirmations import Confirmations
+from ttlproxy.link.knowledge import confirmations as module
+from ttlproxy.link.knowledge.confirmations import Confirmations
 from ttlproxy.scripts import Scripts
 from ttlproxy.scripts.unconfirmed import Flush, UnconfirmedChanges
 

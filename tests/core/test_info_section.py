@@ -7,10 +7,10 @@ import os
 from tests.support.session_world import NOW_MS
 from ttlproxy.core.counters import Counters, NodeCounts
 from ttlproxy.core.registry import Registry
-from ttlproxy.link.info_section import InfoSection
-from ttlproxy.link.overdue import Overdue
-from ttlproxy.link.scores import whole_ms
-from ttlproxy.link.server_clock import ServerClock
+from ttlproxy.link.connecting.server_clock import ServerClock
+from ttlproxy.link.shared.info_section import InfoSection
+from ttlproxy.link.shared.overdue import Overdue
+from ttlproxy.link.shared.scores import whole_ms
 
 
 class Clock(ServerClock):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ttlproxy.errors import ServerChanged
-from ttlproxy.link.known_server import KnownServer
-from ttlproxy.link.server_identity import Identity
+from ttlproxy.link.connecting.known_server import KnownServer
+from ttlproxy.link.connecting.server_identity import Identity
 
 
 def _server(said: str) -> Identity:

@@ -9,8 +9,8 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import NoPermissionError, ResponseError
 
 from ttlproxy.errors import ServerChanged, UpstreamError
-from ttlproxy.link.outage_log import OutageLog, explained
-from ttlproxy.link.server_clock import ServerClock
+from ttlproxy.link.connecting.outage_log import OutageLog, explained
+from ttlproxy.link.connecting.server_clock import ServerClock
 
 MINUTE_MS = 60_000
 

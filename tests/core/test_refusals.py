@@ -8,8 +8,8 @@ import pytest
 from redis.exceptions import NoPermissionError, OutOfMemoryError, ResponseError
 
 from ttlproxy.core.counters import Counters, NodeCounts
-from ttlproxy.link.refusals import Refusals, is_wrong_type, passes, reason
-from ttlproxy.link.server_clock import ServerClock
+from ttlproxy.link.connecting.refusals import Refusals, is_wrong_type, passes, reason
+from ttlproxy.link.connecting.server_clock import ServerClock
 
 MINUTE_MS = 60_000
 

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from ttlproxy.link import server_clock
-from ttlproxy.link.server_clock import ServerClock
+from ttlproxy.link.connecting import server_clock
+from ttlproxy.link.connecting.server_clock import ServerClock
 
 # By how much replies may disagree.
 SLACK_MS = 50

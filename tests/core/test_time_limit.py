@@ -10,8 +10,8 @@ import pytest
 
 from tests.core.conftest import Run
 from ttlproxy.addresses import Upstream
-from ttlproxy.link.connections import client
-from ttlproxy.link.reachability import accepts
+from ttlproxy.link.connecting.connections import client
+from ttlproxy.link.connecting.reachability import accepts
 from ttlproxy.net.time_limit import time_limit
 
 LIMIT_S = 0.2

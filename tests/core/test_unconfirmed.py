@@ -9,7 +9,7 @@ from redis.asyncio import Redis
 
 from tests.support.session_world import KEYS, NOW_MS, World
 from ttlproxy.core.registry import Registry
-from ttlproxy.link.confirmations import Confirmations
+from ttlproxy.link.knowledge.confirmations import Confirmations
 from ttlproxy.scripts import Scripts, Traits
 from ttlproxy.scripts.unconfirmed import Events, Flush, Swap, UnconfirmedChanges
 

@@ -14,8 +14,8 @@ from tests.support.processes import wait_until
 from tests.support.raw_client import Connection
 from tests.support.worker_counts import alone_or_with
 from ttlproxy.addresses import Upstream
-from ttlproxy.link.connections import client as to_redis
-from ttlproxy.link.connections import plain_socket
+from ttlproxy.link.connecting.connections import client as to_redis
+from ttlproxy.link.connecting.connections import plain_socket
 
 KEEPALIVE = "02"  # the timer of /proc/net/tcp (net/ipv4/tcp_ipv4.c, get_tcp4_sock)
 SECONDS = 1234

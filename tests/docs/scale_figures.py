@@ -7,7 +7,7 @@ from typing import Final
 
 from tests.bench.parts import fleet
 from tests.docs.quoted_figures import PROXY_CPU, RATE, REDIS_CPU, all_of, table
-from ttlproxy.link import modes
+from ttlproxy.link.knowledge import modes
 
 PODS: Final = (10, 100, 1000, 10_000)
 MASTERS: Final = 30

@@ -11,7 +11,7 @@ from tests.support.raw_client import Connection
 from tests.support.redis_client import Client
 from tests.support.servers import Proxy
 from ttlproxy.link import ServerClock
-from ttlproxy.link.agenda import Parked
+from ttlproxy.link.shared.agenda import Parked
 
 HOUR_MS = 3_600_000
 

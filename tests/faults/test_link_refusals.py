@@ -11,7 +11,7 @@ from tests.support.server_queries import calls
 from tests.support.servers import Proxy, Server
 from ttlproxy.core.keys import Keys
 from ttlproxy.link import Backoff, passes
-from ttlproxy.link.agenda import Parked
+from ttlproxy.link.shared.agenda import Parked
 
 CLOSED = "closed: Redis refuses"
 KEYS = Keys()

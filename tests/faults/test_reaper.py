@@ -18,7 +18,15 @@ from ttlproxy.commands import Call
 from ttlproxy.core.keys import DEFAULT_PREFIX, Keys
 from ttlproxy.core.registry import Place
 from ttlproxy.link import KEYS_PER_CALL
-from ttlproxy.link.pacing import Done, ManyCalls, OneCall, Pace, plan, rest_ms, sweep_after_ms
+from ttlproxy.link.reaper.pacing import (
+    Done,
+    ManyCalls,
+    OneCall,
+    Pace,
+    plan,
+    rest_ms,
+    sweep_after_ms,
+)
 from ttlproxy.scripts import Scripts
 from ttlproxy.scripts.script_calls import ScriptCalls
 

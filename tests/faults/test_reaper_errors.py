@@ -19,9 +19,10 @@ from ttlproxy.addresses import Upstream
 from ttlproxy.config import Settings
 from ttlproxy.core.counters import Counters
 from ttlproxy.core.keys import Keys
-from ttlproxy.link import Context, Link, beats
-from ttlproxy.link import reaper as reapers
-from ttlproxy.link.reaper import Reaper
+from ttlproxy.link import Context, Link
+from ttlproxy.link.life import beats
+from ttlproxy.link.reaper import reaper as reapers
+from ttlproxy.link.reaper.reaper import Reaper
 from ttlproxy.net.tasks import cancel
 
 NEVER_S = 1e6

@@ -16,7 +16,7 @@ from ttlproxy.addresses import Upstream
 from ttlproxy.cli.main import load
 from ttlproxy.core.counters import Counters
 from ttlproxy.link import Context, Link
-from ttlproxy.link.confirmations import Look
+from ttlproxy.link.knowledge.confirmations import Look
 from ttlproxy.net.tasks import cancel
 
 

@@ -10,8 +10,8 @@ from tests.support.redis_client import Client
 from ttlproxy.addresses import Upstream
 from ttlproxy.core.permissions import Rights
 from ttlproxy.link import client
-from ttlproxy.link.acl import Acl
-from ttlproxy.link.pipeline import run
+from ttlproxy.link.connecting.pipeline import run
+from ttlproxy.link.server.acl import Acl
 
 NAMES = [b"read", b"write"]
 

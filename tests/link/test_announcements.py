@@ -15,9 +15,10 @@ from tests.support.containers import AnyServer
 from tests.support.redis_client import Client
 from tests.support.redis_content import STATE
 from ttlproxy.errors import UpstreamError
-from ttlproxy.link import announcements as module
-from ttlproxy.link import announcing, beats
-from ttlproxy.link.pushes import Pushes
+from ttlproxy.link import announcing
+from ttlproxy.link.connecting.pushes import Pushes
+from ttlproxy.link.knowledge import announcements as module
+from ttlproxy.link.life import beats
 from ttlproxy.net.tasks import cancel
 
 PUSHES = "ttlproxy:pushes"

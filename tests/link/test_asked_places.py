@@ -9,8 +9,8 @@ import pytest
 from tests.link.conftest import S, until
 from ttlproxy.core.registry import Place
 from ttlproxy.errors import UpstreamError
-from ttlproxy.link import asked_places as module
-from ttlproxy.link.asked_places import AskedPlaces
+from ttlproxy.link.knowledge import asked_places as module
+from ttlproxy.link.knowledge.asked_places import AskedPlaces
 from ttlproxy.net.tasks import cancel
 
 T: Place = (0, b"t")

@@ -18,8 +18,8 @@ from tests.support.server_queries import calls, connections
 from ttlproxy.addresses import Upstream
 from ttlproxy.core.registry import PIN_BARRIERS, Registry
 from ttlproxy.link import Context, client
-from ttlproxy.link import barriers as module
-from ttlproxy.link.barriers import Barriers
+from ttlproxy.link.shared import barriers as module
+from ttlproxy.link.shared.barriers import Barriers
 from ttlproxy.net.tasks import cancel
 
 LONG_MS = 60_000

@@ -6,8 +6,8 @@ import pytest
 
 from ttlproxy.commands import Native
 from ttlproxy.core.counters import CommandCounts
-from ttlproxy.link.command_stats import commands, errors, families
-from ttlproxy.link.server_identity import fields
+from ttlproxy.link.connecting.server_identity import fields
+from ttlproxy.link.server.command_stats import commands, errors, families
 
 COMMANDS = b"""# Commandstats\r
 cmdstat_hget:calls=3,usec=6,usec_per_call=2.00,rejected_calls=1,failed_calls=2\r

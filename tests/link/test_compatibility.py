@@ -12,8 +12,9 @@ from redis.exceptions import ResponseError
 from tests.link.conftest import Become
 from tests.support.redis_client import Client
 from ttlproxy.errors import UnfitUpstream
-from ttlproxy.link import LAYOUT, compatibility
-from ttlproxy.link.pipeline import Words, run
+from ttlproxy.link import LAYOUT
+from ttlproxy.link.connecting.pipeline import Words, run
+from ttlproxy.link.server import compatibility
 
 
 async def _asked(redis: Redis, questions: Sequence[Words]) -> list[object]:

@@ -31,9 +31,9 @@ from tests.support.servers import Server
 from ttlproxy.addresses import SecretFile, Upstream
 from ttlproxy.core.counters import DIALS_FAILED, Dials
 from ttlproxy.link import client
-from ttlproxy.link.connections import close, open_now, plain_socket
-from ttlproxy.link.pipeline import run
-from ttlproxy.link.reachability import accepts, identity, met
+from ttlproxy.link.connecting.connections import close, open_now, plain_socket
+from ttlproxy.link.connecting.pipeline import run
+from ttlproxy.link.connecting.reachability import accepts, identity, met
 from ttlproxy.net.dial_counts import reason
 
 LIMIT_S = 30.0

@@ -12,7 +12,7 @@ from ttlproxy.core.counters import Counters
 from ttlproxy.core.registry import Place
 from ttlproxy.core.signing import RULE, Signer
 from ttlproxy.link import Context
-from ttlproxy.link.serving import Serving
+from ttlproxy.link.connecting.serving import Serving
 
 SECRET = "x" * 64
 

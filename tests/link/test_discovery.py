@@ -18,11 +18,12 @@ from tests.support.redis_client import Client
 from tests.support.scripted_sentinel import NAME, ScriptedSentinel, scripted_sentinel
 from ttlproxy.addresses import Address, Upstream
 from ttlproxy.errors import ServerChanged, UpstreamError
-from ttlproxy.link import discovery as module
-from ttlproxy.link import located, sentinels
-from ttlproxy.link.discovery import Discovery, discovery
-from ttlproxy.link.reachability import identity
-from ttlproxy.link.server_identity import Identity
+from ttlproxy.link import located
+from ttlproxy.link.connecting import discovery as module
+from ttlproxy.link.connecting import sentinels
+from ttlproxy.link.connecting.discovery import Discovery, discovery
+from ttlproxy.link.connecting.reachability import identity
+from ttlproxy.link.connecting.server_identity import Identity
 from ttlproxy.net.tasks import cancel
 
 HOST = "redis.example"

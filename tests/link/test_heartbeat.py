@@ -21,16 +21,11 @@ from tests.support.redis_client import Client
 from tests.support.server_queries import calls
 from ttlproxy.addresses import Upstream
 from ttlproxy.core import write_rules
-from ttlproxy.link import (
-    address_watch,
-    announcing,
-    beats,
-    confirmations,
-    heartbeat,
-    pipeline,
-    reachability,
-)
-from ttlproxy.link.server_identity import Identity
+from ttlproxy.link import announcing
+from ttlproxy.link.connecting import address_watch, pipeline, reachability
+from ttlproxy.link.connecting.server_identity import Identity
+from ttlproxy.link.knowledge import confirmations
+from ttlproxy.link.life import beats, heartbeat
 from ttlproxy.scripts.unconfirmed import Swap
 
 LONG_S = 1e6

@@ -17,18 +17,18 @@ from ttlproxy.config import Settings
 from ttlproxy.core.counters import Counters
 from ttlproxy.errors import ReapRefused
 from ttlproxy.link import Context, client
-from ttlproxy.link import holds as module
-from ttlproxy.link.address_watch import AddressWatch
-from ttlproxy.link.barriers import Barriers
-from ttlproxy.link.claims import Claims
-from ttlproxy.link.holds import Holds
-from ttlproxy.link.known_server import KnownServer
-from ttlproxy.link.lookups import Lookups
-from ttlproxy.link.reap_requests import ReapRequests
-from ttlproxy.link.reap_script import ReapScript
-from ttlproxy.link.schedules import Schedules
-from ttlproxy.link.serving import Serving
-from ttlproxy.link.sweep_script import SweepScript
+from ttlproxy.link.connecting.address_watch import AddressWatch
+from ttlproxy.link.connecting.known_server import KnownServer
+from ttlproxy.link.connecting.serving import Serving
+from ttlproxy.link.knowledge.claims import Claims
+from ttlproxy.link.knowledge.lookups import Lookups
+from ttlproxy.link.life import holds as module
+from ttlproxy.link.life.holds import Holds
+from ttlproxy.link.reaping.reap_requests import ReapRequests
+from ttlproxy.link.reaping.reap_script import ReapScript
+from ttlproxy.link.reaping.schedules import Schedules
+from ttlproxy.link.reaping.sweep_script import SweepScript
+from ttlproxy.link.shared.barriers import Barriers
 from ttlproxy.net.tasks import cancel
 
 

@@ -15,8 +15,8 @@ from tests.support.processes import CLOSED_PORT, wait_until
 from tests.support.redis_client import Client
 from tests.support.server_queries import until_blocked
 from ttlproxy.addresses import Upstream
-from ttlproxy.link import list_waiters as module
-from ttlproxy.link.list_waiters import ListWaiters, Waiter
+from ttlproxy.link.life import list_waiters as module
+from ttlproxy.link.life.list_waiters import ListWaiters, Waiter
 
 PLACE = (0, b"l")
 

@@ -20,11 +20,13 @@ from tests.support.redis_content import STATE
 from tests.support.server_queries import calls
 from tests.support.servers import Server
 from ttlproxy.errors import UnfitUpstream, UpstreamError
-from ttlproxy.link import LAYOUT, beats, discovery, server_setup
-from ttlproxy.link import link as module
-from ttlproxy.link.backoff import Backoff
-from ttlproxy.link.connections import close, open_now
-from ttlproxy.link.server_identity import Identity
+from ttlproxy.link import LAYOUT
+from ttlproxy.link.connecting import discovery
+from ttlproxy.link.connecting.backoff import Backoff
+from ttlproxy.link.connecting.connections import close, open_now
+from ttlproxy.link.connecting.server_identity import Identity
+from ttlproxy.link.life import beats, server_setup
+from ttlproxy.link.life import link as module
 from ttlproxy.net.tasks import cancel
 
 OURS = ("ttlproxy:link", "ttlproxy:reaps", "ttlproxy:pushes")

@@ -15,8 +15,8 @@ from tests.support.redis_client import Client
 from tests.support.version_01 import leave_count, leave_deferred, leave_kept, leave_rule
 from ttlproxy.core.expiry_actions import verified
 from ttlproxy.link import Context
-from ttlproxy.link import migration as module
-from ttlproxy.link.migration import Migration
+from ttlproxy.link.server import migration as module
+from ttlproxy.link.server.migration import Migration
 
 MANY = 60
 OLD = ("__ttl:deferring", "__ttl:serial", "__ttl:keeping", "__ttl:counts")

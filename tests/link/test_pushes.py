@@ -17,7 +17,7 @@ from tests.support.redis_client import Client
 from tests.support.server_queries import connections
 from ttlproxy.addresses import Upstream
 from ttlproxy.errors import UpstreamError
-from ttlproxy.link.pushes import Pushes, announcing
+from ttlproxy.link.connecting.pushes import Pushes, announcing
 
 LIMIT_S = 30.0
 

@@ -19,12 +19,12 @@ from ttlproxy.config import Settings
 from ttlproxy.core.counters import Counters
 from ttlproxy.errors import ServerChanged, UpstreamError
 from ttlproxy.link import Context, client
-from ttlproxy.link.known_server import KnownServer
-from ttlproxy.link.reap_requests import ReapRequest, ReapRequests
-from ttlproxy.link.reap_script import ReapScript
-from ttlproxy.link.schedules import Schedules
-from ttlproxy.link.server_identity import Identity
-from ttlproxy.link.sweep_script import SweepScript
+from ttlproxy.link.connecting.known_server import KnownServer
+from ttlproxy.link.connecting.server_identity import Identity
+from ttlproxy.link.reaping.reap_requests import ReapRequest, ReapRequests
+from ttlproxy.link.reaping.reap_script import ReapScript
+from ttlproxy.link.reaping.schedules import Schedules
+from ttlproxy.link.reaping.sweep_script import SweepScript
 from ttlproxy.net.tasks import cancel
 
 Begin = Callable[[], "asyncio.Task[None]"]

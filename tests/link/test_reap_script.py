@@ -16,7 +16,7 @@ from ttlproxy.config import Settings
 from ttlproxy.core.counters import Counters
 from ttlproxy.core.registry import Registry
 from ttlproxy.link import KEYS_PER_CALL, Context
-from ttlproxy.link.reap_script import ReapScript, Undelivered
+from ttlproxy.link.reaping.reap_script import ReapScript, Undelivered
 
 
 @pytest.fixture

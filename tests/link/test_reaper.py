@@ -26,10 +26,12 @@ from tests.support.servers import release
 from ttlproxy.addresses import Upstream
 from ttlproxy.config import Settings
 from ttlproxy.core.counters import Counters
-from ttlproxy.link import Context, Link, agenda, announcing, beats, fleet
-from ttlproxy.link import link as lives
-from ttlproxy.link import reaper as module
-from ttlproxy.link.reaper import Reaper
+from ttlproxy.link import Context, Link, announcing
+from ttlproxy.link.life import beats
+from ttlproxy.link.life import link as lives
+from ttlproxy.link.reaper import reaper as module
+from ttlproxy.link.reaper.reaper import Reaper
+from ttlproxy.link.shared import agenda, fleet
 from ttlproxy.net.tasks import cancel
 
 NEVER_MS = 10**9

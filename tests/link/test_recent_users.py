@@ -6,8 +6,8 @@ import asyncio
 from typing import Any
 
 from tests.support.virtual_time import VirtualTime
-from ttlproxy.link.confirmations import Job
-from ttlproxy.link.recent_users import RecentUsers
+from ttlproxy.link.knowledge.confirmations import Job
+from ttlproxy.link.knowledge.recent_users import RecentUsers
 
 
 class _Link:

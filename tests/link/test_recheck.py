@@ -12,8 +12,8 @@ from tests.support.containers import AnyServer
 from tests.support.redis_client import Client
 from ttlproxy.core.counters import Counters
 from ttlproxy.link import KEYS_PER_CALL, Context
-from ttlproxy.link.recheck import Recheck
-from ttlproxy.link.sweep_script import SweepScript
+from ttlproxy.link.life.recheck import Recheck
+from ttlproxy.link.reaping.sweep_script import SweepScript
 
 # Heartbeats before a walk begins.
 REST = 5

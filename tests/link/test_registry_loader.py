@@ -21,15 +21,15 @@ from ttlproxy.config import Settings
 from ttlproxy.core.counters import Counters
 from ttlproxy.core.registry import UNKNOWN, Registry
 from ttlproxy.link import Context, Link, SlotSchedules
-from ttlproxy.link import registry_loader as module
-from ttlproxy.link.acl import Acl
-from ttlproxy.link.announcements import Announcements
-from ttlproxy.link.glance import Glance
-from ttlproxy.link.pipeline import run
-from ttlproxy.link.pushes import Pushes
-from ttlproxy.link.registry_loader import RegistryLoader
-from ttlproxy.link.schedules import Schedules
-from ttlproxy.link.serving import Serving
+from ttlproxy.link.connecting.pipeline import run
+from ttlproxy.link.connecting.pushes import Pushes
+from ttlproxy.link.connecting.serving import Serving
+from ttlproxy.link.knowledge import registry_loader as module
+from ttlproxy.link.knowledge.announcements import Announcements
+from ttlproxy.link.knowledge.glance import Glance
+from ttlproxy.link.knowledge.registry_loader import RegistryLoader
+from ttlproxy.link.reaping.schedules import Schedules
+from ttlproxy.link.server.acl import Acl
 from ttlproxy.net import progress
 from ttlproxy.scripts.unconfirmed import Swap
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.link.conftest import KEYS
-from ttlproxy.link import replica_pushes as module
-from ttlproxy.link.replica_pushes import Checkpoint, ReplicaPushes
+from ttlproxy.link.shared import replica_pushes as module
+from ttlproxy.link.shared.replica_pushes import Checkpoint, ReplicaPushes
 
 
 def _said(key: bytes, deadline_ms: int) -> list[object]:

@@ -14,10 +14,10 @@ from tests.support.redis_client import Client
 from ttlproxy.core.counters import Counters
 from ttlproxy.core.registry import Registry
 from ttlproxy.link import Context
-from ttlproxy.link.orphans import Orphans
-from ttlproxy.link.overdue import Overdue
-from ttlproxy.link.schedule_queries import ScheduleQueries
-from ttlproxy.link.schedules import Schedules
+from ttlproxy.link.reaping.orphans import Orphans
+from ttlproxy.link.reaping.schedules import Schedules
+from ttlproxy.link.shared.overdue import Overdue
+from ttlproxy.link.shared.schedule_queries import ScheduleQueries
 
 MANY = 2500
 

@@ -11,11 +11,11 @@ from redis.exceptions import NoPermissionError
 from tests.link.conftest import Become
 from tests.support.redis_client import Client
 from ttlproxy.link import Context
-from ttlproxy.link.barriers import Barriers
-from ttlproxy.link.compatibility import pauses_script
-from ttlproxy.link.pipeline import run
-from ttlproxy.link.script_cache import AT_FIRST, EVENTS, ScriptCache
-from ttlproxy.link.server_identity import fields
+from ttlproxy.link.connecting.pipeline import run
+from ttlproxy.link.connecting.server_identity import fields
+from ttlproxy.link.server.compatibility import pauses_script
+from ttlproxy.link.server.script_cache import AT_FIRST, EVENTS, ScriptCache
+from ttlproxy.link.shared.barriers import Barriers
 from ttlproxy.scripts import Scripts
 
 

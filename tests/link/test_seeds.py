@@ -6,8 +6,8 @@ import pytest
 
 from ttlproxy.addresses import Upstream
 from ttlproxy.core.topology import ClusterNode, cluster_nodes
-from ttlproxy.link import seeds
-from ttlproxy.link.seeds import Seeds, Told
+from ttlproxy.link.masters import seeds
+from ttlproxy.link.masters.seeds import Seeds, Told
 
 A, B, C = (letter * 40 for letter in "abc")
 

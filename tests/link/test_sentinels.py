@@ -15,9 +15,9 @@ from tests.support.redis_client import Client
 from tests.support.scripted_sentinel import NAME, ScriptedSentinel, scripted_sentinel
 from ttlproxy.addresses import Address, Upstream
 from ttlproxy.errors import UpstreamError
-from ttlproxy.link import resolution, tls_mismatch
-from ttlproxy.link import sentinels as module
-from ttlproxy.link.sentinels import Answer, Sentinels, chosen
+from ttlproxy.link.connecting import resolution, tls_mismatch
+from ttlproxy.link.connecting import sentinels as module
+from ttlproxy.link.connecting.sentinels import Answer, Sentinels, chosen
 from ttlproxy.net.tasks import cancel
 
 A, B = Address("127.0.0.1", 7001), Address("127.0.0.1", 7002)

@@ -18,15 +18,15 @@ from ttlproxy.addresses import Upstream
 from ttlproxy.commands import natives
 from ttlproxy.errors import UnfitUpstream
 from ttlproxy.link import LAYOUT, Context, client
-from ttlproxy.link.acl import Acl
-from ttlproxy.link.barriers import Barriers
-from ttlproxy.link.command_table import CommandTable
-from ttlproxy.link.known_server import KnownServer
-from ttlproxy.link.pipeline import run
-from ttlproxy.link.script_cache import ScriptCache
-from ttlproxy.link.server_setup import ServerSetup
-from ttlproxy.link.shared_state import SharedState
-from ttlproxy.link.stored_commands import StoredCommands
+from ttlproxy.link.connecting.known_server import KnownServer
+from ttlproxy.link.connecting.pipeline import run
+from ttlproxy.link.life.server_setup import ServerSetup
+from ttlproxy.link.server.acl import Acl
+from ttlproxy.link.server.command_table import CommandTable
+from ttlproxy.link.server.script_cache import ScriptCache
+from ttlproxy.link.server.shared_state import SharedState
+from ttlproxy.link.server.stored_commands import StoredCommands
+from ttlproxy.link.shared.barriers import Barriers
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from ttlproxy.core.counters import Counters
 from ttlproxy.core.signing import Signer
 from ttlproxy.errors import UnfitUpstream
 from ttlproxy.link import LAYOUT, Context, client
-from ttlproxy.link.shared_state import SharedState
+from ttlproxy.link.server.shared_state import SharedState
 
 OURS = b"%d" % LAYOUT
 

@@ -15,7 +15,7 @@ from tests.support.redis_client import Client
 from ttlproxy.core.counters import Counters
 from ttlproxy.core.registry import NOTHING_DUE, Registry
 from ttlproxy.link import Context
-from ttlproxy.link.sweep_script import SweepScript
+from ttlproxy.link.reaping.sweep_script import SweepScript
 
 
 @pytest.fixture

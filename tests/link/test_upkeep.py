@@ -12,21 +12,21 @@ from ttlproxy.core.counters import Counters
 from ttlproxy.core.knowledge import Knowledge
 from ttlproxy.core.registry import Registry
 from ttlproxy.link import Context
-from ttlproxy.link.acl import Acl
-from ttlproxy.link.agenda import NEVER
-from ttlproxy.link.barriers import Barriers, IsPaused
-from ttlproxy.link.glance import Glance
-from ttlproxy.link.known_server import KnownServer
-from ttlproxy.link.native_deadlines import NativeDeadlines
-from ttlproxy.link.packing import pack
-from ttlproxy.link.pipeline import run
-from ttlproxy.link.schedules import Schedules
-from ttlproxy.link.script_cache import ScriptCache
-from ttlproxy.link.server_identity import Identity
-from ttlproxy.link.stored_commands import FIELD, StoredCommands
-from ttlproxy.link.sweep_script import SweepScript
-from ttlproxy.link.upkeep import Upkeep
-from ttlproxy.link.walks import Walks
+from ttlproxy.link.connecting.known_server import KnownServer
+from ttlproxy.link.connecting.pipeline import run
+from ttlproxy.link.connecting.server_identity import Identity
+from ttlproxy.link.knowledge.glance import Glance
+from ttlproxy.link.life.upkeep import Upkeep
+from ttlproxy.link.reaping.native_deadlines import NativeDeadlines
+from ttlproxy.link.reaping.schedules import Schedules
+from ttlproxy.link.reaping.sweep_script import SweepScript
+from ttlproxy.link.reaping.walks import Walks
+from ttlproxy.link.server.acl import Acl
+from ttlproxy.link.server.packing import pack
+from ttlproxy.link.server.script_cache import ScriptCache
+from ttlproxy.link.server.stored_commands import FIELD, StoredCommands
+from ttlproxy.link.shared.agenda import NEVER
+from ttlproxy.link.shared.barriers import Barriers, IsPaused
 
 # A walk over the registry begins after so many heartbeats.
 REST = 5

@@ -26,7 +26,7 @@ from tests.support.redis_content import LEASE
 from tests.support.server_queries import calls
 from tests.support.servers import Proxy, Server
 from ttlproxy.core.keys import Keys
-from ttlproxy.link.waiting_survey import SAMPLE
+from ttlproxy.link.reaping.waiting_survey import SAMPLE
 from ttlproxy.scripts import Scripts
 from ttlproxy.telemetry.metric_spec import BY_CERTIFICATE, BY_NODE, BY_SCRIPT, BY_WORKER
 from ttlproxy.telemetry.metrics_catalogue import METRICS

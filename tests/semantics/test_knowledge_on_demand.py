@@ -19,7 +19,7 @@ from ttlproxy.core.keys import Keys
 from ttlproxy.wire import encode
 
 KEYS = Keys()
-# Of a few proxies these hear of all keys, where nobody has said it (link/modes.py).
+# Of a few proxies these hear of all keys, where nobody has said it (link/knowledge/modes.py).
 FEW = 4
 FAR_MS = 4_000_000_000_000
 ON_DEMAND = ("--knowledge", "on-demand")

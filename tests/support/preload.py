@@ -14,7 +14,10 @@ import ttlproxy.admin
 from tests.support import forked_workers
 from ttlproxy.cli.main import load
 from ttlproxy.core.keys import DEFAULT_PREFIX, Keys
-from ttlproxy.link import address_watch, barriers, beats, walks
+from ttlproxy.link.connecting import address_watch
+from ttlproxy.link.life import beats
+from ttlproxy.link.reaping import walks
+from ttlproxy.link.shared import barriers
 from ttlproxy.net import progress
 from ttlproxy.process import workers
 from ttlproxy.proxy import slow_clients

@@ -13,7 +13,7 @@ from ttlproxy.core.counters import Counters
 from ttlproxy.core.keys import SLOTS, Keys
 from ttlproxy.core.permissions import Rights
 from ttlproxy.core.registry import Registry
-from ttlproxy.link.serving import Serving
+from ttlproxy.link.connecting.serving import Serving
 from ttlproxy.proxy.departures import Departures
 from ttlproxy.proxy.routed.connection_limit import ConnectionLimit
 from ttlproxy.proxy.routed.lane import Lane

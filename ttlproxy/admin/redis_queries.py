@@ -21,7 +21,7 @@ from ttlproxy.config import Settings
 from ttlproxy.core.keys import SLOTS, Keys
 from ttlproxy.errors import Unanswered, UpstreamError
 from ttlproxy.link import NodeOfSeveral, client, close_all, run, several_masters, valid
-from ttlproxy.link.pipeline import Words
+from ttlproxy.link.connecting.pipeline import Words
 from ttlproxy.net.tasks import report
 from ttlproxy.scripts import Scripts, Traits
 from ttlproxy.scripts.script_calls import ScriptCalls

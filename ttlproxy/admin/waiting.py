@@ -14,7 +14,7 @@ from ttlproxy.admin.cached_answers import Answer
 from ttlproxy.admin.redis_queries import Inquiry
 from ttlproxy.admin.text import shown
 from ttlproxy.core.shares import shares
-from ttlproxy.link.scores import whole_ms
+from ttlproxy.link.shared.scores import whole_ms
 
 # Names that are looked at in all databases: 1,000 short requests take Redis about 1 ms.
 SAMPLE: Final = 500

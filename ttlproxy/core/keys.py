@@ -31,7 +31,7 @@ SWAP: Final = b"!swap:"
 RULES_CHANGED: Final = b"!rules:"
 RULES_VERSION: Final = b"!version:"
 WALKS: Final = b"!walks:"
-# At the end of a database's number, for scripts: keys are claimed (link/claims.py).
+# At the end of a database's number, for scripts: keys are claimed (link/knowledge/claims.py).
 CLAIMS: Final = b"!"
 # Before the prefix.
 STATE: Final = b"ttlproxy-state:"
@@ -149,7 +149,7 @@ class Keys:
         # In a Cluster, a slot's hash of this name has how far its outboxes are, and what it has
         # been brought from others'.
         self.outbox = outbox_name(prefix)
-        # More keys of layout 1 (link/migration.py). A proxy of that version reads old_layout.
+        # More keys of layout 1 (link/server/migration.py). A proxy of it reads old_layout.
         self.old_layout = prefix + b"layout"
         self.old_keeping = prefix + b"keeping"
         self.old_counts = prefix + b"counts"
@@ -161,7 +161,7 @@ class Keys:
         # The same by one that looks up keys, and does not hear of all.
         self.hello_on_demand = self.hello + b":on-demand"
         # Channels on which nothing is ever published: Redis counts their subscribers, see
-        # link/modes.py.
+        # link/knowledge/modes.py.
         self.broadcast = prefix + b"broadcast"
         self.on_demand = prefix + b"on-demand"
         # Keys that proxies claim, by the end of the claim in ms; '' stays, so that the set does.

@@ -1,36 +1,39 @@
 """The proxy's own connections to Redis: load and call scripts, receive pushes, reap, reconnect.
 
-`link` builds the parts and leads them from one life to the next; `serving` says whether clients are
-served. A life begins with `server_setup`. In it `heartbeat` looks at Redis: the server's role
-(`known_server`), users (`acl`), scripts (`script_cache`), the registry (`registry_loader`), and
-what must be mended (`upkeep`). `announcements` keeps the push connection open. `holds` keeps
-sessions waiting while `reap_requests` reaps for them. `reaper` reaps what is due, when its `agenda`
-says so; both call the `reap_script`. `list_waiters` waits for items of lists, `refusals` counts
-what Redis refuses, and `context` has what the link, the reaper and all sessions share.
+Its packages, each of which may import only those below it:
+
+    masters     a link and a reaper for each master
+    reaper      when what is removed
+    life        the link itself: from one connection to Redis to the next
+    knowledge   which keys are managed
+    reaping     the calls that find and remove what is due
+    server      what is known of a server, and what we put there
+    shared      what the link, the reaper and all sessions share
+    connecting  how a server is found, asked and heard
 
 Knows the proxy's own scripts and the registry. Knows no client's connection.
 """
 
-from ttlproxy.link.backoff import Backoff
-from ttlproxy.link.compatibility import LAYOUT, OLDEST, TRIAL, check_slots, is_node
-from ttlproxy.link.connections import client
-from ttlproxy.link.context import Context
-from ttlproxy.link.discovery import located
-from ttlproxy.link.hold_times import HoldTime
-from ttlproxy.link.link import Link, Node
-from ttlproxy.link.list_waiters import ListWaiters
-from ttlproxy.link.masters import Masters
-from ttlproxy.link.pipeline import KEYS_PER_CALL, run, valid
-from ttlproxy.link.proxy_count import attached
-from ttlproxy.link.pushes import announcing
-from ttlproxy.link.refusals import is_wrong_type, passes, reason
-from ttlproxy.link.schedule_queries import DUE, ScheduleQueries
-from ttlproxy.link.sentinels import Sentinel, Sentinels
-from ttlproxy.link.server_clock import ServerClock
-from ttlproxy.link.several_nodes import NodeOfSeveral, close_all, several_masters
-from ttlproxy.link.single_calls import answered
-from ttlproxy.link.slot_schedules import SlotSchedules
-from ttlproxy.link.tls_mismatch import Role, mismatch
+from ttlproxy.link.connecting.backoff import Backoff
+from ttlproxy.link.connecting.connections import client
+from ttlproxy.link.connecting.discovery import located
+from ttlproxy.link.connecting.pipeline import KEYS_PER_CALL, run, valid
+from ttlproxy.link.connecting.proxy_count import attached
+from ttlproxy.link.connecting.pushes import announcing
+from ttlproxy.link.connecting.refusals import is_wrong_type, passes, reason
+from ttlproxy.link.connecting.sentinels import Sentinel, Sentinels
+from ttlproxy.link.connecting.server_clock import ServerClock
+from ttlproxy.link.connecting.single_calls import answered
+from ttlproxy.link.connecting.tls_mismatch import Role, mismatch
+from ttlproxy.link.life.hold_times import HoldTime
+from ttlproxy.link.life.link import Link, Node
+from ttlproxy.link.life.list_waiters import ListWaiters
+from ttlproxy.link.masters.masters import Masters
+from ttlproxy.link.masters.several_nodes import NodeOfSeveral, close_all, several_masters
+from ttlproxy.link.server.compatibility import LAYOUT, OLDEST, TRIAL, check_slots, is_node
+from ttlproxy.link.shared.context import Context
+from ttlproxy.link.shared.schedule_queries import DUE, ScheduleQueries
+from ttlproxy.link.shared.slot_schedules import SlotSchedules
 
 __all__ = [
     "DUE",

@@ -12,7 +12,7 @@ from ttlproxy.config import Settings
 from ttlproxy.core.keys import Keys, hash_tag, slot
 from ttlproxy.core.registry import Place
 from ttlproxy.link import Link
-from ttlproxy.link.agenda import ParkedKey
+from ttlproxy.link.shared.agenda import ParkedKey
 from ttlproxy.operations.redis_cli import to_proxy, to_redis, typed
 
 # Keys that are shown, and the longest of their names, in bytes: a report of all is one message.

@@ -8,7 +8,7 @@ from ttlproxy.addresses import Upstream
 from ttlproxy.config import Settings
 from ttlproxy.core.counters import Counters
 from ttlproxy.link import Context, Link, Masters
-from ttlproxy.link.reaper import Reaper
+from ttlproxy.link.reaper.reaper import Reaper
 from ttlproxy.net.tasks import Task
 from ttlproxy.process.open_files import beside_clients
 from ttlproxy.proxy.routed_server import RoutedClients, RoutedServer

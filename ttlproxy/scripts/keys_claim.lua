@@ -1,4 +1,5 @@
--- Claims keys until the instant `ends`, and tells the proxies that have looked them up (link/claims.py).
+-- Claims keys until the instant `ends`, and tells the proxies that have looked them up
+-- (link/knowledge/claims.py).
 -- KEYS: claimed others claim...
 -- ARGV: now ends
 -- Both are in ms. Claims that have ended go; '' stays, so that `others` may name the sorted set.

@@ -66,7 +66,7 @@ class ScriptCalls:
         self.unconfirmed = UnconfirmedChanges(scripts)
         self.direct = DirectCalls(scripts, keys)
         # Whether sessions claim a key before they send what may announce its first deadline, for
-        # proxies that look keys up: see link/claims.py.
+        # proxies that look keys up: see link/knowledge/claims.py.
         self.claims = False
 
     def words(
@@ -136,7 +136,7 @@ class ScriptCalls:
     def at_home(self, call: Call) -> Call:
         """A call for the rules, for their slot. The script tells slots of a rule in the same step:
         a Cluster's only master has all; of several, each is told by itself
-        (link/rules_of_all.py)."""
+        (link/shared/rules_of_all.py)."""
         return at_home(call, self.keys, b"" if self._is_one_of_several else self.keys.all_words)
 
     def reads(self, call: Call) -> bool:

@@ -15,7 +15,7 @@ class Step(NamedTuple):
     reap_places: places whose due elements must be gone before the bytes go on
     reap_databases: databases in which all due elements must be gone before the bytes go on
     sweep_before: places that must be swept before the bytes go on
-    claims: places that must be claimed before the bytes go on: see link/claims.py
+    claims: places that must be claimed before the bytes go on: see link/knowledge/claims.py
     modifies: whether a request may write when it is carried out
     to_redis: the bytes
     sweep_after: keys to sweep afterwards: a request may have changed them without their index

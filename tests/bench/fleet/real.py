@@ -9,7 +9,7 @@ from ttlproxy.addresses import Upstream
 from ttlproxy.cli.main import load
 from ttlproxy.core.counters import Counters
 from ttlproxy.link import Context, Link
-from ttlproxy.link.reaper import Reaper
+from ttlproxy.link.reaper.reaper import Reaper
 from ttlproxy.net.tasks import Task, cancel, until
 
 

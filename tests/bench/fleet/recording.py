@@ -23,7 +23,7 @@ from tests.support.raw_client import Connection
 from tests.support.servers import Server
 from ttlproxy.cli.main import load
 from ttlproxy.core.keys import Keys
-from ttlproxy.link.fleet import FEW
+from ttlproxy.link.shared.fleet import FEW
 
 Step: TypeAlias = tuple[int, bytes | None]
 Steps: TypeAlias = Sequence[Step]

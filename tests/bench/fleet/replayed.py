@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Final, cast
 
 from tests.bench.fleet.recording import Recording
-from ttlproxy.link import link
-from ttlproxy.link.backoff import stagger_s
+from ttlproxy.link.connecting.backoff import stagger_s
+from ttlproxy.link.life import link
 from ttlproxy.net.tasks import Task, cancel
 
 # Asked for after each request, so that its reply tells that all others are there.

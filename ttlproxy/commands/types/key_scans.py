@@ -23,5 +23,5 @@ SURVEYS = (
     Survey(name="RANDOMKEY", plan=lambda args: Call("keys_random", (), ()), of_keys=True),
     Survey(name="DBSIZE", plan=lambda args: Call("keys_count", (), ()), of_keys=True, counts=True),
 )
-# In front of a Cluster, proxies have no channels of their own: see link/modes.py.
+# In front of a Cluster, proxies have no channels of their own: see link/knowledge/modes.py.
 OF_ONE_SERVER = (Survey(name="PUBSUB", plan=_channels),)

@@ -11,8 +11,8 @@ from redis.exceptions import ConnectionError, RedisError
 from ttlproxy.addresses import Upstream
 from ttlproxy.errors import MigrationError
 from ttlproxy.link import client, run, valid
-from ttlproxy.link.pipeline import Words
-from ttlproxy.link.server_identity import fields
+from ttlproxy.link.connecting.pipeline import Words
+from ttlproxy.link.connecting.server_identity import fields
 
 
 class Server:

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Final, NamedTuple, Protocol
 
-from ttlproxy.link.pipeline import Words
+from ttlproxy.link.connecting.pipeline import Words
 
 # So many at a time: a page is one transaction at the target.
 PAGE: Final = 200

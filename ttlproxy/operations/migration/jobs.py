@@ -11,7 +11,7 @@ from redis.exceptions import ResponseError
 
 from ttlproxy.addresses import Upstream
 from ttlproxy.errors import MigrationError
-from ttlproxy.link.pipeline import Words
+from ttlproxy.link.connecting.pipeline import Words
 from ttlproxy.operations.migration.connection import Server
 from ttlproxy.operations.migration.elements import (
     NATIVE_WORDS,

@@ -8,7 +8,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Final
 
-from ttlproxy.link.pipeline import Words
+from ttlproxy.link.connecting.pipeline import Words
 from ttlproxy.operations.key_walk import KeyWalk, Pace, Place
 from ttlproxy.operations.migration.connection import Server
 from ttlproxy.operations.migration.elements import END, Outcome, Page, Part, Source, Target, shown

@@ -10,7 +10,7 @@ from ttlproxy.core.expiry_actions import filled, marks
 from ttlproxy.core.glob import Glob, stars
 from ttlproxy.core.keys import slot
 from ttlproxy.errors import MigrationError
-from ttlproxy.link.pipeline import Words
+from ttlproxy.link.connecting.pipeline import Words
 from ttlproxy.operations.migration.connection import Server
 from ttlproxy.operations.migration.elements import (
     NO_KEY,

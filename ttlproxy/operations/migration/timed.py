@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from ttlproxy.link.pipeline import Words
+from ttlproxy.link.connecting.pipeline import Words
 from ttlproxy.operations.migration.connection import Server
 from ttlproxy.operations.migration.elements import (
     NATIVE_WORDS,

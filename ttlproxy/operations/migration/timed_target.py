@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Any, Final
 
 from ttlproxy.errors import MigrationError
-from ttlproxy.link.pipeline import Words
+from ttlproxy.link.connecting.pipeline import Words
 from ttlproxy.operations.migration.connection import Server
 from ttlproxy.operations.migration.elements import (
     NO_KEY,

@@ -1,7 +1,7 @@
 -- Gives the elements in ARGV, from number `named` on in steps of `step`, the deadline of fast_deadline.lua.
 -- `dated`: whether Redis took all of it. An earlier first deadline is put into the schedule and announced before
 -- it is in the index: if Redis refuses a step, the general part of the script finds the index as it was, or all
--- done that it would not do again. At the end it ends a claim of the key (link/claims.py).
+-- done that it would not do again. At the end it ends a claim of the key (link/knowledge/claims.py).
 -- NEEDS: fast_deadline.lua named step data index schedule
 -- GIVES: dated
 local dated = true

@@ -246,8 +246,8 @@ local function absent_key(index, prefix)
   return prefix .. const.NONE .. string.sub(index, #prefix + 1)
 end
 
--- Ends a claim of the index's key, if there are proxies that look keys up (link/claims.py), and tells these
--- that the first deadline is another one. If the client has no right to, the claim ends by itself.
+-- Ends a claim of the index's key, if there are proxies that look keys up (link/knowledge/claims.py), and tells
+-- these that the first deadline is another one. If the client has no right to, the claim ends by itself.
 local function unclaim(db, prefix, index, tells)
   if string.sub(db, -1) ~= const.CLAIMS then
     return

@@ -1,0 +1,264 @@
+"""Which server the upstream's URL means now: a name that moves, several servers, or Sentinels.
+
+The link asks at the beginning of each life, and all connections of that life, clients' connections
+among them, go to the numeric address that was found: so none can reach another server because a
+name has moved in between.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
+from typing import Final, NamedTuple, Protocol
+
+from redis.exceptions import RedisError
+
+from ttlproxy.addresses import Address, Upstream
+from ttlproxy.errors import ServerChanged, UpstreamError
+from ttlproxy.link.connecting.outage_log import explained
+from ttlproxy.link.connecting.reachability import identity
+from ttlproxy.link.connecting.resolution import numbers_in_time, resolved
+from ttlproxy.link.connecting.sentinels import Answer, Sentinels
+from ttlproxy.link.connecting.server_identity import Identity
+from ttlproxy.net.names import is_number
+from ttlproxy.net.tasks import cancel
+
+# Between two looks at where a name points.
+_LOOK_S: Final = 5.0
+# Of several servers, one that hangs does not delay the others for longer.
+_PATIENCE_S: Final = 1.0
+# Once a master is found, the others have so long to say what they are.
+_GRACE_S: Final = 0.1
+_KINDS: Final = ("a single server", "a node of a Redis Cluster")
+
+
+class Discovery(Protocol):
+    """Finds the server, and notices when it is another one."""
+
+    async def run(self) -> None:
+        """Keeps what it knows up to date, until cancelled."""
+
+    async def find(self) -> Upstream:
+        """The server to use now, with a numeric address. Raises UpstreamError or OSError."""
+
+    async def again(self, now: Upstream) -> Upstream:
+        """The address that a new connection would get, instead of `now`. Raises OSError."""
+
+    async def watch(self, now: Upstream, look: Callable[[], None]) -> None:
+        """Raises ServerChanged when `now` is the server no more; calls `look` when it may not be.
+
+        Else it never ends.
+        """
+
+    async def pause(self, limit_s: float) -> None:
+        """Waits so long, or until `find` would find something else than before."""
+
+
+class OneServer:
+    """A unix socket, an address, or a name."""
+
+    def __init__(self, upstream: Upstream, timeout_s: Callable[[], float]) -> None:
+        self._upstream = upstream
+        self._address = Address(upstream.host, upstream.port)
+        self._timeout_s = timeout_s
+
+    async def run(self) -> None:
+        await asyncio.Event().wait()
+
+    async def find(self) -> Upstream:
+        return await resolved(self._upstream, self._timeout_s())
+
+    async def again(self, now: Upstream) -> Upstream:
+        if now.path or is_number(self._address.host) or now.host in await self._numbers():
+            return now
+        return await self.find()
+
+    async def watch(self, now: Upstream, look: Callable[[], None]) -> None:
+        if now.path or is_number(self._address.host):
+            await self.run()
+        while True:
+            await asyncio.sleep(_LOOK_S)
+            with suppress(OSError):  # names may be unknown for a while
+                if now.host not in await self._numbers():
+                    look()
+
+    async def pause(self, limit_s: float) -> None:
+        await asyncio.sleep(limit_s)
+
+    async def _numbers(self) -> list[str]:
+        return await numbers_in_time(self._address, self._timeout_s())
+
+
+class _Met(NamedTuple):
+    """A server of several; it is met as a master, or as a node of a Cluster."""
+
+    server: Upstream
+    identity: Identity
+
+
+class SeveralServers:
+    """Several addresses: the first that says it is a master is the server.
+
+    If none is, a replica in a Cluster serves to find the masters. All must be of one kind.
+    """
+
+    def __init__(self, upstream: Upstream, timeout_s: Callable[[], float]) -> None:
+        self._upstream = upstream
+        self._timeout_s = timeout_s
+
+    async def run(self) -> None:
+        await asyncio.Event().wait()
+
+    async def find(self) -> Upstream:
+        asked = {
+            address: asyncio.create_task(self._met(address)) for address in self._upstream.addresses
+        }
+        try:
+            found = await _first(asked.values(), _PATIENCE_S, _is_master)
+            if found := found or await _any(asked.values(), self._timeout_s(), _is_master):
+                await asyncio.wait(asked.values(), timeout=_GRACE_S)
+                _check_kinds(asked)
+                return found.server
+            _check_kinds(asked)
+            if found := _fit(asked.values(), lambda met: met.identity.is_clustered):
+                return found.server
+            said = "; ".join(f"{address}: {_why_not(task)}" for address, task in asked.items())
+        finally:
+            await cancel(*asked.values())
+        raise UpstreamError(f"no server is a master: {said}")
+
+    async def again(self, now: Upstream) -> Upstream:
+        return now
+
+    async def watch(self, now: Upstream, look: Callable[[], None]) -> None:
+        await self.run()  # the link itself looks at the role of its server
+
+    async def pause(self, limit_s: float) -> None:
+        await asyncio.sleep(limit_s)
+
+    async def _met(self, address: Address) -> _Met:
+        server = await OneServer(self._upstream.at(address), self._timeout_s).find()
+        return _Met(server, await identity(server, self._timeout_s()))
+
+
+class OfSentinels:
+    """The master that Sentinels name."""
+
+    def __init__(self, upstream: Upstream, timeout_s: Callable[[], float]) -> None:
+        self._upstream = upstream
+        self._timeout_s = timeout_s
+        self._sentinels = Sentinels(upstream, timeout_s)
+        self._used: Answer | None = None
+
+    async def run(self) -> None:
+        await self._sentinels.run()
+
+    async def find(self) -> Upstream:
+        self._used = await self._sentinels.answer()
+        return await OneServer(self._upstream.at(self._used.address), self._timeout_s).find()
+
+    async def again(self, now: Upstream) -> Upstream:
+        return now
+
+    async def watch(self, now: Upstream, look: Callable[[], None]) -> None:
+        while not self._has_moved():
+            await self._sentinels.changed()
+        latest = self._sentinels.latest()
+        raise ServerChanged(f"the Sentinels name {latest and latest.address} as the master now")
+
+    async def pause(self, limit_s: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(limit_s):
+                while self._sentinels.latest() in (None, self._used):
+                    await self._sentinels.changed()
+
+    def _has_moved(self) -> bool:
+        """Whether they name another master, and do not just repeat what was before this one.
+
+        The Sentinel that led a failover may be gone before the others have heard of it.
+        """
+        used, latest = self._used, self._sentinels.latest()
+        if used is None or latest is None or latest.epoch < used.epoch:
+            return False
+        return latest.address != used.address
+
+
+async def _first(
+    tasks: Collection[asyncio.Task[_Met]], limit_s: float, is_fit: Callable[[_Met], bool]
+) -> _Met | None:
+    """What the first of the tasks, in their order, has met within the time, if that is fit."""
+    loop = asyncio.get_running_loop()
+    until_s = loop.time() + limit_s
+    for task in tasks:
+        await asyncio.wait({task}, timeout=max(0, until_s - loop.time()))
+        if found := _fit([task], is_fit):
+            return found
+    return None
+
+
+async def _any(
+    tasks: Collection[asyncio.Task[_Met]], limit_s: float, is_fit: Callable[[_Met], bool]
+) -> _Met | None:
+    """What any of the tasks has met within the time that is fit; it waits for no other then."""
+    loop = asyncio.get_running_loop()
+    until_s, pending = loop.time() + limit_s, {task for task in tasks if not task.done()}
+    while not (found := _fit(tasks, is_fit)) and pending and loop.time() < until_s:
+        _, pending = await asyncio.wait(
+            pending, timeout=until_s - loop.time(), return_when=asyncio.FIRST_COMPLETED
+        )
+    return found
+
+
+def _fit(tasks: Iterable[asyncio.Task[_Met]], is_fit: Callable[[_Met], bool]) -> _Met | None:
+    """What the first of the tasks has met that has met what is fit."""
+    for task in tasks:
+        if task.done() and task.exception() is None and is_fit(task.result()):
+            return task.result()
+    return None
+
+
+def _is_master(met: _Met) -> bool:
+    return met.identity.is_master
+
+
+def _check_kinds(asked: Mapping[Address, asyncio.Task[_Met]]) -> None:
+    """Raises UpstreamError if nodes of a Cluster and other servers have answered."""
+    kinds = {
+        address: _KINDS[task.result().identity.is_clustered]
+        for address, task in asked.items()
+        if task.done() and task.exception() is None
+    }
+    if len(set(kinds.values())) > 1:
+        said = "; ".join(f"{address} is {kind}" for address, kind in kinds.items())
+        raise UpstreamError(f"the URL names servers of different kinds: {said}")
+
+
+def _why_not(task: asyncio.Task[_Met]) -> str:
+    if not task.done():
+        return "it does not answer"
+    trouble = task.exception()
+    if trouble is None:
+        return "it is a replica"
+    if isinstance(trouble, TimeoutError):
+        return "it does not answer"
+    if isinstance(trouble, RedisError | OSError | UpstreamError):
+        return explained(trouble)
+    raise trouble
+
+
+def discovery(upstream: Upstream, timeout_s: Callable[[], float]) -> Discovery:
+    """The way to find the server that fits the URL."""
+    if upstream.sentinels is not None:
+        return OfSentinels(upstream, timeout_s)
+    return (SeveralServers if upstream.others else OneServer)(upstream, timeout_s)
+
+
+async def located(upstream: Upstream, timeout_s: float) -> Upstream:
+    """The server to use now, for a caller that looks once. Raises UpstreamError or OSError."""
+    found = discovery(upstream, lambda: timeout_s)
+    running = asyncio.create_task(found.run(), name="discovery")
+    try:
+        return await found.find()
+    finally:
+        await cancel(running)

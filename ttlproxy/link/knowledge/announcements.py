@@ -1,0 +1,236 @@
+"""Keeps a push connection open, and passes on what it announces."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import select
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from ttlproxy.config import Settings
+from ttlproxy.errors import UpstreamError
+from ttlproxy.link.connecting.address_watch import AddressWatch
+from ttlproxy.link.connecting.backoff import Backoff
+from ttlproxy.link.connecting.connections import close
+from ttlproxy.link.connecting.known_server import KnownServer
+from ttlproxy.link.connecting.pipeline import run
+from ttlproxy.link.connecting.push_socket import PushSocket
+from ttlproxy.link.connecting.pushes import Pushes, announcing
+from ttlproxy.link.connecting.server_clock import ServerClock
+from ttlproxy.link.connecting.serving import Serving
+from ttlproxy.link.knowledge.confirmations import Confirmations
+from ttlproxy.link.knowledge.lookup_connection import LookupConnection
+from ttlproxy.link.knowledge.modes import Modes
+from ttlproxy.link.reaping.deadlines import Deadlines
+from ttlproxy.link.reaping.walks import Walks
+from ttlproxy.link.server.shared_state import SharedState
+from ttlproxy.link.shared.context import Context
+from ttlproxy.net.tasks import cancel
+
+log = logging.getLogger(__name__)
+
+# It may be lost, or fail to open, so often in a row before its server counts as away.
+_MOST_LOSSES = 3
+# For a connection that is lost again and again while the server is there.
+_AGAIN = Backoff(cap=0.25, base=0.005)
+# A connection that was shorter counts as a failure.
+_HEALTHY_MS = 1000
+# How long serving waits until other proxies are greeted: a write, which may be paused.
+_GREETING_S = 0.1
+# How long a proxy that looks up keys waits until others know, and between two looks.
+_CLAIM_MS = 3000
+_LOOK_S = 0.02
+
+
+class Announcements:
+    """While there is no push connection, announcements are missed, and nobody is served.
+
+    connection: the present one; lookups: that for look-ups, which lives as long
+    swaps: how often two databases have changed places; flushes: how often keys may have gone
+    greetings: how many other proxies have said hello
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        address: AddressWatch,
+        context: Context,
+        serving: Serving,
+        confirmations: Confirmations,
+        shared_state: SharedState,
+        walks: Walks,
+        modes: Modes,
+        server: KnownServer,
+        connect: Callable[[str], Redis],
+    ) -> None:
+        """`connect(name)` gives a new connection with this name."""
+        self.connection: Pushes | None = None
+        self.lookups: LookupConnection | None = None
+        self.swaps = 0
+        self.flushes = 0
+        self.greetings = 0
+        self._settings = settings
+        self._address = address
+        self._context = context
+        self._serving = serving
+        self._confirmations = confirmations
+        self._shared_state = shared_state
+        self._walks = walks
+        self._connect = connect
+        self._modes = modes
+        self._server = server
+        self._sockets: list[PushSocket] = []
+        self._poll = select.poll()
+
+    def receive(self) -> None:
+        """Takes what Redis has announced so far, without waiting."""
+        if self._sockets and self._poll.poll(0):
+            for each in self._sockets:
+                each.receive()
+
+    async def run(self) -> None:
+        """Opens a push connection, and a new one after each loss. Raises UpstreamError or OSError
+        after several losses in a row."""
+        failures = 0
+        while True:
+            began = ServerClock.reading()
+            try:
+                await self._hear()
+            except TimeoutError:  # Redis is silent: the link finds out more
+                log.debug("the push connection is not open yet: Redis does not answer")
+            except (UpstreamError, OSError):
+                if failures >= _MOST_LOSSES:
+                    raise  # it is not just this connection
+            failures = 0 if ServerClock.reading() - began > _HEALTHY_MS else failures + 1
+            if failures > 1:
+                await asyncio.sleep(_AGAIN.compute(failures - 1))
+
+    async def _hear(self) -> None:
+        """Opens a push connection; ends when that is lost."""
+        lost, modes = asyncio.Event(), self._modes
+
+        def on_loss() -> None:
+            # From here on announcements are missed. A heartbeat that is answered before this task
+            # goes on must not find the lost connection, and serve.
+            self._ended()
+            lost.set()
+
+        pushes = Pushes(
+            self._context.keys,
+            self._announced,
+            self._swapped,
+            self._context.actions.changed,
+            self._context.actions.told_version,
+            self._flushed,
+            self._greeted,
+            self._walks.heard,
+            on_loss,
+            modes.choose,
+        )
+        async with AsyncExitStack() as stack:
+            stack.callback(pushes.close)
+            stack.callback(self._ended)
+            await self._open(pushes)
+            modes.begin(pushes.looks_up)
+            if pushes.looks_up:
+                self.lookups = await self._looking_up(stack, on_loss)
+            greeting = asyncio.create_task(self._greet(), name="greeting")
+            stack.push_async_callback(cancel, greeting)
+            await asyncio.wait({greeting}, timeout=_GREETING_S)
+            if self.lookups is not None and not await self._do_all_claim(self.lookups):
+                return
+            self.connection = pushes
+            self._watch(pushes, self.lookups)
+            self._confirmations.beat()  # this reads the registry, and lets clients be served
+            await lost.wait()
+
+    def _watch(self, *sockets: PushSocket | None) -> None:
+        """`receive` looks at these from now on."""
+        self._sockets = [each for each in sockets if each is not None]
+        self._poll = select.poll()
+        for each in self._sockets:
+            each.register(self._poll)
+
+    def _ended(self) -> None:
+        self._serving.stop()
+        self.connection = self.lookups = None
+        self._sockets = []
+        self._modes.lost()
+
+    async def _looking_up(
+        self, stack: AsyncExitStack, on_loss: Callable[[], None]
+    ) -> LookupConnection:
+        """The connection for look-ups, while that of the pushes lives."""
+        context, knowledge = self._context, self._context.knowledge
+        assert knowledge is not None
+        lookups = LookupConnection(context.keys, knowledge.changed, knowledge.forget_all, on_loss)
+        stack.callback(lookups.close)
+        await self._open(lookups)
+        deadlines = Deadlines(self._settings, self._address, context)
+        stack.push_async_callback(cancel, asyncio.create_task(deadlines.run(), name="deadlines"))
+        return lookups
+
+    async def _do_all_claim(self, lookups: LookupConnection) -> bool:
+        """Waits until all others claim keys.
+
+        If one of them does not react, this proxy must hear of all keys itself: returns False.
+        """
+        until_ms = ServerClock.reading() + _CLAIM_MS
+        while ServerClock.reading() < until_ms:
+            if not await self._modes.count_unclaiming(lookups):
+                return True
+            await asyncio.sleep(_LOOK_S)
+        log.warning("a proxy does not react, so this one hears of all keys, as that one does")
+        self._context.know(on_demand=False)
+        self._server.change()
+        return False
+
+    async def _open(self, connection: PushSocket) -> None:
+        settings = self._settings
+        await connection.open(self._address.now, settings.connect_timeout, settings.tcp_keepalive)
+
+    async def _greet(self) -> None:
+        """Tells other proxies that there is one more.
+
+        If the server refuses the write, they still notice: they count the clients that track keys.
+        """
+        redis = self._connect("ttlproxy:hello")
+        try:
+            keys = self._context.keys
+            hello = keys.hello if self.lookups is None else keys.hello_on_demand
+            await run(redis, [(0, words) for words in announcing(hello)])
+        except (RedisError, OSError) as trouble:
+            log.debug("cannot announce this proxy to the others: %s", trouble)
+        finally:
+            await close(redis)
+
+    def _announced(self, db: int, key: bytes, deadline_ms: int) -> None:
+        self._context.announced(db, key, deadline_ms)
+
+    def _greeted(self, looks_up: bool) -> None:
+        """Another proxy is about to serve."""
+        self.greetings += 1
+        self._context.registry.others(True)
+        if looks_up and self._context.knowledge is None:
+            self._confirmations.beat()  # it waits for this one
+
+    def _swapped(self, one: int, other: int) -> None:
+        """Two databases were swapped: until they are read anew, each has the keys of both."""
+        self._context.registry.swapped(one, other)
+        self._context.actions.forget(one, other)
+        self.swaps += 1
+        self._confirmations.first(self._shared_state.keep)
+
+    def _flushed(self) -> None:
+        """Any key may be gone, or be another one: a replica that takes another master's data says
+        the same. Until all is read anew, entries too many only cost reaps. The rules of a Cluster
+        may be gone with those of another master, which has told this proxy nothing yet."""
+        self._context.actions.forget_all()
+        if self._context.knowledge is not None:
+            self._context.knowledge.forget_all()
+        self.flushes += 1
+        self._confirmations.first(self._shared_state.keep)

@@ -1,0 +1,68 @@
+"""What a heartbeat asks of the schedules in one packet with its other requests.
+
+In front of a Cluster there is a schedule for each slot, so nothing is asked in that packet: only
+slots that are late are asked, and some are for their size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from redis.asyncio import Redis
+from redis.exceptions import ResponseError
+
+from ttlproxy.link.connecting.pipeline import Words, error
+from ttlproxy.link.shared.context import Context
+from ttlproxy.link.shared.schedule_queries import Late, ScheduleQueries
+
+
+class Glance:
+    """now_ms: the server's clock when it was begun"""
+
+    def __init__(self, context: Context, with_sizes: bool) -> None:
+        """`with_sizes`: whether sizes may be asked for that take a packet of their own."""
+        self.now_ms = context.clock.now_ms()
+        self._queries = context.schedule_queries
+        self._databases = context.registry.databases()
+        self._asks_size = with_sizes and not isinstance(self._queries, ScheduleQueries)
+        self._heads: dict[int, Any] = {}
+        self._refused: dict[int, ResponseError] = {}
+        self._size: int | None = None
+
+    def requests(self) -> list[tuple[int, Words]]:
+        """Each is (database, words)."""
+        queries = self._queries
+        if not isinstance(queries, ScheduleQueries):
+            return []
+        both = (queries.first_late(self.now_ms), queries.how_many())
+        return [(db, words) for db in self._databases for words in both]
+
+    def learn(self, replies: Sequence[Any]) -> None:
+        """Takes the replies to `requests`."""
+        for db, head in zip(self._databases, replies[::2], strict=False):
+            if refusal := error(head):
+                self._refused[db] = refusal
+            else:
+                self._heads[db] = head
+        sizes = replies[1::2]
+        if isinstance(self._queries, ScheduleQueries) and not any(map(error, sizes)):
+            self._size = sum(sizes)
+
+    async def late(self, redis: Redis) -> Late:
+        """What needs attention by now. Raises redis-py's ConnectionError or TimeoutError."""
+        queries = self._queries
+        if isinstance(queries, ScheduleQueries):
+            return await queries.counted(redis, self._heads, self._refused, self.now_ms)
+        return await queries.late(redis, self._databases, self.now_ms)
+
+    async def size(self, redis: Redis) -> int | None:
+        """How many keys are managed; None if that is not known. Raises as `late`.
+
+        Slots are asked once in a heartbeat: each answer moves on to the next of them.
+        """
+        queries = self._queries
+        if self._asks_size and not isinstance(queries, ScheduleQueries):
+            self._asks_size = False
+            self._size = await queries.size(redis, self._databases)
+        return self._size

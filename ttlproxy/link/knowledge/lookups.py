@@ -1,0 +1,187 @@
+"""Looks up keys for sessions, where a proxy knows only the keys that its clients have named.
+
+Redis tracks the claim of each key that was looked up (claims.py), and tells the same connection
+when somebody sets it. Sessions that ask at the same moment share one round trip.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Iterable, Sequence
+from itertools import islice
+from math import floor
+from typing import Final, NamedTuple
+
+import hiredis
+from redis.exceptions import ResponseError
+
+from ttlproxy.core.knowledge import Knowledge
+from ttlproxy.core.registry import NOTHING_DUE, Place
+from ttlproxy.errors import UpstreamError
+from ttlproxy.link.connecting.pipeline import Words
+from ttlproxy.link.knowledge.asked_places import AskedPlaces
+from ttlproxy.link.knowledge.lookup_connection import LookupConnection
+from ttlproxy.link.shared.context import Context
+
+# Keys that are looked up in one round trip: Redis serves nobody else meanwhile, for 1 us each.
+_TOGETHER: Final = 500
+# As many claims as are read at a time: of more, each key's own is asked for.
+_FEW_CLAIMS: Final = 100
+
+
+class _Asked(NamedTuple):
+    """Keys that are looked up together, with the names of their indexes and claims."""
+
+    db: int
+    keys: Sequence[bytes]
+    indexes: Sequence[bytes]
+    claims: Sequence[bytes]
+
+
+class Lookups:
+    """Gathers what sessions ask, and serves it in rounds."""
+
+    def __init__(
+        self,
+        context: Context,
+        connection: Callable[[], LookupConnection | None],
+    ) -> None:
+        """`connection()`: the present one; None while there is none."""
+        self._context = context
+        self._keys = context.keys
+        self._refusals = context.refusals
+        self._clock = context.clock
+        self._connection = connection
+        self._rounds = AskedPlaces(self._serve)
+        self._is_brief = True  # the last keys were unmanaged, and so may the next be
+
+    def add(self, places: Iterable[Place]) -> asyncio.Future[None]:
+        """Done when these places were looked up; see AskedPlaces."""
+        return self._rounds.add(places)
+
+    def soon(self, places: Iterable[Place]) -> asyncio.Future[None]:
+        """The same, but cancelled if it takes long; see AskedPlaces."""
+        return self._rounds.soon(places)
+
+    async def run(self) -> None:
+        """Serves until cancelled."""
+        await self._rounds.run()
+
+    def unknown(self, places: Iterable[Place]) -> list[Place]:
+        knowledge = self._context.knowledge
+        return [] if knowledge is None else knowledge.unknown(places)
+
+    def due(self, places: Collection[Place]) -> Collection[Place]:
+        """Those of these places where something may be due, all if keys are not looked up."""
+        knowledge, now_ms = self._context.knowledge, self._clock.now_ms()
+        if knowledge is None:
+            return places
+        known = knowledge.known
+        return [(db, key) for db, key in places if known(db)[key] < now_ms]
+
+    async def _serve(self, places: set[Place]) -> None:
+        """Raises UpstreamError."""
+        connection = self._connection()
+        knowledge = self._context.knowledge
+        if connection is None or knowledge is None:
+            raise UpstreamError("there is no connection for look-ups")
+        for db in {db for db, _ in places}:
+            left = iter([key for of_db, key in places if of_db == db])
+            while some := list(islice(left, _TOGETHER)):
+                await self._learn(connection, knowledge, db, some)
+
+    async def _learn(
+        self, connection: LookupConnection, knowledge: Knowledge, db: int, keys: Sequence[bytes]
+    ) -> None:
+        """Learns of these keys. If Redis refuses, they stay unknown."""
+        finding = knowledge.begin_finding()
+        try:
+            asked = _Asked(db, keys, *self._keys.indexes_and_claims(keys))
+            firsts_ms = await self._unmanaged(connection, asked) if self._is_brief else None
+            if firsts_ms is None:
+                firsts_ms = await self._firsts_ms(connection, asked)
+                self._is_brief = all(first_ms is None for first_ms in firsts_ms.values())
+            knowledge.learn(finding, db, firsts_ms)
+        finally:
+            knowledge.end_finding(finding)
+
+    async def _unmanaged(
+        self, connection: LookupConnection, asked: _Asked
+    ) -> dict[bytes, int | None] | None:
+        """The keys that nobody has claimed, with None each, if none of all has an index; else None.
+
+        That is most often so, and takes half the time.
+        """
+        self._is_brief = False
+        replies = await connection.ask(
+            [
+                *self._tracking(asked),
+                (b"ZRANGE", self._keys.claimed, 0, _FEW_CLAIMS, b"WITHSCORES"),
+                (b"EXISTS", *asked.indexes),
+            ]
+        )
+        *tracked, claimed, existing = replies
+        if any(isinstance(reply, hiredis.ReplyError) for reply in (*tracked, claimed, existing)):
+            return None
+        if existing or len(claimed) > _FEW_CLAIMS:
+            return None
+        self._is_brief = True
+        now_ms = self._clock.now_ms()
+        claims = {index for index, until_ms in claimed if index and until_ms >= now_ms}
+        if not claims:
+            return dict.fromkeys(asked.keys)
+        pairs = zip(asked.keys, asked.indexes, strict=True)
+        return dict.fromkeys(key for key, index in pairs if index not in claims)
+
+    async def _firsts_ms(
+        self, connection: LookupConnection, asked: _Asked
+    ) -> dict[bytes, int | None]:
+        """The first deadline of each key that nobody has claimed; nothing if Redis refuses."""
+        keys = asked.keys
+        requests = [
+            *self._tracking(asked),
+            (b"ZMSCORE", self._keys.claimed, *asked.indexes),
+            (b"ZMSCORE", self._keys.schedule, *keys),
+            *((b"ZCARD", index) for index in asked.indexes),
+        ]
+        replies = iter(await connection.ask(requests))
+        tracked = list(islice(replies, 3))
+        claimed, scheduled, sizes = next(replies), next(replies), list(replies)
+        for refusal in (*tracked, claimed):
+            if isinstance(refusal, hiredis.ReplyError):
+                self._refusals.note("to track what is looked up", ResponseError(str(refusal)))
+                return {}
+        if isinstance(scheduled, hiredis.ReplyError):  # something else is in its place
+            scheduled = await self._scores(connection, keys)
+        now_ms = self._clock.now_ms()
+        found = zip(keys, claimed, scheduled, sizes, strict=True)
+        return {
+            key: _first_ms(at_ms, size)
+            for key, until_ms, at_ms, size in found
+            if (until_ms is None or until_ms < now_ms) and size.__class__ is int
+        }
+
+    @staticmethod
+    def _tracking(asked: _Asked) -> list[Words]:
+        """What is tracked comes before it is read, so that no change is missed between."""
+        return [
+            (b"SELECT", asked.db),
+            (b"CLIENT", b"CACHING", b"YES"),
+            (b"EXISTS", *asked.claims),
+        ]
+
+    async def _scores(
+        self, connection: LookupConnection, keys: Sequence[bytes]
+    ) -> list[float | None]:
+        """The first deadline in each index, for want of a schedule."""
+        heads = [(b"ZRANGE", self._keys.index(key), 0, 0, b"WITHSCORES") for key in keys]
+        replies = await connection.ask(heads)
+        return [reply[0][1] if isinstance(reply, list) and reply else None for reply in replies]
+
+
+def _first_ms(scheduled_ms: float | None, size: int) -> int | None:
+    """The first deadline of a key, from its score in the schedule and the size of its index; 0 if
+    the schedule lacks it, until a reap has put it there; None if it is not managed."""
+    if scheduled_ms is None:
+        return 0 if size else None
+    return floor(min(max(scheduled_ms, 0), NOTHING_DUE))

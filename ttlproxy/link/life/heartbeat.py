@@ -1,0 +1,320 @@
+"""The heartbeat: looks at Redis once a second, and at once if there is a reason.
+
+It is the link's own connection. What it learns stands in the context, the known server and the
+registry. Between two heartbeats it looks at what clients' requests may have changed.
+
+A heartbeat is one packet of cheap requests, some 8 us for Redis beside what any packet costs: INFO
+alone costs 31. INFO is asked where the connection may be to another server, and seldom.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from itertools import islice
+from typing import Any, TypeAlias
+
+from redis.asyncio import Redis
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import NoPermissionError, ResponseError
+
+from ttlproxy.link.connecting.address_watch import AddressWatch
+from ttlproxy.link.connecting.known_server import KnownServer
+from ttlproxy.link.connecting.outage_log import OutageLog
+from ttlproxy.link.connecting.pipeline import Words, error, run, valid
+from ttlproxy.link.connecting.pushes import Pushes
+from ttlproxy.link.connecting.server_identity import (
+    CLIENTS,
+    ERRORS,
+    INFO,
+    KEYSPACE,
+    ROLE,
+    Identity,
+    databases,
+    fields,
+    maxlen_refusals,
+    trackers,
+)
+from ttlproxy.link.connecting.serving import Serving
+from ttlproxy.link.knowledge.announcements import Announcements
+from ttlproxy.link.knowledge.confirmations import Confirmations
+from ttlproxy.link.knowledge.glance import Glance
+from ttlproxy.link.knowledge.modes import Modes
+from ttlproxy.link.knowledge.registry_loader import RegistryLoader
+from ttlproxy.link.life.beats import Beats
+from ttlproxy.link.life.upkeep import Upkeep
+from ttlproxy.link.server import command_stats
+from ttlproxy.link.server.acl import Acl
+from ttlproxy.link.server.compatibility import check_slots
+from ttlproxy.link.server.script_cache import EVENTS, ScriptCache
+from ttlproxy.link.server.shared_state import SharedState
+from ttlproxy.link.shared.context import Context
+from ttlproxy.scripts import Traits
+
+Asked: TypeAlias = dict[str, list[Any]]
+"""What was asked, and Redis's replies: none, or one for each of several requests."""
+
+# Its connection may be lost so often in a row before its server counts as away.
+_MOST_LOSSES = 3
+
+
+class Heartbeat:
+    """
+    answers: how many heartbeats were answered
+    round_trip_ms: how long the last one's requests took, as the event loop saw it
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        serving: Serving,
+        server: KnownServer,
+        address: AddressWatch,
+        acl: Acl,
+        scripts: ScriptCache,
+        loader: RegistryLoader,
+        announcements: Announcements,
+        modes: Modes,
+        confirmations: Confirmations,
+        shared_state: SharedState,
+        outage_log: OutageLog,
+    ) -> None:
+        self.answers = 0
+        self.round_trip_ms = 0.0
+        self._beats = Beats(context.fleet)
+        self._opened = 0  # how often its connection was opened
+        self._by_info = False  # the role must be asked for by INFO
+        self._greetings = 0  # before the server last told how many clients track keys
+        self._counted: Pushes | None = None  # our own such client then
+        self._context = context
+        self._serving = serving
+        self._server = server
+        self._address = address
+        self._acl = acl
+        self._scripts = scripts
+        self._loader = loader
+        self._announcements = announcements
+        self._modes = modes
+        self._confirmations = confirmations
+        self._shared_state = shared_state
+        self._outage_log = outage_log
+
+    async def run(self, redis: Redis, upkeep: Upkeep) -> None:
+        """Beats until cancelled, for one life of the link.
+
+        Raises ServerChanged, what check_slots raises, redis-py's ConnectionError after several
+        losses in a row, and its other errors until clients are served.
+        """
+        self._beats = Beats(self._context.fleet)
+        self._by_info = False
+        losses = 0
+        while True:
+            self._beats.begin()
+            try:
+                await self._beat(redis, upkeep)
+                self.answers += 1
+                await self._confirmations.until_beat(self._beats.left_s, redis, self._look)
+                losses = 0
+            except RedisConnectionError:
+                losses += 1
+                if losses > _MOST_LOSSES:
+                    raise  # else it is opened again at the next request
+            except ResponseError as refusal:  # it was not refused at the beginning, or may pass
+                if not self._serving.now:
+                    raise
+                self._loader.want()
+                self._context.refusals.note("the heartbeat", refusal)
+                await asyncio.sleep(max(self._beats.left_s, 0))
+
+    def opened(self) -> None:
+        """Its connection was opened: it may be to another server."""
+        self._opened += 1
+
+    def look_again(self) -> None:
+        """A request may have changed what was seen: looks at everything at once.
+
+        It looks again a second later, because the request may not have been carried out yet.
+        """
+        self._beats.be_thorough()
+        self._confirmations.beat()
+
+    async def _beat(self, redis: Redis, upkeep: Upkeep) -> None:
+        context, thorough = self._context, self._beats.thorough
+        traits, sent = context.scripts.traits, context.clock.reading()
+        glance = Glance(context, thorough or context.fleet.are_few)
+        asked = await self._ask(redis, glance)
+        self.round_trip_ms = context.clock.reading() - sent
+        has_told = self._refresh(asked, sent)
+        if has_told:
+            await self._learn(redis, asked, traits)
+            await self._keep_serving(redis, glance, asked["proxies"])
+        for reply in asked["state"]:
+            await self._shared_state.learn(redis, reply)
+        if has_told and self._beats.regular:
+            await upkeep.run(redis, glance, thorough=thorough)
+            self._beats.walks = upkeep.walks
+
+    async def _ask(self, redis: Redis, glance: Glance) -> Asked:
+        """Asks all in one packet; again with INFO if the server may be another one, or does not
+        tell its role otherwise."""
+        opened, greetings = self._opened, self._announcements.greetings
+        pushes = self._announcements.connection
+        parts: dict[str, Sequence[tuple[int, Words]]] = {
+            name: [(0, words) for words in questions]
+            for name, questions in self._questions().items()
+        }
+        if self._beats.regular:
+            parts["glance"] = glance.requests()
+        replies = iter(await run(redis, [each for part in parts.values() for each in part]))
+        asked = {name: list(islice(replies, len(part))) for name, part in parts.items()}
+        if refusal := next(filter(None, map(error, asked["role"])), None):
+            self._by_info = isinstance(refusal, NoPermissionError) or "unknown" in str(refusal)
+        if not asked["info"] and (self._opened != opened or self._by_info):
+            asked["info"] = await run(redis, [(0, INFO)])
+        if asked["info"] or asked["clients"]:
+            self._greetings, self._counted = greetings, pushes
+        glance.learn(asked.get("glance", ()))
+        return asked
+
+    def _questions(self) -> dict[str, Sequence[Words]]:
+        thorough, info = self._beats.thorough, self._beats.has_reason or self._by_info
+        # While there are few, whoever comes without a greeting must be noticed soon.
+        clients = not info and (thorough or self._context.fleet.are_few)
+        keyspace = not info and thorough and self._beats.walks
+        # All proxies would count the same.
+        stats = thorough and (self._context.fleet.are_few or self._beats.walks)
+        return {
+            "info": [INFO] if info else [],
+            "role": [] if self._by_info else [ROLE],
+            "clients": [CLIENTS] if clients else [],
+            "keyspace": [KEYSPACE] if keyspace else [],
+            "time": [(b"TIME",)],
+            "scripts": [self._scripts.question()],
+            "acl": self._acl.questions() if thorough else [],
+            "events": [EVENTS] if thorough else [],
+            "commands": [command_stats.COMMANDS] if stats else [],
+            "errors": [ERRORS] if stats or (thorough and self._context.actions.book) else [],
+            "proxies": [] if self._context.keys.clustered else [self._modes.question()],
+            "state": self._shared_state.question(),
+        }
+
+    def _refresh(self, asked: Asked, sent: float) -> bool:
+        """Takes what may change without a push; returns whether Redis has told that.
+
+        BUSY and the like pass by themselves, and nothing is missed meanwhile.
+        """
+        context = self._context
+        needed = (
+            "info",
+            "clients",
+            "keyspace",
+            "time",
+            "scripts",
+            *(() if self._by_info else ["role"]),
+        )
+        replies = [reply for name in needed for reply in asked[name]]
+        refused = [refusal for reply in replies if (refusal := error(reply))]
+        lacks_right = all(isinstance(refusal, NoPermissionError) for refusal in refused)
+        if not lacks_right:
+            return False
+        for refusal in refused:
+            context.refusals.note("the heartbeat", refusal)
+        for now in asked["time"]:
+            if not error(now):
+                context.clock.learn_time(valid(now), sent)
+        if found := self._found(asked):
+            self._recognize(found, next(iter(asked["proxies"]), None))
+        return True
+
+    def _found(self, asked: Asked) -> Identity | None:
+        """The server that has answered; None if it does not tell."""
+        found = self._server.identity
+        for reply in asked["info"]:
+            found = None if error(reply) else Identity.of(fields(valid(reply)))
+        if found is None:
+            return None
+        is_master = [reply[:1] == [b"master"] for reply in asked["role"] if isinstance(reply, list)]
+        if asked["info"] and is_master and is_master != [found.is_master]:
+            self._by_info = True  # KeyDB has a role that only INFO tells
+        elif is_master and not self._by_info:
+            found = found._replace(is_master=is_master[0])
+        for reply in asked["clients"]:
+            if not error(reply):
+                found = found._replace(trackers=trackers(fields(valid(reply))))
+        for reply in asked["keyspace"]:
+            if not error(reply):
+                found = found._replace(databases=databases(fields(valid(reply))))
+        return found
+
+    def _recognize(self, found: Identity, counted: object) -> None:
+        """Redis has answered; `counted`: how many proxies there are, see Modes."""
+        context, greetings = self._context, self._announcements.greetings
+        if self._server.seen(found):
+            self._loader.want()
+            self.look_again()
+        if self._server.is_demoted:
+            self._address.look()  # the address may move to the new master at any time
+        # The one that was counted may be another proxy while this one's connection was not open.
+        pushes = self._announcements.connection
+        is_counted = pushes is not None and pushes is self._counted
+        is_unchanged = is_counted and greetings == self._greetings
+        # A replica gets other proxies' announcements by replication, and counts only its own.
+        is_alone = found.is_master and found.trackers <= 1 and is_unchanged
+        context.registry.others(not is_alone)
+        attached = self._modes.attached(counted)
+        context.fleet.attached = attached or max(found.attached, 1) + greetings - self._greetings
+        if is_alone and not context.fleet.is_alone:
+            context.agenda.lead()
+        context.fleet.is_alone = is_alone
+
+    async def _learn(self, redis: Redis, asked: Asked, traits: Traits) -> None:
+        """Takes what seldom changes, users, commands and slots, and which scripts Redis has.
+        `traits`: of the scripts, when that was asked."""
+        if self._beats.thorough and self._context.keys.clustered:
+            await check_slots(redis, all_of_them=not self._context.is_one_of_several)
+        if self._beats.thorough:
+            await self._acl.learn(redis, asked["acl"], self._context.router.categories)
+        self._count(asked)
+        events = asked["events"][0] if asked["events"] else None
+        (known,) = asked["scripts"]
+        if not error(known):
+            await self._scripts.learn(redis, traits, known, events)
+        else:
+            self._context.scripts.loaded = False  # as far as can be known
+
+    def _count(self, asked: Asked) -> None:
+        """Takes what the server has counted of all its clients."""
+        counts = self._context.node_counts
+        for reply in asked["errors"]:
+            if not error(reply):
+                found = fields(valid(reply))
+                counts.errors = command_stats.errors(found)
+                counts.maxlen_refusals = maxlen_refusals(found)
+        for reply in asked["commands"]:
+            if not error(reply):
+                found = fields(valid(reply))
+                counts.commands = command_stats.commands(found, self._context.families)
+
+    async def _keep_serving(self, redis: Redis, glance: Glance, proxies: Sequence[Any]) -> None:
+        """Reads the registry if it may lack something; serves clients when it is whole."""
+        if self._beats.regular:
+            await self._loader.look(redis, glance)
+        connection = self._announcements.connection
+        if connection is None:
+            return
+        for counted in proxies:
+            await self._modes.learn(redis, connection, counted)
+        if self._beats.regular or not self._loader.is_whole:
+            await self._loader.load_if_needed(redis)
+        if self._loader.is_whole and not self._serving.now:
+            self._serving.start()
+            self._outage_log.over(len(self._context.registry))
+
+    async def _look(self, redis: Redis) -> bool:
+        """Looks at what a client's request may have changed; returns whether anything has."""
+        traits = self._context.scripts.traits
+        changed = await self._acl.learn_users(redis)
+        known, events = await run(redis, [(0, self._scripts.question()), (0, EVENTS)])
+        if not error(known):
+            changed = await self._scripts.learn(redis, traits, known, events) or changed
+        return changed

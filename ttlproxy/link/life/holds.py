@@ -1,0 +1,166 @@
+"""How long a session is held: until what it must not see is reaped, or hold_max is over."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Coroutine, Iterable
+
+from redis.exceptions import ClusterDownError
+
+from ttlproxy.config import Settings
+from ttlproxy.core.counters import Counters
+from ttlproxy.core.registry import Place
+from ttlproxy.errors import ClusterIsDown, ReapRefused, SlotMoved, UpstreamError
+from ttlproxy.link.connecting.serving import Serving
+from ttlproxy.link.knowledge.claims import Claims
+from ttlproxy.link.knowledge.lookups import Lookups
+from ttlproxy.link.life.hold_times import held
+from ttlproxy.link.reaping.reap_requests import ReapRequest, ReapRequests
+from ttlproxy.link.shared.action_cache import ActionCache
+from ttlproxy.link.shared.barriers import PATIENCE_S, Barriers
+from ttlproxy.net.tasks import Task, cancel
+
+
+class Holds:
+    """Knows pauses of Redis: time in which it answers nobody, or no writes, does not count."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        counters: Counters,
+        serving: Serving,
+        requests: ReapRequests,
+        barriers: Barriers,
+        lookups: Lookups,
+        claims: Claims,
+        actions: ActionCache,
+    ) -> None:
+        self._actions = actions
+        self._lookups = lookups
+        self._claims = claims
+        self._settings = settings
+        self._counters = counters
+        self._serving = serving
+        self._requests = requests
+        self._barriers = barriers
+
+    async def until_reaped(
+        self,
+        places: Collection[Place],
+        databases: Iterable[int],
+        unswept: Iterable[Place],
+        only_reads: bool,
+    ) -> None:
+        """Reaps what is due now at these places and in all of these databases; sweeps `unswept`.
+
+        While writes are paused in Redis nothing can be reaped: a request that `only_reads` is not
+        held then, others are until the pause is over. After hold_max, pauses not counted, raises
+        ReapRefused if Redis answers errors, TimeoutError if it is away; SlotMoved at once if
+        another master has the keys.
+        """
+        with held(self._counters, "reap"):
+            await self._until_reaped(places, databases, unswept, only_reads)
+
+    async def _until_reaped(
+        self,
+        places: Collection[Place],
+        databases: Iterable[int],
+        unswept: Iterable[Place],
+        only_reads: bool,
+    ) -> None:
+        request: ReapRequest | None = None
+        try:
+            async with asyncio.timeout(self._settings.hold_max) as limit:
+                while True:
+                    await self._serving.ready.wait()
+                    if only_reads and self._barriers.holds:
+                        return
+                    try:
+                        places = await self._still_due(places, only_reads, limit)
+                        request = self._requests.add(places, databases, unswept)
+                        await self._done(request.done, only_reads, limit)
+                        return
+                    except SlotMoved:
+                        raise
+                    except UpstreamError:
+                        pass  # the link was lost: ask in its next life
+        except TimeoutError:
+            if request is None or request.refusal is None:
+                raise
+            is_down = isinstance(request.refusal, ClusterDownError)
+            raise (ClusterIsDown if is_down else ReapRefused)(str(request.refusal)) from None
+
+    async def _still_due(
+        self, places: Collection[Place], only_reads: bool, limit: asyncio.Timeout
+    ) -> Collection[Place]:
+        """Where something may be due, once places that are unknown were looked up."""
+        if unknown := self._lookups.unknown(places):
+            await self._done(self._lookups.add(unknown), only_reads, limit)
+        return self._lookups.due(places)
+
+    def soon_known(self, places: Collection[Place]) -> asyncio.Future[None]:
+        """Done when these places were looked up. Fails if that takes longer than usual: then
+        `until_known` is to be tried."""
+        return self._lookups.soon(places)
+
+    def soon_claimed(self, places: Collection[Place]) -> asyncio.Future[None]:
+        """The same for claims."""
+        return self._claims.soon(places)
+
+    async def until_known(self, places: Collection[Place]) -> None:
+        """Looks these places up. Ends after hold_max, pauses not counted, with TimeoutError."""
+        await self._until("look_up", lambda: self._lookups.add(places))
+
+    async def until_rules_are_read(self) -> None:
+        """Ends when no rule of ONWRITE is in doubt; as above."""
+        await self._until("rules", self._actions.reading)
+
+    async def until_claimed(self, places: Collection[Place]) -> None:
+        """Claims these places; as above. If Redis refuses, it will refuse the client's request."""
+        await self._until("claim", lambda: self._claims.add(places))
+
+    async def until_served(self) -> None:
+        """Ends when the link serves. Raises TimeoutError after hold_max."""
+        with held(self._counters, "redis"):
+            async with asyncio.timeout(self._settings.hold_max):
+                await self._serving.ready.wait()
+
+    async def _until(self, why: str, ask: Callable[[], asyncio.Future[None]]) -> None:
+        with held(self._counters, why):
+            await self._until_answered(ask)
+
+    async def _until_answered(self, ask: Callable[[], asyncio.Future[None]]) -> None:
+        async with asyncio.timeout(self._settings.hold_max) as limit:
+            while True:
+                await self._serving.ready.wait()
+                try:
+                    return await self._done(ask(), False, limit)
+                except UpstreamError:
+                    pass  # the link was lost: ask in its next life
+
+    async def _done(
+        self, done: asyncio.Future[None], only_reads: bool, limit: asyncio.Timeout
+    ) -> None:
+        """Ends when `done` is, or when writes are paused and the request `only_reads`."""
+        loop, barriers = asyncio.get_running_loop(), self._barriers
+        while True:
+            await asyncio.wait({done}, timeout=PATIENCE_S)
+            if done.done():
+                return done.result()
+            end_s, since_s = limit.when(), loop.time()
+            limit.reschedule(None)
+            await _unless(done, barriers.judged())
+            if barriers.holds and only_reads:
+                done.cancel()
+                return None
+            await _unless(done, barriers.released())
+            limit.reschedule((end_s or since_s) + loop.time() - since_s)
+
+
+async def _unless(done: asyncio.Future[None], work: Coroutine[None, None, object]) -> None:
+    """Does `work`, unless `done` comes first."""
+    working: Task = asyncio.create_task(work, name="a wait for a barrier")
+    try:
+        await asyncio.wait({done, working}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        await cancel(working)

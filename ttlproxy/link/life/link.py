@@ -1,0 +1,385 @@
+"""The link: everything the proxy itself asks of Redis, and whether Redis is there.
+
+A life of the link belongs to one server. It ends when that server cannot be reached or is no master
+any more, or when new connections reach another server. The clients' sessions end with it unless the
+next life is with the same server in the same role. A connection that is lost alone is opened again
+within the life: the heartbeat and the reaps notice at their next request, and while there is no
+push connection nothing is served.
+
+How long the link waits: its connections have no time-out for replies (`patient` in `connections`),
+because servers may pause or sleep, and clients without a proxy would wait, too. What must not wait
+for ever runs within a life: if nothing is answered for connect_timeout and no new TCP connection is
+accepted either, the life ends, which cancels all that waits (`while_it_lives`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from contextlib import AsyncExitStack
+from typing import NamedTuple, TypeVar
+
+from redis.asyncio import Redis
+from redis.exceptions import NoPermissionError, RedisError, ResponseError
+
+from ttlproxy.addresses import Upstream
+from ttlproxy.config import Settings
+from ttlproxy.core.counters import Counters
+from ttlproxy.errors import ServerChanged, ServesSoon, UnfitUpstream, UpstreamError
+from ttlproxy.link.connecting.address_watch import AddressWatch
+from ttlproxy.link.connecting.backoff import Backoff, stagger_s
+from ttlproxy.link.connecting.connections import client, close, open_now
+from ttlproxy.link.connecting.known_server import KnownServer
+from ttlproxy.link.connecting.outage_log import OutageLog
+from ttlproxy.link.connecting.reachability import accepts
+from ttlproxy.link.connecting.serving import Serving
+from ttlproxy.link.knowledge.announcements import Announcements
+from ttlproxy.link.knowledge.claims import Claims
+from ttlproxy.link.knowledge.confirmations import Confirmations
+from ttlproxy.link.knowledge.lookups import Lookups
+from ttlproxy.link.knowledge.modes import Modes
+from ttlproxy.link.knowledge.recent_users import RecentUsers
+from ttlproxy.link.knowledge.registry_loader import RegistryLoader
+from ttlproxy.link.life.heartbeat import Heartbeat
+from ttlproxy.link.life.holds import Holds
+from ttlproxy.link.life.list_waiters import ListWaiters
+from ttlproxy.link.life.server_setup import ServerSetup
+from ttlproxy.link.life.upkeep import Upkeep
+from ttlproxy.link.reaping.date_script import DateScript
+from ttlproxy.link.reaping.native_deadlines import NativeDeadlines
+from ttlproxy.link.reaping.reap_requests import ReapRequests
+from ttlproxy.link.reaping.reap_script import ReapScript
+from ttlproxy.link.reaping.schedules import Schedules
+from ttlproxy.link.reaping.sweep_script import SweepScript
+from ttlproxy.link.reaping.walks import Walks
+from ttlproxy.link.server.acl import Acl
+from ttlproxy.link.server.compatibility import check_greeting
+from ttlproxy.link.server.script_cache import ScriptCache
+from ttlproxy.link.server.shared_state import SharedState
+from ttlproxy.link.server.stored_commands import StoredCommands
+from ttlproxy.link.shared.barriers import Barriers
+from ttlproxy.link.shared.context import Context
+from ttlproxy.link.shared.slot_survey import SlotSurvey
+from ttlproxy.net.tasks import cancel, run_together
+
+log = logging.getLogger(__name__)
+
+_BACKOFF_S = 2.0
+_BACKOFF = Backoff(cap=_BACKOFF_S, base=0.05)
+# A life that was shorter counts as a failure.
+_HEALTHY_MS = 1000
+# Between two attempts where Redis says itself that it serves soon.
+_SOON_S = 0.2
+# Between two attempts to read rules for which sessions wait.
+_RULES_S = 0.02
+Result = TypeVar("Result")
+
+
+class Node(NamedTuple):
+    """A server as operators see it.
+
+    slots: of a Cluster, if it is one of several masters; why_not: why clients' requests that are
+    for it have to wait; empty if it serves; replicas: those whose promotion makes nobody wait
+    """
+
+    link: Link
+    slots: int
+    why_not: str
+    replicas: int = 0
+
+
+class Link:
+    """Builds the parts of the link, and leads them from one life to the next.
+
+    context: what the link, the reaper and all sessions share; `serving`: whether clients are served
+    server: the one that the link speaks to; address: where new connections go
+    schedules, reap_script, sweep_script: how to find and remove what is due; date_script: for rules
+      of ONWRITE
+    holds: for sessions that need a reap; confirmations: for those whose request may have changed
+      what all sessions share; list_waiters: for those that wait for an item of a list
+    heartbeat, announcements: what the link learns of Redis
+    recent_users: for clients that share connections without a login
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        upstream: Upstream,
+        counters: Counters,
+        context: Context,
+        on_change: Callable[[], None] = lambda: None,
+        advice: str = "",
+    ) -> None:
+        """`on_change` is called when sessions must end because their server has changed; `advice`
+        is for the log if the server was never reached."""
+        self.context = context
+        self.serving = Serving()
+        self.server = KnownServer(upstream.shown, on_change)
+        self.address = AddressWatch(settings, upstream, self.server)
+        self.confirmations = Confirmations(context.script_calls.unconfirmed)
+        self.schedules = Schedules(context)
+        self.reap_script = ReapScript(settings, context, counters)
+        self.sweep_script = SweepScript(context, counters)
+        self.date_script = DateScript(context)
+        self.list_waiters = ListWaiters(lambda: self.upstream, lambda: settings.connect_timeout)
+        self._settings = settings
+        self._wants_master = upstream.wants_master
+        self._outage_log = OutageLog(upstream.shown, advice)
+        self._barriers = Barriers(context, self._connect)
+        self._reap_requests = ReapRequests(
+            settings,
+            context,
+            self.reap_script,
+            self.sweep_script,
+            self.schedules,
+            self.server,
+        )
+        self._lookups = Lookups(context, lambda: self.announcements.lookups)
+        self._claims = Claims(settings, context, self.address)
+        self.holds = Holds(
+            settings,
+            counters,
+            self.serving,
+            self._reap_requests,
+            self._barriers,
+            self._lookups,
+            self._claims,
+            context.actions,
+        )
+        if not context.is_one_of_several:
+            context.actions.tell_of_writes(self._rules_changed)
+        self._acl = Acl(context.rights, context.suit_scripts_to_users)
+        self.recent_users = RecentUsers(self._acl, self.confirmations)
+        self._scripts = ScriptCache(context.scripts, self._barriers)
+        context.slot_schedules.survey = SlotSurvey(
+            context.script_calls, context.keys, self._scripts.would_wait
+        )
+        shared_state = SharedState(context, self._barriers.may_hold)
+        self._walks = Walks(context, self._barriers.may_hold)
+        self._stored_commands = StoredCommands(context, self._acl)
+        self._setup = ServerSetup(
+            context, self.server, self._acl, self._scripts, shared_state, self._stored_commands
+        )
+        self._native_deadlines = NativeDeadlines(context, self._barriers.may_hold)
+        modes = Modes(settings, context, self._barriers.may_hold)
+        self.announcements = Announcements(
+            settings,
+            self.address,
+            context,
+            self.serving,
+            self.confirmations,
+            shared_state,
+            self._walks,
+            modes,
+            self.server,
+            self._connect,
+        )
+        loader = RegistryLoader(
+            context,
+            self.serving,
+            self.announcements,
+            self._acl,
+            self.schedules,
+            lambda: self.upstream.shown,
+        )
+        self.heartbeat = Heartbeat(
+            context,
+            self.serving,
+            self.server,
+            self.address,
+            self._acl,
+            self._scripts,
+            loader,
+            self.announcements,
+            modes,
+            self.confirmations,
+            shared_state,
+            self._outage_log,
+        )
+        self._failures = 0  # lives in a row that were short
+        self._replies = 0  # of Redis to the link
+        self._over = asyncio.Event()  # set while there is no life
+        self._over.set()
+
+    @property
+    def all(self) -> list[Link]:
+        """This link; of several masters, `Masters` has one for each."""
+        return [self]
+
+    @property
+    def nodes(self) -> dict[str, Node]:
+        """The server by its address; none if none has been found yet."""
+        why_not = "" if self.serving.now else self.trouble or "there is no connection to it"
+        return {self.shown: Node(self, 0, why_not)} if self.shown else {}
+
+    @property
+    def shown(self) -> str:
+        """The server's address, for people; empty if none has been found yet."""
+        return self.address.shown
+
+    @property
+    def upstream(self) -> Upstream:
+        """The address of all connections: see AddressWatch.now."""
+        return self.address.now
+
+    async def run(self) -> None:
+        """Connects, stays connected, and starts anew after a loss. Raises UnfitUpstream only."""
+        try:
+            await run_together(lives=self._live_again_and_again(), address=self.address.run())
+        except UnfitUpstream as unfit:
+            raise UnfitUpstream(f"Redis at {self.upstream.shown}: {unfit}") from unfit
+
+    async def _live_again_and_again(self) -> None:
+        clock = self.context.clock
+        while True:
+            began, longest_s = clock.reading(), _BACKOFF_S
+            try:
+                await self._find()
+                await run_together(
+                    life=self._live(),
+                    silence=self._end_where_unreachable(),
+                    address=self.address.watch(),
+                )
+            except (RedisError, OSError, UpstreamError) as trouble:
+                self._outage_log.lost(trouble)
+                if isinstance(trouble, ServerChanged):
+                    self.server.change()
+                if isinstance(trouble, ServesSoon):
+                    longest_s = _SOON_S
+            finally:
+                self.serving.tried.set()
+            was_healthy = self.serving.in_this_life and clock.reading() - began > _HEALTHY_MS
+            self._failures = 0 if was_healthy else self._failures + 1
+            if self._failures:
+                await self.address.pause(min(longest_s, _BACKOFF.compute(self._failures)))
+            await asyncio.sleep(stagger_s(self.server.attached))
+
+    async def _find(self) -> None:
+        """Finds the server for the next life."""
+        if await self.address.find():
+            if self._wants_master:
+                self._outage_log.at(self.upstream.address)
+            self.list_waiters.start_anew()
+            self.context.node_counts.start_anew()
+
+    async def while_it_lives(self, work: Coroutine[None, None, Result]) -> Result:
+        """Does `work`; raises UpstreamError if the present life of the link ends before.
+
+        For tasks that have patient connections of their own.
+        """
+        working = asyncio.create_task(work, name="link: a life")
+        ending = asyncio.create_task(self._over.wait(), name="link: end of a life")
+        try:
+            await asyncio.wait({working, ending}, return_when=asyncio.FIRST_COMPLETED)
+            if not working.done():
+                raise UpstreamError("the link was lost")
+            return working.result()
+        finally:
+            await cancel(working, ending)
+
+    @property
+    def trouble(self) -> str:
+        """Why Redis is away; empty while it is there."""
+        return self._outage_log.reason
+
+    async def _live(self) -> None:
+        """One life of the link: from connecting to its end, which is raised."""
+        self.serving.begin_life()
+        async with AsyncExitStack() as stack:
+            stack.callback(self._over.set)
+            redis = await self._open(stack, self._connect("ttlproxy:link", self.heartbeat.opened))
+            reaping = await self._open(stack, self._connect("ttlproxy:reaps"))
+            await self._setup.prepare(redis)
+            self.address.check()
+            if not self.context.is_one_of_several:
+                self.context.actions.forget_all()
+            stack.callback(self._reap_requests.stop)
+            stack.callback(self.serving.stop)  # before waiting sessions are told to ask anew
+            self._over.clear()
+            await run_together(
+                announcements=self.announcements.run(),
+                reaps=self._reap_requests.run(reaping),
+                heartbeat=self.heartbeat.run(redis, self._upkeep()),
+                address=self.address.probe(),
+                barriers=self._barriers.run(),
+                lookups=self._lookups.run(),
+                claims=self._claims.run(),
+            )
+
+    async def _end_where_unreachable(self) -> None:
+        """Raises UpstreamError when nothing is answered and no new connection is accepted.
+
+        One of many proxies has no reply to wait for between two heartbeats. A connection of each
+        in that time would take as much of Redis as the heartbeats do.
+        """
+        while True:
+            replies = self._replies
+            await asyncio.sleep(self._settings.connect_timeout)
+            rests = self.confirmations.rests and not self.context.counters.holding
+            if replies == self._replies and not rests:
+                self.serving.tried.set()  # clients may connect, and wait
+                log.debug("Redis has not answered for a while: is it still there?")
+                if not await accepts(self.upstream, self._settings.connect_timeout):
+                    raise UpstreamError("it does not answer, and accepts no new connection")
+
+    def _upkeep(self) -> Upkeep:
+        return Upkeep(
+            self.context,
+            self.server,
+            self._scripts,
+            self.schedules,
+            self._native_deadlines,
+            self.sweep_script,
+            self._walks,
+            self._stored_commands,
+            self._barriers.may_hold,
+        )
+
+    def _rules_changed(self) -> None:
+        if self.context.actions.book.in_doubt:
+            self.confirmations.first(self._read_rules)
+
+    async def _read_rules(self, redis: Redis) -> None:
+        """Reads rules of ONWRITE that are in doubt, for which sessions wait.
+
+        If Redis does not let the proxy read them, there are none. Other refusals pass by
+        themselves, as BUSY does: until then old rules must not count, nor none.
+        """
+        context, book = self.context, self.context.actions.book
+        try:
+            for db in sorted(book.in_doubt):
+                try:
+                    await context.learn_rules(redis, db)
+                except ResponseError as refusal:
+                    context.refusals.note(f"to read the rules of database {db}", refusal)
+                    if isinstance(refusal, NoPermissionError):
+                        context.actions.has_no_book(db)
+        finally:
+            if book.in_doubt:
+                asyncio.get_running_loop().call_later(_RULES_S, self._rules_changed)
+
+    def _connect(self, name: str, opened: Callable[[], None] = lambda: None) -> Redis:
+        """One connection of the link's own, which waits for replies as long as a life lasts."""
+        return client(
+            self.upstream,
+            name,
+            self._settings.connect_timeout,
+            self._settings.tcp_keepalive,
+            patient=True,
+            heard=self._count_reply,
+            opened=opened,
+            dials=self.context.counters.dials,
+        )
+
+    def _count_reply(self) -> None:
+        self._replies += 1
+
+    async def _open(self, stack: AsyncExitStack, redis: Redis) -> Redis:
+        stack.push_async_callback(close, redis)
+        try:
+            await open_now(redis)
+        except ResponseError as refusal:
+            check_greeting(refusal)
+            raise
+        return redis

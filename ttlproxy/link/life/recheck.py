@@ -1,0 +1,112 @@
+"""Checks the keys of the registry again: another proxy, or a client without one, may have deleted
+or replaced a key, and no announcement tells that.
+
+One of several proxies walks over all keys, a page at each regular heartbeat, for some 2 us a key:
+what it finds goes from the schedule. The others walk only while they know of more keys than the
+schedule has. Until then a deleted key counts as managed, which is no error: scripts carry out its
+commands, and its fields get our deadlines even where the server has its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from redis.asyncio import Redis
+from redis.exceptions import NoPermissionError, ResponseError
+
+from ttlproxy.core.registry import Place
+from ttlproxy.link.connecting.pipeline import KEYS_PER_CALL
+from ttlproxy.link.reaping.sweep_script import SweepScript
+from ttlproxy.link.shared.context import Context
+from ttlproxy.link.shared.fleet import FEW
+
+# Calls in one heartbeat.
+_CALLS: Final = 4
+# Heartbeats between the last page and the next first one.
+_REST: Final = 5
+# The longest one, of one of several proxies: walks that find nothing come less and less often.
+_LONGEST_REST: Final = 60
+# Places that are taken from the registry at a time: to find the next takes a walk over it.
+_LISTED: Final = 50_000
+
+
+class Recheck:
+    """The walk over the registry, and how far it is."""
+
+    def __init__(
+        self,
+        context: Context,
+        sweep_script: SweepScript,
+        would_wait: Callable[[], Awaitable[bool]],
+    ) -> None:
+        """`would_wait` says whether a script would have to wait for the end of a pause."""
+        self._context = context
+        self._sweep_script = sweep_script
+        self._would_wait = would_wait
+        self._listed: list[Place] = []  # the next one stands last
+        self._next = 0
+        self._rest = self._resting = _REST
+        self._left = 0  # keys at the end of the last walk
+        self._found = False  # something in the present walk
+        self._has_more = False  # keys than the schedule
+        self._may = True
+
+    async def look(self, redis: Redis, walks: bool, size: int | None) -> None:
+        """Checks one page, if it is time. `walks`: this proxy does it for all; `size`: the number
+        of managed keys that the schedule has, None if it is not known now.
+
+        Raises redis-py's ConnectionError or TimeoutError.
+        """
+        if size is not None:
+            self._compare(size)
+        if not (walks or self._has_more):
+            return
+        self._resting = max(self._resting - 1, 0)
+        if self._resting or not (self._may and self._context.registry) or await self._would_wait():
+            return
+        if not walks:  # many proxies together check as many keys a second as a few
+            self._resting = self._context.fleet.attached // FEW + 1
+        try:
+            for _ in range(_CALLS):
+                places = self._take()
+                if not places:
+                    self._end()
+                    return
+                db = places[0][0]
+                unswept = await self._sweep_script.must_be_swept(
+                    redis, db, [key for _, key in places]
+                )
+                self._context.sweep_later(unswept)
+                self._found = self._found or bool(unswept)
+        except ResponseError as refusal:
+            # Redis logs each refusal for a missing right, so one is enough.
+            self._may = not isinstance(refusal, NoPermissionError)
+            self._context.refusals.note("to check keys with deadlines again", refusal)
+
+    def _compare(self, size: int) -> None:
+        """The schedule has so many keys."""
+        had_more, self._has_more = self._has_more, len(self._context.registry) > size
+        if self._has_more and not had_more:
+            self._rest = _REST
+            self._resting = min(self._resting, _REST)
+
+    def _end(self) -> None:
+        """The walk is over."""
+        context = self._context
+        found = self._found or len(context.registry) < self._left or context.fleet.is_alone
+        self._rest = _REST if found else min(self._rest * 2, _LONGEST_REST)
+        self._resting, self._left, self._found = self._rest, len(context.registry), False
+
+    def _take(self) -> list[Place]:
+        """The next places, all of which one script may name; none at the end of the walk."""
+        if not self._listed:
+            self._listed = self._context.registry.listed(self._next, _LISTED)[::-1]
+            self._next = self._next + len(self._listed) if self._listed else 0
+        if not self._listed:
+            return []
+        together, taken = self._context.keys.together, list[Place]()
+        group = together(*self._listed[-1])
+        while self._listed and together(*self._listed[-1]) == group and len(taken) < KEYS_PER_CALL:
+            taken.append(self._listed.pop())
+        return taken

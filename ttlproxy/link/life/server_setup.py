@@ -1,0 +1,139 @@
+"""The beginning of a life of the link: finds out whether the server is fit, and what it can do."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+
+from redis.asyncio import Redis
+from redis.exceptions import ResponseError
+
+from ttlproxy.commands import Native, Router, grants
+from ttlproxy.core.permissions import COUNTING
+from ttlproxy.link.connecting.backoff import stagger_s
+from ttlproxy.link.connecting.known_server import KnownServer
+from ttlproxy.link.connecting.pipeline import ask, error, run, valid
+from ttlproxy.link.connecting.server_identity import INFO, Identity, fields
+from ttlproxy.link.server import compatibility
+from ttlproxy.link.server.acl import Acl
+from ttlproxy.link.server.command_stats import families
+from ttlproxy.link.server.command_table import CommandTable
+from ttlproxy.link.server.script_cache import AT_FIRST, ScriptCache
+from ttlproxy.link.server.shared_state import SharedState
+from ttlproxy.link.server.stored_commands import StoredCommands
+from ttlproxy.link.shared.context import Context
+from ttlproxy.scripts import written_commands
+
+log = logging.getLogger(__name__)
+
+# A proxy that starts counts as attached, so each of many that start at once knows of the others.
+# No key is tracked, as none is asked for.
+_COUNTED = (b"CLIENT", b"TRACKING", b"ON", b"OPTIN")
+_NOT_COUNTED = (b"CLIENT", b"TRACKING", b"OFF")
+
+
+class ServerSetup:
+    """Fills the context with what it learns of a server."""
+
+    def __init__(
+        self,
+        context: Context,
+        server: KnownServer,
+        acl: Acl,
+        scripts: ScriptCache,
+        shared_state: SharedState,
+        stored: StoredCommands,
+    ) -> None:
+        self._context = context
+        self._server = server
+        self._acl = acl
+        self._scripts = scripts
+        self._shared_state = shared_state
+        self._stored = stored
+        self._commands = CommandTable()
+
+    async def prepare(self, redis: Redis) -> None:
+        """Learns what the server can do and whether we may use it; loads the scripts.
+
+        Of a server that is known only the role and the scripts may have changed. Raises
+        UnfitUpstream, UpstreamError, and redis-py's errors.
+        """
+        self._acl.begin_life()
+        starts = self._server.identity is None
+        asked = (_COUNTED, INFO) if starts else (INFO,)
+        *_, info = await run(redis, [(0, words) for words in asked])
+        if refusal := error(info):  # a command that is missing does not pass, so it is reported
+            await compatibility.check_commands(redis)
+            compatibility.check_greeting(refusal)
+        said = fields(valid(info))
+        compatibility.check_server(said)
+        found = Identity.of(said)
+        if starts:
+            await asyncio.sleep(stagger_s(max(found.attached - 1, 0)))
+        if self._server.is_new(found):
+            await self._meet(redis, said, valid(info))
+        elif self._context.keys.clustered and found.is_master:
+            await self._check_slots(redis)
+        self._server.met(found)
+        self._context.fleet.attached = max(found.attached, 1)
+        await self._scripts.load(redis)
+        if starts:
+            await run(redis, [(0, _NOT_COUNTED)])
+
+    async def _check_slots(self, redis: Redis) -> None:
+        await compatibility.check_slots(redis, all_of_them=not self._context.is_one_of_several)
+
+    async def _meet(self, redis: Redis, said: Mapping[str, str], info: bytes) -> None:
+        """Learns about a new server; `info`: its reply to INFO, `said`: the fields of that."""
+        clustered = compatibility.is_clustered(said)
+        if clustered:
+            await self._check_slots(redis)
+        self._context.meet(clustered)
+        asked = await ask(
+            redis,
+            {
+                "state": self._shared_state.question(),
+                "stored": self._stored.questions(),
+                "settings": compatibility.SETTINGS,
+                "scripts": AT_FIRST,
+                "users": [Acl.USERS],
+            },
+        )
+        has_state = self._shared_state.adopt(asked["state"])
+        found = await self._commands_of(redis, info, asked["stored"])
+        compatibility.warn(asked["settings"])
+        forms = compatibility.forms(said)
+        self._context.router = Router(found, self._acl.categories, forms, clustered)
+        self._context.families = families(found)
+        counting = [grants(found, name) for name in COUNTING]
+        known = {native.name for native in found}
+        written = [grants(found, name) for name in written_commands(known)]
+        self._context.rights.suit(grants(found, "ACL", "CAT"), counting, written)
+        self._scripts.meet(said, (native.name for native in found), asked["scripts"])
+        self._acl.take_users(asked["users"][0])
+        if not has_state:
+            await self._shared_state.claim(redis)
+
+    async def _commands_of(
+        self, redis: Redis, info: bytes, replies: Sequence[object]
+    ) -> list[Native]:
+        """The server's commands, as another proxy has stored them or as the server tells them;
+        none if it does not. `replies`: to the questions about what is stored."""
+        if stored := self._stored.met(info, replies):
+            self._commands.keep(info, stored.listed, stored.packed, stored.natives)
+            self._acl.meet(True)
+            self._acl.take_categories(stored.how_many, stored.categories)
+            return stored.natives
+        await compatibility.check_commands(redis)
+        try:
+            found = await self._commands.read(redis, info)
+        except ResponseError as refused:
+            log.warning(
+                "Redis refuses COMMAND, so every word of a request counts as a key: %s", refused
+            )
+            found = []
+        else:
+            self._stored.read(self._commands.listed, self._commands.packed)
+        self._acl.meet(bool(found))
+        return found

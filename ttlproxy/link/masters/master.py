@@ -1,0 +1,285 @@
+"""One of several masters of a Cluster: its link, its reaper, and the slots that it owns."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection, Iterable
+from contextlib import suppress
+from functools import partial
+from typing import Final
+
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from ttlproxy.addresses import Upstream
+from ttlproxy.config import Settings
+from ttlproxy.core.counters import Counters
+from ttlproxy.core.keys import slot
+from ttlproxy.core.registry import UNKNOWN, Place
+from ttlproxy.core.signing import Signer
+from ttlproxy.core.topology import ClusterNode, cluster_nodes
+from ttlproxy.errors import UpstreamError
+from ttlproxy.link.connecting.connections import client, close
+from ttlproxy.link.connecting.pipeline import run, valid
+from ttlproxy.link.connecting.pushes import Pushes
+from ttlproxy.link.life.link import Link
+from ttlproxy.link.masters.replicas import Replicas
+from ttlproxy.link.reaper.reaper import Reaper
+from ttlproxy.link.shared.context import Context
+from ttlproxy.link.shared.replica_pushes import REPLICATION, replication
+from ttlproxy.link.shared.rules_of_all import RulesOfAll
+from ttlproxy.net.tasks import run_together
+from ttlproxy.net.time_limit import time_limit
+from ttlproxy.scripts.script_calls import ScriptCalls
+
+log = logging.getLogger(__name__)
+
+# Between two looks at what it says of the Cluster, unless many proxies are attached to it.
+_EVERY_S: Final = 1.0
+# After a look that came early, the next comes no earlier than this.
+_AGAIN_S: Final = 0.02
+_NODES: Final = (b"CLUSTER", b"NODES")
+# If it was never reached.
+_ADVICE: Final = "the nodes of the Cluster give this address: see cluster-announce-ip"
+_ADVICE_TLS: Final = f"{_ADVICE}, and tls-cluster for the port"
+Tell = Callable[["Master", list[ClusterNode]], Awaitable[None]]
+
+
+async def nodes_told_by(server: Upstream, timeout_s: float) -> list[ClusterNode]:
+    """What a node knows of its Cluster. Raises redis-py's RedisError, OSError, UpstreamError or
+    ValueError."""
+    redis = client(server, "ttlproxy:slots", timeout_s)
+    try:
+        async with time_limit(timeout_s):
+            return await _told(redis)
+    finally:
+        await close(redis)
+
+
+async def _told(redis: Redis) -> list[ClusterNode]:
+    (reply,) = await run(redis, [(0, _NODES)])
+    return _nodes(reply)
+
+
+def _nodes(reply: object) -> list[ClusterNode]:
+    return cluster_nodes(valid(reply).decode("utf-8", "replace"))
+
+
+class Master:
+    """
+    id, shown: the node's id, and its address for people
+    place: host, port and host name, as nodes told them when it was met
+    hosts: as which its host may stand in MOVED and ASK; it may get another name
+    claims: the slots that it says are its own; None before its first word
+    epoch: that of the claims
+    owned: the slots that are its own, as no other claims them with a higher epoch
+    known: those of them whose managed keys the link knows
+    strays: slots that are not its own, and in which it has announced deadlines
+    told: how often it has told what it knows
+    pushes: the push connections of all masters when it last told, by their ids
+    replicas: its replicas
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        upstream: Upstream,
+        counters: Counters,
+        signer: Signer,
+        rules_of_all: RulesOfAll,
+        node: ClusterNode,
+        tell: Tell,
+        on_known: Callable[[Master], None],
+        on_gone: Callable[[Master], None],
+        on_stray: Callable[[Master, bytes, int], None],
+        on_undated: Callable[[Iterable[Place]], None],
+        owner: Callable[[int], Link | None],
+        turn: asyncio.Semaphore,
+    ) -> None:
+        """`tell(master, nodes)` is called with each of its words on the Cluster; `on_known(master)`
+        when more of its slots are known; `on_gone(master)` when its server has changed;
+        `on_stray(master, key, deadline_ms)` when it announces a deadline in another's slot;
+        `on_undated(places)` when a rule of ONWRITE could not give deadlines there yet.
+        `owner(slot)`: the link of the master that has the slot, if that is served. `turn`: of
+        replicas that connect."""
+        self.id = node.id
+        self.shown = upstream.address
+        self.place = node.host, node.port, node.hostname
+        self.hosts = node.host, node.hostname
+        self.claims: Collection[int] | None = None
+        self.epoch = node.epoch
+        self.owned: set[int] = set()
+        self.known: set[int] = set()
+        self.strays: set[int] = set()
+        self.told = 0
+        self.pushes: dict[str, Pushes | None] = {}
+        context = Context(settings, counters, signer, rules_of_all)
+        context.refusals.who = f"Redis at {upstream.shown}"
+        context.keys.settle(node.slots)
+        context.slot_schedules.owned = node.slots
+        context.slot_schedules.on_unread = self._unread
+        context.on_stray = partial(on_stray, self)
+        context.on_undated = on_undated
+        advice = _ADVICE_TLS if upstream.tls else _ADVICE
+        self.link = Link(settings, upstream, counters, context, lambda: on_gone(self), advice)
+        self.reaper = Reaper(settings, self.link, owner)
+        self.replicas = Replicas(settings, self.link, node.id, turn)
+        self._settings = settings
+        self._slots = node.slots
+        self._upstream = upstream
+        self._tell = tell
+        self._on_known = on_known
+        self._wanted = asyncio.Event()  # a look
+        self._lacking = asyncio.Event()  # slots that are not known yet
+
+    async def run(self) -> None:
+        """Until cancelled. Raises UnfitUpstream."""
+        await run_together(
+            link=self.link.run(),
+            reaper=self.reaper.run(),
+            slots=self._follow(),
+            schedules=self._learn(),
+            replicas=self.replicas.run(),
+        )
+
+    @property
+    def is_home(self) -> bool:
+        """Whether it has what a whole Cluster has once, such as the rules of ONEXPIRE."""
+        return self.link.context.keys.are_home
+
+    @property
+    def slots_told(self) -> frozenset[int]:
+        """The slots that others have said are its own; empty once it has told itself."""
+        return frozenset() if self.claims is not None else self._slots
+
+    @property
+    def upstream(self) -> Upstream:
+        return self.link.upstream
+
+    @property
+    def script_calls(self) -> ScriptCalls:
+        return self.link.context.script_calls
+
+    def look(self) -> None:
+        """Asks it at once what it knows."""
+        self._wanted.set()
+
+    def owns(self, slots: set[int]) -> None:
+        """These are its slots from now on: what is known of others is forgotten."""
+        lost = (self.owned | self.strays | self.link.context.slot_schedules.read) - slots
+        self.owned, self.strays = slots, set()
+        self.known &= slots
+        context = self.link.context
+        context.keys.settle(slots)
+        if lost:
+            self.replicas.undo_log.interrupted(lost)
+            context.registry.forget(lambda key: slot(key) in lost)
+            context.on_undated(context.agenda.drop(lambda key: slot(key) in lost))
+        context.slot_schedules.owned = slots
+        context.slot_schedules.forget(lost)
+        if slots - self.known:
+            self._lacking.set()
+
+    def doubt(self, slots: Collection[int]) -> None:
+        """These are its slots again: deadlines may have been set while they were another's."""
+        self.known.difference_update(slots)
+        self.link.context.slot_schedules.unread(slots)
+        if slots:
+            self._lacking.set()
+
+    async def _follow(self) -> None:
+        """Asks what it knows of the Cluster, again and again."""
+        redis = client(self._upstream, "ttlproxy:slots", self._settings.connect_timeout)
+        try:
+            while True:
+                self._wanted.clear()
+                try:
+                    nodes = await self._told(redis)
+                    self.told += 1
+                    await self._tell(self, nodes)
+                except (RedisError, OSError, ValueError) as trouble:
+                    log.debug("%s tells nothing of its Cluster: %s", self.shown, trouble)
+                await asyncio.sleep(_AGAIN_S)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(_EVERY_S * self.link.context.fleet.stretch):
+                        await self._wanted.wait()
+        finally:
+            await close(redis)
+
+    async def _told(self, redis: Redis) -> list[ClusterNode]:
+        """What it knows of the Cluster; how far its replication is goes to `replicas`."""
+        number, told = self.replicas.begin_checkpoint(), replication(None)
+        try:
+            said, state = await run(redis, [(0, _NODES), (0, REPLICATION)])
+            told = replication(state)
+        finally:
+            self.replicas.end_checkpoint(number, told)
+        nodes = _nodes(said)
+        self.replicas.follow(nodes)
+        return nodes
+
+    async def _learn(self) -> None:
+        """Reads the schedules of those of its slots whose managed keys are not known."""
+        while True:
+            await self._lacking.wait()
+            await self.link.serving.ready.wait()
+            self._lacking.clear()
+            lacking = self.owned - self.known
+            self._know(lacking & self._read_already)
+            self._on_known(self)
+            if not (lacking := self.owned - self.known):
+                continue
+            redis = client(self.link.upstream, "ttlproxy:load", self._settings.connect_timeout)
+            try:
+                read = await self._read(redis, lacking)
+            except (RedisError, OSError, UpstreamError) as trouble:
+                log.debug("the schedules of %s cannot be read: %s", self.shown, trouble)
+                read = set()
+            finally:
+                await close(redis)
+            if more := read & self.owned:
+                self._know(more)
+                self._on_known(self)
+            if self.owned - self.known:  # they are on their way, or it is busy
+                self._lacking.set()
+                await asyncio.sleep(_AGAIN_S)
+
+    def _know(self, slots: set[int]) -> None:
+        """All managed keys of these slots are in the registry."""
+        if slots:
+            self.known |= slots
+            self.replicas.undo_log.interrupted(slots)
+            self.look()  # for a checkpoint: until the next one, no replica can stand in for them
+
+    @property
+    def _read_already(self) -> set[int]:
+        """Slots that the link has read since they are this master's, or has known before."""
+        schedules = self.link.context.slot_schedules
+        trusts = self.link.context.rights.trusts_schedules
+        return schedules.read | schedules.inherited if trusts else schedules.inherited
+
+    def _unread(self, slots: Collection[int]) -> None:
+        """The link has read all schedules but these."""
+        self.doubt(self.owned.intersection(slots))
+        self._on_known(self)
+
+    async def _read(self, redis: Redis, slots: Collection[int]) -> set[int]:
+        """Returns those that could be read: their keys are all here.
+
+        Announcements go on arriving meanwhile, so a change is not missed.
+        """
+        context, schedules = self.link.context, self.link.schedules
+        announced = context.registry.announced
+        if context.rights.trusts_schedules:
+            async for entries in context.slot_schedules.pages_of(redis, slots):
+                for key, due_ms in entries:
+                    announced(0, key, due_ms)
+            return context.slot_schedules.read.intersection(slots)
+        losses = context.slot_schedules.losses
+        before = {number: losses[number] for number in slots}
+        async for keys in schedules.indexed(redis, 0):
+            for key in keys:
+                announced(0, key, UNKNOWN)
+        leaving = await context.slot_schedules.leaving(redis, slots)
+        return {number for number in slots if losses[number] == before[number]} - leaving

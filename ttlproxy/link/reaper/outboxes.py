@@ -1,0 +1,285 @@
+"""Carries what waits in the outboxes of one master to the masters of the destinations.
+
+An outbox is in the slot of the keys whose elements it has, and is for one other slot. Its entries
+are read, carried out in the other slot, and removed: each step is a script. The other slot knows
+how far it has come (scripts/outbox_apply.lua), so any step may be done twice, by any proxy.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final, NamedTuple
+
+from redis.asyncio import Redis
+from redis.exceptions import RedisError, ResponseError
+
+from ttlproxy.commands import Call
+from ttlproxy.config import Settings
+from ttlproxy.core import outbox_entries
+from ttlproxy.core.keys import slot
+from ttlproxy.core.registry import Place
+from ttlproxy.errors import UpstreamError
+from ttlproxy.link.connecting.connections import client, close
+from ttlproxy.link.connecting.pipeline import error, valid
+from ttlproxy.link.connecting.refusals import UnreachableError, is_elsewhere, passes, reason
+from ttlproxy.link.connecting.single_calls import all_answered
+from ttlproxy.link.life.link import Link
+from ttlproxy.net.tasks import cancel, drop
+
+log = logging.getLogger(__name__)
+
+# Outboxes that are carried in one round trip; and of each, the entries and their bytes.
+_TOGETHER: Final = 128
+_ENTRIES: Final = 200
+_BYTES: Final = 65_536
+# Entries that were read longer ago are not carried out: another proxy may have carried them, and a
+# day later that is forgotten.
+_FRESH_MS: Final = 60_000
+# A connection that carries nothing for so long is closed.
+_IDLE_S: Final = 10.0
+# One destination may hold up the outboxes of thousands of slots: these are tried again together.
+# While a slot moves, they are tried sooner.
+_RETRIED_MS: Final = 1000
+_FOLLOWED_MS: Final = 100
+_UNREACHABLE: Final = UnreachableError("the master of the destination cannot be reached")
+
+
+class _Load(NamedTuple):
+    """Some entries of one outbox."""
+
+    place: Place
+    entries: list[bytes]
+
+    def applied(self, until_ms: int) -> Call:
+        """The call that carries them out. ValueError if one cannot be read."""
+        source = b"%d" % slot(self.place[1])
+        dests = list(dict.fromkeys(map(outbox_entries.destination, self.entries)))
+        return Call("outbox_apply", dests, (source, b"%d" % until_ms, *self.entries))
+
+    def removed(self, count: int) -> Call:
+        """The call that removes the first of them."""
+        ids = [outbox_entries.identity(entry) for entry in self.entries[:count]]
+        return Call("outbox_drop", (self.place[1],), ids or [b""])
+
+
+class _Route:
+    """What waits for one master: a task carries it while there is any."""
+
+    def __init__(self) -> None:
+        self.queue: deque[Place] = deque()
+        self.woken = asyncio.Event()
+        self.task: asyncio.Task[None] | None = None
+
+    async def has_some(self) -> bool:
+        """Waits for something to carry; returns whether something has come in time."""
+        if not self.queue:
+            self.woken.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_IDLE_S):
+                    await self.woken.wait()
+        return bool(self.queue)
+
+
+class Outboxes:
+    """One master's outboxes, in the hands of its reaper."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        link: Link,
+        owner: Callable[[int], Link | None],
+    ) -> None:
+        """`owner(slot)`: the link of the master that has the slot; None if none is served."""
+        self._settings = settings
+        self._link = link
+        self._context = link.context
+        self._keys = link.context.keys
+        self._counters = link.context.counters
+        self._owner = owner
+        self._routes: dict[Link, _Route] = {}
+        self._held: set[Place] = set()
+        self._left: dict[Place, int] = {}  # entries that wait, as far as known
+
+    def __len__(self) -> int:
+        """How many outboxes are being carried."""
+        return len(self._held)
+
+    def holds(self, place: Place) -> bool:
+        """Whether it is an outbox that is being carried."""
+        return place in self._held
+
+    def take(self, places: list[Place]) -> list[Place]:
+        """Begins to carry those that are outboxes; returns the others."""
+        if not self._keys.clustered:
+            return places
+        others: list[Place] = []
+        for place in places:
+            number = self._keys.destination(place[1])
+            if number is None:
+                others.append(place)
+            else:
+                self._put(place, number)
+        return others
+
+    def leave(self) -> None:
+        """Another proxy carries from now on."""
+        for place in list(self._left):
+            self._count(place, 0)
+
+    async def stop(self) -> None:
+        """Ends what is being carried. Nothing is lost by it."""
+        await cancel(*(route.task for route in self._routes.values() if route.task))
+        self.leave()
+
+    def _put(self, place: Place, number: int) -> None:
+        target = self._owner(number)
+        if target is None or not target.serving.now:
+            self._park(place, _UNREACHABLE)
+            return
+        self._held.add(place)
+        route = self._routes.setdefault(target, _Route())
+        route.queue.append(place)
+        route.woken.set()
+        if route.task is None:
+            name = f"outboxes for {target.shown}"
+            route.task = asyncio.create_task(self._serve(target, route), name=name)
+            route.task.add_done_callback(drop)
+
+    async def _serve(self, target: Link, route: _Route) -> None:
+        """Carries all that comes; ends after some time without any, or with an error."""
+        source, dest = self._connection(self._link), self._connection(target)
+        places: list[Place] = []
+        try:
+            while await route.has_some():
+                queue = route.queue
+                places = [queue.popleft() for _ in range(min(len(queue), _TOGETHER))]
+                queue.extend(await self._carry(places, source, target, dest))
+                places = []
+        except (RedisError, OSError, UpstreamError) as trouble:
+            log.debug("nothing is carried to %s: %s", target.shown, trouble)
+            for place in self._held.intersection((*places, *route.queue)):
+                self._park(place, _UNREACHABLE)
+        finally:
+            self._held.difference_update(places, route.queue)
+            del self._routes[target]
+            await close(source, dest)
+
+    def _connection(self, link: Link) -> Redis:
+        return client(link.upstream, "ttlproxy:outboxes", self._settings.connect_timeout)
+
+    async def _carry(
+        self, places: list[Place], source: Redis, target: Link, dest: Redis
+    ) -> list[Place]:
+        """Carries some of each; returns those where there is more. Raises redis-py's RedisError."""
+        until_ms = target.context.clock.now_ms() + _FRESH_MS  # by the time before they are read
+        troubles: dict[Place, ResponseError] = {}
+        loads = await self._read(source, places, troubles)
+        done = await self._apply(dest, target, loads, until_ms, troubles)
+        more = await self._remove(source, done, troubles)
+        for place, refusal in troubles.items():
+            number = self._keys.destination(place[1])
+            self._context.refusals.note(f"to hand on elements to slot {number}", refusal)
+            self._park(place, refusal)
+        return [place for place in more if place not in troubles]
+
+    async def _read(
+        self, source: Redis, places: list[Place], troubles: dict[Place, ResponseError]
+    ) -> list[_Load]:
+        words = (b"%d" % _ENTRIES, b"%d" % _BYTES)
+        calls = [Call("outbox_read", (key,), words) for _, key in places]
+        loads: list[_Load] = []
+        for place, reply in zip(places, await self._answers(source, calls), strict=True):
+            if refusal := error(reply):
+                troubles[place] = refusal
+                self._count(place, 0)
+            else:
+                left, *entries = valid(reply)
+                self._count(place, left)
+                loads.append(_Load(place, entries))
+        return loads
+
+    async def _apply(
+        self,
+        dest: Redis,
+        target: Link,
+        loads: list[_Load],
+        until_ms: int,
+        troubles: dict[Place, ResponseError],
+    ) -> list[tuple[_Load, int]]:
+        """Carries entries out; returns how many of each load may be removed."""
+        calls: list[tuple[_Load, Call]] = []
+        done = [(load, 0) for load in loads if not load.entries]  # somebody has removed them
+        for load in loads:
+            try:
+                if load.entries:
+                    calls.append((load, load.applied(until_ms)))
+            except ValueError as trouble:
+                troubles[load.place] = ResponseError(str(trouble))
+        clock = target.context.clock
+        sent = clock.reading()
+        replies = await all_answered(dest, target.context.script_calls, [call for _, call in calls])
+        for (load, _), reply in zip(calls, replies, strict=True):
+            if refusal := error(reply):
+                troubles[load.place] = refusal
+                continue
+            now_ms, count, fresh, *more = valid(reply)
+            clock.learn(now_ms, sent)
+            self._counters.carried_entries += fresh
+            done += [(load, count)] if count else []
+            if more:
+                troubles[load.place] = more[0]
+        return done
+
+    async def _remove(
+        self,
+        source: Redis,
+        done: list[tuple[_Load, int]],
+        troubles: dict[Place, ResponseError],
+    ) -> list[Place]:
+        """Removes what was carried out; returns the outboxes that have more."""
+        registry, more = self._context.registry, list[Place]()
+        for load, _ in done:
+            registry.begin_reap(load.place)
+        try:
+            replies = await self._answers(source, [load.removed(count) for load, count in done])
+            for (load, _), reply in zip(done, replies, strict=True):
+                if refusal := error(reply):
+                    troubles[load.place] = refusal
+                    continue
+                left = valid(reply)
+                self._count(load.place, left)
+                if left:
+                    more.append(load.place)
+                else:
+                    registry.set_first_deadline(load.place, None)
+                    self._release(load.place)
+        finally:
+            for load, _ in done:
+                registry.end_reap(load.place)
+        return more
+
+    async def _answers(self, source: Redis, calls: list[Call]) -> list[object]:
+        return await all_answered(source, self._context.script_calls, calls)
+
+    def _park(self, place: Place, refusal: ResponseError) -> None:
+        """Leaves it alone for a while; others go on."""
+        agenda, now_ms = self._context.agenda, self._context.clock.now_ms()
+        together_ms = _FOLLOWED_MS if is_elsewhere(refusal) else _RETRIED_MS
+        why, said = reason(refusal), str(refusal)
+        agenda.parked.park(place, now_ms, why, passes(refusal), together_ms, said)
+        self._held.discard(place)
+        agenda.look_at(agenda.parked.first_ms(now_ms))
+
+    def _release(self, place: Place) -> None:
+        """It was empty. There may be more by now, which the reaper did not give us meanwhile."""
+        self._held.discard(place)
+        self._context.agenda.look_at(self._context.clock.now_ms())
+
+    def _count(self, place: Place, left: int) -> None:
+        self._counters.waiting_entries += left - self._left.pop(place, 0)
+        if left:
+            self._left[place] = left

@@ -1,0 +1,289 @@
+"""The reaper: sleeps until the first deadline, then reaps in batches.
+
+One proxy reaps for all while it holds the lease. The lease only saves work, because the reap script
+is atomic. While nothing is due, nothing is written to Redis.
+
+Who held the lease last leads: it alone wakes at deadlines; as long as nobody has held it, each of a
+few proxies does. The reapers of all others sleep.
+Their heartbeats see what is late, and some then try for the lease, when it ends. So no proxy has to
+know which of them stand ready: each heartbeat is a look.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable
+from random import random
+from typing import Final
+from uuid import uuid4
+
+from redis.asyncio import Redis
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import RedisError, ResponseError
+
+from ttlproxy.commands import Call
+from ttlproxy.config import Settings
+from ttlproxy.core.registry import Place
+from ttlproxy.errors import UpstreamError
+from ttlproxy.link.connecting.backoff import Backoff
+from ttlproxy.link.connecting.connections import client, close, open_now
+from ttlproxy.link.connecting.pipeline import valid
+from ttlproxy.link.connecting.refusals import passes, reason
+from ttlproxy.link.connecting.single_calls import answered
+from ttlproxy.link.life.link import Link
+from ttlproxy.link.reaper.outboxes import Outboxes
+from ttlproxy.link.reaper.pacing import Done, ManyCalls, OneCall, plan, rest_ms, sweep_after_ms
+from ttlproxy.link.shared.agenda import NEVER
+from ttlproxy.link.shared.schedule_queries import DUE
+from ttlproxy.net.tasks import run_all
+
+log = logging.getLogger(__name__)
+
+_BACKOFF = Backoff(cap=2.0, base=0.05)
+# The longest sleep, for deadlines that no announcement told.
+_LONGEST_SLEEP_MS = 5000
+# About so many of many proxies try for the lease when it ends, if something is late.
+_CANDIDATES: Final = 16
+# Until a schedule that could not be read is read again.
+_UNREAD_MS = 1000
+
+
+class Reaper:
+    """Reaps what is past its deadline, for all clients and proxies."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        link: Link,
+        owner: Callable[[int], Link | None] | None = None,
+    ) -> None:
+        """`owner(slot)`: the link of the master of a Cluster that has the slot; None if no master
+        is served that has it. Without it this master has all."""
+        self._settings = settings
+        self._link = link
+        self._context = link.context
+        self._agenda = link.context.agenda
+        self._outboxes = Outboxes(settings, link, owner or (lambda number: link))
+        self._holder = uuid4().hex.encode()
+        self._pacing: OneCall | ManyCalls = OneCall(settings.reap_batch)
+        self._turn = asyncio.Lock()  # one request at a time on the connection
+        self._rounds = 0
+        self._lease_until_ms = 0.0  # of the local clock: Redis's may be set back
+        self._is_new = True  # the server
+
+    async def run(self) -> None:
+        """Reaps until cancelled; what Redis refuses is tried again."""
+        failures = 0
+        while True:
+            await self._link.serving.ready.wait()
+            if self._is_new:
+                self._agenda.begin(leads=self._context.fleet.are_few)
+                self._is_new = False
+            redis, rounds = self._client(patient=True), self._rounds
+            try:
+                await self._link.while_it_lives(self._rounds_on(redis))
+            except UpstreamError:
+                self._lease_until_ms, self._is_new = 0, True  # the next may be another one
+            except RedisError as trouble:
+                failures = 1 if self._rounds > rounds else failures + 1
+                if isinstance(trouble, ResponseError):
+                    self._context.refusals.note("the reaper's requests", trouble)
+                else:
+                    self._lease_until_ms = 0  # as above
+                log.debug("the reaper is waiting: %s", trouble)
+                if failures > 1 or not isinstance(trouble, RedisConnectionError):
+                    await asyncio.sleep(_BACKOFF.compute(failures))
+            finally:
+                await self._outboxes.stop()
+                await close(redis)
+
+    async def _rounds_on(self, redis: Redis) -> None:
+        """Reaps over this connection, until it is lost or Redis refuses something. Who does not
+        lead opens it at the first request: most proxies of a fleet never send one."""
+        if self._agenda.leads:
+            await open_now(redis)
+        pacing = ManyCalls if self._context.keys.clustered else OneCall
+        self._pacing = pacing(self._settings.reap_batch)
+        now_ms = self._context.clock.now_ms()
+        self._agenda.look_at(now_ms)  # no announcement tells what is due already
+        while True:
+            await self._round(redis)
+            self._rounds += 1
+
+    async def drop_lease(self) -> None:
+        """Lets another proxy reap at once; call it at the end, after `run` was cancelled."""
+        if self._lease_until_ms > self._context.clock.reading() and self._link.serving.now:
+            redis = self._client(patient=False)
+            try:
+                await self._call(redis, "lease_drop", self._holder)
+            except RedisError as trouble:
+                log.debug(
+                    "the lease could not be released, and stays until it expires: %s", trouble
+                )
+            finally:
+                await close(redis)
+
+    def _client(self, *, patient: bool) -> Redis:
+        timeout_s, keepalive_s = self._settings.connect_timeout, self._settings.tcp_keepalive
+        upstream = self._link.upstream
+        return client(
+            upstream,
+            "ttlproxy:reaper",
+            timeout_s,
+            keepalive_s,
+            patient=patient,
+            evictable=False,
+            dials=self._context.counters.dials,
+        )
+
+    async def _round(self, redis: Redis) -> None:
+        """Sleeps until something is due, then works through all that is."""
+        await self._sleep()
+        agenda = self._agenda
+        if self._context.clock.now_ms() <= agenda.next_ms:
+            return
+        next_ms, agenda.next_ms = agenda.next_ms, NEVER
+        try:
+            await self._work(redis)
+        except RedisError:
+            self._agenda.look_at(next_ms)  # it is still to be done
+            raise
+
+    async def _work(self, redis: Redis) -> None:
+        """Sweeps and, if it leads, reaps all that is due, and plans the next round."""
+        await self._sweep(redis)
+        if not (self._agenda.leads or await self._stands_in(redis)):
+            return
+        databases = self._context.registry.databases()
+        now_ms = self._context.clock.now_ms()
+        while True:
+            now_ms = min(now_ms, self._context.clock.now_ms())  # the clock may be set back
+            due = await self._due(redis, databases, now_ms)
+            if not due:
+                break
+            if not await self._hold_lease(redis):
+                return
+            await self._reap(redis, self._outboxes.take(due))
+        self._agenda.parked.forget(now_ms, self._outboxes.holds)
+        self._context.node_counts.parked = self._agenda.parked.reasons
+        await self._plan_next(redis, databases, now_ms)
+
+    async def _stands_in(self, redis: Redis) -> bool:
+        """Tries for the lease if it is time; returns whether this proxy leads now."""
+        agenda, now_ms = self._agenda, self._context.clock.now_ms()
+        if now_ms <= agenda.stands_in_ms:
+            agenda.look_at(agenda.stands_in_ms)
+            return False
+        agenda.stands_in_ms = NEVER
+        return await self._hold_lease(redis)
+
+    async def _sleep(self) -> None:
+        """Sleeps until the next deadline has passed, or until woken."""
+        agenda, now_ms = self._agenda, self._context.clock.now_ms()
+        # "Past" is one ms later, and the clock as known here may be one ms fast.
+        wait_ms = agenda.next_ms + 2 - now_ms
+        if agenda.leads:
+            wait_ms = min(wait_ms, _LONGEST_SLEEP_MS)
+        if wait_ms > 0:
+            try:
+                async with asyncio.timeout(wait_ms / 1000 if agenda.next_ms < NEVER else None):
+                    await agenda.woken.wait()
+            except TimeoutError:
+                agenda.next_ms = min(agenda.next_ms, now_ms)
+        agenda.woken.clear()
+
+    async def _due(self, redis: Redis, databases: Iterable[int], now_ms: int) -> list[Place]:
+        """Keys that need attention now, without parked ones, and outboxes that are not carried
+        already."""
+        parked, outboxes = self._agenda.parked, self._outboxes
+        most = DUE + len(parked) + len(outboxes)
+        due, unread = await self._link.schedules.due(redis, databases, now_ms, most)
+        if unread:
+            self._agenda.look_at(now_ms + _UNREAD_MS)
+        return [at for at in due if not (parked.holds(at, now_ms) or outboxes.holds(at))]
+
+    async def _plan_next(self, redis: Redis, databases: Iterable[int], now_ms: int) -> None:
+        """Plans the next look; all that was due by now has been reaped, or is parked."""
+        self._agenda.look_at(self._agenda.parked.first_ms(now_ms))
+        next_ms = await self._context.schedule_queries.next_ms(redis, databases, now_ms)
+        if next_ms is not None:
+            self._agenda.look_at(next_ms)
+
+    async def _reap(self, redis: Redis, due: list[Place]) -> None:
+        """Two tasks take keys from one queue: one works here while Redis works for the other."""
+        queue = deque(due)
+        await run_all(*(self._reap_from(queue, redis) for _ in range(2)))
+
+    async def _reap_from(self, queue: deque[Place], redis: Redis) -> None:
+        """Goes round the due keys, so that a large one starves no other."""
+        settings, clock = self._settings, self._context.clock
+        while queue and await self._hold_lease(redis):
+            limits = plan(queue, self._pacing.pace)
+            outcome = await self._link.reap_script(redis, limits, self._turn)
+            took_ms = max(outcome.calls_ms, default=0)
+            asked, reached = len(limits), len(limits) - len(outcome.unreached)
+            removed = sorted(outcome.removed) or [0]
+            typical = removed[len(removed) // 2]
+            done = Done(asked, reached, len(outcome.more), took_ms, typical)
+            self._pacing.adapt(done, settings.reap_budget_ms)
+            await asyncio.sleep(rest_ms(took_ms, settings.reap_budget_ms, reached) / 1000)
+            queue.extendleft(reversed(outcome.unreached))
+            queue.extend(outcome.more)
+            self._context.sweep_later(outcome.stale_entries)
+            for place, refusal in outcome.refused.items():
+                why, said = reason(refusal), str(refusal)
+                self._agenda.parked.park(place, clock.now_ms(), why, passes(refusal), said=said)
+            self._context.node_counts.parked = self._agenda.parked.reasons
+
+    async def _hold_lease(self, redis: Redis) -> bool:
+        """Takes or renews the lease, unless more than two thirds of it are left."""
+        now_ms, lease_ms = self._context.clock.reading(), self._settings.lease_ms
+        if self._lease_until_ms - now_ms > lease_ms * 2 // 3:
+            return True
+        words = (self._holder, b"%d" % lease_ms)
+        async with self._turn:
+            others_ms = valid(await self._call(redis, "lease_take", *words))
+        if others_ms >= 0:
+            self._follow(others_ms)
+            return False
+        self._lease_until_ms = now_ms + lease_ms
+        self._agenda.leads = True
+        return True
+
+    def _follow(self, others_ms: int) -> None:
+        """Another proxy has the lease for so long, unless it renews it."""
+        agenda, fleet = self._agenda, self._context.fleet
+        agenda.leads, self._lease_until_ms = False, 0
+        agenda.stands_in_ms = NEVER
+        agenda.parked.drop(lambda key: True)  # the other parks them
+        self._context.node_counts.parked = agenda.parked.reasons
+        self._outboxes.leave()
+        # So many heartbeats see within a lease that something is late.
+        looks = fleet.attached / fleet.stretch * self._settings.lease_ms / 1000
+        if fleet.are_few or random() * looks < _CANDIDATES:
+            agenda.stand_in(self._context.clock.now_ms() + others_ms)
+
+    async def _sweep(self, redis: Redis) -> None:
+        """Sweeps the indexes whose sweep is due."""
+        clock, sweep, longest_ms = self._context.clock, self._link.sweep_script, 0.0
+        left = self._agenda.take_sweeps(clock.now_ms())
+        dates = self._agenda.take_dates(left)
+        try:
+            for place in list(dates):
+                await self._link.date_script(redis, place)
+                dates.discard(place)
+            for place in await sweep.with_index(redis, list(left)):
+                began = clock.reading()
+                await sweep(redis, place)
+                longest_ms = max(longest_ms, clock.reading() - began)
+                del left[place]
+        except (RedisError, asyncio.CancelledError):
+            self._agenda.put_back(left, dates)
+            raise
+        self._agenda.sweep_after_ms = sweep_after_ms(longest_ms)
+        self._agenda.look_at_sweeps()
+
+    async def _call(self, redis: Redis, script: str, *argv: bytes) -> object:
+        return await answered(redis, self._context.script_calls, 0, Call(script, (), argv))

@@ -1,0 +1,1 @@
+"""What is known of a server, and what we put there: users, commands, scripts, the shared state."""

@@ -1,0 +1,184 @@
+"""Finds out from the server's replies what it can do, and whether ttlproxy can work with it."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import re
+from collections.abc import Callable, Mapping, Sequence
+
+from redis.asyncio import Redis
+from redis.exceptions import ClusterDownError, ResponseError
+
+from ttlproxy.commands.dialects import valkey
+from ttlproxy.commands.model.spec import Plan
+from ttlproxy.core.keys import SLOTS
+from ttlproxy.core.topology import Node, asked_node, cluster_nodes
+from ttlproxy.errors import ServesSoon, SeveralMasters, UnfitUpstream, UpstreamError
+from ttlproxy.link.connecting.pipeline import Words, error, run, valid
+
+log = logging.getLogger(__name__)
+
+Said = Mapping[str, str]
+"""What INFO says."""
+
+# Version of the layout of index and schedule; a proxy that meets a newer one does not start.
+LAYOUT = 2
+OLDEST = (6, 2)
+_SUBKEY_EVENTS = (8, 8)
+_SCRIPT_READS = (7, 0)
+# Commands that the link sends, and that scripts need for any index. If a server lacks one of them,
+# its configuration has a `rename-command`.
+_NEEDED = (
+    *("INFO", "TIME", "SELECT", "CLIENT", "HELLO", "SCRIPT", "EVAL", "HGET", "HGETALL"),
+    *("GET", "SET", "DEL", "EXISTS", "TYPE", "PTTL", "PEXPIRE", "PERSIST"),
+    *("ZADD", "ZRANGE", "ZRANGEBYSCORE", "ZREM", "ZREMRANGEBYRANK", "ZSCAN", "ZSCORE"),
+)
+TRIAL = b"return 1"
+_TRIAL_SHA = hashlib.sha1(TRIAL).hexdigest().encode()
+# Tell how scripts can be called.
+TRIALS: Sequence[Words] = ((b"EVAL", TRIAL, 0), (b"EVALSHA", _TRIAL_SHA, 0))
+# A server's error for a command that it does not have, and that command.
+_UNKNOWN = re.compile(r"unknown command[ '`]+(\w+)", re.IGNORECASE)
+_TROUBLESOME: tuple[tuple[str, Callable[[str], bool], str], ...] = (
+    (
+        "io-threads",
+        lambda value: value not in ("", "1"),
+        "deadlines set through other proxies may be noticed late",
+    ),
+    (
+        "maxmemory-policy",
+        lambda value: value.startswith(("allkeys", "volatile")),
+        "it may evict the deadlines of elements, which then never expire",
+    ),
+)
+SETTINGS: Sequence[Words] = [(b"CONFIG", b"GET", name.encode()) for name, *_ in _TROUBLESOME]
+
+
+def check_server(server: Said) -> None:
+    """Raises UnfitUpstream if the server is too old, or a Sentinel."""
+    if "sentinel" in (server.get("redis_mode"), server.get("server_mode")):  # Valkey's word
+        raise UnfitUpstream("it is a Sentinel: name it with redis-sentinel://HOST:PORT#NAME")
+    if _version(server) < OLDEST:
+        version = server.get("redis_version", "?")
+        raise UnfitUpstream(f"Redis {version} is too old: ttlproxy needs 6.2 or later")
+
+
+async def check_commands(redis: Redis) -> None:
+    """Raises UnfitUpstream if the server lacks a command that is needed."""
+    names = [name.encode() for name in _NEEDED]
+    (found,) = await run(redis, [(0, (b"COMMAND", b"INFO", *names))])
+    if isinstance(found, list):  # else we may not call COMMAND, or it is missing
+        missing = [name for name, row in zip(_NEEDED, found, strict=True) if not row]
+        if missing:
+            raise _lacking(missing)
+
+
+def wants_text(replies: Sequence[object]) -> bool:
+    """Whether scripts must be sent as text, because the server has EVAL but no EVALSHA.
+
+    `replies`: to TRIALS. Raises UnfitUpstream if it has no EVAL.
+    """
+    by_text, by_sha = replies
+    if _is_unknown(by_text):
+        raise _lacking(["EVAL"])
+    return _is_unknown(by_sha)
+
+
+def check_greeting(refusal: ResponseError) -> None:
+    """Raises UnfitUpstream if a command is missing that opens connections: CLIENT, AUTH."""
+    if named := _UNKNOWN.search(str(refusal)):
+        raise _lacking([named[1]])
+
+
+def _is_unknown(reply: object) -> bool:
+    refusal = error(reply)
+    return refusal is not None and _UNKNOWN.search(str(refusal)) is not None
+
+
+def _lacking(names: Sequence[str]) -> UnfitUpstream:
+    return UnfitUpstream(
+        f"Redis lacks {', '.join(names)}, which ttlproxy needs: see rename-command in its"
+        " configuration"
+    )
+
+
+def check_layout(prefix: bytes, layout: bytes | str | None) -> None:
+    """Raises UnfitUpstream if the layout of the keys is newer than ours."""
+    if layout is not None and layout.isdigit() and int(layout) > LAYOUT:
+        raise UnfitUpstream(
+            f"the keys under {prefix.decode()} have layout {int(layout)}, but this ttlproxy only"
+            f" knows layout {LAYOUT}: upgrade it"
+        )
+
+
+def warn(replies: Sequence[object]) -> None:
+    """Logs settings of Redis that break a promise of ttlproxy; `replies`: to SETTINGS."""
+    for (name, is_bad, why), reply in zip(_TROUBLESOME, replies, strict=True):
+        if is_bad(value := setting(reply)):
+            log.warning("Redis has %s %s: %s", name, value, why)
+
+
+def setting(reply: object) -> str:
+    """The value in a CONFIG GET's reply; empty if we may not call CONFIG or it is missing."""
+    return reply[1].decode() if isinstance(reply, list) and len(reply) > 1 else ""
+
+
+def pauses_script(server: Said) -> bool:
+    """Whether SCRIPT EXISTS waits until a pause of writes is over."""
+    return _version(server) < _SCRIPT_READS
+
+
+def has_subkey_events(server: Said) -> bool:
+    return _version(server) >= _SUBKEY_EVENTS
+
+
+def is_clustered(server: Said) -> bool:
+    """Whether it is a node of a Cluster."""
+    return server.get("cluster_enabled") == "1"
+
+
+async def is_node(redis: Redis) -> bool:
+    """Whether it is a node of a Cluster. Raises UpstreamError if it has no keys there."""
+    info: Mapping[str, object] = await redis.info("cluster")
+    if not info.get("cluster_enabled"):
+        return False
+    if not (await check_slots(redis, all_of_them=False)).slots:
+        raise UpstreamError("it owns no slots of its Redis Cluster")
+    return True
+
+
+async def check_slots(redis: Redis, *, all_of_them: bool = True) -> Node:
+    """The node of a Cluster that it is.
+
+    Raises SeveralMasters if it must own `all_of_them` and does not, UpstreamError if it
+    is a replica, which may be promoted, serves no keys yet, or tells nothing, and redis-py's
+    ResponseError.
+    """
+    told, trial = await run(redis, [(0, (b"CLUSTER", b"NODES")), (0, (b"EXISTS", b""))])
+    text = valid(told).decode("utf-8", "replace")
+    try:
+        node = asked_node(text)
+        masters = sum(each.is_master for each in cluster_nodes(text)) if node.master else 0
+    except ValueError as unclear:
+        raise UpstreamError(str(unclear)) from unclear
+    if all_of_them and masters > 1:
+        raise SeveralMasters(f"it is a replica in a Redis Cluster of {masters} masters")
+    if node.master:
+        raise UpstreamError(
+            "it is a replica in a Redis Cluster, and no master was found: name all nodes in the URL"
+        )
+    if all_of_them and node.slots < SLOTS:
+        raise SeveralMasters(f"it owns {node.slots} of the {SLOTS} slots of a Redis Cluster")
+    if isinstance(error(trial), ClusterDownError):  # as for two seconds after a restart
+        raise ServesSoon("it serves no keys yet: its Cluster is down")
+    return node
+
+
+def forms(server: Said) -> Mapping[str, Plan]:
+    """How Valkey takes commands that it has and we have; empty for Redis."""
+    return valkey.FORMS if server.get("server_name") == "valkey" else {}
+
+
+def _version(server: Said) -> tuple[int, ...]:
+    return tuple(int(part) for part in server.get("redis_version", "0").split(".")[:2])

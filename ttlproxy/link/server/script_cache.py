@@ -1,0 +1,119 @@
+"""Which of our scripts Redis has, and whether they suit what it is set to publish.
+
+What a request of a client may have changed counts as doubtful until the look after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from redis.asyncio import Redis
+
+from ttlproxy.link.connecting.pipeline import error, run, valid
+from ttlproxy.link.connecting.server_identity import cached_scripts
+from ttlproxy.link.server import compatibility
+from ttlproxy.link.server.compatibility import setting
+from ttlproxy.link.shared.barriers import Barriers
+from ttlproxy.scripts import Scripts, Traits
+
+# Asks which keyspace events the server publishes.
+EVENTS: Final = (b"CONFIG", b"GET", b"notify-keyspace-events")
+# What a new server is asked.
+AT_FIRST: Final = (EVENTS, *compatibility.TRIALS)
+_HASH_DEADLINES: Final = {"HPEXPIRETIME", "HPEXPIREAT", "HPERSIST"}
+
+
+class ScriptCache:
+    """Loads scripts that Redis does not have; `scripts` says what is believed of them."""
+
+    def __init__(self, scripts: Scripts, barriers: Barriers) -> None:
+        self._scripts = scripts
+        self._barriers = barriers
+        self._loaded: Traits | None = None  # the traits of the scripts that were last loaded
+        self._doubts = 0  # about scripts, at the last look
+        self._pauses_script = False  # whether a pause of writes delays SCRIPT
+        self._cached = 0  # how many scripts Redis had, where their number is asked for
+        self._notifies = ""  # notify-keyspace-events, as last read
+
+    def meet(
+        self, said: Mapping[str, str], names: Iterable[str], replies: Sequence[object]
+    ) -> None:
+        """Suits the scripts to a new server; `said`: the fields of INFO, `names`: its commands,
+        `replies`: to AT_FIRST. Raises UnfitUpstream if it runs no scripts."""
+        scripts, commands = self._scripts, set(names)
+        scripts.loaded = False
+        self._pauses_script = compatibility.pauses_script(said)
+        events, *trials = replies
+        self._notifies = setting(events)
+        traits = Traits(
+            commands >= _HASH_DEADLINES,
+            compatibility.has_subkey_events(said),
+            counting=scripts.traits.counting,
+            ruled=scripts.traits.ruled,
+            flags="EVAL_RO" in commands,
+            careful=scripts.traits.careful,
+            clustered=compatibility.is_clustered(said),
+        )
+        scripts.suit(traits.notifying(self._notifies))
+        scripts.by_text = compatibility.wants_text(trials)
+
+    def question(self) -> tuple[bytes, ...]:
+        """Asks for one script, as a flush takes all; for their number, if a pause delays SCRIPT."""
+        if self._pauses_script:
+            return (b"INFO", b"memory")
+        return (b"SCRIPT", b"EXISTS", next(iter(self._scripts.values())).sha)
+
+    async def learn(self, redis: Redis, asked: Traits, reply: object, events: object) -> bool:
+        """Takes the reply to `question`; returns whether it is another answer than the last.
+
+        A request that has just passed may be carried out yet, so it counts until the next look.
+        `asked`: the traits when the question was sent; `events`: the reply to EVENTS, None if that
+        was not asked. Raises Redis's error.
+        """
+        scripts, is_known = self._scripts, self._found(reply)
+        is_calm, self._doubts = self._doubts == scripts.doubts, scripts.doubts
+        knows_events = events is not None and not error(events)
+        notifies = setting(events) if knows_events else self._notifies
+        changed = notifies != self._notifies or (asked == self._loaded and not is_known)
+        self._notifies = notifies
+        if scripts.traits == asked:
+            suited = asked.notifying if is_calm else asked.perhaps_notifying
+            scripts.suit(suited(notifies))
+        if not (is_calm and is_known):
+            self._loaded = None  # until all are asked for: the next count may look unchanged
+        if is_calm and not (scripts.traits == asked == self._loaded):
+            if not await self.would_wait():
+                await self.load(redis)
+        elif is_calm:
+            scripts.loaded = not scripts.by_text
+        return changed
+
+    async def load(self, redis: Redis) -> None:
+        """Loads the scripts that Redis does not have."""
+        if self._scripts.by_text:
+            self._scripts.loaded = False
+            return
+        traits, doubts = self._scripts.traits, self._scripts.doubts
+        scripts = self._scripts.all()
+        words = (b"SCRIPT", b"EXISTS", *(script.sha for script in scripts))
+        (known,) = await run(redis, [(0, words)])
+        missing = [
+            script for script, is_known in zip(scripts, valid(known), strict=True) if not is_known
+        ]
+        self._scripts.loaded = self._scripts.loaded and not missing
+        for reply in await run(redis, [(0, (b"SCRIPT", b"LOAD", each.text)) for each in missing]):
+            valid(reply)
+        self._loaded = traits
+        self._scripts.loaded = (self._scripts.traits, self._scripts.doubts) == (traits, doubts)
+
+    async def would_wait(self) -> bool:
+        """Whether a pause of writes, where there is one, holds back SCRIPT and all scripts, too."""
+        return self._pauses_script and await self._barriers.may_hold()
+
+    def _found(self, reply: object) -> bool:
+        """Whether Redis has the script, or as many as before, by the reply to `question`."""
+        if not self._pauses_script:
+            return all(valid(reply))
+        before, self._cached = self._cached, cached_scripts(valid(reply))
+        return self._cached >= before

@@ -1,0 +1,239 @@
+"""The rules of ONEXPIRE and ONWRITE in each database, as far as this proxy has read them.
+
+A script that acts on rules is given their version, and refuses all but the current one. So old
+rules here do no harm. In front of a Cluster each slot knows the version; a script refuses older
+ones. Clients may write to the list of rules, so a known rule ends only with its own key, and a rule
+that no proxy has signed is ignored.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
+
+from redis.asyncio import Redis
+from redis.exceptions import ResponseError
+
+from ttlproxy.core.expiry_actions import Actions, listed, verified
+from ttlproxy.core.keys import Keys
+from ttlproxy.core.signing import Signer
+from ttlproxy.core.write_rules import RuleBook, WriteRules, parted
+from ttlproxy.link.connecting.pipeline import run, valid
+from ttlproxy.link.connecting.refusals import Refusals, is_wrong_type
+
+_NONE = Actions({})
+# After so many attempts older rules do: constant changes must not keep others from reaping.
+_PATIENCE = 3
+# As the version: the script accepts any.
+_ANY = b"*"
+_TOGETHER = 500
+
+
+class ActionCache:
+    """Rules by database; of several masters all have one. Keys: of the server that is read."""
+
+    def __init__(self, keys: Keys, signer: Signer, refusals: Refusals) -> None:
+        self._keys = keys
+        self._signer = signer
+        self._refusals = refusals
+        self._hearers: list[Callable[[bool, bool], None]] = []
+        self._known: dict[int, Actions] = {}
+        # All patterns ever known of a database, until their keys are gone.
+        self._patterns: defaultdict[int, set[bytes]] = defaultdict(set)
+        self._outdated: Counter[int] = Counter()  # calls in a row with an old version
+        self._changed: set[int] = set()
+        self._rewound: dict[int, bytes] = {}  # versions that a Cluster's slots know newer ones than
+        self._changes = 0
+        self.book = RuleBook()
+        """The rules of ONWRITE."""
+        self._reading: asyncio.Future[None] | None = None  # while rules of it are in doubt
+        self._readers: list[Callable[[], None]] = []
+        self.set_anew: Counter[int] = Counter()
+        """How often a rule of a database was set: keys may have had deadlines before."""
+
+    def tell(self, hearer: Callable[[bool, bool], None]) -> None:
+        """From now on `hearer(ruled, counting)` is told whether there may be rules, and rules with
+        a MAX."""
+        self._hearers.append(hearer)
+        known = self._known.values()
+        hearer(any(known), any(rules.counts for rules in known))
+
+    def leave(self, hearer: Callable[[bool, bool], None]) -> None:
+        """It is told no more."""
+        self._hearers.remove(hearer)
+
+    def tell_of_writes(self, reader: Callable[[], None]) -> None:
+        """From now on `reader()` is called when what sessions ask of `book` may have changed."""
+        self._readers.append(reader)
+
+    def leave_writes(self, reader: Callable[[], None]) -> None:
+        """It is called no more."""
+        self._readers.remove(reader)
+
+    def reading(self) -> asyncio.Future[None]:
+        """Is done when no rule of ONWRITE is in doubt."""
+        loop = asyncio.get_running_loop()
+        if self._reading is None:
+            self._reading = loop.create_future()
+            if not self.book.in_doubt:
+                self._reading.set_result(None)
+        return self._reading
+
+    def knows(self, db: int) -> bool:
+        return db in self._known
+
+    def of(self, db: int) -> Actions:
+        """The known rules of a database."""
+        return self._known.get(db, _NONE)
+
+    def version(self, db: int) -> bytes:
+        """The version of these rules, for a script."""
+        known = self.of(db).version
+        if self._outdated[db] >= _PATIENCE or self._rewound.get(db) == known:
+            return _ANY
+        return b"+" + known if self._keys.clustered else known
+
+    def accepted(self, db: int) -> None:
+        """A script has accepted the version."""
+        del self._outdated[db]
+
+    def refused(self, db: int) -> None:
+        """A script has refused the version: the rules have changed.
+
+        In a Cluster the rules are written before the slots are told. If the same version is read
+        again, the home slot was flushed, or has lost its last writes in a failover.
+        """
+        self._outdated[db] += 1
+        if self._keys.clustered and db in self._known:  # else another refusal came first
+            self._rewound[db] = self.of(db).version
+        self.forget(db)
+
+    def named(self, db: int, patterns: Iterable[bytes]) -> None:
+        """Rules for these patterns have keys, whether or not the list has them."""
+        self._patterns[db].update(patterns)
+
+    @property
+    def unread(self) -> list[int]:
+        """Databases whose rules have changed since they were read."""
+        return sorted(self._changed | self.book.in_doubt)
+
+    def has_action(self, key: bytes) -> bool:
+        """Whether a rule of any database may apply to a key."""
+        return bool(self._changed) or any(rules.of(key) for rules in self._known.values() if rules)
+
+    async def learn(self, redis: Redis, db: int) -> None:
+        """Reads the rules of a database, unless they are known. Raises redis-py's RedisError.
+
+        If they change again and again meanwhile, those of ONWRITE are in doubt afterwards: no
+        script refuses old ones.
+        """
+        for _ in range(_PATIENCE):
+            if db in self._known and db not in self.book.in_doubt:
+                return
+            changes = self._changes
+            actions, of_writes = await self._read(redis, db)
+            if changes == self._changes:
+                self._learnt(db, actions)
+                self._learnt_of_writes(db, of_writes)
+                return
+        self._learnt(db, actions)
+        if of_writes or self.book:
+            self._doubt([db])
+
+    def has_no_book(self, db: int) -> None:
+        """The rules of a database cannot be read: until they are, none of ONWRITE counts there."""
+        self._learnt_of_writes(db, WriteRules({}))
+
+    async def _read(self, redis: Redis, db: int) -> tuple[Actions, WriteRules]:
+        version, patterns = await self._listed(redis, db)
+        wanted = sorted(patterns | self._patterns[db])
+        values: list[bytes | None] = []
+        for at in range(0, len(wanted), _TOGETHER):
+            names = map(self._keys.rule, wanted[at : at + _TOGETHER])
+            (reply,) = await run(redis, [(db, (b"MGET", *names))])
+            values += valid(reply)
+        found = {name: value for name, value in zip(wanted, values, strict=True) if value}
+        self._patterns[db].update(found)
+        self._patterns[db].difference_update(name for name in wanted if name not in found)
+        rows = {name: verified(value, name, self._signer) for name, value in found.items()}
+        signed = {name: row for name, row in rows.items() if row is not None}
+        if len(signed) < len(found):
+            self._refusals.unsigned("rule", db, len(found) - len(signed))
+        acting = {name: row for name, row in signed.items() if parted(name) is None}
+        return Actions(acting, version), WriteRules(signed)
+
+    async def _listed(self, redis: Redis, db: int) -> tuple[bytes, set[bytes]]:
+        (reply,) = await run(redis, [(db, (b"HGETALL", self._keys.home(self._keys.rules)))])
+        if isinstance(reply, ResponseError) and is_wrong_type(reply):
+            return b"", set()
+        return listed(valid(reply))
+
+    def told_version(self, version: bytes) -> None:
+        """Slots of a Cluster know this version of the rules, empty if these may be gone. After a
+        flush a slot may know a newer one than the home slot."""
+        if not version or _number(version) > _number(self.of(0).version):
+            self.forget(0)
+            self._doubt([0])
+
+    def home_has(self, version: bytes) -> None:
+        """This version is in force in a Cluster, and changes may have been missed."""
+        if version != self.of(0).version:
+            self.forget(0)
+
+    def forget(self, *databases: int) -> None:
+        """The rules there have changed, or may have."""
+        self._changes += 1
+        self._changed.update(databases)
+        together = set[bytes]().union(*(self._patterns[db] for db in databases))
+        for db in databases:  # two may have been swapped
+            self._known.pop(db, None)
+            self._patterns[db] |= together
+        if self.book.has_rules:
+            self._doubt(databases)
+
+    def forget_all(self) -> None:
+        self._changes += 1  # they may just be read for the first time
+        for db in list(self._known):
+            self.forget(db)
+
+    def changed(self, db: int, counts: bool, pattern: bytes) -> None:
+        """The rule of a pattern has just changed; `counts`: whether it has a MAX."""
+        self.forget(db)
+        self._patterns[db].add(pattern)
+        if parted(pattern) is not None:
+            self._doubt([db])
+            return
+        self.set_anew[db] += 1
+        self._say(True, counts or any(known.counts for known in self._known.values()))
+
+    def _learnt(self, db: int, rules: Actions) -> None:
+        self._known[db] = rules
+        self._changed.discard(db)
+        if not self._changed:
+            known = self._known.values()
+            self._say(any(known), any(rules.counts for rules in known))
+
+    def _doubt(self, databases: Iterable[int]) -> None:
+        self.book.doubt(databases)
+        if self._reading is not None and self._reading.done():
+            self._reading = None
+        self._say_of_writes()
+
+    def _learnt_of_writes(self, db: int, rules: WriteRules) -> None:
+        if self.book.learn(db, rules):
+            self._say_of_writes()
+        if not (self.book.in_doubt or self._reading is None or self._reading.done()):
+            self._reading.set_result(None)
+
+    def _say_of_writes(self) -> None:
+        for reader in self._readers:
+            reader()
+
+    def _say(self, ruled: bool, counting: bool) -> None:
+        for hearer in self._hearers:
+            hearer(ruled, counting)
+
+
+def _number(version: bytes) -> int:
+    return int(version) if version.isdigit() else 0

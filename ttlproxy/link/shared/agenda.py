@@ -1,0 +1,236 @@
+"""The reaper's next tasks and their times: the link and clients add to it, the reaper does them.
+
+Times are ms of the Redis server's clock; callers pass them in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
+from typing import Final, NamedTuple
+
+from ttlproxy.core.registry import Place
+from ttlproxy.link.connecting.backoff import Backoff
+
+NEVER = 1 << 62
+# A key that Redis refuses to reap is tried again until somebody has mended it.
+_PARKED = Backoff(cap=30.0, base=0.05)
+# Trouble that passes by itself ends for all keys at once, however often it was met: short pauses.
+_PASSING = Backoff(cap=0.5, base=0.05)
+# By then a forwarded request has been carried out, unless something blocks it. What it leaves
+# behind after that is found when it falls due.
+SWEEP_AFTER_MS = 200
+# Of so many parked keys, what Redis said is remembered, up to so many letters of it.
+_SAID: Final = 1000
+_MOST_LETTERS: Final = 200
+
+
+class ParkedKey(NamedTuple):
+    """why: a reason of counters.PARKED; said: Redis's own words, empty if they were not kept;
+    until_ms: when it is tried again, of the server's clock; failures: how often it was refused"""
+
+    place: Place
+    why: str
+    said: str
+    until_ms: int
+    failures: int
+
+
+class Parked:
+    """Keys whose reap Redis refuses: each is tried again after growing pauses."""
+
+    def __init__(self) -> None:
+        self._until: dict[Place, tuple[int, int]] = {}  # ms of the server's clock, failures
+        self._reasons: dict[Place, str] = {}
+        self._said: dict[Place, str] = {}  # of the first _SAID keys
+
+    def __len__(self) -> int:
+        return len(self._until)
+
+    @property
+    def reasons(self) -> Counter[str]:
+        """How many keys are parked for each reason of counters.PARKED."""
+        return Counter(self._reasons[place] for place in self._until)
+
+    def park(
+        self,
+        place: Place,
+        now_ms: int,
+        why: str = "other",
+        passes: bool = False,
+        together_ms: int = 1,
+        said: str = "",
+    ) -> None:
+        """Redis has just refused the key, for a reason that `passes` by itself or does not.
+
+        together_ms: keys whose pauses end within so long are tried together; said: Redis's words
+        """
+        failures = self._until.get(place, (0, 0))[1] + 1
+        pause_s = (_PASSING if passes else _PARKED).compute(failures)
+        until_ms = now_ms + round(pause_s * 1000)
+        self._until[place] = (until_ms + -until_ms % together_ms, failures)
+        self._reasons[place] = why
+        if place in self._said or len(self._said) < _SAID:
+            self._said[place] = said[:_MOST_LETTERS]
+
+    def first(self, most: int) -> list[ParkedKey]:
+        """The keys that are parked for the longest time, at most so many."""
+        return [
+            ParkedKey(place, self._reasons[place], self._said.get(place, ""), until_ms, failures)
+            for place, (until_ms, failures) in islice(self._until.items(), most)
+        ]
+
+    def holds(self, place: Place, now_ms: int) -> bool:
+        """Whether the key must not be tried yet."""
+        return self._until.get(place, (0, 0))[0] > now_ms
+
+    def first_ms(self, now_ms: int = -1) -> int:
+        """When the next key is tried again; NEVER if no pause lasts longer than `now_ms`."""
+        untils_ms = (until_ms for until_ms, _ in self._until.values())
+        return min((until_ms for until_ms in untils_ms if until_ms > now_ms), default=NEVER)
+
+    def put_off_no_more(self) -> None:
+        """Lets each key be tried now."""
+        self._until = {place: (0, failures) for place, (_, failures) in self._until.items()}
+
+    def drop(self, has_gone: Callable[[bytes], bool]) -> None:
+        """Another server has the keys for which `has_gone` is true."""
+        for place in [place for place in self._until if has_gone(place[1])]:
+            del self._until[place], self._reasons[place]
+            self._said.pop(place, None)
+
+    def forget(self, now_ms: int, is_tried: Callable[[Place], bool] = lambda place: False) -> None:
+        """Forgets keys whose pause is over: they were tried, and not refused again. Not those that
+        are still being tried."""
+        self._until = {
+            place: held
+            for place, held in self._until.items()
+            if held[0] > now_ms or is_tried(place)
+        }
+        self._reasons = {place: self._reasons[place] for place in self._until}
+        self._said = {place: said for place, said in self._said.items() if place in self._until}
+
+
+class Agenda:
+    """When to look next, which keys to sweep when, and which to leave alone for now.
+
+    leads: this proxy's reaper is the one that acts at deadlines, as far as it knows; all others
+      are not woken by them
+    next_ms: when something may be due; woken: set when that becomes earlier
+    stands_in_ms: when to try to become that one, as something is late
+    sweep_after_ms: how long a request has to be carried out before its keys are swept
+    """
+
+    def __init__(self) -> None:
+        self._leads = False
+        self._turned = asyncio.Event()  # set when `leads` changes
+        self.next_ms = self.stands_in_ms = NEVER
+        self.woken = asyncio.Event()
+        self.sweep_after_ms = SWEEP_AFTER_MS
+        self.parked = Parked()
+        self._sweeps: dict[Place, int] = {}  # when each is due
+        # Those of them that get deadlines by rule, and when the last write there was carried out.
+        self._dates: dict[Place, int] = {}
+
+    @property
+    def leads(self) -> bool:
+        return self._leads
+
+    @leads.setter
+    def leads(self, leads: bool) -> None:
+        if leads != self._leads:
+            self._leads = leads
+            turned, self._turned = self._turned, asyncio.Event()
+            turned.set()
+
+    async def until(self, leads: bool) -> None:
+        """Ends when this proxy leads, or does not."""
+        while self._leads != leads:
+            await self._turned.wait()
+
+    def begin(self, leads: bool) -> None:
+        """A server was met, perhaps another one than before."""
+        self.leads, self.stands_in_ms = leads, NEVER
+
+    def announced(self, db: int, deadline_ms: int) -> None:
+        """The first deadline of a key was announced."""
+        if self.leads:
+            self.look_at(deadline_ms)
+
+    def lead(self) -> None:
+        """From now on this proxy acts at deadlines, and looks for what is due already."""
+        self.leads = True
+        self.look_at(0)
+
+    def stand_in(self, at_ms: int) -> None:
+        """Something is late: if another proxy should have reaped it, tries to do so then."""
+        if not self.leads:
+            self.stands_in_ms = min(self.stands_in_ms, at_ms)
+            self.look_at(at_ms)
+
+    def look_at(self, due_ms: int) -> None:
+        """Something may be due once the clock is past this time."""
+        if due_ms < self.next_ms:
+            self.next_ms = due_ms
+            self.woken.set()
+
+    def look_now(self) -> None:
+        """The server's clock was set: whatever was put off by the old clock is done now."""
+        self._sweeps = dict.fromkeys(self._sweeps, 0)
+        self._dates = dict.fromkeys(self._dates, 0)
+        self.parked.put_off_no_more()
+        self.stand_in(0)  # the one that leads may notice later
+        self.look_at(0)
+
+    def sweep(self, places: Iterable[Place], now_ms: int) -> None:
+        """A request, or a reap, of now may leave index entries whose element is gone."""
+        due_ms = now_ms + self.sweep_after_ms
+        for place in places:
+            self._sweeps.setdefault(place, due_ms)
+            self.look_at(due_ms)
+
+    def date(self, places: Iterable[Place], now_ms: int) -> None:
+        """The same, and the elements get deadlines by rules of ONWRITE."""
+        places = list(places)
+        self._dates.update(dict.fromkeys(places, now_ms + self.sweep_after_ms))
+        self.sweep(places, now_ms)
+
+    def drop(self, has_gone: Callable[[bytes], bool]) -> set[Place]:
+        """Another server has the keys for which `has_gone` is true; returns those of them whose
+        elements were to get deadlines."""
+        self.parked.drop(has_gone)
+        gone = {place for place in self._dates if has_gone(place[1])}
+        self._dates = {at: due_ms for at, due_ms in self._dates.items() if at not in gone}
+        self._sweeps = {at: due_ms for at, due_ms in self._sweeps.items() if not has_gone(at[1])}
+        return gone
+
+    def take_sweeps(self, now_ms: int) -> dict[Place, int]:
+        """Takes the sweeps that are due: each place, and since when."""
+        due = [place for place, due_ms in self._sweeps.items() if due_ms < now_ms]
+        return {place: self._sweeps.pop(place) for place in due}
+
+    def take_dates(self, sweeps: Mapping[Place, int]) -> set[Place]:
+        """Takes those of the sweeps that were taken which give deadlines, too.
+
+        A write there that came later than that of the sweep gets another one.
+        """
+        found = {place for place in sweeps if place in self._dates}
+        for place in found:
+            due_ms = self._dates[place]
+            if due_ms > sweeps[place]:
+                self._sweeps.setdefault(place, due_ms)
+            else:
+                del self._dates[place]
+        return found
+
+    def put_back(self, sweeps: dict[Place, int], dates: Iterable[Place]) -> None:
+        """Puts back sweeps that were taken and not done; `dates`: those that give deadlines."""
+        self._sweeps = sweeps | self._sweeps
+        self._dates = {place: sweeps[place] for place in dates} | self._dates
+
+    def look_at_sweeps(self) -> None:
+        """Plans a look for each sweep that is left."""
+        for due_ms in self._sweeps.values():
+            self.look_at(due_ms)

@@ -1,0 +1,166 @@
+"""Barriers: requests that Redis holds back when it holds back the writes of its clients.
+
+If a barrier is answered, requests sent long before it have been carried out. If it is not, while
+Redis answers reads, writes are paused (CLIENT PAUSE ... WRITE). A read goes out before each
+barrier, in the same packet: the read's answer shows that Redis has the barrier too, and would have
+answered it. A connection that is being opened, or delivers nothing for a while, proves no pause.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Final, TypeAlias
+
+from redis.asyncio import Redis
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import NoScriptError
+
+from ttlproxy.commands import Call
+from ttlproxy.link.connecting.connections import close
+from ttlproxy.link.connecting.pipeline import error, run
+from ttlproxy.link.shared.context import Context
+from ttlproxy.net.tasks import cancel
+
+# Between two barriers for the registry.
+_EVERY_S: Final = 1.0
+# A server that is neither paused nor unusually busy has answered by then.
+PATIENCE_S: Final = 0.1
+# How long who cannot wait waits until it is clear whether writes are paused.
+_SOON_S: Final = 1.0
+# A request that is answered while writes are paused.
+_READ: Final = (b"TIME",)
+# So many of these on another connection must be answered while the barrier is not.
+_READS: Final = 2
+
+IsPaused: TypeAlias = Callable[[], Awaitable[bool]]
+"""Whether writes may be paused: then one would keep the heartbeat waiting as long as they are."""
+
+
+class Barriers:
+    """Sends barriers while the registry wants them, and when somebody suspects a pause.
+
+    holds: whether writes are paused
+    """
+
+    def __init__(self, context: Context, connect: Callable[[str], Redis]) -> None:
+        """`connect(name)` gives a new connection with this name."""
+        self._script_calls = context.script_calls
+        self._context = context
+        self._connect = connect
+        self._wanted = asyncio.Event()
+        self._change = asyncio.Event()  # set when a barrier is answered, or found held
+        self.holds = False
+
+    async def judged(self) -> bool:
+        """Whether writes are paused, as soon as that is clear. Waits while Redis is silent."""
+        while not self.holds:
+            change = self._change
+            self._wanted.set()
+            await change.wait()
+            if not self.holds:
+                return False
+        return True
+
+    async def may_hold(self) -> bool:
+        """Whether writes may be paused: also true if that is not clear soon."""
+        try:
+            async with asyncio.timeout(_SOON_S):
+                return await self.judged()
+        except TimeoutError:
+            return True
+
+    async def released(self) -> None:
+        """Ends when writes are not paused."""
+        while self.holds:
+            await self._change.wait()
+
+    async def run(self) -> None:
+        """Runs until cancelled. Raises redis-py's ConnectionError after two losses in a row."""
+        loop = asyncio.get_running_loop()
+        writes, reads = self._connect("ttlproxy:barrier"), self._connect("ttlproxy:barrier")
+        next_s = loop.time() + _EVERY_S
+        losses = 0
+        try:
+            while True:
+                await self._until_wanted(next_s)
+                try:
+                    passed = await self._pass(writes, reads)
+                    losses = 0
+                except RedisConnectionError:
+                    losses += 1
+                    if losses > 1:
+                        raise
+                    continue  # it is opened again
+                if loop.time() >= next_s:
+                    next_s = loop.time() + _EVERY_S
+                    if passed and self._context.registry.wants_barrier:
+                        self._context.registry.barrier()
+        finally:
+            self._tell(False)
+            await close(writes, reads)
+
+    async def _until_wanted(self, next_s: float) -> None:
+        """Waits until somebody wants a barrier, or the registry does when it is time."""
+        while not self._wanted.is_set():
+            try:
+                async with asyncio.timeout_at(next_s):
+                    await self._wanted.wait()
+            except TimeoutError:
+                if self._context.registry.wants_barrier:
+                    return
+                next_s += _EVERY_S
+
+    async def _pass(self, writes: Redis, reads: Redis) -> bool:
+        """Sends a barrier; returns whether Redis answers it without an error."""
+        self._wanted.clear()
+        received = asyncio.Event()
+        passing = asyncio.create_task(self._answer(writes, received), name="barrier")
+        try:
+            await asyncio.wait({passing}, timeout=PATIENCE_S)
+            if not passing.done() and await _is_held(passing, received, reads):
+                self._tell(True)
+            return not error(await passing)
+        finally:
+            await cancel(passing)
+            self._tell(False)
+
+    async def _answer(self, writes: Redis, received: asyncio.Event) -> object:
+        """Redis's answer to a barrier. `received` is set as soon as Redis must have it."""
+        while True:
+            words = self._script_calls.words(Call("barrier", (), ()), b"")
+            _, reply = await run(writes, [(0, _READ), (0, words)], received.set)
+            if not isinstance(reply, NoScriptError):
+                return reply
+            received.clear()
+            self._script_calls.flushed()  # the next call has the text
+
+    def _tell(self, holds: bool) -> None:
+        self.holds = holds
+        change, self._change = self._change, asyncio.Event()
+        change.set()
+
+
+async def _is_held(passing: asyncio.Task[object], received: asyncio.Event, reads: Redis) -> bool:
+    """Whether Redis has the barrier, and answers reads but not the barrier."""
+    if not await _comes_before(passing, received.wait()):
+        return False
+    for _ in range(_READS):
+        if not await _comes_before(passing, run(reads, [(0, _READ)])):
+            return False
+    return received.is_set()  # unset if Redis answered NOSCRIPT: it goes again
+
+
+async def _comes_before(
+    passing: asyncio.Task[object], other: Coroutine[None, None, object]
+) -> bool:
+    """Whether `other` is done before the barrier is answered."""
+    trying = asyncio.create_task(other, name="before a barrier")
+    try:
+        await asyncio.wait({passing, trying}, return_when=asyncio.FIRST_COMPLETED)
+        if passing.done():
+            return False
+        trying.result()
+        return True
+    finally:
+        await cancel(trying)

@@ -1,0 +1,228 @@
+"""Objects that the link, the reaper and all sessions of a proxy share. Built once, before them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from redis.asyncio import Redis
+from redis.exceptions import ResponseError
+
+from ttlproxy.commands import Router
+from ttlproxy.config import Settings
+from ttlproxy.core.counters import Connections, Counters, NodeCounts
+from ttlproxy.core.expiry_actions import VERSION
+from ttlproxy.core.keys import Keys
+from ttlproxy.core.knowledge import Knowledge
+from ttlproxy.core.permissions import Rights
+from ttlproxy.core.registry import Place, Registry
+from ttlproxy.core.signing import Signer, new_secret
+from ttlproxy.link.connecting.pipeline import run
+from ttlproxy.link.connecting.refusals import Refusals
+from ttlproxy.link.connecting.server_clock import ServerClock
+from ttlproxy.link.shared.action_cache import ActionCache
+from ttlproxy.link.shared.agenda import Agenda
+from ttlproxy.link.shared.fleet import Fleet
+from ttlproxy.link.shared.heritage import Heritage
+from ttlproxy.link.shared.info_section import InfoSection
+from ttlproxy.link.shared.overdue import Overdue
+from ttlproxy.link.shared.rules_of_all import RulesOfAll
+from ttlproxy.link.shared.schedule_queries import ScheduleQueries
+from ttlproxy.link.shared.slot_schedules import SlotSchedules
+from ttlproxy.scripts import Scripts
+from ttlproxy.scripts.script_calls import ScriptCalls
+
+
+def first_signer(settings: Settings) -> Signer:
+    """With the secret of the settings, or a new one until that in Redis is known."""
+    key_file = settings.signing_key_file
+    return Signer(key_file.at_start.encode() if key_file else new_secret())
+
+
+class Context:
+    """A proxy's knowledge of Redis and of managed keys.
+
+    keys: names of internal keys; scripts, script_calls: their texts, and how they are called
+    registry: managed keys; knowledge: the same where it knows only keys that clients have named
+    has_mode: whether it was chosen which of the two it is, for the present server
+    actions: the rules of ONEXPIRE and ONWRITE; rights: of the clients' users
+    router: of the commands of the server that the link met last; the link replaces it
+    families: the same server's commands: see command_stats.families
+    clock: the server's; agenda: what the reaper does next; fleet: how many proxies are attached
+    schedule_queries: what is asked of schedules; in front of a Cluster they are slot_schedules
+    announced: takes announcements; the registry's own method unless in front of a Cluster
+    on_stray(key, deadline_ms): called for announcements in slots that are another master's
+    on_undated(places): called for what `date_later` was told of, and could not be done yet
+    heritage: what is known of the server from the time when it was a replica, until it is taken
+    overdue: keys that should have been reaped, at the last heartbeat
+    refusals: what Redis refused, for the log and the metrics
+    node_counts, connections: about the present server; the link begins new counts at another one
+    is_one_of_several: the server is one of the masters of a Cluster
+    has_own_secret: the secret for signing comes from a file, and is not kept in Redis
+    may_replace_lines: as in the settings
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        counters: Counters,
+        signer: Signer | None = None,
+        rules_of_all: RulesOfAll | None = None,
+    ) -> None:
+        """`signer`, `rules_of_all`: of all masters of a Cluster; a single server's context makes
+        its own."""
+        self.is_one_of_several = signer is not None
+        prefix, key_file = settings.prefix.encode(), settings.signing_key_file
+        self.has_own_secret = key_file is not None
+        self.may_replace_lines = settings.may_replace_lines
+        signer = signer or first_signer(settings)
+        self.keys = keys = Keys(prefix)
+        self.scripts = Scripts(prefix)
+        self.agenda = Agenda()
+        self.fleet = Fleet()
+        self.clock = ServerClock(self.agenda.look_now)
+        self.node_counts = NodeCounts()
+        counters.nodes.add(self.node_counts)
+        self.counters = counters
+        self.connections = Connections()
+        self.refusals = Refusals(counters, self.node_counts)
+        self._rules_of_all = rules_of_all
+        self.actions = (
+            rules_of_all.actions if rules_of_all else ActionCache(keys, signer, self.refusals)
+        )
+        self.actions.tell(self.scripts.ruled)
+        self._knowledge_bytes = settings.knowledge_bytes
+        self.slot_schedules = SlotSchedules(keys)
+        self.schedule_queries: ScheduleQueries | SlotSchedules = ScheduleQueries(keys)
+        self.knowledge: Knowledge | None = None
+        self.registry = Registry(self.agenda.announced, self.actions.has_action, self.actions.book)
+        self.actions.tell_of_writes(self._rules_changed)
+        self.announced: Callable[[int, bytes, int], None] = self.registry.announced
+        self.has_mode = False
+        self._has_ended = False
+        self.on_stray: Callable[[bytes, int], None] = lambda key, deadline_ms: None
+        self.on_undated: Callable[[Iterable[Place]], None] = self.date_later
+        self.heritage: Heritage | None = None
+        self.overdue = Overdue()
+        info = InfoSection(self.clock, lambda: self.registry, counters, self.overdue)
+        self.script_calls = ScriptCalls(
+            self.scripts,
+            keys,
+            info.section,
+            signer,
+            lambda: self.schedule_queries.to_count(self.may_have_rules),
+            self.is_one_of_several,
+            counters.script_calls,
+        )
+        shows_internal = settings.show_internal_keys == "yes"
+        self.rights = Rights(
+            keys.index(b"k"),
+            shows_internal,
+            keys.schedule,
+            keys.fixed,
+            keys.beside,
+        )
+        self.router = Router()
+        self.families: dict[str, str] = {}
+
+    def know(self, *, on_demand: bool) -> None:
+        """From now on keys are looked up when clients name them, or all managed keys are known.
+        Nothing is known yet. Sessions that are there already keep what they had: they must end."""
+        self.has_mode = True
+        if on_demand != (self.knowledge is not None):
+            parts = self.agenda.announced, self.actions.has_action, self.actions.book
+            self.knowledge = Knowledge(self._knowledge_bytes, *parts) if on_demand else None
+            self.registry = self.knowledge or Registry(*parts)
+            self.announced = self.registry.announced
+            self.registry.rules_changed()
+
+    def _rules_changed(self) -> None:
+        self.registry.rules_changed()
+
+    def meet(self, clustered: bool) -> None:
+        """A new server is met: whether it is a node of a Cluster decides where what is kept."""
+        keys = self.keys
+        self.has_mode = False
+        if clustered != keys.clustered:
+            keys.clustered = clustered
+            if clustered:
+                self.schedule_queries, self.announced = self.slot_schedules, self._announced_in
+            else:
+                self.schedule_queries = ScheduleQueries(keys)
+                self.announced = self.registry.announced
+            schedule = keys.schedule + b":{" if clustered else keys.schedule
+            self.rights.place(schedule, keys.counted, by_slot=clustered)
+
+    def inherit(self, heritage: Heritage | None) -> None:
+        """From now on this is what there is to take."""
+        if self.heritage is not None:
+            self.heritage.close()
+        self.heritage = heritage
+
+    def end(self) -> None:
+        """The master is left for good; another one has its slots, or will have them."""
+        self._has_ended = True
+        self.actions.leave(self.scripts.ruled)
+        self.actions.leave_writes(self._rules_changed)
+        self.inherit(None)
+        self.counters.nodes.discard(self.node_counts)
+
+    @property
+    def has_rules(self) -> bool:
+        """Whether the rules of ONEXPIRE are kept at this server."""
+        return not self.is_one_of_several or self.keys.are_home
+
+    @property
+    def may_have_rules(self) -> bool:
+        """Whether slots may know a version of the rules, as far as they have been read."""
+        return not self.actions.knows(0) or bool(self.actions.of(0).version)
+
+    async def learn_rules(self, redis: Redis, db: int) -> None:
+        """Reads the rules of a database, unless they are known. `redis`: this server.
+
+        Raises redis-py's RedisError; ResponseError if another master has them and does not answer.
+        """
+        if self._rules_of_all is None or self.keys.are_home:
+            await self.actions.learn(redis, db)
+        elif not self.actions.knows(db):
+            await self._rules_of_all.learn()
+
+    async def learn_missed_rules(self, redis: Redis) -> None:
+        """Changes of rules may have been missed. `redis`, and what is raised: as above.
+
+        In front of a Cluster each slot knows the version. If it is not a newer one than is known
+        here, the master with the rules need not be there.
+        """
+        if not self.is_one_of_several:
+            self.actions.forget_all()
+            return
+        name = self.keys.shared_by(self.keys.here, self.keys.rules)
+        (reply,) = await run(redis, [(0, (b"HGET", name, VERSION))])
+        version = reply if isinstance(reply, bytes) else b""
+        if isinstance(reply, ResponseError):
+            self.actions.forget_all()
+        elif self.has_rules:
+            self.actions.home_has(version)
+        elif version:
+            self.actions.told_version(version)
+        await self.learn_rules(redis, 0)
+
+    def _announced_in(self, db: int, key: bytes, deadline_ms: int) -> None:
+        number = self.slot_schedules.noted(key, deadline_ms)
+        self.registry.announced(db, key, deadline_ms)
+        if number not in self.slot_schedules.owned:
+            self.on_stray(key, deadline_ms)
+
+    def suit_scripts_to_users(self) -> None:
+        """The users' rights were read anew."""
+        self.scripts.wanted(careful=not self.rights.all_have_all)
+
+    def date_later(self, places: Iterable[Place]) -> None:
+        """Elements there without a deadline get that of a rule of ONWRITE."""
+        if self._has_ended:
+            self.on_undated(places)
+        else:
+            self.agenda.date(places, self.clock.now_ms())
+
+    def sweep_later(self, places: Iterable[Place]) -> None:
+        """A request or a reap may leave index entries there whose element is gone."""
+        self.agenda.sweep(places, self.clock.now_ms())

@@ -1,0 +1,139 @@
+"""What the link asks schedules: one sorted set for each database, or for each slot of a Cluster.
+
+Redis's errors are returned by database, or by slot, because a schedule may be overwritten by its
+clients or not be ours to read. Every method raises redis-py's ConnectionError or TimeoutError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from redis.asyncio import Redis
+from redis.exceptions import ResponseError
+
+from ttlproxy.commands import Call
+from ttlproxy.core.keys import Keys
+from ttlproxy.core.registry import Place
+from ttlproxy.link.connecting.pipeline import Words, error, everywhere, run, valid
+from ttlproxy.link.shared.scores import whole_ms
+
+_PAGE = 1000
+# Due keys that are read at a time.
+DUE = 4096
+
+Refused = dict[int, ResponseError]
+
+
+class UnreadError(ResponseError):
+    """Redis has refused access to some schedules; all others were read."""
+
+    def __init__(self, refused: Refused) -> None:
+        super().__init__("; ".join(map(str, refused.values())))
+        self.refused = refused
+
+
+class Late(NamedTuple):
+    """How many keys are due in all schedules, and since when the first of them is, in ms.
+
+    refused: Redis's errors; such a schedule counts as empty
+    """
+
+    keys: int
+    first_ms: int | None
+    refused: Refused
+
+
+class ScheduleQueries:
+    """The schedules of one server's databases."""
+
+    def __init__(self, keys: Keys) -> None:
+        self._schedule = keys.schedule
+
+    def shown(self, which: int) -> str:
+        """The database of a schedule, for people."""
+        return f"database {which}"
+
+    def clearing(self, which: int) -> tuple[int, Call]:
+        """The database of a schedule, and the call that removes what is none in its place."""
+        return which, Call("schedule_clear", (), ())
+
+    def has_place(self, which: int, key: bytes) -> bool:
+        """Whether a key of that database belongs into this schedule."""
+        return True
+
+    def slots(self) -> Collection[int]:
+        """The slots that have managed keys; none unless in front of a Cluster."""
+        return ()
+
+    def to_count(self, has_rules: bool) -> bytes:
+        """The slots that slots_count.lua looks at, as it takes them; has_rules: of ONEXPIRE."""
+        return b""
+
+    async def find(self, redis: Redis) -> None:
+        """Finds the schedules that there are, if there may be many."""
+
+    async def due(
+        self, redis: Redis, databases: Iterable[int], now_ms: int, most: int = DUE
+    ) -> tuple[list[Place], Refused]:
+        """Keys that need attention, the earliest of each database first, at most `most` of each."""
+        words = (b"ZRANGEBYSCORE", self._schedule, *before(now_ms), b"LIMIT", 0, most)
+        pages, refused = await everywhere(redis, databases, words)
+        return [(db, key) for db, page in pages.items() for key in page], refused
+
+    async def next_ms(self, redis: Redis, databases: Iterable[int], now_ms: int) -> int | None:
+        """When the first key needs attention that does not need it yet."""
+        since = (b"ZRANGEBYSCORE", self._schedule, now_ms, b"+inf")
+        heads, _ = await everywhere(redis, databases, (*since, b"WITHSCORES", b"LIMIT", 0, 1))
+        return min((whole_ms(head[1]) for head in heads.values() if head), default=None)
+
+    async def late(self, redis: Redis, databases: Iterable[int], now_ms: int) -> Late:
+        """What needs attention by now."""
+        heads, refused = await everywhere(redis, databases, self.first_late(now_ms))
+        return await self.counted(redis, heads, refused, now_ms)
+
+    def first_late(self, now_ms: int) -> Words:
+        """Asks, in a database, for what needs attention by now: the first of it."""
+        until = (b"ZRANGEBYSCORE", self._schedule, *before(now_ms))
+        return (*until, b"WITHSCORES", b"LIMIT", 0, 1)
+
+    def how_many(self) -> Words:
+        """Asks how many keys are managed in a database."""
+        return (b"ZCARD", self._schedule)
+
+    async def counted(
+        self, redis: Redis, heads: Mapping[int, Any], refused: Refused, now_ms: int
+    ) -> Late:
+        """What needs attention, after the replies to `first_late` by database."""
+        firsts = {db: whole_ms(head[1]) for db, head in heads.items() if head}
+        words = (b"ZCOUNT", self._schedule, *before(now_ms))
+        counts, _ = await everywhere(redis, firsts, words)
+        return Late(sum(counts.values()), min(firsts.values(), default=None), refused)
+
+    async def pages(self, redis: Redis, db: int) -> AsyncIterator[list[tuple[bytes, int]]]:
+        """All keys and when they need attention, in ms. Raises UnreadError, too."""
+        cursor = b"0"
+        while True:
+            words = (b"ZSCAN", self._schedule, cursor, b"COUNT", _PAGE)
+            (reply,) = await run(redis, [(db, words)])
+            if refusal := error(reply):
+                raise UnreadError({db: refusal})
+            cursor, entries = valid(reply)
+            yield list(zip(entries[::2], map(whole_ms, entries[1::2]), strict=True))
+            if cursor == b"0":
+                return
+
+    async def sample(self, redis: Redis, db: int, most: int) -> list[bytes]:
+        """Some managed keys, picked by chance. Raises redis-py's ResponseError, too."""
+        (names,) = await run(redis, [(db, (b"ZRANDMEMBER", self._schedule, most))])
+        return list(valid(names))
+
+    async def lacking(self, redis: Redis, db: int, keys: Sequence[bytes]) -> list[bytes]:
+        """Those of these keys that have no place there. Raises redis-py's ResponseError, too."""
+        (scores,) = await run(redis, [(db, (b"ZMSCORE", self._schedule, *keys))])
+        return [key for key, score in zip(keys, valid(scores), strict=True) if score is None]
+
+
+def before(now_ms: int) -> tuple[bytes, bytes]:
+    """The scores that are past: a deadline is past once the clock is beyond it."""
+    return b"-inf", b"(%d" % now_ms

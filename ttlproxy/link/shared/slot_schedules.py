@@ -1,0 +1,295 @@
+"""What the link asks the schedules of a Cluster's slots: the same as schedule_queries.
+
+There are 16,384 of them, so only those are asked that have a key that is due, as far as is known.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
+from random import sample
+from typing import Any, Final
+
+from redis.asyncio import Redis
+
+from ttlproxy.commands import Call
+from ttlproxy.core.keys import SLOTS, Keys, slot
+from ttlproxy.core.registry import UNKNOWN, Place
+from ttlproxy.link.connecting.pipeline import Words, error, run, valid
+from ttlproxy.link.connecting.refusals import is_elsewhere
+from ttlproxy.link.shared.schedule_queries import DUE, Late, Refused, UnreadError, before
+from ttlproxy.link.shared.scores import whole_ms
+from ttlproxy.link.shared.slot_survey import Survey, all_may_have
+
+# Slots that are asked in one round trip.
+_TOGETHER: Final = 512
+# Slots that are asked at a time which keys are due. Each may have thousands.
+_DUE_TOGETHER: Final = 64
+# Slots that are asked once a second how much is late. Each takes the proxy 20 us.
+_LATE: Final = 256
+# Of so many slots the size is asked once a second: 512 took the proxy 0.5 % of a core.
+_SIZED: Final = 64
+_PAGE: Final = 1000
+_NEVER: Final = 1 << 62
+# The request for the first key of a schedule; the schedule's name is put in.
+_HEAD: Final = (b"ZRANGEBYSCORE", b"", b"-inf", b"+inf", b"WITHSCORES", b"LIMIT", 0, 1)
+
+
+class SlotSchedules:
+    """The schedules of one node's slots, and when the first key of each needs attention.
+
+    owned: the slots whose schedules are read; read: those that were read whole
+    inherited: slots whose managed keys are known from another master
+    deferring: slots that may have deferred commands
+    losses: how often what was read of a slot has become worthless
+    survey: which slots may have a schedule
+    on_unread(slots): called when some of them could not be read, as they are on their way
+    now_noted: how often a slot has been noted. An answer to what was asked before may be older
+    """
+
+    def __init__(self, keys: Keys) -> None:
+        self._keys = keys
+        self.owned: Collection[int] = range(SLOTS)
+        self.read: set[int] = set()
+        self.inherited: set[int] = set()
+        self.deferring: set[int] = set()
+        self._unasked: set[int] = set()  # slots that the next reading of all leaves out
+        self.losses: Counter[int] = Counter()
+        self.survey: Survey = all_may_have
+        self.on_unread: Callable[[Collection[int]], None] = lambda slots: None
+        self.now_noted = 0
+        # Lower bounds in ms, for all slots that have managed keys.
+        self._firsts: dict[int, int] = {}
+        self._unsized: list[int] = []  # slots whose size is still to be asked
+        self._size = 0  # of the others
+        # When each slot was last noted, as `now_noted`.
+        self._noted: dict[int, int] = {}
+
+    def shown(self, which: int) -> str:
+        return f"slot {which}"
+
+    def clearing(self, which: int) -> tuple[int, Call]:
+        return 0, Call("schedule_clear", (b"{%b}" % self._keys.word(which),), ())
+
+    def has_place(self, which: int, key: bytes) -> bool:
+        return slot(key) == which
+
+    def slots(self) -> Collection[int]:
+        return self._firsts
+
+    def late_slots(self, now_ms: int) -> list[int]:
+        """The slots in which a key may be due."""
+        return [number for number, first_ms in self._firsts.items() if first_ms < now_ms]
+
+    def to_count(self, has_rules: bool) -> bytes:
+        keys = self._keys
+        if has_rules:  # elements may wait for TAKE in any slot
+            kinds = dict.fromkeys(self.owned, b"R")
+        else:
+            kinds = {each: b"+" if each in self.deferring else b" " for each in self._firsts}
+        kinds[slot(keys.here)] = b"L"
+        return b"".join(keys.word(each) + kind for each, kind in kinds.items())
+
+    def to_survey(self, has_rules: bool) -> Collection[int]:
+        """The slots that may have deferred commands or kept elements; has_rules: of ONEXPIRE."""
+        return self.owned if has_rules else sorted(self.deferring.intersection(self.owned))
+
+    def noted(self, key: bytes, due_ms: int) -> int:
+        """The key needs attention at that time, or earlier; returns its slot."""
+        number = slot(key)
+        if self._keys.deferring(key) is not None:
+            self.deferring.add(number)
+        self.now_noted += 1
+        self._noted[number] = self.now_noted
+        if due_ms < self._firsts.get(number, _NEVER):
+            self._firsts[number] = due_ms
+        return number
+
+    def told(self, number: int, attention: bytes, asked: int) -> None:
+        """The first key of the slot needs attention then, in ms; empty if there is none. `asked`:
+        what `now_noted` was before Redis was asked."""
+        first_ms = whole_ms(attention) if attention else _NEVER
+        if self._noted.get(number, 0) > asked:
+            first_ms = min(first_ms, self._firsts.get(number, _NEVER))
+        if number not in self.owned:
+            return
+        if first_ms < _NEVER:
+            self._firsts[number] = first_ms
+        else:
+            self._firsts.pop(number, None)
+
+    async def find(self, redis: Redis) -> None:
+        await self._heads(redis, self.owned)
+
+    async def due(
+        self, redis: Redis, databases: Iterable[int], now_ms: int, most: int = DUE
+    ) -> tuple[list[Place], Refused]:
+        """As many as there is to do for a while, the earliest slots first; a slot without any is
+        not asked again for the same `now_ms`."""
+        words = (b"ZRANGEBYSCORE", b"", *before(now_ms), b"LIMIT", 0, most)
+        found: list[Place] = []
+        refused: Refused = {}
+        late = sorted(self.late_slots(now_ms), key=self._firsts.__getitem__)
+        for at in range(0, len(late), _DUE_TOGETHER):
+            firsts = {number: self._firsts.get(number) for number in late[at : at + _DUE_TOGETHER]}
+            pages, failed = await self._ask(redis, firsts, words)
+            refused |= failed
+            found += [(0, key) for page in pages.values() for key in page]
+            for number, page in pages.items():
+                if not page and self._firsts.get(number) == firsts[number] is not None:
+                    self._firsts[number] = now_ms
+            if len(found) >= most:
+                break
+        return found, refused
+
+    async def next_ms(self, redis: Redis, databases: Iterable[int], now_ms: int) -> int | None:
+        late = self.late_slots(now_ms + 1)
+        await self._heads(redis, late)
+        later = (b"ZRANGEBYSCORE", b"", now_ms, b"+inf", b"WITHSCORES", b"LIMIT", 0, 1)
+        followers, _ = await self._ask(redis, self.late_slots(now_ms + 1), later)
+        found = [whole_ms(page[1]) for page in followers.values() if page]
+        return min([*found, *(ms for ms in self._firsts.values() if ms > now_ms)], default=None)
+
+    async def late(self, redis: Redis, databases: Iterable[int], now_ms: int) -> Late:
+        """Where many slots are late, some are asked, and stand for all. Another proxy may have
+        reaped what was due there: then the slot is not asked again until its next deadline."""
+        late = self.late_slots(now_ms)
+        some = sample(late, min(len(late), _LATE))
+        heads, refused = await self._heads(redis, some)
+        found = {number: whole_ms(page[1]) for number, page in heads.items() if page}
+        firsts = {number: first_ms for number, first_ms in found.items() if first_ms < now_ms}
+        counts, _ = await self._ask(redis, firsts, (b"ZCOUNT", b"", *before(now_ms)))
+        keys = sum(counts.values()) * len(late) // max(len(some), 1)
+        return Late(keys, min(firsts.values(), default=None), refused)
+
+    async def size(self, redis: Redis, databases: Iterable[int]) -> int | None:
+        """Asks some slots at each call; returns the size of all when the last of them were asked,
+        else None."""
+        if not self._unsized:
+            self._unsized, self._size = list(self._firsts), 0
+        some, self._unsized = self._unsized[:_SIZED], self._unsized[_SIZED:]
+        sizes, refused = await self._ask(redis, some, (b"ZCARD", b""))
+        self._size += sum(sizes.values())
+        if refused:
+            self._unsized = []
+        return None if refused or self._unsized else self._size
+
+    def forget(self, slots: Collection[int]) -> None:
+        """Another node owns these slots now."""
+        for number in slots:
+            self._firsts.pop(number, None)
+            self.deferring.discard(number)
+        self.unread(slots)
+
+    def unread(self, slots: Collection[int]) -> None:
+        """What was read of these slots, or is being read now, does not count any more."""
+        for those in (self.read, self.inherited, self._unasked):
+            those.difference_update(slots)
+        self.losses.update(slots)
+
+    def inherit(self, slots: set[int], deferring: set[int]) -> None:
+        """All managed keys of these slots are known; the first deadlines of the slots are not."""
+        self.inherited = slots.intersection(self.owned)
+        self._unasked = set(self.inherited)
+        self.deferring |= deferring
+        self._firsts.update(dict.fromkeys(self.inherited, UNKNOWN))
+
+    @property
+    def are_inherited(self) -> bool:
+        """Whether nothing needs be read."""
+        return self._unasked.issuperset(self.owned)
+
+    async def pages(self, redis: Redis, db: int) -> AsyncIterator[list[tuple[bytes, int]]]:
+        asked = set(self.owned)
+        self.read -= asked
+        self.read |= self._unasked
+        unasked, self._unasked = self._unasked, set()
+        async for entries in self.pages_of(redis, asked - unasked):
+            yield entries
+        if unread := asked.difference(self.read):
+            self.on_unread(unread)
+
+    async def pages_of(
+        self, redis: Redis, slots: Collection[int]
+    ) -> AsyncIterator[list[tuple[bytes, int]]]:
+        """The entries of these slots; `read` has those that were read. Raises UnreadError, too."""
+        refused: Refused = {}
+        losses = {number: self.losses[number] for number in slots}
+
+        def count_as_read(numbers: Iterable[int]) -> None:
+            self.read.update(each for each in numbers if self.losses[each] == losses[each])
+
+        cursors = dict.fromkeys(await self.survey(redis, list(slots)), b"0")
+        count_as_read(losses.keys() - cursors.keys())
+        while cursors:
+            some = dict(list(cursors.items())[:_TOGETHER])
+            requests = [
+                (0, (b"ZSCAN", self._schedule(number), cursor, b"COUNT", _PAGE))
+                for number, cursor in some.items()
+            ]
+            for number, reply in zip(some, await run(redis, requests), strict=True):
+                if refusal := error(reply):
+                    if not is_elsewhere(refusal):
+                        refused[number] = refusal
+                    del cursors[number]
+                    continue
+                cursors[number], entries = valid(reply)
+                found = list(zip(entries[::2], map(whole_ms, entries[1::2]), strict=True))
+                for key, due_ms in found:
+                    self.noted(key, due_ms)
+                if cursors[number] == b"0":
+                    del cursors[number]
+                    count_as_read([number])
+                if found:
+                    yield found
+        if refused:
+            raise UnreadError(refused)
+
+    async def leaving(self, redis: Redis, slots: Iterable[int]) -> set[int]:
+        """Those of the slots whose keys may be elsewhere already."""
+        asked = list(slots)
+        names = [self._keys.guard(b"{%b}" % self._keys.word(number)) for number in asked]
+        replies = await run(redis, [(0, (b"EXISTS", name)) for name in names])
+        return {number for number, reply in zip(asked, replies, strict=True) if error(reply)}
+
+    async def sample(self, redis: Redis, db: int, most: int) -> list[bytes]:
+        slots = sample(list(self._firsts), min(most, len(self._firsts)))
+        each = most // max(len(slots), 1)
+        names, refused = await self._ask(redis, slots, (b"ZRANDMEMBER", b"", each))
+        for refusal in refused.values():
+            raise refusal
+        return [name for page in names.values() for name in page]
+
+    async def lacking(self, redis: Redis, db: int, keys: Sequence[bytes]) -> list[bytes]:
+        requests = [(0, (b"ZMSCORE", self._schedule(slot(key)), key)) for key in keys]
+        scores = map(valid, await run(redis, requests))
+        return [key for key, (score,) in zip(keys, scores, strict=True) if score is None]
+
+    async def _heads(self, redis: Redis, slots: Iterable[int]) -> tuple[dict[int, Any], Refused]:
+        """The first key of each slot and when it needs attention; empty if there is none."""
+        asked = self.now_noted
+        heads, refused = await self._ask(redis, slots, _HEAD)
+        for number, page in heads.items():
+            self.told(number, page[1] if page else b"", asked)
+        return heads, refused
+
+    def _schedule(self, number: int) -> bytes:
+        return self._keys.shared_in(number, self._keys.schedule)
+
+    async def _ask(
+        self, redis: Redis, slots: Iterable[int], words: Words
+    ) -> tuple[dict[int, Any], Refused]:
+        """The replies by slot, and Redis's errors; the second of the words is the schedule."""
+        found: dict[int, Any] = {}
+        refused: Refused = {}
+        asked = list(slots)
+        for at in range(0, len(asked), _TOGETHER):
+            some = asked[at : at + _TOGETHER]
+            requests = [(0, (words[0], self._schedule(each), *words[2:])) for each in some]
+            for number, reply in zip(some, await run(redis, requests), strict=True):
+                refusal = error(reply)
+                if refusal is None:
+                    found[number] = reply
+                else:
+                    refused[number] = refusal
+        return found, refused
