@@ -203,16 +203,15 @@ class Lane:
         self._write(data, 0)
 
     async def asked_here(self, ticket: Ticket, source: Lane) -> bytes | None:
-        """Sends a request under ASKING, in the form that the session of `source` gives it.
+        """Sends a request under ASKING, in the form that the session of `source` gives it. Both
+        lanes are open, and the slot is that of `source`.
 
         What is known of the slot is known there, until it has moved. None if something is due in
         its keys: nothing can be reaped before.
         """
-        await source.opened()
-        await self.opened()
-        if source.is_closed:
-            raise SlotMoved("the connection to the slot's master has ended")
         assert source.session is not None
+        if source._registry.expecting:
+            source._announcements.receive()
         step = source.session.from_client(ticket.raw)
         if step.must_reap or step.pauses:
             return None

@@ -186,13 +186,21 @@ class Redirects:
             return None
 
     async def _asked_there(self, ticket: Ticket, told: Bounce) -> bytes | None:
-        """The reply of the master that takes the slot over; None if it cannot be asked now."""
-        source = self._client.lanes.of(ticket.slot)
-        target = self._client.lanes.at(told.host, told.port)
+        """The reply of the master that takes the slot over; None if it cannot be asked now.
+
+        While a lane to it is opened, the slot may arrive there: then its old master's link has
+        forgotten what is due in it.
+        """
+        lanes = self._client.lanes
+        source, target = lanes.of(ticket.slot), lanes.at(told.host, told.port)
         if source is None or target is None:
             self._masters.look()
             return None
         try:
+            await source.opened()
+            await target.opened()
+            if lanes.of(ticket.slot) is not source:
+                return None
             return await target.asked_here(ticket, source)
         except (SlotMoved, NoFreeConnection):
             return None

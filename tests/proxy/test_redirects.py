@@ -1,0 +1,82 @@
+"""Requests that are sent again, with lanes that open when the test says so."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import cast
+
+import pytest
+
+from ttlproxy.core.keys import slot
+from ttlproxy.link import Masters
+from ttlproxy.proxy.routed.lane import Lane
+from ttlproxy.proxy.routed.redirects import Client, Redirects
+from ttlproxy.proxy.routed.ticket import Ticket
+
+KEY = b"k"
+ASK = b"-ASK %d 127.0.0.1:7001\r\n" % slot(KEY)
+
+
+class _Lane:
+    """To the slot's old master, or to its new one."""
+
+    link = None
+    is_closed = False
+
+    def __init__(self) -> None:
+        self.may_open = asyncio.Event()
+        self.asked_for: list[str] = []
+
+    async def opened(self) -> None:
+        await self.may_open.wait()
+
+    async def asked(self, ticket: Ticket) -> bytes:
+        self.asked_for.append("as its master")
+        return b"+reaped first\r\n"
+
+    async def asked_here(self, ticket: Ticket, source: Lane) -> bytes:
+        self.asked_for.append("under ASKING")
+        return b"+what was there\r\n"
+
+
+class _Served:
+    """It is the lanes of the client, the client, and all masters."""
+
+    hold_max_s = 30.0
+
+    def __init__(self, owner: _Lane, other: _Lane) -> None:
+        self.lanes = self
+        self.owner, self.other = owner, other
+        self.home = None
+        self.owners = [object()] * (slot(KEY) + 1)
+
+    def of(self, number: int) -> _Lane:
+        return self.owner
+
+    def at(self, host: str, port: int) -> _Lane:
+        return self.other
+
+    def look(self) -> None:
+        """Nothing is to be found."""
+
+
+@pytest.mark.parametrize("has_moved", [False, True])
+async def test_what_moves_while_a_connection_is_made_is_asked_as_its_new_masters(
+    has_moved: bool,
+) -> None:
+    """The old master's link would not know any more what is due there."""
+    source, target = _Lane(), _Lane()
+    served = _Served(source, target)
+    redirects = Redirects(cast(Masters, served), cast(Client, served))
+    ticket = Ticket([b"GET", KEY], b"", slot(KEY))
+    ticket.error = ASK
+    reply = asyncio.create_task(redirects.ask(ticket))
+    source.may_open.set()
+    await asyncio.sleep(0)
+    assert not target.asked_for
+    if has_moved:
+        served.owner = target
+    target.may_open.set()
+    assert await reply == (b"+reaped first\r\n" if has_moved else b"+what was there\r\n")
+    assert target.asked_for == ["as its master" if has_moved else "under ASKING"]
+    assert not source.asked_for
