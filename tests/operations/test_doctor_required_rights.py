@@ -30,7 +30,7 @@ TABLE = HOME / "operations/doctor/required_rights.py"
 # The modules that speak to Redis as the proxy's own user; the doctor's table itself does not, and
 # Sentinels have users of their own.
 SPEAKERS = [
-    *sorted(set((HOME / "link").glob("*.py")) - {HOME / "link/connecting/sentinels.py"}),
+    *sorted(set((HOME / "link").rglob("*.py")) - {HOME / "link/connecting/sentinels.py"}),
     *sorted((HOME / "admin").glob("*.py")),
     *sorted(set((HOME / "operations/doctor").glob("*.py")) - {TABLE}),
     HOME / "operations/purge.py",

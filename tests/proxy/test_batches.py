@@ -281,7 +281,9 @@ def test_what_is_not_plain_for_one_master_goes_there_in_the_general_way(
     write = encode((b"HSET", TWO, b"f", b"v"))
     one, two, three = _said(runner, world, _get(ONE, TWO) + write + _get(THREE))
     assert (one, three) == (_get(ONE), _get(THREE))
-    assert [words[0] for words in Requests().feed(two)] == [b"GET", b"EVAL"]
+    get, call = Requests().feed(two)
+    assert get[0] == b"GET"
+    assert call[0].startswith(b"EVAL")
     assert _heard(runner, world, 2, b"+d\r\n") == b""
     assert _heard(runner, world, 1, b"+b\r\n:1\r\n") == b""
     assert _heard(runner, world, 0, b"+a\r\n") == b"+a\r\n+b\r\n:1\r\n+d\r\n"
