@@ -15,7 +15,7 @@ from redis.exceptions import ConnectionError
 
 from tests.conftest import StartProxy
 from tests.support.admin_pages import FLAGS, Pages, becomes, metric, pages
-from tests.support.cluster import Cluster, Node
+from tests.support.cluster import Cluster, Node, told_by_all
 from tests.support.processes import wait_until
 from tests.support.redis_client import Client
 from tests.support.servers import Binary, Proxy
@@ -77,10 +77,14 @@ def _is_served(proxy: Proxy, replica: Node, key: bytes) -> None:
     """Returns when the proxy sends requests for the key to the promoted replica."""
     number = replica.ask("CLUSTER", "KEYSLOT", key)
     mark = b"{%b}mark:%d" % (key, number)
-    wait_until(
-        lambda: _reply(proxy.port, "SET", mark, 1) == b"OK" and replica.ask("EXISTS", mark) == 1,
-        "the replica is served",
-    )
+
+    def is_served() -> bool:
+        return _reply(proxy.port, "SET", mark, 1) == b"OK" and replica.ask("EXISTS", mark) == 1
+
+    try:
+        wait_until(is_served, "the replica is served")
+    except TimeoutError as late:
+        raise TimeoutError(f"{late}\n{told_by_all(replica)}") from None
 
 
 def _pair(cluster: Cluster, number: int) -> tuple[Node, Node]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from time import monotonic
 from typing import Any, Self
+
+from redis.exceptions import RedisError
 
 from tests.support.network import Network
 from tests.support.processes import free_port, wait_until
@@ -88,6 +90,19 @@ class Node(Server):
     def remove(self) -> None:
         self.client.close()
         super().remove()
+
+
+def told_by_all(node: Node) -> str:
+    """What each node that this one knows says of the Cluster, for the message of a failure."""
+    views: list[str] = []
+    for each in cluster_nodes(node.ask("CLUSTER", "NODES").decode()):
+        try:
+            with closing(Client(each.port, host=each.host)) as client:
+                told = client.ask("CLUSTER", "NODES").decode()
+        except (RedisError, OSError) as trouble:
+            told = f"{trouble}\n"
+        views.append(f"{each.host}:{each.port} says:\n{told}")
+    return "".join(views)
 
 
 def until_known(slot: int, owner: Node, nodes: Sequence[Node]) -> None:
