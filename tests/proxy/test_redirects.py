@@ -20,9 +20,6 @@ ASK = b"-ASK %d 127.0.0.1:7001\r\n" % slot(KEY)
 class _Lane:
     """To the slot's old master, or to its new one."""
 
-    link = None
-    is_closed = False
-
     def __init__(self) -> None:
         self.may_open = asyncio.Event()
         self.asked_for: list[str] = []
@@ -40,24 +37,19 @@ class _Lane:
 
 
 class _Served:
-    """It is the lanes of the client, the client, and all masters."""
+    """It is the client, its lanes, and all masters."""
 
     hold_max_s = 30.0
 
     def __init__(self, owner: _Lane, other: _Lane) -> None:
         self.lanes = self
         self.owner, self.other = owner, other
-        self.home = None
-        self.owners = [object()] * (slot(KEY) + 1)
 
     def of(self, number: int) -> _Lane:
         return self.owner
 
     def at(self, host: str, port: int) -> _Lane:
         return self.other
-
-    def look(self) -> None:
-        """Nothing is to be found."""
 
 
 @pytest.mark.parametrize("has_moved", [False, True])

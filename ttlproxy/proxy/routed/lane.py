@@ -90,8 +90,7 @@ class Lane:
         self.used_s = self._loop.time()
         for ticket in tickets:
             ticket.lane = self
-        if self._registry.expecting:
-            self._announcements.receive()
+        self._hear()
         session = self.session
         if self._phase is CLOSED:
             self._early.append((tickets, raw))
@@ -137,8 +136,7 @@ class Lane:
 
     def _may_pass(self) -> bool:
         """Whether requests that need nothing may go to Redis as they came."""
-        if self._registry.expecting:
-            self._announcements.receive()  # may find them lost: then nothing is served
+        self._hear()
         return (
             self._phase is OPEN
             and self.session is not None
@@ -146,6 +144,11 @@ class Lane:
             and self._serving.now
             and not self._replies.has_begun  # a push
         )
+
+    def _hear(self) -> None:
+        """Takes announcements that may have come; may find them lost: then nothing is served."""
+        if self._registry.expecting:
+            self._announcements.receive()
 
     def owes_for(self, tickets: Sequence[Ticket]) -> None:
         """The replies of a run, or of shares, are owed to these."""
@@ -210,8 +213,7 @@ class Lane:
         its keys: nothing can be reaped before.
         """
         assert source.session is not None
-        if source._registry.expecting:
-            source._announcements.receive()
+        source._hear()
         step = source.session.from_client(ticket.raw)
         if step.must_reap or step.pauses:
             return None
