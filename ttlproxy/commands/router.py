@@ -13,7 +13,14 @@ from ttlproxy.commands.features import defer, leaderboards, leases, limiters, on
 from ttlproxy.commands.model.command_reply import Native
 from ttlproxy.commands.model.key_positions import REPLACED
 from ttlproxy.commands.model.overrides import replacing
-from ttlproxy.commands.model.route import NO_KEY, READ_KEY, UNKNOWN, Route, Stateful
+from ttlproxy.commands.model.route import (
+    ANY_KEY,
+    NO_KEY,
+    READ_KEY,
+    UNKNOWN,
+    Route,
+    Stateful,
+)
 from ttlproxy.commands.model.spec import Override, Plan, Survey, Virtual
 from ttlproxy.commands.types import hashes, key_scans, keyspace, lists, sets, sorted_sets
 
@@ -91,7 +98,8 @@ class Router:
     passthrough: name -> key kind, for the commands that need only a look at their keys; each name
     in upper and in lower case, which is how clients send it
     keyless: the same names -> NO_KEY, for when no key needs a look
-    unread: the same as passthrough, but NO_KEY for those that only read, for when no key is managed
+    unread: the same as passthrough for when no key is managed: NO_KEY for those that only read,
+    without those that may write other keys than their first argument
     direct, setters: name -> route, for the writes and for our own commands that set deadlines, if
     they have a fast path
     shareable: the names of commands that may go over a connection to Redis that clients share, in
@@ -143,7 +151,9 @@ class Router:
             self._add(_ours(name))
         self.keyless = dict.fromkeys(self.passthrough, NO_KEY)
         kinds = self.passthrough.items()
-        self.unread = {name: kind if kind < READ_KEY else NO_KEY for name, kind in kinds}
+        self.unread = {
+            name: kind if kind < READ_KEY else NO_KEY for name, kind in kinds if kind != ANY_KEY
+        }
 
     def find(self, word: bytes) -> Route:
         """The route of a command by its name, in any case; UNKNOWN if there is none."""

@@ -302,12 +302,12 @@ class Session(State):
         managed, begins, heads = registry.managed, registry.book.begins, registry.book.heads
         kinds = self._passthrough
         if not managed:
-            if not begins:
+            if not heads:
                 kinds = self._router.keyless
             elif begins is not ANY_BYTE and self._write_elsewhere(requests):
                 return True
         # Commands of which kinds may concern other keys than a managed first one: those before.
-        looked = READ_KEY + (begins is ANY_BYTE) if begins else ONE_KEY
+        looked = READ_KEY + (begins is ANY_BYTE) if heads else ONE_KEY
         try:
             for args in requests:
                 kind = kinds[args[0]]
@@ -321,7 +321,7 @@ class Session(State):
                                 return False
                             continue
                         # Each look costs more than the one before it.
-                        if key[0] not in begins or not key.startswith(heads):
+                        if not (begins[key[0]] and key.startswith(heads)):
                             continue
                         if key not in registry.names:
                             continue
@@ -341,11 +341,8 @@ class Session(State):
         begins, heads = book.begins, book.heads
         try:
             for args in requests:
-                kind = kinds[args[0]]
-                # The first byte costs less than half of all heads.
-                if kind and (
-                    kind == ANY_KEY or (args[1][0] in begins and args[1].startswith(heads))
-                ):
+                # The first byte costs a fifth of all heads.
+                if kinds[args[0]] and begins[args[1][0]] and args[1].startswith(heads):
                     return False
         except (KeyError, IndexError, TypeError, AttributeError):
             return False  # as in _pass_through
