@@ -56,7 +56,7 @@ def test_with_many_proxies_regular_ones_come_less_often_and_not_together(
     time_s: list[float],
 ) -> None:
     fleet = Fleet()
-    for attached, most_s in ((2, 1), (10, 1), (20, 2), (50, 5), (1000, 10)):
+    for attached, most_s in ((2, 1), (10, 1), (21, 3), (70, 10), (1000, 15)):
         fleet.attached = attached
         pauses_s = set()
         for _ in range(20):

@@ -174,7 +174,7 @@ async def test_a_server_whose_role_only_info_tells_is_asked_for_info(
         assert link.changes == 0
 
 
-@pytest.mark.parametrize(("others", "stretch"), [(1, 1), (19, 2), (119, 10)])
+@pytest.mark.parametrize(("others", "stretch"), [(1, 1), (20, 3), (119, 15)])
 async def test_many_attached_stretch_the_pauses(
     server: AnyServer, rare: None, others: int, stretch: float
 ) -> None:

@@ -11,6 +11,7 @@ from redis.exceptions import ResponseError
 from tests.link.conftest import FAR_MS, KEYS, Become, manage, paused, set_rule, unpaused
 from tests.support.containers import AnyServer
 from tests.support.redis_client import Client
+from tests.support.server_queries import calls
 from ttlproxy.core.counters import Counters
 from ttlproxy.core.registry import Registry
 from ttlproxy.link import Context
@@ -168,6 +169,22 @@ async def test_a_schedule_that_may_not_be_read_is_not_broken(redis: Redis, becom
 async def _search(orphans: Orphans, redis: Redis, databases: list[int], looks: int) -> None:
     for _ in range(looks):
         await orphans.look(redis, databases)
+
+
+@pytest.mark.parametrize(("attached", "searches"), [(1, 13), (2, 4), (100, 2)])
+async def test_of_more_proxies_the_one_that_searches_rests_longer(
+    context: Context,
+    redis: Redis,
+    registry: Registry,
+    server: AnyServer,
+    attached: int,
+    searches: int,
+) -> None:
+    """A small keyspace is searched at one look."""
+    context.fleet.is_alone, context.fleet.attached = attached == 1, attached
+    before = calls(server.port, "scan")
+    await _search(Orphans(context, unpaused), redis, [0], 121)
+    assert calls(server.port, "scan") - before == searches
 
 
 async def test_keys_that_no_schedule_has_are_found_a_page_at_a_time(

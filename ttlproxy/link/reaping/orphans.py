@@ -23,7 +23,8 @@ _PAGE = 500
 # The same in front of a Cluster, where nearly every key has a schedule of its own to be asked.
 _PAGE_OF_SLOTS = 100
 _REST = 10
-# The longest one of one of several proxies: searches that find nothing come less and less often.
+# The longest one of one of several proxies: searches that find nothing come less and less often, of
+# many proxies as seldom as that at once.
 _LONGEST_REST = 120
 
 
@@ -70,8 +71,11 @@ class Orphans:
 
     def _next_rest(self) -> int:
         """The search is over: how long the rest is."""
-        if self._found or self._context.fleet.is_alone:
+        fleet = self._context.fleet
+        if self._found or fleet.is_alone:
             self._rest = _REST
+        elif not fleet.are_few:
+            self._rest = _LONGEST_REST
         rest, self._rest, self._found = self._rest, min(self._rest * 2, _LONGEST_REST), False
         return rest
 

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from typing import Final
 
-# Up to so many proxies each has a heartbeat a second. More have as many a second together, until
-# each has one in _LONGEST.
+# Up to so many proxies each has a heartbeat a second.
 FEW: Final = 10
-_LONGEST: Final = 10
+# More have so many a second together, until each has one in _LONGEST seconds.
+_TOGETHER: Final = 7
+_LONGEST: Final = 15
 
 
 class Fleet:
@@ -30,4 +31,4 @@ class Fleet:
     @property
     def stretch(self) -> float:
         """How many times as long a proxy waits between two heartbeats as one of a few."""
-        return min(max(self.attached / FEW, 1.0), _LONGEST)
+        return 1.0 if self.are_few else min(self.attached / _TOGETHER, _LONGEST)
