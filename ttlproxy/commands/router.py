@@ -90,6 +90,15 @@ BLOCKING: Final = frozenset(
         "WAITAOF",
     ]
 )
+# Further commands that have exactly one reply in every case.
+_EVEN: Final = frozenset(
+    form(name)
+    for name in (
+        *(b"AUTH", b"HELLO", b"SELECT", b"READONLY", b"READWRITE"),
+        *(b"MULTI", b"EXEC", b"DISCARD", b"WATCH", b"UNWATCH"),
+    )
+    for form in (bytes.upper, bytes.lower)
+)
 
 
 class Router:
@@ -104,6 +113,7 @@ class Router:
     they have a fast path
     shareable: the names of commands that may go over a connection to Redis that clients share, in
     upper and in lower case
+    even: these, and others that have exactly one reply in every case
     categories: the ACL categories that our commands are in
     natives: the rows of the server's COMMAND reply; `heard`: what its ACL CAT says, by category;
     `forms`: plans for commands that the server has itself, but not in Redis 8's way; `clustered`:
@@ -114,6 +124,7 @@ class Router:
         "_routes",
         "categories",
         "direct",
+        "even",
         "keyless",
         "passthrough",
         "setters",
@@ -149,6 +160,7 @@ class Router:
         overrides = () if table else OVERRIDES
         for name in {*VIRTUALS, *LONGER, *overrides, *STATEFUL, *BLOCKING} - table.keys():
             self._add(_ours(name))
+        self.even = self.shareable | _EVEN
         self.keyless = dict.fromkeys(self.passthrough, NO_KEY)
         kinds = self.passthrough.items()
         self.unread = {

@@ -7,7 +7,7 @@ is unknown counts as managed and due. Knows no socket and no clock.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Final
 
@@ -18,7 +18,8 @@ from ttlproxy.core.write_rules import RuleBook
 UNMANAGED: Final = 1 << 63
 # What a key that is known takes on average, in bytes, with a name of 30 bytes.
 _BYTES: Final = 180
-# How many keys are forgotten at a time where there is no room for more: one in so many.
+# How many keys are forgotten at a time where there is no room for more: one in so many. As many are
+# remembered, up to twice, to tell that a key is named again.
 _PART: Final = 16
 
 
@@ -102,7 +103,7 @@ class Knowledge(Registry):
     populated: databases that hold keys, as far as the link knows
     """
 
-    __slots__ = ("_findings", "_is_in_doubt", "_known", "_most", "populated")
+    __slots__ = ("_findings", "_is_in_doubt", "_known", "_most", "_named", "_once", "populated")
 
     def __init__(
         self,
@@ -117,6 +118,8 @@ class Knowledge(Registry):
         self._most = max(most_bytes // _BYTES, _PART)
         self._is_in_doubt = False
         self._findings: list[Finding] = []
+        # Keys that reads have named lately, and those before them.
+        self._named, self._once = set[bytes](), set[bytes]()
         self.populated: set[int] = set()
 
     def __len__(self) -> int:
@@ -148,6 +151,14 @@ class Knowledge(Registry):
     def unknown(self, places: Iterable[Place]) -> list[Place]:
         """Those of which nothing is known."""
         return [place for place in places if place[1] not in self.known(place[0]).bounds]
+
+    def are_new(self, keys: Collection[bytes]) -> bool:
+        """Whether this was not asked lately about any of these keys, in any database."""
+        are_new = self._named.isdisjoint(keys) and self._once.isdisjoint(keys)
+        self._named.update(keys)
+        if len(self._named) > self._most // _PART:
+            self._once, self._named = self._named, set()
+        return are_new
 
     def due(self, key: bytes, now_ms: int) -> list[Place]:
         return [(db, key) for db, known in self._known.items() if known[key] < now_ms]

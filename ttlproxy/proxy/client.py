@@ -16,9 +16,11 @@ from typing import Protocol, cast
 from ttlproxy.config import Settings
 from ttlproxy.core.cluster_view import Reached
 from ttlproxy.core.counters import Counters
+from ttlproxy.core.knowledge import Knowledge
 from ttlproxy.core.registry import Place
 from ttlproxy.errors import REFUSED, ReapRefused
 from ttlproxy.link import HoldTime, Link
+from ttlproxy.proxy.checked_reads import CheckedReads
 from ttlproxy.proxy.client_log import ClientLog
 from ttlproxy.proxy.connecting import connect
 from ttlproxy.proxy.departures import Departures
@@ -36,7 +38,7 @@ from ttlproxy.proxy.phase import (
     WAITING,
     Phase,
 )
-from ttlproxy.proxy.redis_connection import HIGH, LOW, ToRedis, half_close
+from ttlproxy.proxy.redis_connection import HIGH, LOW, Backend, ToRedis, half_close
 from ttlproxy.proxy.slow_clients import Activity, SlowClients
 from ttlproxy.proxy.write_batch import Write, WriteBatch
 from ttlproxy.session import AskingSession, Session, Step
@@ -85,6 +87,7 @@ class Client(asyncio.Protocol):
         self._held: HeldStep | None = None
         self._soon: asyncio.Future[None] | None = None  # done when it need wait no longer
         self._met: Sequence[Place] = ()  # what the present chunk names was looked up here
+        self._reads: CheckedReads | None = None  # while its requests and replies are counted
         self._ending: Ending | None = None
         self._phase = CONNECTING
         self._early = b""  # bytes that came in and are kept
@@ -172,7 +175,7 @@ class Client(asyncio.Protocol):
         self._server.counters.gone[self._why] += 1
         self._server.forget(self)
         # Without this cycle of references its memory is free now, not when the collector comes.
-        self._backend = self._task = self._held = self._soon = self._ending = None
+        self._backend = self._task = self._held = self._soon = self._ending = self._reads = None
 
     def pause_writing(self) -> None:
         self._server.slow_clients.keeps(self)
@@ -356,7 +359,28 @@ class Client(asyncio.Protocol):
         if self._session.stranger:
             backend.count_lines()
         self._passes = self._session.passes
+        if context.knowledge is not None:
+            self._check_reads(self._session, context.knowledge, backend)
         self._go_on()
+
+    def _check_reads(self, session: Session, knowledge: Knowledge, backend: ToRedis) -> None:
+        """From its first request on, it is counted what it is owed: see CheckedReads."""
+        assert isinstance(session, AskingSession)
+        assert isinstance(backend, Backend)
+
+        def go_on(again: bytes) -> None:
+            if self._phase is HOLDING:
+                self._early = again + self._early
+                self._go_on()
+
+        def stop() -> None:
+            self._reads, self._passes = None, session.passes
+            backend.client_takes(self.write)
+
+        counts = self._server.counters.requests
+        reads = CheckedReads(session, knowledge, counts, self.write, go_on, stop)
+        self._reads, self._passes = reads, reads.passes
+        backend.client_takes(reads.takes)
 
     def _refuse(self, trouble: OSError) -> None:
         """There will be no connection to Redis: answers an error, and ends."""
@@ -376,11 +400,17 @@ class Client(asyncio.Protocol):
             self._early = data + self._early
             self._hold(self._link.holds.until_rules_are_read, "rules")
             return
+        if self._reads is not None and (checked := self._reads.checked(data)) is not None:
+            self._enter(HOLDING)
+            self.to_redis(checked)
+            return
         if places := self._not_met(session.unmet(data)):
             self._look_up(data, places)
             return
         step = session.from_client(data)
         self._early = step.withheld + self._early
+        if self._reads is not None:
+            self._reads.handled(data.removesuffix(step.withheld))
         if session.kept > LOW or len(self._early) > LOW:
             self._server.slow_clients.keeps(self)
         let_in = None
@@ -540,6 +570,8 @@ class Client(asyncio.Protocol):
         elif session.before_login:
             self._take(data)  # Redis alone decides what becomes of that
         elif session.needs_nothing(data):
+            if self._reads is not None:
+                self._reads.handled(data)
             self.to_redis(data)
         else:
             self._hold(self._link.holds.until_served, "wait for the link")

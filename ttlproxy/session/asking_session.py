@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Final
 
 from ttlproxy.commands import ANY_KEY, FIRST_ALONE, KEPT_KEY, READ_KEY
 from ttlproxy.core.knowledge import UNMANAGED, Asker
 from ttlproxy.core.registry import Place
 from ttlproxy.session.session import Routed, Session, has_script
+from ttlproxy.session.shareable import may_go
 from ttlproxy.wire import PARSER
+
+# Subcommands of CLIENT that have exactly one reply in every case.
+_OF_CLIENT: Final = frozenset(
+    (b"GETNAME", b"ID", b"INFO", b"NO-EVICT", b"NO-TOUCH", b"SETINFO", b"SETNAME")
+)
+
+
+def _is_of_client(args: Sequence[bytes]) -> bool:
+    """Whether a request is one of these."""
+    return len(args) > 1 and args[0].upper() == b"CLIENT" and args[1].upper() in _OF_CLIENT
 
 
 class AskingSession(Session):
@@ -41,6 +53,41 @@ class AskingSession(Session):
         """The requests of a chunk that begins and ends with a request, None for others."""
         parts = self.stranger or self._requests.pending or self._requests.relay
         return None if parts else PARSER.whole(data)
+
+    def counted(self, data: bytes) -> list[list[bytes]] | None:
+        """The requests of a chunk, if it is whole and each is one that Redis answers once."""
+        requests, even = PARSER.whole(data), self._router.even
+        try:
+            for args in requests or ():
+                if args[0] not in even and not (may_go(args, even) or _is_of_client(args)):
+                    return None
+        except (AttributeError, TypeError):
+            return None  # a word is no bulk string, which hiredis allows
+        return requests
+
+    def only_read(self, data: bytes, requests: Iterable[list[bytes]]) -> list[bytes] | None:
+        """The unknown keys of a chunk that only reads, if nothing is known to be due there; None
+        for any other. `requests`: all that `data` is."""
+        hidden = self._hidden_begin in data and self._hidden in data
+        if self._must_parse or hidden or not self.rights.have_all(self.users):
+            return None
+        passthrough, bounds, now_ms = self._passthrough, self.registry.names.bounds, 0
+        keys = []
+        try:
+            for args in requests:
+                if passthrough[args[0]] != READ_KEY:
+                    return None
+                bound = bounds.get(args[1])
+                if bound is None:
+                    keys.append(args[1])
+                elif bound is not UNMANAGED:
+                    now_ms = now_ms or self._now_ms()
+                    if bound < now_ms:
+                        return None
+            b"".join(keys)
+        except (KeyError, IndexError, TypeError):
+            return None  # not in the table, no key, or no bulk string
+        return keys
 
     def _pass_through(self, requests: Iterable[list[bytes]]) -> bool:
         passthrough, bounds, now_ms = self._passthrough, self.registry.names.bounds, 0

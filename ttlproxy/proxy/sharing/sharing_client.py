@@ -12,10 +12,11 @@ import asyncio
 from functools import partial
 from typing import Protocol
 
+from ttlproxy.core.knowledge import Knowledge
 from ttlproxy.proxy.client import Client, Host, TimedClient
 from ttlproxy.proxy.connecting import connect
 from ttlproxy.proxy.phase import KEEPING, OPEN
-from ttlproxy.proxy.redis_connection import Backend
+from ttlproxy.proxy.redis_connection import Backend, ToRedis
 from ttlproxy.proxy.sharing.seat import Seat
 from ttlproxy.proxy.slow_clients import Activity
 from ttlproxy.session import Session, Step
@@ -101,6 +102,9 @@ class SharingClient(Client):
         """It has a new connection of its own: what it does there tells whether it may share."""
         self._handshake.connects()
         own.client_takes(self._follows)
+
+    def _check_reads(self, session: Session, knowledge: Knowledge, backend: ToRedis) -> None:
+        """Its keys are looked up, wherever it sends its requests."""
 
     def _follows(self, data: bytes) -> None:
         self._handshake.from_redis(data)

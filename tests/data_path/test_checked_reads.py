@@ -1,0 +1,307 @@
+"""Reads of keys of which a proxy knows nothing: they go at once, behind a check on the client's own
+connection."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+
+import pytest
+
+from tests.conftest import StartProxy, StartServer
+from tests.support.containers import AnyServer
+from tests.support.deadlines import until_past
+from tests.support.raw_client import Connection, command
+from tests.support.redis_client import Client, Word
+from tests.support.server_queries import calls
+from tests.support.servers import Proxy, Server
+from ttlproxy.core.keys import Keys
+
+KEYS = Keys()
+ON_DEMAND = ("--knowledge", "on-demand")
+FAR_MS = 4_000_000_000_000
+LARGE = "x" * 300_000
+FILL: Sequence[tuple[Word, ...]] = (
+    ("SET", "string", "a\r\nb"),
+    ("SET", "large", LARGE),
+    ("SET", "empty", ""),
+    ("HSET", "hash", "f", "v", "g", "w"),
+    ("SADD", "set", "m"),
+    ("ZADD", "zset", "1.5", "m", 2, "n"),
+    ("RPUSH", "list", "a", "b", "c"),
+    ("XADD", "stream", "1-1", "f", "v"),
+    ("GEOADD", "geo", "13.4", "52.5", "berlin"),
+)
+# Each of another reply: strings, nulls, numbers, errors, nested arrays, maps and sets of RESP3.
+READS: Sequence[tuple[Word, ...]] = (
+    ("GET", "string"),
+    ("GET", "large"),
+    ("GET", "empty"),
+    ("GET", "none"),
+    ("GET", "hash"),
+    ("HGETALL", "hash"),
+    ("HGETALL", "none"),
+    ("HMGET", "hash", "f", "no", "g"),
+    ("SMEMBERS", "set"),
+    ("SISMEMBER", "set", "m"),
+    ("ZRANGE", "zset", 0, -1, "WITHSCORES"),
+    ("ZSCORE", "zset", "m"),
+    ("LRANGE", "list", 0, -1),
+    ("LINDEX", "list"),
+    ("XRANGE", "stream", "-", "+"),
+    ("GEOPOS", "geo", "berlin", "no"),
+    ("TTL", "string"),
+)
+
+
+@pytest.fixture
+def server(start_server: StartServer) -> AnyServer:
+    return start_server()
+
+
+@pytest.fixture
+def proxy(server: AnyServer, start_proxy: StartProxy) -> Proxy:
+    return start_proxy(server.url, *ON_DEMAND)
+
+
+@pytest.fixture
+def direct(server: AnyServer) -> Iterator[Client]:
+    with closing(Client(server.port)) as client:
+        yield client
+
+
+def _kept(direct: Client, *members: str) -> None:
+    """Sets that nobody has reaped, whose members have been due for long."""
+    for key in members:
+        direct.ask("SADD", key, "m")
+        direct.ask("ZADD", KEYS.index(key.encode()), 1, "m")
+
+
+def _signal(server: AnyServer, number: signal.Signals) -> None:
+    assert isinstance(server, Server)
+    os.kill(server.pid, number)
+
+
+def _asked(server: AnyServer) -> int:
+    """One for keys that were checked, two for keys that were looked up."""
+    return calls(server.port, "exists")
+
+
+@pytest.mark.parametrize("protocol", [2, 3])
+@pytest.mark.parametrize("at_once", [False, True])
+def test_the_replies_are_redis_s_own(
+    server: AnyServer, proxy: Proxy, direct: Client, protocol: int, at_once: bool
+) -> None:
+    direct.ask_many(FILL)
+    with Connection(server.port) as plain, Connection(proxy.port) as client:
+        for each in (plain, client):
+            each.ask("HELLO", protocol)
+        packets = [b"".join(command(*words) for words in READS)]
+        if not at_once:
+            packets = [command(*words) for words in READS]
+        before = _asked(server)
+        for packet in packets:
+            count = packet.count(b"\r\n*") + 1
+            plain.send(packet)
+            client.send(packet)
+            assert client.read_many(count) == plain.read_many(count)
+    assert calls(server.port, "zscore") == 2, "each is carried out once"
+    assert _asked(server) > before
+
+
+def test_a_first_read_costs_one_request_more_and_no_round_trip(
+    server: AnyServer, proxy: Proxy
+) -> None:
+    with Connection(server.port) as monitor, Connection(proxy.port) as client:
+        monitor.ask("MONITOR")
+        assert client.ask("GET", "new") == b"$-1\r\n"
+        seen: list[bytes] = []
+        while not (seen and b'"GET"' in seen[-1]):
+            seen.append(monitor.read())
+        check, read = seen[-2:]
+    assert b'"EXISTS"' in check
+    assert KEYS.index(b"new") in check
+    assert check.split(b"]")[0].split()[-1] == read.split(b"]")[0].split()[-1], "one connection"
+
+
+def test_all_keys_of_a_pipeline_are_checked_together(
+    server: AnyServer, proxy: Proxy, direct: Client
+) -> None:
+    direct.ask("SET", "k:7", "v")
+    with closing(Client(proxy.port)) as client:
+        before = _asked(server)
+        replies = client.ask_many([("GET", f"k:{number}") for number in range(50)])
+    assert replies == [b"v" if number == 7 else None for number in range(50)]
+    assert _asked(server) - before == 1
+
+
+@pytest.mark.parametrize("live", [0, 1])
+def test_what_is_due_is_never_shown(proxy: Proxy, direct: Client, live: int) -> None:
+    _kept(direct, "due", "also")
+    direct.ask("SET", "plain", "v")
+    for number in range(live):
+        direct.ask("SADD", "due", f"live:{number}")
+    with closing(Client(proxy.port)) as client:
+        reads = (("GET", "plain"), ("SMEMBERS", "due"), ("SISMEMBER", "also", "m"), ("GET", "no"))
+        left = [b"live:%d" % number for number in range(live)]
+        assert client.ask_many(reads) == [b"v", left, 0, None]
+        assert client.ask_many(reads) == [b"v", left, 0, None]
+
+
+def test_a_deadline_that_another_proxy_has_just_set_is_met(
+    server: AnyServer, proxy: Proxy, start_proxy: StartProxy
+) -> None:
+    other = start_proxy(server.url, *ON_DEMAND)
+    with Connection(proxy.port) as reader, Connection(other.port) as writer:
+        for number in range(20):
+            key = f"h:{number}"
+            writer.ask("HSETEX", key, "PX", 5, "FIELDS", 1, "f", "v")
+            until_past(writer, int(writer.ask("HPEXPIRETIMEFIELD", key, "f")[1:]))
+            assert reader.ask("HGET", key, "f") == b"$-1\r\n"
+
+
+def test_a_key_that_is_named_again_is_remembered(server: AnyServer, proxy: Proxy) -> None:
+    with closing(Client(proxy.port)) as client:
+        asked = []
+        for _ in range(4):
+            before = _asked(server)
+            assert client.ask("GET", "again") is None
+            asked.append(_asked(server) - before)
+    assert asked == [1, 2, 0, 0]
+
+
+# What a client may do before, and its reads are checked all the same.
+COUNTED: Sequence[Sequence[tuple[Word, ...]]] = (
+    [("HELLO", 3)],
+    [("CLIENT", "SETNAME", "me"), ("client", "SetInfo", "lib-name", "x"), ("CLIENT", "ID")],
+    [("SELECT", 3), ("CONFIG", "GET", "maxmemory"), ("INFO", "server")],
+    [("SELECT", 99)],
+    [("SET", "a", 1), ("INCR", "a"), ("SADDEX", "s", 100, "m"), ("SCAN", 0)],
+    [("MULTI",), ("SET", "a", 1), ("GET", "a"), ("EXEC",), ("EXEC",)],
+    [("WATCH", "a"), ("MULTI",), ("DISCARD",), ("UNWATCH",)],
+    [("EVAL", "return {1, {2, 'x'}}", 0), ("PUBLISH", "nobody", "x")],
+)
+# After these nobody can tell for certain how many replies are owed.
+UNCOUNTED: Sequence[Sequence[bytes]] = (
+    [b"PING\r\n"],
+    [command("SUBSCRIBE", "a", "b"), command("UNSUBSCRIBE")],
+    [command("UnSubscribe", "a", "b", "c")],
+    [command("CLIENT", "TRACKING", "ON")],
+    [command("CLIENT", "REPLY", "SKIP"), command("PING"), command("PING")],
+    [command("BLPOP", "none", "0.01")],
+    [command("NO.SUCH.COMMAND")],
+    [command("SET", "a", "b")[:-3], command("SET", "a", "b")[-3:]],
+)
+
+
+@pytest.mark.parametrize("requests", COUNTED)
+@pytest.mark.parametrize("at_once", [False, True])
+def test_reads_are_checked_as_long_as_all_replies_are_counted(
+    server: AnyServer, proxy: Proxy, requests: Sequence[tuple[Word, ...]], at_once: bool
+) -> None:
+    with Connection(proxy.port) as client:
+        if at_once:
+            client.send(b"".join(command(*words) for words in requests))
+            client.read_many(len(requests))
+        else:
+            for words in requests:
+                client.ask(*words)
+        before = _asked(server)
+        assert client.ask("STRLEN", "new") == b":0\r\n"
+        assert _asked(server) - before == 1
+
+
+@pytest.mark.parametrize("packets", UNCOUNTED)
+def test_where_they_are_not_keys_are_looked_up(
+    server: AnyServer, proxy: Proxy, direct: Client, packets: Sequence[bytes]
+) -> None:
+    direct.ask("SET", "new", "value")
+    with Connection(proxy.port) as client:
+        for packet in packets:
+            client.send(packet)
+        before = _asked(server)
+        client.send(command("ECHO", "they all came") + command("GET", "new"))
+        while client.read() != b"$13\r\nthey all came\r\n":
+            pass
+        assert client.read() == b"$5\r\nvalue\r\n"
+        assert _asked(server) - before >= 2
+
+
+def test_a_client_that_names_no_new_keys_is_not_counted_for_long(
+    server: AnyServer, proxy: Proxy
+) -> None:
+    with closing(Client(proxy.port)) as client:
+        client.ask_many([("SET", "known", "v"), ("GET", "known")])
+        for _ in range(20):
+            assert client.ask("GET", "known") == b"v"
+        before = _asked(server)
+        assert client.ask("GET", "new") is None
+        assert _asked(server) - before == 2
+
+
+def test_reads_behind_a_login_are_checked(server: AnyServer, start_proxy: StartProxy) -> None:
+    with closing(Client(server.port)) as direct:
+        direct.ask("CONFIG", "SET", "requirepass", "word")
+    proxy = start_proxy(f"redis://:word@127.0.0.1:{server.port}", *ON_DEMAND)
+    with Connection(proxy.port) as client:
+        assert client.ask("GET", "new").startswith(b"-NOAUTH")
+        assert client.ask("AUTH", "wrong").startswith(b"-WRONGPASS")
+        client.send(command("AUTH", "word") + command("GET", "new") + command("GET", "newer"))
+        assert client.read_many(3) == [b"+OK\r\n", b"$-1\r\n", b"$-1\r\n"]
+    # The password is in the way of `info`, so what was asked shows in a client of the proxy.
+    with Connection(proxy.port) as client:
+        client.ask("AUTH", "word")
+        assert client.ask("GET", "third") == b"$-1\r\n"
+        assert b"cmdstat_exists" in client.ask("INFO", "commandstats")
+
+
+def test_who_may_not_check_gets_the_same_replies(proxy: Proxy, direct: Client) -> None:
+    _kept(direct, "app:due")
+    direct.ask("SET", "app:plain", "v")
+    rules = ("on", ">word", "~app:*", "+get", "+smembers", "+hello", "+auth")
+    direct.ask("ACL", "SETUSER", "app", *rules)
+    with Connection(proxy.port) as client:
+        assert client.ask("AUTH", "app", "word") == b"+OK\r\n"
+        assert client.ask("GET", "app:plain") == b"$1\r\nv\r\n"
+        assert client.ask("SMEMBERS", "app:due") == b"*0\r\n"
+        assert client.ask("GET", "other").startswith(b"-NOPERM")
+
+
+def test_requests_behind_reads_that_wait_keep_their_order(
+    server: AnyServer, proxy: Proxy, direct: Client
+) -> None:
+    """Redis stops while they are under way."""
+    direct.ask("SET", "new", "before")
+    with Connection(proxy.port) as client:
+        client.ask("PING")
+        _signal(server, signal.SIGSTOP)
+        try:
+            client.send(command("GET", "new"))
+            client.send(command("SET", "new", "after") + command("GET", "new"))
+            client.half_close()
+        finally:
+            _signal(server, signal.SIGCONT)
+        assert client.read_to_end() == b"$6\r\nbefore\r\n+OK\r\n$5\r\nafter\r\n"
+
+
+def test_a_client_ends_with_redis(server: AnyServer, proxy: Proxy) -> None:
+    """Reads are under way, as without a proxy."""
+    with Connection(proxy.port) as client:
+        client.ask("PING")
+        _signal(server, signal.SIGSTOP)
+        client.send(command("GET", "new"))
+        _signal(server, signal.SIGKILL)
+        assert client.read_to_end() == b""
+
+
+def test_reads_that_are_sent_without_waiting_are_all_answered(proxy: Proxy, direct: Client) -> None:
+    _kept(direct, "k:500", "k:1500")
+    count = 2000
+    direct.ask_many([("SADD", f"k:{number}", "n") for number in range(0, count, 2)])
+    with Connection(proxy.port) as client:
+        for number in range(count):
+            client.send(command("SMEMBERS", f"k:{number}"))
+        replies = client.read_many(count)
+    assert replies == [b"*0\r\n" if number % 2 else b"*1\r\n$1\r\nn\r\n" for number in range(count)]

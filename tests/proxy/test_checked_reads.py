@@ -1,0 +1,312 @@
+"""Reads that are checked on the client's own connection, without sockets: which chunks are checked,
+and what the client gets, however the replies are cut."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.session_world import KEYS, NOW_MS, RULES, SCRIPTS
+from ttlproxy.core.counters import Handled
+from ttlproxy.core.knowledge import Knowledge
+from ttlproxy.core.permissions import Rights
+from ttlproxy.proxy.checked_reads import CheckedReads
+from ttlproxy.scripts.script_calls import ScriptCalls
+from ttlproxy.session import AskingSession
+from ttlproxy.wire import Requests, encode
+
+NONE, SOME, REFUSED = b":0\r\n", b":2\r\n", b"-NOPERM no\r\n"
+# Of each kind: with line breaks, what looks like a check, an error, nested, RESP3, nulls.
+REPLIES = (
+    b"$5\r\n:0\r\nx\r\n",
+    b"$0\r\n\r\n",
+    b"$-1\r\n",
+    b":0\r\n",
+    b"-WRONGTYPE no\r\n",
+    b"*3\r\n$1\r\na\r\n*0\r\n:1\r\n",
+    b"%1\r\n+f\r\n~2\r\n_\r\n#t\r\n",
+    b"$3000\r\n" + b"v" * 3000 + b"\r\n",
+)
+
+
+def read(key: str) -> bytes:
+    return encode((b"SISMEMBER", key.encode(), b"m"))
+
+
+def write(key: str) -> bytes:
+    return encode((b"HSET", key.encode(), b"f", b"v"))
+
+
+class Path:
+    """A client's way to a Redis that the test is: what came to it waits in `at_redis`."""
+
+    def __init__(self) -> None:
+        self.knowledge = Knowledge(1 << 20)
+        self.counts = Handled()
+        self.session = AskingSession(
+            RULES,
+            ScriptCalls(SCRIPTS, KEYS, bytes),
+            self.knowledge.asker((0,)),  # type: ignore[arg-type]
+            Rights(),
+            lambda: NOW_MS,
+            1 << 30,
+            self.counts,
+            lambda: True,
+        )
+        self.reads = CheckedReads(
+            self.session, self.knowledge, self.counts, self._got, self._go_on, self._stop
+        )
+        self.is_counted = True
+        self.is_held = False
+        self.got = b""  # by the client
+        self.at_redis: list[list[bytes]] = []
+        self._early = b""
+
+    def say(self, *chunks: bytes) -> None:
+        for chunk in chunks:
+            if self.is_held:
+                self._early += chunk
+            else:
+                self._handle(chunk)
+
+    def answer(self, *replies: bytes) -> None:
+        """Redis answers its oldest requests."""
+        del self.at_redis[: len(replies)]
+        self.take(b"".join(replies))
+
+    def take(self, data: bytes) -> None:
+        """Bytes come from Redis."""
+        if self.is_counted:
+            self.reads.takes(data)
+        else:
+            self._got(data)
+
+    @property
+    def is_checked(self) -> bool:
+        return any(words[0] == b"EXISTS" for words in self.at_redis)
+
+    def _handle(self, chunk: bytes) -> None:
+        passes = self.reads.passes if self.is_counted else self.session.passes
+        if passes(chunk):
+            self._send(chunk)
+        elif self.is_counted and (checked := self.reads.checked(chunk)) is not None:
+            self.is_held = True
+            self._send(checked)
+        else:
+            self._look_up(self.session.unmet(chunk))
+            self._send(self.session.from_client(chunk).to_redis)
+            if self.is_counted:
+                self.reads.handled(chunk)
+
+    def _look_up(self, places: Sequence[tuple[int, bytes]]) -> None:
+        finding = self.knowledge.begin_finding()
+        self.knowledge.learn(finding, 0, dict.fromkeys(key for _, key in places))
+        self.knowledge.end_finding(finding)
+
+    def _send(self, data: bytes) -> None:
+        self.at_redis += Requests().feed(data)
+
+    def _got(self, data: bytes) -> None:
+        self.got += data
+
+    def _go_on(self, again: bytes) -> None:
+        self.is_held = False
+        early, self._early = again + self._early, b""
+        if early:
+            self._handle(early)
+
+    def _stop(self) -> None:
+        self.is_counted = False
+
+
+@pytest.fixture
+def path() -> Path:
+    return Path()
+
+
+def test_the_reply_to_the_check_is_kept_back(path: Path) -> None:
+    path.say(read("a") + read("b"))
+    assert path.at_redis == [
+        [b"EXISTS", KEYS.index(b"a"), KEYS.index(b"b")],
+        [b"SISMEMBER", b"a", b"m"],
+        [b"SISMEMBER", b"b", b"m"],
+    ]
+    path.answer(NONE, b":1\r\n", b":0\r\n")
+    assert path.got == b":1\r\n:0\r\n"
+    assert path.counts.forwarded == 2
+
+
+@pytest.mark.parametrize("reply", [SOME, REFUSED])
+def test_replies_that_may_be_wrong_are_dropped_and_the_reads_given_again(
+    path: Path, reply: bytes
+) -> None:
+    path.say(read("a"), write("behind"))
+    path.answer(reply, b":1\r\n")
+    assert path.got == b""
+    names = [words[:2] for words in path.at_redis]
+    assert names == [[b"SISMEMBER", b"a"], [b"HSET", b"behind"]], "in this order, not checked"
+    path.answer(b":0\r\n", b":1\r\n")
+    assert path.got == b":0\r\n:1\r\n"
+
+
+def test_nothing_follows_until_the_check_is_answered(path: Path) -> None:
+    path.say(read("a"), read("b"), write("c"))
+    assert len(path.at_redis) == 2
+    path.answer(NONE)
+    assert [words[0] for words in path.at_redis] == [b"SISMEMBER", b"SISMEMBER", b"HSET"], (
+        "one reply is still owed, so `b` was looked up"
+    )
+
+
+def test_nothing_is_checked_while_a_reply_is_owed(path: Path) -> None:
+    path.say(write("w"), read("a"))
+    assert not path.is_checked
+    path.answer(b":1\r\n")
+    path.say(read("b"))
+    assert not path.is_checked
+    path.answer(b":0\r\n", b":0\r\n")
+    path.say(read("c"))
+    assert path.is_checked
+
+
+def test_a_part_of_a_value_that_looks_like_a_reply_is_none(path: Path) -> None:
+    path.say(write("w"))
+    path.take(b"$9\r\n")
+    path.take(b":0\r\n")
+    path.say(read("a"))
+    assert not path.is_checked
+
+
+def test_a_key_that_is_named_again_is_looked_up(path: Path) -> None:
+    path.say(read("a"))
+    path.answer(NONE, b":1\r\n")
+    path.say(read("b") + read("a"))
+    assert not path.is_checked
+    path.answer(b":1\r\n", b":1\r\n")
+    path.say(read("c"))
+    assert path.is_checked
+
+
+def test_after_keys_with_deadlines_the_next_ones_are_looked_up(path: Path) -> None:
+    path.say(read("a"))
+    path.answer(SOME, b":1\r\n")
+    path.answer(b":1\r\n")
+    looked_up = 0
+    while not path.is_checked:
+        path.say(read(f"k:{looked_up}"))
+        if not path.is_checked:
+            looked_up += 1
+            path.answer(b":1\r\n")
+    assert looked_up == 15, "and the first one"
+
+
+@pytest.mark.parametrize("new", [0, 1, 3])
+def test_counting_ends_after_so_many_chunks_without_new_keys(path: Path, new: int) -> None:
+    """More of them where there were new ones."""
+    path.say(write("known"))
+    path.answer(b":1\r\n")
+    for number in range(new):
+        path.say(read(f"new:{number}"))
+        path.answer(NONE, b":0\r\n")
+    chunks = 0
+    while path.is_counted:
+        path.say(read("known"))
+        path.answer(b":0\r\n")
+        chunks += 1
+    assert chunks == 16 + 64 * new + 1
+    path.say(read("last"))
+    assert not path.is_checked
+
+
+@pytest.mark.parametrize(
+    "chunk",
+    [
+        encode((b"SUBSCRIBE", b"c")),
+        encode((b"CLIENT", b"REPLY", b"SKIP")),
+        encode((b"CLIENT",)),
+        encode((b"BRPOPLPUSH", b"a", b"b", b"0")),
+        encode((b"NO.SUCH",)),
+        b"PING\r\n",
+        b"*0\r\n",
+        read("cut")[:-1],
+        b"*1\r\n*0\r\n",
+    ],
+)
+def test_counting_ends_with_what_is_not_certainly_answered_once(path: Path, chunk: bytes) -> None:
+    path.say(chunk)
+    assert not path.is_counted
+
+
+@pytest.mark.parametrize(
+    "words",
+    [(b"client", b"SetName", b"x"), (b"hello", b"3"), (b"SELECT", b"1"), (b"MULTI",), (b"INFO",)],
+)
+def test_what_clients_begin_with_is_counted(path: Path, words: tuple[bytes, ...]) -> None:
+    path.say(encode(words))
+    assert path.is_counted
+    path.say(read("new"))
+    assert not path.is_checked, "a reply is owed"
+
+
+def test_in_a_transaction_nothing_is_checked(path: Path) -> None:
+    path.say(encode((b"MULTI",)))
+    path.answer(b"+OK\r\n")
+    path.say(read("a"))
+    assert not path.is_checked
+
+
+@pytest.mark.parametrize("key", ["__ttl:schedule", "ttlproxy-state:__ttl:"])
+def test_internal_keys_are_not_checked(path: Path, key: str) -> None:
+    path.say(read(key))
+    assert not path.is_checked
+
+
+def test_another_reply_to_the_check_ends_the_connection(path: Path) -> None:
+    path.say(read("a"))
+    with pytest.raises(RuntimeError, match="EXISTS"):
+        path.take(b"$1\r\nx\r\n")
+
+
+def test_more_replies_than_requests_end_the_counting(path: Path) -> None:
+    path.say(read("a"))
+    path.answer(NONE, b":1\r\n>2\r\n+push\r\n+x\r\n")
+    assert not path.is_counted
+    assert path.got == b":1\r\n>2\r\n+push\r\n+x\r\n"
+    path.say(read("b"))
+    assert not path.is_checked
+
+
+chunks_of_reads = st.lists(st.integers(0, 60).map(lambda n: read(f"k:{n}")), min_size=1, max_size=4)
+chunks = st.one_of(
+    chunks_of_reads.map(b"".join),
+    st.integers(0, 3).map(lambda n: write(f"w:{n}")),
+    st.sampled_from([encode((b"PING",)), encode((b"HELLO", b"3")), encode((b"SUBSCRIBE", b"c"))]),
+)
+
+
+@given(said=st.lists(chunks, min_size=1, max_size=8), data=st.data())
+def test_the_client_gets_the_replies_to_its_requests_in_order(
+    said: Sequence[bytes], data: st.DataObject
+) -> None:
+    """Whatever the checks say, in whichever pieces replies come, whenever the client sends."""
+    path, on_its_way, wanted, left = Path(), b"", list[bytes](), list(said)
+    while left or on_its_way:
+        if left and (not on_its_way or data.draw(st.booleans())):
+            path.say(left.pop(0))
+        requests, path.at_redis = path.at_redis, []
+        replies = [REPLIES[(len(wanted) + at) % len(REPLIES)] for at in range(len(requests))]
+        if requests and requests[0][0] == b"EXISTS":
+            replies[0] = data.draw(st.sampled_from([NONE, SOME, REFUSED]))
+            wanted += replies[1:] if replies[0] == NONE else []
+        else:
+            wanted += replies
+        on_its_way += b"".join(replies)
+        kept = data.draw(st.integers(0, min(len(on_its_way) - 1, 40)))
+        come = len(on_its_way) - kept
+        path.take(on_its_way[:come])
+        on_its_way = on_its_way[come:]
+    assert path.got == b"".join(wanted)
+    assert not path.is_held
