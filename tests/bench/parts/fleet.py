@@ -46,8 +46,8 @@ _LATER_KEYS = 100
 _REST_S = 10.0
 # Members that no storm is made of start within this time.
 _CALM_S = 10.0
-# What begins with a start is over: the second heartbeats, and the first walk over the data, which one
-# begins after 40 s at most and ends within 25.
+# What begins with a start is over: the second heartbeats, and the first walk over the data, which
+# begins within 40 s and takes 25.
 _SETTLED_S = 75.0
 _STORM_S = 1.0
 _MANY_CLIENTS = ("--maxclients", "12000")
