@@ -116,3 +116,22 @@ def test_it_keeps_no_more_than_it_may_and_what_it_keeps_is_right(
     for known in bounds:
         for key, bound in known.items():
             assert (bound == UNMANAGED) == (key[0] % 2 == 0)
+
+
+def test_a_key_is_new_until_it_is_named() -> None:
+    """In whichever database."""
+    knowledge = Knowledge(MANY)
+    assert knowledge.are_new([b"a", b"b"])
+    assert not knowledge.are_new([b"c", b"b"])
+    assert not knowledge.are_new([b"c"])
+    assert knowledge.are_new([b"d"])
+
+
+def test_names_are_remembered_for_a_while_and_never_too_many() -> None:
+    most = 64
+    knowledge = Knowledge(16 * most * _BYTES)
+    for number in range(10 * most):
+        knowledge.are_new([b"%d" % number])
+        assert len(knowledge._named) + len(knowledge._once) <= 2 * (most + 1)
+        assert not knowledge.are_new([b"%d" % max(number - most // 2, 0)])
+    assert knowledge.are_new([b"0"])
