@@ -122,6 +122,23 @@ def test_a_key_is_looked_up_once_as_long_as_nobody_changes_it(
         wait_until(lambda: client.ask("HGET", "dated", "f") is None, "it is due here, too")
 
 
+def test_keys_of_a_database_that_redis_lacks_have_no_deadlines(
+    own_server: AnyServer, start_proxy: StartProxy
+) -> None:
+    """A client asked for it. Its plain writes need no right to scripts, and no further look-ups."""
+    proxy = start_proxy(own_server.url, *ON_DEMAND)
+    with closing(Client(proxy.port)) as client:
+        client.ask("ACL", "SETUSER", "bob", "on", ">pw", "~b:*", "+@all", "-@scripting")
+        client.ask("AUTH", "bob", "pw")
+        for number in (99, 2**31):
+            assert "out of range" in str(client.ask("SELECT", number))
+            assert client.ask("SET", "b:s", "v") == b"OK"
+        looked_up = calls(own_server.port, "exists")
+        assert [client.ask("GET", "b:s") for _ in range(10)] == [b"v"] * 10
+        assert calls(own_server.port, "exists") == looked_up
+        client.ask("ACL", "DELUSER", "bob")
+
+
 def test_whoever_leads_the_reaper_hears_of_deadlines(
     own_server: AnyServer, start_proxy: StartProxy
 ) -> None:

@@ -136,7 +136,10 @@ class Lookups:
     async def _firsts_ms(
         self, connection: LookupConnection, asked: _Asked
     ) -> dict[bytes, int | None]:
-        """The first deadline of each key that nobody has claimed; nothing if Redis refuses."""
+        """The first deadline of each key that nobody has claimed; nothing if Redis refuses.
+
+        None for all in a database that the server does not have: a client may have asked for it.
+        """
         keys = asked.keys
         requests = [
             *self._tracking(asked),
@@ -147,6 +150,8 @@ class Lookups:
         replies = iter(await connection.ask(requests))
         tracked = list(islice(replies, 3))
         claimed, scheduled, sizes = next(replies), next(replies), list(replies)
+        if _has_no_such_database(tracked[0]):
+            return dict.fromkeys(keys)
         for refusal in (*tracked, claimed):
             if isinstance(refusal, hiredis.ReplyError):
                 self._refusals.note("to track what is looked up", ResponseError(str(refusal)))
@@ -177,6 +182,11 @@ class Lookups:
         heads = [(b"ZRANGE", self._keys.index(key), 0, 0, b"WITHSCORES") for key in keys]
         replies = await connection.ask(heads)
         return [reply[0][1] if isinstance(reply, list) and reply else None for reply in replies]
+
+
+def _has_no_such_database(selected: object) -> bool:
+    """By the reply to SELECT."""
+    return isinstance(selected, hiredis.ReplyError) and "out of range" in str(selected)
 
 
 def _first_ms(scheduled_ms: float | None, size: int) -> int | None:
