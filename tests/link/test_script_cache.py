@@ -17,6 +17,7 @@ from ttlproxy.link.server.compatibility import pauses_script
 from ttlproxy.link.server.script_cache import AT_FIRST, EVENTS, ScriptCache
 from ttlproxy.link.shared.barriers import Barriers
 from ttlproxy.scripts import Scripts
+from ttlproxy.scripts.unconfirmed import Flush, UnconfirmedChanges
 
 
 class Pause(Barriers):
@@ -120,6 +121,39 @@ async def test_a_flush_that_may_still_come_counts_until_the_next_look(
     await _look(cache, redis, scripts, events=False)
     assert scripts.loaded
     assert _loaded(direct, scripts)
+
+
+async def test_a_flush_whose_scripts_were_loaded_before_the_look_was_not_refused(
+    cache: ScriptCache, redis: Redis, scripts: Scripts, direct: Client, context: Context
+) -> None:
+    """It came while those of another flush were loaded."""
+    await _meet(cache, redis)
+    changes = UnconfirmedChanges(scripts)
+    changes.note(Flush(), context.registry)
+    direct.ask("SCRIPT", "FLUSH")
+    assert await _look(cache, redis, scripts, events=False)
+    changes.note(Flush(), context.registry)
+    direct.ask("SCRIPT", "FLUSH")
+    await cache.load(redis)
+    assert not changes.were_wrong(await _look(cache, redis, scripts, events=False))
+    changes.note(Flush(), context.registry)
+    assert changes.were_wrong(await _look(cache, redis, scripts, events=False)), "this one was"
+
+
+async def test_a_flush_while_scripts_are_away_was_not_refused(
+    cache: ScriptCache, redis: Redis, scripts: Scripts, direct: Client, context: Context
+) -> None:
+    await _meet(cache, redis)
+    changes = UnconfirmedChanges(scripts)
+    for _ in range(3):
+        changes.note(Flush(), context.registry)
+        direct.ask("SCRIPT", "FLUSH")
+        assert not changes.were_wrong(await _look(cache, redis, scripts, events=False))
+    changes.note(Flush(), context.registry)
+    for _ in range(2):
+        changed = await _look(cache, redis, scripts, events=False)
+    assert _loaded(direct, scripts)
+    assert not changes.were_wrong(changed), "nobody knows"
 
 
 async def test_events_that_the_server_publishes_are_noticed(

@@ -99,6 +99,7 @@ class Scripts(Mapping[str, Script]):
     loaded: whether Redis is believed to know them by their SHA; if not, the text is sent.
     by_text: whether the server has no EVALSHA, so that loading them is of no use.
     doubts: how many requests have passed that may change `loaded` or the traits.
+    lacked: whether Redis was found to lack some since this was last reset.
     """
 
     def __init__(self, prefix: bytes) -> None:
@@ -110,6 +111,7 @@ class Scripts(Mapping[str, Script]):
         )
         self.by_text = False
         self.doubts = 0
+        self.lacked = False
         self._suit(Traits())
 
     def careful(self, name: str) -> Script:

@@ -81,12 +81,17 @@ class UnconfirmedChanges:
         if isinstance(change, Swap):
             self._reads = _READS
         if self.believed:
+            self._scripts.lacked = self._scripts.lacked and self._costs
             self._costs = change.believe(self._scripts, registry) or self._costs
 
     def were_wrong(self, changed: bool) -> bool:
-        """The link has looked. Returns whether a costly change was wrong; then none is believed."""
+        """The link has looked. Returns whether a costly change was wrong; then none is believed.
+
+        None was if Redis lacked scripts meanwhile: they may have been loaded before this look, for
+        another flush or by the heartbeat.
+        """
         costs, self._costs = self._costs, False
-        if not costs or changed:
+        if not costs or changed or self._scripts.lacked:
             return False
         self.believed = False
         return True

@@ -30,10 +30,12 @@ class ScriptCache:
     def __init__(self, scripts: Scripts, barriers: Barriers) -> None:
         self._scripts = scripts
         self._barriers = barriers
-        self._loaded: Traits | None = None  # the traits of the scripts that were last loaded
+        self._given: Traits | None = None  # the traits of the scripts that were last loaded
+        self._loaded: Traits | None = None  # the same, as long as Redis surely has them all
         self._doubts = 0  # about scripts, at the last look
         self._pauses_script = False  # whether a pause of writes delays SCRIPT
         self._cached = 0  # how many scripts Redis had, where their number is asked for
+        self._least = 0  # how many it had at least, after the last load
         self._notifies = ""  # notify-keyspace-events, as last read
 
     def meet(
@@ -75,7 +77,9 @@ class ScriptCache:
         is_calm, self._doubts = self._doubts == scripts.doubts, scripts.doubts
         knows_events = events is not None and not error(events)
         notifies = setting(events) if knows_events else self._notifies
-        changed = notifies != self._notifies or (asked == self._loaded and not is_known)
+        is_flushed = asked == self._given and not is_known
+        self._scripts.lacked |= is_flushed
+        changed = notifies != self._notifies or is_flushed
         self._notifies = notifies
         if scripts.traits == asked:
             suited = asked.notifying if is_calm else asked.perhaps_notifying
@@ -104,7 +108,9 @@ class ScriptCache:
         self._scripts.loaded = self._scripts.loaded and not missing
         for reply in await run(redis, [(0, (b"SCRIPT", b"LOAD", each.text)) for each in missing]):
             valid(reply)
-        self._loaded = traits
+        self._given = self._loaded = traits
+        self._least = len(scripts)
+        self._scripts.lacked |= bool(missing)  # after the last one: a flush may have come between
         self._scripts.loaded = (self._scripts.traits, self._scripts.doubts) == (traits, doubts)
 
     async def would_wait(self) -> bool:
@@ -116,4 +122,4 @@ class ScriptCache:
         if not self._pauses_script:
             return all(valid(reply))
         before, self._cached = self._cached, cached_scripts(valid(reply))
-        return self._cached >= before
+        return self._cached >= max(before, self._least)
