@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from ttlproxy.core.knowledge import _BYTES, UNMANAGED, Knowledge
 from ttlproxy.core.registry import NOTHING_DUE, UNKNOWN, Owner
+from ttlproxy.core.write_rules import WriteRule, WriteRules, name_of
 
 NOW_MS = 1_000_000
 LATER_MS = NOW_MS + 5000
@@ -135,3 +136,24 @@ def test_names_are_remembered_for_a_while_and_never_too_many() -> None:
         assert len(knowledge._named) + len(knowledge._once) <= 2 * (most + 1)
         assert not knowledge.are_new([b"%d" % max(number - most // 2, 0)])
     assert knowledge.are_new([b"0"])
+
+
+def test_a_key_that_only_a_rule_matches_has_no_index() -> None:
+    """It counts as managed, where that is asked for."""
+    knowledge = Knowledge(MANY)
+    knowledge.book.learn(0, WriteRules({name_of(b"r*", b"set"): WriteRule(10).row(())}))
+    asker, owner = knowledge.asker((0,)), Owner()
+    _learnt(knowledge, 0, b"ruled", None)
+    _learnt(knowledge, 0, b"plain", None)
+    _learnt(knowledge, 0, b"dated", LATER_MS)
+    names = knowledge.known(0)
+    assert [key in names for key in (b"ruled", b"plain", b"dated", b"unknown")] == [1, 0, 1, 1]
+    for managed in (names.managed, knowledge.asker((0, 0)).names.managed):
+        assert [key in managed for key in (b"ruled", b"plain", b"dated")] == [0, 0, 1]
+        assert managed.keys().isdisjoint([b"ruled", b"plain"])
+        assert not managed.keys().isdisjoint([b"ruled", b"dated"])
+    assert not asker.may_have_index(b"ruled", owner)
+    assert asker.places(b"ruled") == []
+    assert len(knowledge) == 1
+    asker.pin(0, b"ruled", owner)
+    assert asker.may_have_index(b"ruled", owner)

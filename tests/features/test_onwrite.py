@@ -7,6 +7,7 @@ import signal
 import pytest
 
 from tests.conftest import StartProxy
+from tests.support.admin_pages import FLAGS, metric, pages
 from tests.support.containers import AnyServer
 from tests.support.conversation import Talk
 from tests.support.raw_client import Connection, command
@@ -88,6 +89,26 @@ def test_a_user_who_may_run_no_scripts_writes_without_deadlines(
         assert rule.ask("HTTLFIELD", "k:h", "FIELDS", 2, "a", "b") == [-1, -1]
         assert rule.ask("LTTLELEMENT", "k:l", "ELEMENTS", 2, "a", "c") == [-1, -1]
         assert rule.ask("ZTTLMEMBER", "k:z", "MEMBERS", 2, "a", "b") == [-1, -1]
+    finally:
+        rule.ask("ACL", "DELUSER", "some")
+
+
+@pytest.mark.parametrize("mode", ["broadcast", "on-demand"])
+def test_what_a_rule_does_not_date_stays_a_native_command(
+    server: AnyServer, rule: Client, start_proxy: StartProxy, mode: str
+) -> None:
+    """Also for a user who has no rights to the keys of ttlproxy."""
+    rule.ask("ONWRITE", "k*", "TYPE", "hash", "EX", 10)
+    rule.ask("ACL", "SETUSER", "some", "on", ">word", "~k*", "+@all")
+    proxy = start_proxy(server.url, "--knowledge", mode, *FLAGS)
+    requests = ("SET k:1 v", "SADD k:2 m", "SADD k:2 m", "RPUSH k:3 a", "ZADD k:4 1 m", "DEL k:2")
+    try:
+        with Connection(proxy.port) as other:
+            for user in ("default", "some"):
+                other.ask("AUTH", user, "word")
+                for line in requests:
+                    assert not other.ask(*line.split()).startswith(b"-"), (user, line)
+        assert metric(pages(proxy), "ttlproxy_requests_total", kind="rewritten") == 0
     finally:
         rule.ask("ACL", "DELUSER", "some")
 

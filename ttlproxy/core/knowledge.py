@@ -16,6 +16,8 @@ from ttlproxy.core.write_rules import RuleBook
 
 # The bound of a key that has no index.
 UNMANAGED: Final = 1 << 63
+# The same where a rule of ONWRITE matches: it counts as managed, except for who asks `managed`.
+RULED: Final = NOTHING_DUE + 1
 # What a key that is known takes on average, in bytes, with a name of 30 bytes.
 _BYTES: Final = 180
 # How many keys are forgotten at a time where there is no room for more: one in so many. As many are
@@ -35,6 +37,27 @@ class _Words:
         """Whether none of these words, which need not be keys, is known as a managed key."""
         bounds = self._bounds
         return all(bounds.get(word, UNMANAGED) == UNMANAGED for word in words)
+
+
+class _Managed:
+    """The keys of some `Known` that may have an index: a rule of ONWRITE alone does not count."""
+
+    __slots__ = ("_all",)
+
+    def __init__(self, all_: Sequence[Known]) -> None:
+        self._all = all_
+
+    def __contains__(self, key: bytes) -> bool:
+        return any(known.bounds.get(key, UNKNOWN) < RULED for known in self._all)
+
+    def keys(self) -> _Managed:
+        return self
+
+    def isdisjoint(self, words: Iterable[bytes]) -> bool:
+        """Whether none of these words, which need not be keys, is known to be there."""
+        return not any(
+            known.bounds.get(word, RULED) < RULED for word in words for known in self._all
+        )
 
 
 class Finding:
@@ -75,6 +98,10 @@ class Known:
     def keys(self) -> _Words:
         return _Words(self.bounds)
 
+    @property
+    def managed(self) -> _Managed:
+        return _Managed((self,))
+
 
 class _Several(Known):
     """The same for a client that may be in one of several databases: the earliest bounds. None is
@@ -95,6 +122,10 @@ class _Several(Known):
     def get(self, key: bytes, default: int) -> int:
         bound = self[key]
         return default if bound == UNMANAGED else bound
+
+    @property
+    def managed(self) -> _Managed:
+        return _Managed(self._all)
 
 
 class Knowledge(Registry):
@@ -125,7 +156,7 @@ class Knowledge(Registry):
     def __len__(self) -> int:
         """Takes some 10 ns for each key that is known, also for those that are not managed."""
         each = [list(known.bounds.values()) for known in self._known.values()]
-        return sum(len(bounds) - bounds.count(UNMANAGED) for bounds in each)
+        return sum(len(all_) - all_.count(UNMANAGED) - all_.count(RULED) for all_ in each)
 
     def __bool__(self) -> bool:
         return True
@@ -164,14 +195,14 @@ class Knowledge(Registry):
         return [(db, key) for db, known in self._known.items() if known[key] < now_ms]
 
     def places(self, key: bytes) -> list[Place]:
-        return [(db, key) for db, known in self._known.items() if key in known]
+        return [(db, key) for db, known in self._known.items() if key in known.managed]
 
     def pin(self, db: int, key: bytes, owner: Owner) -> None:
         owners = self._pins[0].setdefault((db, key), set())
         if owners is not None:
             owners.add(owner)
         bounds = self.known(db).bounds
-        if bounds.get(key) == UNMANAGED:
+        if bounds.get(key) in (UNMANAGED, RULED):
             bounds[key] = NOTHING_DUE
         self.expecting = True
 
@@ -273,9 +304,9 @@ class Knowledge(Registry):
     def _found(self, place: Place, first_ms: int | None) -> int:
         if first_ms is not None:
             return self._bound(first_ms)
-        # A key that a rule of ONWRITE matches counts as managed.
-        counts = any(place in pins for pins in self._pins) or self.book.matches_in(*place)
-        return NOTHING_DUE if counts else UNMANAGED
+        if any(place in pins for pins in self._pins):
+            return NOTHING_DUE
+        return RULED if self.book.matches_in(*place) else UNMANAGED
 
     def _unpin(self, place: Place) -> None:
         bounds = self.known(place[0]).bounds
@@ -305,7 +336,8 @@ class Asker:
         return [(db, key) for db in self._databases if known(db)[key] < now_ms]
 
     def places(self, key: bytes) -> list[Place]:
-        return [(db, key) for db in self._databases if key in self._knowledge.known(db)]
+        known = self._knowledge.known
+        return [(db, key) for db in self._databases if key in known(db).managed]
 
     def unknown(self, keys: Iterable[bytes]) -> list[Place]:
         """The places where nothing is known of these keys."""
@@ -315,7 +347,7 @@ class Asker:
         return self._knowledge.unknown((db, key) for key in keys for db in self._databases)
 
     def may_have_index(self, key: bytes, owner: Owner) -> bool:
-        return any(key in self._knowledge.known(db) for db in self._databases)
+        return any(key in self._knowledge.known(db).managed for db in self._databases)
 
     def pin(self, db: int, key: bytes, owner: Owner) -> None:
         self._knowledge.pin(db, key, owner)

@@ -66,9 +66,10 @@ def _override(
     state: State, route: Route, override: Override, args: list[bytes], now_ms: int
 ) -> bytes | None:
     names = state.registry.names
+    with_deadlines = getattr(names, "managed", names)
     by_rule = override.on_write or override.with_rule
     if state.registry.book and not (by_rule and state.may_script()):
-        names = getattr(names, "managed", names)  # a match alone needs no script
+        names = with_deadlines  # a match alone needs no script
     keys = override.keys(args)
     late = _matters_later(state, override)
     managed = keys and ((late and (names or state.has_pinned)) or any(key in names for key in keys))
@@ -76,6 +77,8 @@ def _override(
         # Redis would refuse the script. So requests of others that are still pending do not count.
         managed = any(state.registry.may_have_index(key, state.owner) for key in keys)
     ruled = _ruled(state, override, args) if managed else None
+    if managed and not (ruled or late):
+        managed = any(key in with_deadlines for key in keys)  # the rule may be for another type
     if not (managed or _is_ours(state, override, args)) or (override.only_ruled and not ruled):
         _native(state, route, args, now_ms)
         return None
