@@ -296,6 +296,17 @@ def test_a_client_ends_with_redis(server: AnyServer, proxy: Proxy) -> None:
         assert client.read_to_end() == b""
 
 
+def test_a_client_hears_that_redis_takes_no_more_of_them(
+    server: AnyServer, proxy: Proxy, direct: Client
+) -> None:
+    there = direct.ask("CLIENT", "LIST").count(b"\n")
+    direct.ask("CONFIG", "SET", "maxclients", there)
+    with Connection(proxy.port) as client:
+        client.send(command("GET", "new"))
+        assert client.read_to_end() == b"-ERR max number of clients reached\r\n"
+    direct.ask("CONFIG", "SET", "maxclients", 1000)
+
+
 def test_reads_that_are_sent_without_waiting_are_all_answered(proxy: Proxy, direct: Client) -> None:
     _kept(direct, "k:500", "k:1500")
     count = 2000

@@ -270,6 +270,21 @@ def test_another_reply_to_the_check_ends_the_connection(path: Path) -> None:
         path.take(b"$1\r\nx\r\n")
 
 
+def test_what_cannot_be_dropped_for_certain_ends_the_connection(path: Path) -> None:
+    path.say(read("a"))
+    with pytest.raises(RuntimeError, match="more replies"):
+        path.take(SOME + b":1\r\n:1\r\n")
+    assert path.got == b""
+
+
+@pytest.mark.parametrize("refusal", [b"-ERR max number of clients reached\r\n", b"-DENIED x\r\n"])
+def test_the_client_hears_why_redis_refuses_the_connection(path: Path, refusal: bytes) -> None:
+    path.say(read("a"))
+    path.take(refusal[:20])
+    path.take(refusal[20:])
+    assert path.got == refusal
+
+
 def test_more_replies_than_requests_end_the_counting(path: Path) -> None:
     path.say(read("a"))
     path.answer(NONE, b":1\r\n>2\r\n+push\r\n+x\r\n")

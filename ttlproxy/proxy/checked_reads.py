@@ -27,6 +27,8 @@ from ttlproxy.wire.whole_replies import REPLIES, may_be_special
 _NONE_EXISTS: Final = b":0"
 # How replies to EXISTS begin: a number, or an error.
 _CHECKS: Final = (b":", b"-")
+# How Redis refuses a connection, before any request (src/networking.c, acceptCommonHandler).
+_NOT_ACCEPTED: Final = (b"-ERR max number of clients", b"-DENIED")
 # Counting goes on for so many chunks of keys that are known; each chunk with new ones adds more.
 _FIRST_CHUNKS: Final = 16
 _MORE_CHUNKS: Final = 64
@@ -115,17 +117,23 @@ class CheckedReads:
         return not self._knowledge.are_new(keys)
 
     def takes(self, data: bytes) -> None:
-        """Redis has sent this. Raises RuntimeError for a reply that nobody has asked for: then the
-        connection is of no use."""
+        """Redis has sent this. Raises RuntimeError where nobody knows whose the next reply is: then
+        the connection is of no use."""
         if self._awaits_check:
             first, line_break, rest = (self._first + data).partition(b"\r\n")
             if not line_break:
                 self._first = first
                 return
+            if first.startswith(_NOT_ACCEPTED):
+                self._stop()
+                self._to_client(first + line_break + rest)
+                return
             self._check(first)
             data = rest
         self._count(data)
-        if self._drops and self._owed > 0:
+        if self._drops and self._owed:
+            if self._owed < 0:
+                raise RuntimeError("Redis sends more replies than it was asked for")
             return
         if data and not self._drops:
             self._to_client(data)
