@@ -8,6 +8,7 @@ import math
 import pytest
 
 from tests.chaos.history import GONE, Excuses, Key, Read, ServersClock, State, Write
+from tests.chaos.trial import delivered_ms
 
 DUE = 1000.0
 
@@ -184,8 +185,19 @@ def test_what_the_clock_showed_is_known_between_any_two_moments() -> None:
     clock.jumped(300, 301, 0)
     assert clock.most_before(310, 20) == 351, "it jumped back just before"
     assert clock.most_before(330, 20) == 330
+    assert [clock.most_since(shown_ms) for shown_ms in (90, 155, 310, 350)] == [351, 351, 351, 351]
+    assert clock.most_since(360) == 360
     clock.forget_before(111)
     assert clock.least(120, 130) == 170
+
+
+def test_ids_of_streams_do_not_go_back_with_the_clock() -> None:
+    """So a later entry may have the time of one before the jump."""
+    clock = ServersClock()
+    assert (delivered_ms(clock, b"90-0"), delivered_ms(clock, b"90-1")) == (90, 90)
+    clock.jumped(100, 101, -5000)
+    assert (delivered_ms(clock, b"90-0"), delivered_ms(clock, b"90-1")) == (90, 101)
+    assert delivered_ms(clock, b"200-1") == 200
 
 
 def test_excuses_of_before_are_forgotten_and_those_that_last_are_not() -> None:

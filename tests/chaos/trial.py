@@ -143,10 +143,8 @@ def _left(system: Judged, round_: Round) -> Iterator[str]:
         look = Read(begun_ms, machine_ms(), shown, "Redis")
         found = Key(key.name, key.writes, [look]).faults(system.clock, Excuses())
         yield from map(str, found)
-    # A stream id has the time at which XADD ran: never before TIME in the same script, unless the
-    # clock jumped back between the two.
     deferred = [
-        (words[1].decode(), system.clock.most_before(int(entry.split(b"-")[0]), _SCRIPT_MS))
+        (words[1].decode(), delivered_ms(system.clock, entry))
         for entry, words in system.ask(system.master, "XRANGE", round_.stream, "-", "+")
     ]
     yield from (f"deferred {fault}" for fault in round_.deferred.faults(deferred))
@@ -156,6 +154,18 @@ def _left(system: Judged, round_: Round) -> Iterator[str]:
     ]
     fired = [(entry[b"element"].decode(), int(entry[b"fired"])) for entry in entries]
     yield from (f"ruled {fault}" for fault in round_.ruled.faults(fired))
+
+
+def delivered_ms(clock: ServersClock, entry: bytes) -> float:
+    """The most that the clock can have shown when a script added this entry to a stream.
+
+    Its id has the time at which XADD ran: never before TIME in the same script, unless the clock
+    jumped back between the two. And ids never go back: of an entry that is not the first one with
+    its time, it is not known when XADD ran, if the clock has jumped back since that time.
+    """
+    shown_ms, number = map(int, entry.split(b"-"))
+    most_ms = clock.most_before(shown_ms, _SCRIPT_MS)
+    return max(most_ms, clock.most_since(shown_ms)) if number else most_ms
 
 
 def _at_the_end(system: System) -> Iterator[str]:
