@@ -106,30 +106,27 @@ class ServersClock:
 
         That is more than `shown_ms` only if the clock jumped back in between.
         """
-        moments = [
-            shown_ms - ahead
-            for begin, end, ahead in self._spans
-            if begin <= shown_ms - ahead <= end + 1  # the value may be cut to a whole ms
-        ]
+        moments = self._moments(shown_ms)
         return max((self.most(at_ms - within_ms, at_ms) for at_ms in moments), default=shown_ms)
 
     def most_since(self, shown_ms: float) -> float:
         """The most that it can have shown just before it jumped back, since it first showed
         `shown_ms`; that itself if it did not jump back."""
-        since_ms = min(
-            (
-                shown_ms - ahead
-                for begin, end, ahead in self._spans
-                if begin <= shown_ms - ahead <= end + 1  # the value may be cut to a whole ms
-            ),
-            default=math.inf,
-        )
+        since_ms = min(self._moments(shown_ms), default=math.inf)
         before_jumps = (
             end + ahead
             for (_, end, ahead), (_, _, later) in pairwise(self._spans)
             if later < ahead and end >= since_ms
         )
         return max(before_jumps, default=shown_ms)
+
+    def _moments(self, shown_ms: float) -> list[float]:
+        """When it can have shown this."""
+        return [
+            shown_ms - ahead
+            for begin, end, ahead in self._spans
+            if begin <= shown_ms - ahead <= end + 1  # the value may be cut to a whole ms
+        ]
 
     def first_past(self, deadline_ms: float, since_ms: float) -> float:
         """The first instant from `since_ms` on when it can have been past the deadline."""

@@ -13,14 +13,7 @@ from ttlproxy.commands.features import defer, leaderboards, leases, limiters, on
 from ttlproxy.commands.model.command_reply import Native
 from ttlproxy.commands.model.key_positions import REPLACED
 from ttlproxy.commands.model.overrides import replacing
-from ttlproxy.commands.model.route import (
-    ANY_KEY,
-    NO_KEY,
-    READ_KEY,
-    UNKNOWN,
-    Route,
-    Stateful,
-)
+from ttlproxy.commands.model.route import ANY_KEY, NO_KEY, READ_KEY, UNKNOWN, Route, Stateful
 from ttlproxy.commands.model.spec import Override, Plan, Survey, Virtual
 from ttlproxy.commands.types import hashes, key_scans, keyspace, lists, sets, sorted_sets
 

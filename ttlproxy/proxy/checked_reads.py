@@ -19,6 +19,7 @@ from typing import Final
 
 from ttlproxy.core.counters import Handled
 from ttlproxy.core.knowledge import Knowledge
+from ttlproxy.proxy.redis_connection import TOO_MANY
 from ttlproxy.session import AskingSession
 from ttlproxy.wire import encode
 from ttlproxy.wire.reply_ends import ReplyEnds
@@ -27,8 +28,8 @@ from ttlproxy.wire.whole_replies import REPLIES, may_be_special
 _NONE_EXISTS: Final = b":0"
 # How replies to EXISTS begin: a number, or an error.
 _CHECKS: Final = (b":", b"-")
-# How Redis refuses a connection, before any request (src/networking.c, acceptCommonHandler).
-_NOT_ACCEPTED: Final = (b"-ERR max number of clients", b"-DENIED")
+# How Redis refuses a connection, before any request.
+_NOT_ACCEPTED: Final = (TOO_MANY, b"-DENIED")
 # Counting goes on for so many chunks of keys that are known; each chunk with new ones adds more.
 _FIRST_CHUNKS: Final = 16
 _MORE_CHUNKS: Final = 64

@@ -29,8 +29,9 @@ LOW: Final = 64 * 1024
 # Redis's reply to QUIT.
 _OK: Final = b"+OK\r\n"
 _PING: Final = encode((b"PING",))
-# How Redis refuses a connection, before any request (src/networking.c, acceptCommonHandler).
-_TOO_MANY: Final = b"-ERR max number of clients"
+# How Redis refuses a connection, before any request (src/networking.c, acceptCommonHandler); a node
+# of a Cluster counts the connections of other nodes, too, and says so.
+TOO_MANY: Final = b"-ERR max number of clients"
 
 
 class ToRedis(Protocol):
@@ -291,7 +292,7 @@ class Backend:
         data = self._held + data
         ends = ReplyEnds().take(data)
         replies = [data[begin:end] for begin, end in pairwise((0, *ends))]
-        is_refused = replies[:1] and replies[0].startswith(_TOO_MANY)
+        is_refused = replies[:1] and replies[0].startswith(TOO_MANY)
         if len(replies) <= self._first and not is_refused:
             self._held = data
             return

@@ -25,7 +25,7 @@ from ttlproxy.link import Link
 from ttlproxy.proxy.connecting import connect
 from ttlproxy.proxy.held_step import HeldStep
 from ttlproxy.proxy.phase import CLOSED, CONNECTING, HOLDING, OPEN, WAITING
-from ttlproxy.proxy.redis_connection import HIGH, Backend
+from ttlproxy.proxy.redis_connection import HIGH, TOO_MANY, Backend
 from ttlproxy.proxy.routed.batch import Share
 from ttlproxy.proxy.routed.lane_replies import LaneReplies, Miscounted
 from ttlproxy.proxy.routed.lane_seat import LaneSeat
@@ -38,9 +38,6 @@ from ttlproxy.session.lane_session import LaneSession
 from ttlproxy.session.session import Session
 from ttlproxy.wire import Requests, encode
 
-# How Redis refuses a connection (src/networking.c, acceptCommonHandler); a node of a Cluster counts
-# the connections of other nodes, too, and says so.
-_TOO_MANY: Final = b"-ERR max number of clients"
 ASKING: Final = encode((b"ASKING",))
 
 
@@ -370,7 +367,7 @@ class Lane:
         return self._take_first
 
     def _take_first(self, data: bytes) -> None:
-        if data.startswith(_TOO_MANY):
+        if data.startswith(TOO_MANY):
             self._owner.turned_away(self, data)
             return
         if isinstance(self._backend, Backend):
