@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import islice
-from typing import Final
+from typing import Any, Final
 
 from ttlproxy.core.registry import NOTHING_DUE, UNKNOWN, Owner, Place, Registry
 from ttlproxy.core.write_rules import RuleBook
@@ -42,13 +42,13 @@ class _Words:
 class _Managed:
     """The keys of some `Known` that may have an index: a rule of ONWRITE alone does not count."""
 
-    __slots__ = ("_all",)
+    __slots__ = ("_all_of",)
 
-    def __init__(self, all_: Sequence[Known]) -> None:
-        self._all = all_
+    def __init__(self, all_of: Callable[[bytes], Iterable[Known]]) -> None:
+        self._all_of = all_of
 
     def __contains__(self, key: bytes) -> bool:
-        return any(known.bounds.get(key, UNKNOWN) < RULED for known in self._all)
+        return any(known.bounds.get(key, UNKNOWN) < RULED for known in self._all_of(key))
 
     def keys(self) -> _Managed:
         return self
@@ -56,7 +56,7 @@ class _Managed:
     def isdisjoint(self, words: Iterable[bytes]) -> bool:
         """Whether none of these words, which need not be keys, is known to be there."""
         return not any(
-            known.bounds.get(word, RULED) < RULED for word in words for known in self._all
+            known.bounds.get(word, RULED) < RULED for word in words for known in self._all_of(word)
         )
 
 
@@ -100,32 +100,47 @@ class Known:
 
     @property
     def managed(self) -> _Managed:
-        return _Managed((self,))
+        return _Managed(self._alone)
+
+    def _alone(self, key: bytes) -> tuple[Known]:
+        return (self,)
+
+
+class _Earliest(dict[bytes, int]):
+    """The earliest bounds of several `Known`, of the keys that are known in all of them. Nothing is
+    kept here, so a look takes some times as long as in another dict."""
+
+    __slots__ = ("_all_of",)
+
+    def __init__(self, all_of: Callable[[bytes], Iterable[Known]]) -> None:
+        super().__init__()
+        self._all_of = all_of
+
+    def __missing__(self, key: bytes) -> int:
+        return min([known.bounds[key] for known in self._all_of(key)])
+
+    def get(self, key: bytes, default: Any = None) -> Any:
+        try:
+            return self[key]
+        except KeyError:
+            return default
 
 
 class _Several(Known):
-    """The same for a client that may be in one of several databases: the earliest bounds. None is
-    in `bounds`, so that each key is looked at with care."""
+    """The same for a client whose requests may concern a key in several databases.
 
-    __slots__ = ("_all",)
+    all_of: what is known of each, for one key
+    """
 
-    def __init__(self, all_: Sequence[Known]) -> None:
-        super().__init__()
-        self._all = all_
+    __slots__ = ("_all_of",)
 
-    def __contains__(self, key: bytes) -> bool:
-        return any(key in known for known in self._all)
-
-    def __getitem__(self, key: bytes) -> int:
-        return min(known[key] for known in self._all)
-
-    def get(self, key: bytes, default: int) -> int:
-        bound = self[key]
-        return default if bound == UNMANAGED else bound
+    def __init__(self, all_of: Callable[[bytes], Iterable[Known]]) -> None:
+        self.bounds = _Earliest(all_of)
+        self._all_of = all_of
 
     @property
     def managed(self) -> _Managed:
-        return _Managed(self._all)
+        return _Managed(self._all_of)
 
 
 class Knowledge(Registry):
@@ -315,39 +330,70 @@ class Knowledge(Registry):
 
 
 class Asker:
-    """What one session asks: of keys in the databases that its client may be in."""
+    """What one session asks: of keys in the databases that its client may be in, and where its
+    requests write to others."""
 
-    __slots__ = ("_databases", "_knowledge", "names")
+    __slots__ = ("_beyond", "_databases", "_knowledge", "names")
 
     def __init__(self, knowledge: Knowledge, databases: tuple[int, ...]) -> None:
         self._knowledge = knowledge
+        # key -> the databases besides these to which requests write it
+        self._beyond: dict[bytes, set[int]] = {}
         self.select(databases)
 
     def select(self, databases: tuple[int, ...]) -> None:
         self._databases = databases
-        known = [self._knowledge.known(db) for db in databases]
-        self.names: Known = known[0] if len(known) == 1 else _Several(known)
+        self._look()
+
+    def reach(self, places: Iterable[Place]) -> None:
+        """Requests write to these places: they are asked of, too."""
+        for db, key in places:
+            self._beyond.setdefault(key, set()).add(db)
+        self._look()
+
+    def reach_no_more(self) -> None:
+        """Requests that write to other databases are over."""
+        if self._beyond:
+            self._beyond = {}
+            self._look()
+
+    def _look(self) -> None:
+        known = [self._knowledge.known(db) for db in self._databases]
+        several = len(known) > 1 or self._beyond
+        self.names: Known = _Several(self._all_of) if several else known[0]
+
+    def _databases_of(self, key: bytes) -> Iterable[int]:
+        beyond = self._beyond.get(key)
+        return beyond.union(self._databases) if beyond else self._databases
+
+    def _all_of(self, key: bytes) -> list[Known]:
+        known = self._knowledge.known
+        return [known(db) for db in self._databases_of(key)]
 
     def databases(self) -> list[int]:
         return list(self._databases)
 
+    def unheard(self, databases: Collection[int]) -> Collection[int]:
+        return databases
+
     def due(self, key: bytes, now_ms: int) -> list[Place]:
         known = self._knowledge.known
-        return [(db, key) for db in self._databases if known(db)[key] < now_ms]
+        return [(db, key) for db in self._databases_of(key) if known(db)[key] < now_ms]
 
     def places(self, key: bytes) -> list[Place]:
         known = self._knowledge.known
-        return [(db, key) for db in self._databases if key in known(db).managed]
+        return [(db, key) for db in self._databases_of(key) if key in known(db).managed]
 
     def unknown(self, keys: Iterable[bytes]) -> list[Place]:
         """The places where nothing is known of these keys."""
-        if len(self._databases) == 1:
+        if len(self._databases) == 1 and not self._beyond:
             (db,), bounds = self._databases, self.names.bounds
             return [(db, key) for key in keys if key not in bounds]
-        return self._knowledge.unknown((db, key) for key in keys for db in self._databases)
+        places = ((db, key) for key in keys for db in self._databases_of(key))
+        return self._knowledge.unknown(places)
 
     def may_have_index(self, key: bytes, owner: Owner) -> bool:
-        return any(key in self._knowledge.known(db).managed for db in self._databases)
+        return bool(self.places(key))
 
     def pin(self, db: int, key: bytes, owner: Owner) -> None:
         self._knowledge.pin(db, key, owner)

@@ -8,7 +8,7 @@ Redis has said so. Knows no socket and no clock: instants are ms of the Redis se
 from __future__ import annotations
 
 from collections import ChainMap, Counter
-from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping
 from itertools import islice
 from typing import Any, cast
 
@@ -164,6 +164,10 @@ class Registry:
 
     def select(self, databases: tuple[int, ...]) -> None:
         """The client is in one of these databases now: all that matter are known here."""
+
+    def unheard(self, databases: Collection[int]) -> Collection[int]:
+        """Those of these databases where something may be due that sessions do not hear of."""
+        return ()
 
     def due(self, key: bytes, now_ms: int) -> list[Place]:
         """The places where `key` may have elements past their deadline."""

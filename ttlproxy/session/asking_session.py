@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from ttlproxy.commands import ANY_KEY, FIRST_ALONE, KEPT_KEY, READ_KEY
+from ttlproxy.commands import ANY_KEY, FIRST_ALONE, KEPT_KEY, READ_KEY, Route
 from ttlproxy.core.knowledge import UNMANAGED, Asker
 from ttlproxy.core.registry import Place
 from ttlproxy.session.session import Routed, Session, has_script
 from ttlproxy.session.shareable import may_go
+from ttlproxy.session.step import Step
 from ttlproxy.wire import PARSER
 
 # Subcommands of CLIENT that have exactly one reply in every case.
@@ -21,6 +22,13 @@ _OF_CLIENT: Final = frozenset(
 def _is_of_client(args: Sequence[bytes]) -> bool:
     """Whether a request is one of these."""
     return len(args) > 1 and args[0].upper() == b"CLIENT" and args[1].upper() in _OF_CLIENT
+
+
+def _beyond(route: Route, args: Sequence[bytes]) -> list[Place]:
+    """The places in other databases than its client's that a request writes to."""
+    override = route.override
+    db = override.other_db(args) if override else None
+    return [(db, key) for key in override.targets(args)] if override and db is not None else []
 
 
 class AskingSession(Session):
@@ -35,15 +43,19 @@ class AskingSession(Session):
         if requests is None:
             return []
         find, kinds, keys = self._router.find, self._passthrough, set[bytes]()
+        beyond: list[Place] = []
         try:
             for args in requests:
                 if kinds.get(args[0]) in FIRST_ALONE:  # nearly all
                     keys.add(args[1])
                 else:
-                    keys.update(find(args[0]).keys(args))
+                    route = find(args[0])
+                    keys.update(route.keys(args))
+                    beyond += _beyond(route, args)
             b"".join(keys)
         except (AttributeError, IndexError, TypeError):
             return []  # no name, no key, or no bulk string, which hiredis allows
+        self._reach_to(beyond)
         found = self.registry.unknown(keys)
         if found:
             self._read = None
@@ -104,12 +116,28 @@ class AskingSession(Session):
                     if kind != READ_KEY and (kind != KEPT_KEY or self.registry.book):
                         return False
                 elif kind:  # not NO_KEY
-                    keys = self._router.find(args[0]).keys(args)
-                    if any(bounds[key] is not UNMANAGED for key in keys):
+                    route = self._router.find(args[0])
+                    if any(bounds[key] is not UNMANAGED for key in route.keys(args)):
+                        return False
+                    if _beyond(route, args):
                         return False
         except (KeyError, IndexError, TypeError):
             return False  # not in the table, not known, no key, or no bulk string
         return True
+
+    def from_client(self, data: bytes) -> Step:
+        step = super().from_client(data)
+        if self.transaction is None:
+            self.registry.reach_no_more()
+        return step
+
+    def _reach(self, found: list[Routed]) -> None:
+        self._reach_to([place for route, args, _, _ in found for place in _beyond(route, args)])
+
+    def _reach_to(self, places: list[Place]) -> None:
+        """These are asked of, too, until the requests have been handled, or their EXEC."""
+        if places and not self.stranger:
+            self.registry.reach(places)
 
     def _may_be_held(self, found: list[Routed], now_ms: int) -> bool:
         names = self.registry.names

@@ -60,8 +60,10 @@ def _swapdb(state: State, args: list[bytes], now_ms: int) -> bytes | None:
         return None  # Redis refuses it
     if not state.registry.names:
         return None
+    one, other = int(args[1]), int(args[2])
+    state.sees(state.registry.unheard((one, other)))
     if not state.may_script():
-        state.may_change(Swap(int(args[1]), int(args[2])))
+        state.may_change(Swap(one, other))
         return None
     state.registry.expect()
     return state.encoded(Call("key_swap", (), args[1:]))

@@ -74,7 +74,11 @@ class Effects:
 
     def sees_all(self) -> None:
         """A request may see any key, in any database where there is a managed one."""
-        self.reap_databases = _with(self.reap_databases, self.registry.databases())
+        self.sees(self.registry.databases())
+
+    def sees(self, databases: Iterable[int]) -> None:
+        """A request may show any key of these databases."""
+        self.reap_databases = _with(self.reap_databases, databases)
 
     def manages(self, places: Iterable[Place]) -> None:
         """A request may make these keys managed: they count as managed from now on."""

@@ -84,7 +84,7 @@ def _override(
         return None
     state.changes()
     state.names(route.keys(args), now_ms)
-    target_db = override.target_db(args)
+    target_db = override.other_db(args)
     db = state.db if target_db is None else target_db
     state.manages((db, target) for target in override.targets(args))
     if swept := override.swept(args):
@@ -118,7 +118,7 @@ def _dates(state: State, route: Route, args: list[bytes]) -> Sequence[Place]:
     dbs, keys, override = state.databases, {*route.put_into(args)}, route.override
     if override is not None:
         keys.update(override.filled(args))
-        target_db = override.target_db(args)
+        target_db = override.other_db(args)
         dbs = dbs if target_db is None else (target_db,)
     places = [(db, key) for db in dbs for key in keys]
     state.dates(places)

@@ -437,6 +437,7 @@ class Session(State):
         instead_of = self._suspect if named else self._decide
         find = self._router.find
         found = [(find(args[0]), args, begin, end) for args, begin, end in requests.exact(commands)]
+        self._reach(found)
         self.may_be_held = self._may_be_held(found, now_ms)
         raw = requests.raw
         out: list[bytes] = []
@@ -463,6 +464,9 @@ class Session(State):
         out.append(requests.raw[sent:])
         # A single piece is not copied: it may be large.
         return b"".join(filter(None, out))
+
+    def _reach(self, found: list[Routed]) -> None:
+        """Requests are to be looked at that may write to databases where their client is not."""
 
     def _may_be_held(self, found: list[Routed], now_ms: int) -> bool:
         """Whether these requests may wait for a reap, while others may set deadlines."""

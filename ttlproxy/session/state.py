@@ -222,6 +222,12 @@ class State(Effects):
         if self.transaction is not None:
             self.transaction.sees_all = True
 
+    def sees(self, databases: Iterable[int]) -> None:
+        databases = set(databases)
+        super().sees(databases)
+        if self.transaction is not None:
+            self.transaction.seen.update(databases)
+
     def manages(self, places: Iterable[Place]) -> None:
         places = list(places)
         if self.transaction is not None:

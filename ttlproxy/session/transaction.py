@@ -16,6 +16,7 @@ class Transaction:
       modifies: whether one of them may write
       named: keys that they name
       sees_all: whether one of them may see any key
+      seen: databases of which they may show any key
       written: keys that they may change without their index
       filled: keys that they may put elements into
       dated: places where rules of ONWRITE give deadlines afterwards
@@ -28,6 +29,7 @@ class Transaction:
         "managed",
         "modifies",
         "named",
+        "seen",
         "sees_all",
         "unconfirmed",
         "written",
@@ -38,6 +40,7 @@ class Transaction:
         self.modifies = False
         self.named: set[bytes] = set()
         self.sees_all = False
+        self.seen: set[int] = set()
         self.written: set[bytes] = set()
         self.filled: set[bytes] = set()
         self.dated: set[Place] = set()
@@ -49,6 +52,7 @@ class Transaction:
         effects.names(self.named, now_ms)
         if self.sees_all:
             effects.sees_all()
+        effects.sees(self.seen)
         effects.writes(self.written)
         effects.fills(self.filled)
         effects.dates(self.dated)

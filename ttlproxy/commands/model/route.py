@@ -20,7 +20,7 @@ from ttlproxy.commands.model.spec import Override, Survey, Virtual
 # The positions of a command's keys. Sessions compare them: those that a rule of ONWRITE may concern
 # come before READ_KEY.
 NO_KEY: Final = 0
-ANY_KEY: Final = 1  # anywhere: any argument may be a key
+ANY_KEY: Final = 1  # anywhere: any argument may be a key; or in another database, too
 ONE_KEY: Final = 2  # its first argument
 # Its first argument, whose deadlines it keeps: the same where no rule of ONWRITE may date it.
 KEPT_KEY: Final = 3
@@ -99,7 +99,7 @@ class Route:
         if not positions:
             return NO_KEY
         is_first = len(positions) == 1 and replace(positions[0], access=FIRST.access) == FIRST
-        if not is_first:
+        if not is_first or (self.override and self.override.target_db):
             return ANY_KEY
         if self.override is None:
             return READ_KEY if positions[0].access == READ else ONE_KEY

@@ -143,24 +143,24 @@ class Override:
     """A command of Redis that must do more if one of its keys is managed.
 
     plan: makes the call for a request whose arity is right; keys: the script is needed if one of
-    these data keys is managed; targets: keys that it may make managed, in `target_db`, or in the
-    client's database if that is None; takes: whether a script can do the request; if not, its keys
-    are reaped, it goes on as it came, and the keys are swept; needed_later: the script is also
-    needed if a key may become managed before the request is carried out; always: whether the script
-    is needed even if no key is managed; needed_with_action: it is also needed if ONEXPIRE has a
-    rule for one of the keys; swept: keys to sweep afterwards: one may have lost its index, or
-    inherited one, stale entries included; direct: its fast path, if it has one; on_write: what it
-    becomes where a rule of ONWRITE matches its key, for all that write elements; only_ruled: that
-    is the only script that it needs; with_rule: of a command that moves an element, its plan where
-    a rule of ONWRITE matches the target; filled: keys that get elements which the script does not
-    give deadlines by such a rule: the link does it soon after.
+    these data keys is managed; targets: keys that it may make managed, in `other_db`; takes:
+    whether a script can do the request; if not, its keys are reaped, it goes on as it came, and
+    the keys are swept; needed_later: the script is also needed if a key may become managed before
+    the request is carried out; always: whether the script is needed even if no key is managed;
+    needed_with_action: it is also needed if ONEXPIRE has a rule for one of the keys; swept: keys to
+    sweep afterwards: one may have lost its index, or inherited one, stale entries included; direct:
+    its fast path, if it has one; on_write: what it becomes where a rule of ONWRITE matches its key,
+    for all that write elements; only_ruled: that is the only script that it needs; with_rule: of a
+    command that moves an element, its plan where a rule of ONWRITE matches the target; filled: keys
+    that get elements which the script does not give deadlines by such a rule: the link does it soon
+    after.
     """
 
     name: str
     plan: Plan
     keys: Callable[[Sequence[bytes]], Sequence[bytes]]
     targets: Callable[[Sequence[bytes]], Sequence[bytes]] = lambda args: ()
-    target_db: Callable[[Sequence[bytes]], int | None] = lambda args: None
+    target_db: Callable[[Sequence[bytes]], int | None] | None = None
     takes: Callable[[Sequence[bytes]], bool] = _takes_all
     needed_later: bool = True
     always: Callable[[Sequence[bytes]], bool] | None = None
@@ -171,6 +171,11 @@ class Override:
     only_ruled: bool = False
     with_rule: tuple[bytes, Callable[[Sequence[bytes], bytes], Call]] | None = None
     filled: Callable[[Sequence[bytes]], Sequence[bytes]] = lambda args: ()
+
+    def other_db(self, args: Sequence[bytes]) -> int | None:
+        """The database of the targets, where a request names one that the script can do; else
+        None: they are in the client's."""
+        return self.target_db(args) if self.target_db and self.takes(args) else None
 
     @property
     def may_run_unmanaged(self) -> bool:
