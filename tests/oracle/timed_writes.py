@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -184,17 +183,23 @@ def _read(call: Call, grammar: Grammar) -> Options | Error:
 # --- what they do
 
 
-def _full(call: Call, value: Value, new: int, options: Options) -> bool:
-    """Whether MAXLEN refuses a write of `new` elements: all or nothing. It refuses neither elements
-    that are there, nor those that go at once because their deadline is past."""
-    if options.most is None or not new:
+def _full(call: Call, value: Value, elements: list[bytes], options: Options) -> bool:
+    """Whether MAXLEN refuses a write of these elements: all or nothing. It refuses neither elements
+    that are there, nor those that go at once because their deadline is past.
+
+    What is past its deadline is not counted, even if it is not reaped yet and stays for that.
+    """
+    if options.most is None:
         return False
+    live = value.as_of(call.now_ms) or Value(value.type)
+    gone = value.elements.keys() | set(value.items)
+    gone -= live.elements.keys() | set(live.items)
+    if value.type == "list":
+        live, new = (value if gone & set(elements) else live), len(elements)
+    else:
+        new = len(set(elements) - live.elements.keys())
     at_once = options.deadline is not None and options.deadline <= call.now_ms
-    return not at_once and len(value) + new > options.most
-
-
-def _new(value: Value, elements: Iterable[bytes]) -> int:
-    return len(set(elements) - value.elements.keys())
+    return new > 0 and not at_once and len(live) + new > options.most
 
 
 def _date(call: Call, value: Value, element: bytes, options: Options, *, there: bool) -> None:
@@ -222,7 +227,7 @@ def _hsetex(call: Call) -> Reply:
     there = [field in value.elements for field in options.rest[::2]]
     if (b"FNX" in options.said and any(there)) or (b"FXX" in options.said and not all(there)):
         return 0
-    if _full(call, value, _new(value, options.rest[::2]), options):
+    if _full(call, value, options.rest[::2], options):
         return -1
     for name, content in zip(options.rest[::2], options.rest[1::2], strict=True):
         was_there = name in value.elements
@@ -278,7 +283,7 @@ def _saddex(call: Call) -> Reply:
     unwanted = {b"NX": True, b"XX": False}
     refused = [unwanted[word] for word in options.said]
     members = [each for each in options.rest if (each in value.elements) not in refused]
-    if _full(call, value, _new(value, members), options):
+    if _full(call, value, members, options):
         return -1
     added = 0
     for member in members:
@@ -309,7 +314,7 @@ def _zaddex(call: Call) -> Reply:
         for member, score in zip(options.rest[1::2], scores, strict=True)
         if not flags.skips(score_in(value, member), score)
     ]
-    if _full(call, value, _new(value, [member for member, _ in pairs]), options):
+    if _full(call, value, [member for member, _ in pairs], options):
         return -1
     added, updated = 0, 0
     for member, score in pairs:
@@ -332,7 +337,7 @@ def _pushex(side: int) -> Row:
         value = call.typed(call.words[1], "list")
         if isinstance(value, Error):
             return value
-        if _full(call, value, len(options.rest), options):
+        if _full(call, value, options.rest, options):
             return -1
         there = set(value.items)
         push(value, side, options.rest)

@@ -13,7 +13,8 @@ from tests.support.containers import AnyServer
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection
 from tests.support.redis_client import Client
-from tests.support.server_queries import calls
+from tests.support.redis_content import LEASE
+from tests.support.server_queries import calls, connections
 from tests.support.servers import Proxy
 from ttlproxy.core.keys import Keys
 from ttlproxy.wire import encode
@@ -149,6 +150,27 @@ def test_whoever_leads_the_reaper_hears_of_deadlines(
             assert _ask(proxy, "SADDEX", f"s:{number}", "PX", 20, "MEMBERS", 1, "m") == 1
             wait_until(lambda: direct.ask("DBSIZE") <= 4, "it is gone")
         wait_until(lambda: not direct.ask("EXISTS", "s:0", "s:1", "s:2"), "all are gone")
+
+
+def test_a_database_that_only_a_proxy_that_is_gone_has_named_is_reaped(
+    own_server: AnyServer, start_proxy: StartProxy
+) -> None:
+    """Who is left did not reap, and so has heard of no deadline there."""
+    left = start_proxy(own_server.url, *ON_DEMAND)
+
+    def names() -> list[str]:
+        return [each["name"] for each in connections(own_server.port)]
+
+    with closing(Client(own_server.port)) as direct, closing(Client(own_server.port, 7)) as there:
+        direct.ask("SET", LEASE, "somebody else", "PX", 600_000)
+        assert _ask(left, "SADDEX", "s", "PX", 20, "MEMBERS", 1, "m") == 1
+        wait_until(lambda: "ttlproxy:deadlines" not in names(), "it leads no more")
+        gone = start_proxy(own_server.url, *ON_DEMAND)
+        with closing(Client(gone.port, 7)) as client:
+            assert client.ask("SADDEX", "s", "PX", 20, "MEMBERS", 1, "m") == 1
+        gone.kill()
+        direct.ask("DEL", LEASE)
+        wait_until(lambda: there.ask("EXISTS", "s") == 0, "it is gone")
 
 
 def test_a_lost_connection_forgets(own_server: AnyServer, start_proxy: StartProxy) -> None:

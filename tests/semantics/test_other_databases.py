@@ -8,8 +8,8 @@ from contextlib import closing
 import pytest
 
 from tests.conftest import StartProxy, StartServer
-from tests.support.redis_client import Client, Word
 from tests.support.processes import wait_until
+from tests.support.redis_client import Client, Word
 
 LEASE = "__ttl:lease"
 FAR_MS = 4_000_000_000_000

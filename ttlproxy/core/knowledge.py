@@ -7,9 +7,10 @@ is unknown counts as managed and due. Knows no socket and no clock.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import islice
 from typing import Any, Final
+from weakref import WeakValueDictionary
 
 from ttlproxy.core.registry import NOTHING_DUE, UNKNOWN, Owner, Place, Registry
 from ttlproxy.core.write_rules import RuleBook
@@ -80,7 +81,7 @@ class Known:
     bounds: the bound of each key that is known, UNMANAGED if it has no index
     """
 
-    __slots__ = ("bounds",)
+    __slots__ = ("__weakref__", "bounds")
 
     def __init__(self) -> None:
         self.bounds: dict[bytes, int] = {}
@@ -146,10 +147,22 @@ class _Several(Known):
 class Knowledge(Registry):
     """All that is known, by database, and pins for keys that a request on its way may make managed.
 
-    populated: databases that hold keys, as far as the link knows
+    Clients may name any number of databases. What is known of those without keys lasts only as long
+    as a session asks of it.
     """
 
-    __slots__ = ("_findings", "_is_in_doubt", "_known", "_most", "_named", "_once", "populated")
+    __slots__ = (
+        "_announced",
+        "_findings",
+        "_is_in_doubt",
+        "_known",
+        "_most",
+        "_named",
+        "_once",
+        "_others_known",
+        "_populated",
+        "_reaped",
+    )
 
     def __init__(
         self,
@@ -160,24 +173,28 @@ class Knowledge(Registry):
     ) -> None:
         """`most_bytes`: about what all may take; the others are as of `Registry`."""
         super().__init__(wake, has_action, book)
-        self._known: dict[int, Known] = {}
+        # Of the first database and of those that hold keys; and of others.
+        self._known: dict[int, Known] = {0: Known()}
+        self._others_known = WeakValueDictionary[int, Known]()
+        self._reaped: dict[Place, Known] = {}  # so that `changed` looks where reaps are under way
+        self._populated: set[int] = set()
+        self._announced: set[int] = set()  # databases, since Redis last told which hold keys
         self._most = max(most_bytes // _BYTES, _PART)
         self._is_in_doubt = False
         self._findings: list[Finding] = []
         # Keys that reads have named lately, and those before them.
         self._named, self._once = set[bytes](), set[bytes]()
-        self.populated: set[int] = set()
 
     def __len__(self) -> int:
         """Takes some 10 ns for each key that is known, also for those that are not managed."""
-        each = [list(known.bounds.values()) for known in self._known.values()]
+        each = [list(known.bounds.values()) for _, known in self._all()]
         return sum(len(all_) - all_.count(UNMANAGED) - all_.count(RULED) for all_ in each)
 
     def __bool__(self) -> bool:
         return True
 
     def databases(self) -> list[int]:
-        return list(self.populated)
+        return list(self._populated)
 
     def listed(self, start: int, count: int) -> list[Place]:
         return []
@@ -190,8 +207,9 @@ class Knowledge(Registry):
     def known(self, db: int) -> Known:
         found = self._known.get(db)
         if found is None:
-            found = self._known[db] = Known()
-            self.populated.add(db)
+            found = self._others_known.get(db)
+        if found is None:
+            found = self._others_known[db] = Known()
         return found
 
     def unknown(self, places: Iterable[Place]) -> list[Place]:
@@ -207,10 +225,10 @@ class Knowledge(Registry):
         return are_new
 
     def due(self, key: bytes, now_ms: int) -> list[Place]:
-        return [(db, key) for db, known in self._known.items() if known[key] < now_ms]
+        return [(db, key) for db, known in self._all() if known[key] < now_ms]
 
     def places(self, key: bytes) -> list[Place]:
-        return [(db, key) for db, known in self._known.items() if key in known.managed]
+        return [(db, key) for db, known in self._all() if key in known.managed]
 
     def pin(self, db: int, key: bytes, owner: Owner) -> None:
         owners = self._pins[0].setdefault((db, key), set())
@@ -225,16 +243,32 @@ class Knowledge(Registry):
 
     def announced(self, db: int, key: bytes, deadline_ms: int) -> None:
         """Only the reaper wants to hear of deadlines; sessions hear of keys by `changed`."""
-        self.populated.add(db)
+        self._announced.add(db)
+        self._populated.add(db)
         self._wake(db, deadline_ms)
 
+    def populate(self, databases: Collection[int]) -> set[int]:
+        """Redis has told that these databases hold keys; returns those that are new."""
+        new = {*databases} - self._populated
+        self._populated, self._announced = {*databases, *self._announced}, set()
+        for db in self._known.keys() - self._populated - {0}:
+            self._others_known[db] = self._known.pop(db)
+        for db in self._populated - self._known.keys():
+            self._known[db] = self.known(db)
+        return new
+
     def begin_reap(self, place: Place) -> None:
-        self.known(place[0])  # so that `changed` looks there
+        self._reaped[place] = self.known(place[0])
         super().begin_reap(place)
+
+    def end_reap(self, place: Place) -> None:
+        super().end_reap(place)
+        if place not in self._reaps_under_way:
+            del self._reaped[place]
 
     def changed(self, key: bytes) -> None:
         """What is known of a key may not be true any more, or is not tracked by Redis."""
-        for db, known in self._known.items():
+        for db, known in self._all():
             known.bounds.pop(key, None)
             if (db, key) in self._reaps_under_way:
                 self._overtaken.add((db, key))
@@ -277,7 +311,7 @@ class Knowledge(Registry):
 
     def forget_all(self) -> None:
         """Any key may be another one now, or changes may have been missed."""
-        for known in self._known.values():
+        for _, known in self._all():
             known.bounds.clear()
         self._overtaken.update(self._reaps_under_way)
         for finding in self._findings:
@@ -300,18 +334,22 @@ class Knowledge(Registry):
 
     def forget(self, has_gone: Callable[[bytes], bool]) -> None:
         super().forget(has_gone)
-        for known in self._known.values():
+        for _, known in self._all():
             for key in list(filter(has_gone, known.bounds)):
                 del known.bounds[key]
 
     # Inside.
 
+    def _all(self) -> Iterable[tuple[int, Known]]:
+        known, others = self._known.items(), self._others_known
+        return [*known, *others.items()] if others else known
+
     def _size(self) -> int:
-        return sum(len(known.bounds) for known in self._known.values())
+        return sum(len(known.bounds) for _, known in self._all())
 
     def _make_room(self) -> bool:
         """Forgets some keys; False if none is known."""
-        fullest = max((known.bounds for known in self._known.values()), key=len)
+        fullest = max((known.bounds for _, known in self._all()), key=len)
         for key in list(islice(fullest, len(fullest) // _PART + 1)):
             del fullest[key]
         return bool(fullest)
@@ -333,7 +371,7 @@ class Asker:
     """What one session asks: of keys in the databases that its client may be in, and where its
     requests write to others."""
 
-    __slots__ = ("_beyond", "_databases", "_knowledge", "names")
+    __slots__ = ("_beyond", "_databases", "_knowledge", "_known", "names")
 
     def __init__(self, knowledge: Knowledge, databases: tuple[int, ...]) -> None:
         self._knowledge = knowledge
@@ -358,17 +396,17 @@ class Asker:
             self._look()
 
     def _look(self) -> None:
-        known = [self._knowledge.known(db) for db in self._databases]
-        several = len(known) > 1 or self._beyond
-        self.names: Known = _Several(self._all_of) if several else known[0]
+        dbs = {*self._databases}.union(*self._beyond.values())
+        self._known = {db: self._knowledge.known(db) for db in dbs}
+        one = self._known[self._databases[0]]
+        self.names: Known = one if len(dbs) == 1 else _Several(self._all_of)
 
     def _databases_of(self, key: bytes) -> Iterable[int]:
         beyond = self._beyond.get(key)
         return beyond.union(self._databases) if beyond else self._databases
 
     def _all_of(self, key: bytes) -> list[Known]:
-        known = self._knowledge.known
-        return [known(db) for db in self._databases_of(key)]
+        return [self._known[db] for db in self._databases_of(key)]
 
     def databases(self) -> list[int]:
         return list(self._databases)
@@ -377,16 +415,16 @@ class Asker:
         return databases
 
     def due(self, key: bytes, now_ms: int) -> list[Place]:
-        known = self._knowledge.known
-        return [(db, key) for db in self._databases_of(key) if known(db)[key] < now_ms]
+        known = self._known
+        return [(db, key) for db in self._databases_of(key) if known[db][key] < now_ms]
 
     def places(self, key: bytes) -> list[Place]:
-        known = self._knowledge.known
-        return [(db, key) for db in self._databases_of(key) if key in known(db).managed]
+        known = self._known
+        return [(db, key) for db in self._databases_of(key) if key in known[db].managed]
 
     def unknown(self, keys: Iterable[bytes]) -> list[Place]:
         """The places where nothing is known of these keys."""
-        if len(self._databases) == 1 and not self._beyond:
+        if len(self._known) == 1:
             (db,), bounds = self._databases, self.names.bounds
             return [(db, key) for key in keys if key not in bounds]
         places = ((db, key) for key in keys for db in self._databases_of(key))

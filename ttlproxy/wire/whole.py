@@ -54,7 +54,9 @@ class Parser:
         self._has_strays = False
 
     def whole(self, data: bytes) -> list[list[bytes]] | None:
-        """The requests of `data`; None unless `data` is whole requests and nothing else."""
+        """The requests of `data`; None unless `data` is whole requests and nothing else. None may
+        also mean that a word ends in `~2`, `|2`, `>2` or the like, as sets, attributes and pushes
+        begin."""
         values = self.values(data)
         return values if values is not None and are_requests(values) else None
 

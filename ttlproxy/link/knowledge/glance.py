@@ -6,13 +6,13 @@ slots that are late are asked, and some are for their size.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
-from ttlproxy.link.connecting.pipeline import Words, error
+from ttlproxy.link.connecting.pipeline import Words, error, run
 from ttlproxy.link.shared.context import Context
 from ttlproxy.link.shared.schedule_queries import Late, ScheduleQueries
 
@@ -32,22 +32,33 @@ class Glance:
 
     def requests(self) -> list[tuple[int, Words]]:
         """Each is (database, words)."""
+        return self._of(self._databases)
+
+    def learn(self, replies: Sequence[Any]) -> None:
+        """Takes the replies to `requests`."""
+        self._learn(self._databases, replies)
+
+    async def widen(self, redis: Redis, databases: Collection[int]) -> None:
+        """Asks the same of further databases. Raises redis-py's ConnectionError or TimeoutError."""
+        self._databases += databases
+        self._learn(databases, await run(redis, self._of(databases)))
+
+    def _of(self, databases: Iterable[int]) -> list[tuple[int, Words]]:
         queries = self._queries
         if not isinstance(queries, ScheduleQueries):
             return []
         both = (queries.first_late(self.now_ms), queries.how_many())
-        return [(db, words) for db in self._databases for words in both]
+        return [(db, words) for db in databases for words in both]
 
-    def learn(self, replies: Sequence[Any]) -> None:
-        """Takes the replies to `requests`."""
-        for db, head in zip(self._databases, replies[::2], strict=False):
+    def _learn(self, databases: Iterable[int], replies: Sequence[Any]) -> None:
+        for db, head in zip(databases, replies[::2], strict=False):
             if refusal := error(head):
                 self._refused[db] = refusal
             else:
                 self._heads[db] = head
         sizes = replies[1::2]
         if isinstance(self._queries, ScheduleQueries) and not any(map(error, sizes)):
-            self._size = sum(sizes)
+            self._size = (self._size or 0) + sum(sizes)
 
     async def late(self, redis: Redis) -> Late:
         """What needs attention by now. Raises redis-py's ConnectionError or TimeoutError."""

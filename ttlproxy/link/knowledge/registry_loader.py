@@ -116,7 +116,7 @@ class RegistryLoader:
         self._wanted, self._changes = False, self._announced_changes
         knowledge.forget_all()
         knowledge.settle()
-        knowledge.populated.update(await self._databases(redis))
+        knowledge.populate(await self._databases(redis))
         for db in knowledge.databases():
             await self._context.learn_rules(redis, db)
 

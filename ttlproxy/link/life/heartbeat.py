@@ -146,6 +146,8 @@ class Heartbeat:
         self.round_trip_ms = context.clock.reading() - sent
         has_told = self._refresh(asked, sent)
         if has_told:
+            if asked["info"] or asked["keyspace"]:
+                await self._populate(redis, glance)
             await self._learn(redis, asked, traits)
             await self._keep_serving(redis, glance, asked["proxies"])
         for reply in asked["state"]:
@@ -180,7 +182,8 @@ class Heartbeat:
         thorough, info = self._beats.thorough, self._beats.has_reason or self._by_info
         # While there are few, whoever comes without a greeting must be noticed soon.
         clients = not info and (thorough or self._context.fleet.are_few)
-        keyspace = not info and thorough and self._beats.walks
+        looks_up = self._context.knowledge is not None
+        keyspace = not info and (looks_up or (thorough and self._beats.walks))
         # All proxies would count the same.
         stats = thorough and (self._context.fleet.are_few or self._beats.walks)
         return {
@@ -294,6 +297,16 @@ class Heartbeat:
             if not error(reply):
                 found = fields(valid(reply))
                 counts.commands = command_stats.commands(found, self._context.families)
+
+    async def _populate(self, redis: Redis, glance: Glance) -> None:
+        """Who looks keys up hears of no deadline while another proxy reaps: so the databases that
+        hold keys have been asked for."""
+        knowledge, identity = self._context.knowledge, self._server.identity
+        if knowledge is None or identity is None:
+            return
+        if new := knowledge.populate(identity.databases):
+            await glance.widen(redis, new)
+            self._context.agenda.look_at(self._context.clock.now_ms())
 
     async def _keep_serving(self, redis: Redis, glance: Glance, proxies: Sequence[Any]) -> None:
         """Reads the registry if it may lack something; serves clients when it is whole."""
