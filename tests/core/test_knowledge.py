@@ -157,3 +157,61 @@ def test_a_key_that_only_a_rule_matches_has_no_index() -> None:
     assert len(knowledge) == 1
     asker.pin(0, b"ruled", owner)
     assert asker.may_have_index(b"ruled", owner)
+
+
+def test_what_is_known_of_a_database_without_keys_lasts_as_long_as_somebody_asks_of_it() -> None:
+    knowledge = Knowledge(MANY)
+    assert knowledge.populate([5]) == {5}
+    _learnt(knowledge, 5, b"k", None)
+    assert not knowledge.unknown([(5, b"k")])
+    asker = knowledge.asker((3,))
+    _learnt(knowledge, 3, b"k", None)
+    assert asker.unknown([b"k"]) == []
+    knowledge.changed(b"k")
+    assert asker.unknown([b"k"]) == [(3, b"k")]
+    _learnt(knowledge, 3, b"k", None)
+    asker.select((4,))
+    assert knowledge.unknown([(3, b"k")])
+    assert knowledge.databases() == [5], "only these are reaped"
+
+
+def test_a_database_with_keys_is_kept_and_one_that_has_lost_them_is_not() -> None:
+    knowledge = Knowledge(MANY)
+    knowledge.announced(7, b"k", LATER_MS)
+    assert knowledge.populate([5]) == {5}
+    assert sorted(knowledge.databases()) == [5, 7], "it was announced after Redis was asked"
+    asker = knowledge.asker((5,))
+    _learnt(knowledge, 5, b"k", None)
+    assert knowledge.populate([6]) == {6}
+    assert knowledge.databases() == [6]
+    assert asker.unknown([b"k"]) == [], "as long as somebody asks"
+    assert knowledge.populate([5, 6]) == {5}
+    del asker
+    assert not knowledge.unknown([(5, b"k")])
+
+
+def test_a_change_overtakes_a_reap_in_a_database_of_which_nobody_asks() -> None:
+    knowledge, place = Knowledge(MANY), (5, b"k")
+    knowledge.begin_reap(place)
+    knowledge.changed(b"k")
+    asker = knowledge.asker((5,))
+    _learnt(knowledge, 5, b"k", LATER_MS)
+    knowledge.set_first_deadline(place, None)
+    assert b"k" in asker.names
+    knowledge.end_reap(place)
+
+
+def test_a_key_that_is_written_to_another_database_is_asked_of_there_too() -> None:
+    knowledge = Knowledge(MANY)
+    asker = knowledge.asker((0,))
+    for key in (b"k", b"l"):
+        _learnt(knowledge, 0, key, None)
+    asker.reach([(1, b"k")])
+    assert asker.unknown([b"k", b"l"]) == [(1, b"k")]
+    assert asker.due(b"k", LATER_MS) == [(1, b"k")]
+    _learnt(knowledge, 1, b"k", LATER_MS)
+    assert asker.names[b"k"] <= LATER_MS
+    assert asker.places(b"k") == [(1, b"k")]
+    assert b"l" not in asker.names
+    asker.reach_no_more()
+    assert b"k" not in asker.names

@@ -88,6 +88,10 @@ class Path:
     def is_checked(self) -> bool:
         return any(words[0] == b"EXISTS" for words in self.at_redis)
 
+    def believed(self) -> tuple[int, ...]:
+        """The databases that the client may be in."""
+        return self.session.databases
+
     def _handle(self, chunk: bytes) -> None:
         passes = self.reads.passes if self.is_counted else self.session.passes
         if passes(chunk):
@@ -325,3 +329,46 @@ def test_the_client_gets_the_replies_to_its_requests_in_order(
         on_its_way = on_its_way[come:]
     assert path.got == b"".join(wanted)
     assert not path.is_held
+
+
+@pytest.mark.parametrize(
+    ("requests", "replies", "databases"),
+    [
+        (["SELECT 3"], [b"+OK\r\n"], (3,)),
+        (["select 3"], [b"+OK\r\n"], (3,)),
+        (["SELECT 3"], [b"-ERR DB index is out of range\r\n"], (3, 0)),
+        (["SELECT 3", "SELECT 5"], [b"+OK\r\n"] * 2, (5,)),
+        (["SELECT 3", "SELECT 5"], [b"+OK\r\n", b"-NOPERM no\r\n"], (5, 3, 0)),
+        (["SELECT 3", "SELECT x"], [b"+OK\r\n", b"-ERR no\r\n"], (3,)),
+        (["PING", "SELECT 3", "PING"], [b"+PONG\r\n", b"+OK\r\n", b"+PONG\r\n"], (3,)),
+        (["PING", "SELECT 3", "PING"], [b"+OK\r\n", b"-NOPERM no\r\n", b"+OK\r\n"], (3, 0)),
+        (["MULTI", "SELECT 3", "DISCARD"], [b"+OK\r\n", b"+QUEUED\r\n", b"+OK\r\n"], (3, 0)),
+        (["SELECT 3", "SUBSCRIBE c"], [b"+OK\r\n"], (3, 0)),
+    ],
+)
+def test_the_reply_to_a_select_tells_which_database_it_is(
+    path: Path, requests: list[str], replies: list[bytes], databases: tuple[int, ...]
+) -> None:
+    path.say(b"".join(encode(tuple(words.encode().split())) for words in requests))
+    path.answer(*replies)
+    assert path.believed() == databases
+    assert path.got == b"".join(replies)
+
+
+def test_a_select_that_is_answered_late_tells_it_too(path: Path) -> None:
+    path.say(encode((b"SELECT", b"3")), encode((b"SELECT", b"5")), write("h"))
+    path.answer(b"+OK\r\n")
+    assert path.believed() == (5, 3, 0)
+    path.answer(b"+OK\r\n", b":1\r\n")
+    assert path.believed() == (5,)
+    assert path.session.database == b"5"
+
+
+def test_of_a_reply_that_is_cut_nothing_is_believed(path: Path) -> None:
+    path.say(encode((b"SELECT", b"3")))
+    for part in (b"+O", b"K\r\n"):
+        path.take(part)
+    assert path.believed() == (3, 0)
+    path.say(encode((b"SELECT", b"3")))
+    path.answer(b"+OK\r\n")
+    assert path.believed() == (3,)

@@ -123,6 +123,34 @@ def test_a_key_is_looked_up_once_as_long_as_nobody_changes_it(
         wait_until(lambda: client.ask("HGET", "dated", "f") is None, "it is due here, too")
 
 
+@pytest.mark.parametrize(("around", "databases"), [([], 1), (["MULTI", "DISCARD"], 2)])
+def test_a_key_is_looked_up_where_its_client_is(
+    own_server: AnyServer, start_proxy: StartProxy, around: list[str], databases: int
+) -> None:
+    """Where it is not known which of two databases that is, in both."""
+    proxy = start_proxy(own_server.url, *ON_DEMAND)
+    with closing(Client(proxy.port)) as client:
+        for words in (*around[:1], "SELECT 3", *around[1:]):
+            client.ask(*words.split())
+        before = calls(own_server.port, "exists")
+        assert client.ask("SET", "k", "v") == b"OK"
+        assert calls(own_server.port, "exists") == before + 2 * databases, "claims, and indexes"
+
+
+def test_many_databases_that_redis_lacks_are_not_reaped(
+    own_server: AnyServer, start_proxy: StartProxy
+) -> None:
+    proxy = start_proxy(own_server.url, *ON_DEMAND)
+    with closing(Client(proxy.port)) as client, closing(Client(own_server.port)) as direct:
+        selects = [("SELECT", number) for number in range(16, 1000)]
+        assert all("out of range" in str(reply) for reply in client.ask_many(selects))
+        client.ask("SELECT", 0)
+        before = calls(own_server.port, "zrangebyscore")
+        assert client.ask("SADDEX", "s", "PX", 20, "MEMBERS", 1, "m") == 1
+        wait_until(lambda: direct.ask("EXISTS", "s") == 0, "it is reaped")
+        assert calls(own_server.port, "zrangebyscore") < before + 100
+
+
 def test_keys_of_a_database_that_redis_lacks_have_no_deadlines(
     own_server: AnyServer, start_proxy: StartProxy
 ) -> None:

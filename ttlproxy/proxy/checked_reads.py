@@ -9,7 +9,7 @@ A read changes nothing, so it may be carried out twice.
 The reply to the EXISTS is found by counting: it is sent only where nothing else is owed, so all
 requests and replies of the connection are counted, from the first ones on. A client that hardly
 names new keys has no use for that, and it ends with its first request whose replies are not counted
-for certain.
+for certain. As long as it goes on, the reply to a SELECT tells the database that the client is in.
 """
 
 from __future__ import annotations
@@ -21,11 +21,13 @@ from ttlproxy.core.counters import Handled
 from ttlproxy.core.knowledge import Knowledge
 from ttlproxy.proxy.redis_connection import TOO_MANY
 from ttlproxy.session import AskingSession
+from ttlproxy.session.connection_commands import selected
 from ttlproxy.wire import encode
 from ttlproxy.wire.reply_ends import ReplyEnds
 from ttlproxy.wire.whole_replies import REPLIES, may_be_special
 
 _NONE_EXISTS: Final = b":0"
+_OK: Final = b"+OK\r\n"
 # How replies to EXISTS begin: a number, or an error.
 _CHECKS: Final = (b":", b"-")
 # How Redis refuses a connection, before any request.
@@ -62,6 +64,8 @@ class CheckedReads:
         self._stop = stop
         self._ends = ReplyEnds()
         self._owed = 0  # replies
+        # How many of these come before that to the last SELECT, and its database.
+        self._selecting: tuple[int, int] | None = None
         self._chunks = _FIRST_CHUNKS  # that may still come before counting ends
         self._looked_up = 0  # chunks with new keys that are still to be looked up as usual
         # Of the chunk that `passes` has just refused: its requests, and their unknown keys if these
@@ -94,8 +98,11 @@ class CheckedReads:
         requests = self._session.counted(data) if data else []
         if requests is None:
             self._stop()
-        else:
-            self._owed += len(requests)
+            return
+        for before, args in enumerate(requests, self._owed):
+            if (db := selected(args)) is not None:
+                self._selecting = before, db
+        self._owed += len(requests)
 
     def checked(self, data: bytes) -> bytes | None:
         """The bytes for Redis of the chunk that `passes` has just refused, if it may be checked.
@@ -153,13 +160,29 @@ class CheckedReads:
 
     def _count(self, data: bytes) -> None:
         """What is owed becomes negative if these are not the replies to what was sent."""
-        if self._are_all(data):
+        if self._selecting is None and self._are_all(data):
             self._owed = 0
             return
+        is_between = self._ends.is_between
         try:
-            self._owed -= len(self._ends.take(data))
+            ends = self._ends.take(data)
         except ValueError:
             self._owed = -1
+            return
+        self._owed -= len(ends)
+        if self._selecting is not None:
+            self._select(*self._selecting, data, [0 if is_between else -1, *ends])
+
+    def _select(self, before: int, db: int, data: bytes, ends: Sequence[int]) -> None:
+        """Looks whether the last SELECT is answered; `ends`: of the replies in `data`, after that
+        of the one before them, -1 if it was not whole then."""
+        came = len(ends) - 1
+        if came <= before:
+            self._selecting = before - came, db
+            return
+        self._selecting, begin = None, ends[before]
+        if begin >= 0 and data[begin : ends[before + 1]] == _OK:
+            self._session.is_in(db)
 
     def _are_all(self, data: bytes) -> bool:
         """Whether these are the replies that are owed, as usually. It takes a third of the time."""

@@ -8,7 +8,7 @@ costs its own client some speed, and other clients nothing that lasts
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Final
 
@@ -50,9 +50,15 @@ def _discard(state: State, args: list[bytes], now_ms: int) -> None:
     state.transaction = None
 
 
+def selected(args: Sequence[bytes]) -> int | None:
+    """The database of a SELECT; None for other requests, and for one that Redis refuses."""
+    may_be = len(args) == 2 and args[0].upper() == b"SELECT" and _is_number(args[1])
+    return int(args[1]) if may_be else None
+
+
 def _select(state: State, args: list[bytes], now_ms: int) -> None:
-    if _is_number(args[1]):
-        state.selects(int(args[1]))
+    if (db := selected(args)) is not None:
+        state.selects(db)
 
 
 def _swapdb(state: State, args: list[bytes], now_ms: int) -> bytes | None:

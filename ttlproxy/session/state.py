@@ -152,6 +152,11 @@ class State(Effects):
             self.database = b"?" + b",".join(b"%d" % known for known in self.databases)
             self.registry.select(self.databases)
 
+    def is_in(self, db: int) -> None:
+        """Redis has taken the last SELECT that was sent."""
+        self.databases, self.database = (db,), b"%d" % db
+        self.registry.select(self.databases)
+
     @property
     def takes_effect_later(self) -> bool:
         """Whether a request may meet deadlines that are set after the session has read it.
