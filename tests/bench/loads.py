@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from itertools import cycle, islice
+from itertools import chain, cycle, islice
 from time import perf_counter, perf_counter_ns
 from typing import Protocol, TypeAlias
 
@@ -55,6 +55,7 @@ class Flood:
 
     keyspace: ANY is a number below it
     knows_clusters: it sends each request to the node that has its key
+    db: the database that each client selects
     """
 
     words: tuple[str, ...]
@@ -63,6 +64,7 @@ class Flood:
     pipeline: int = 1
     keyspace: int = 10_000
     knows_clusters: bool = False
+    db: int = 0
 
     def __call__(self, target: Target) -> Run:
         """Raises RuntimeError with redis-benchmark's output if that has no figure."""
@@ -72,6 +74,7 @@ class Flood:
             *("redis-benchmark", "-h", "127.0.0.1", "-p", str(target.port), "--csv"),
             *("-c", str(self.clients), "-P", str(self.pipeline), "-n", str(requests)),
             *(["--cluster"] if self.knows_clusters else []),
+            *(["--dbnum", str(self.db)] if self.db else []),
             *("-r", str(self.keyspace), *self.words),
         ]
         done = subprocess.run(
@@ -178,9 +181,9 @@ def packed(words: Words) -> bytes:
     return request
 
 
-def fill(target: Target, requests: Iterable[Words], pipeline: int = 200) -> None:
-    """Sends each request once. Raises hiredis.ReplyError if a reply is an error."""
-    rest = iter(requests)
+def fill(target: Target, requests: Iterable[Words], pipeline: int = 200, db: int = 0) -> None:
+    """Sends each request once, in a database. Raises hiredis.ReplyError if a reply is an error."""
+    rest = chain([("SELECT", db)] if db else [], requests)
     with _Player(target.port) as player:
         while some := list(islice(rest, pipeline)):
             player.send(b"".join(map(packed, some)), len(some))

@@ -15,6 +15,7 @@ from tests.bench.scenarios import Case, Scenario
 from tests.bench.targets import Stage, Target
 
 AGAIN, ONCE = "GET, keys named again", "GET, keys named once"
+SELECTED: Final = "GET, keys named again, database 1"
 SET_ONCE: Final = "SET, keys named once"
 WRITE: Final = "HSETEX, keys named again"
 # As many as redis-benchmark can tell apart: of a run's keys hardly any is named twice.
@@ -28,13 +29,14 @@ class Again:
 
     def __init__(self, flood: Flood) -> None:
         self._flood = flood
-        self._met: set[int] = set()
+        self._met: set[int] = set()  # ports
 
     def __call__(self, target: Target) -> Run:
         if target.port not in self._met:
             self._met.add(target.port)
             for _ in range(2):  # after the first time it is only known that a key was named
-                fill(target, (self._named(f"{number:012}") for number in range(_KEYS)))
+                named = (self._named(f"{number:012}") for number in range(_KEYS))
+                fill(target, named, db=self._flood.db)
         return self._flood(target)
 
     def _named(self, number: str) -> Words:
@@ -50,6 +52,7 @@ def scenarios(stage: Stage) -> list[Scenario]:
         size = (stage.scaled(requests), 50, pipeline)
         loads: dict[str, Load] = {
             AGAIN: Again(Flood(read, *size, _KEYS)),
+            SELECTED: Again(Flood(read, *size, _KEYS, db=1)),
             ONCE: Flood(read, *size, _UNENDING),
             SET_ONCE: Flood(("SET", f"new:{ANY}", "v"), *size, _UNENDING),
             WRITE: Again(Flood(write, *size, _KEYS)),
