@@ -192,7 +192,9 @@ class Cluster:
         while names := source.ask("CLUSTER", "GETKEYSINSLOT", slot, 100):
             to: list[Word] = [target.host, target.port, "", 0, 5000, "KEYS"]
             reply = source.ask("MIGRATE", *to, *names)
-            assert reply in (b"OK", b"NOKEY"), f"{reply}\n{source.ask('CLUSTER', 'NODES')}"
+            there = target.ask("CLUSTER", "GETKEYSINSLOT", slot, 100)
+            told = f"{reply}: {names} to {there}\n{source.ask('CLUSTER', 'NODES')}"
+            assert reply in (b"OK", b"NOKEY"), told
         for node in (target, source):
             assert node.ask("CLUSTER", "SETSLOT", slot, "NODE", target.id) == b"OK"
         until_known(slot, target, self.nodes)
