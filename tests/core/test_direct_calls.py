@@ -15,6 +15,7 @@ from ttlproxy.commands.model.key_positions import FILLED
 from ttlproxy.commands.router import OVERRIDES, VIRTUALS
 from ttlproxy.core.keys import Keys
 from ttlproxy.core.registry import NOTHING_DUE
+from ttlproxy.core.reservations import RESERVED_MS
 from ttlproxy.core.write_rules import WriteRule, WriteRules, name_of
 from ttlproxy.scripts import Scripts
 from ttlproxy.scripts.direct_calls import DirectCalls
@@ -93,6 +94,12 @@ def _learn_rules(world: World) -> None:
     world.registry.rules_changed()
 
 
+def _reserve(world: World) -> None:
+    calls = world.session.script_calls
+    calls.claims = True
+    calls.reservations.made([(0, key) for key in BOUNDS], NOW_MS + RESERVED_MS, 0)
+
+
 def _learn_rules_and_select(world: World) -> None:
     _learn_rules(world)
     world.say("SELECT 1")
@@ -107,6 +114,7 @@ BEFORE: dict[str, Callable[[World], object]] = {
     "where rules of ONWRITE match": _learn_rules,
     "where a rule may match": _learn_rules_and_select,
     "while Redis may not know the scripts": lambda world: world.scripts.flushed(),
+    "while keys are reserved": _reserve,
     "while keys are claimed": lambda world: setattr(world.session.script_calls, "claims", True),
     "for a user who may lack a right": lambda world: world.rights.learn_refused(hidden=True),
 }

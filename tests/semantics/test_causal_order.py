@@ -93,11 +93,13 @@ def _busy(port: int, stop: threading.Event) -> None:
             client.read_many(3)
 
 
+@pytest.mark.parametrize("names", [ROUNDS, 2], ids=["new keys", "the same keys"])
 @pytest.mark.parametrize("together", TOGETHER)
 @pytest.mark.parametrize("way", WAYS)
 def test_who_is_told_of_a_write_finds_it_done_and_its_deadline_known(
-    proxies: list[int], way: str, together: str
+    proxies: list[int], way: str, together: str, names: int
 ) -> None:
+    """Keys that are written again and again are reserved, and then not claimed each time."""
     tell, hear = WAYS[way]
     chance = Random(f"{way} {together}")
     with ExitStack() as stack:
@@ -105,7 +107,8 @@ def test_who_is_told_of_a_write_finds_it_done_and_its_deadline_known(
         readers = [stack.enter_context(Connection(port)) for port in (*proxies, *proxies)]
         heard = hear(stack.enter_context(Connection(chance.choice(proxies))))
         for number in range(ROUNDS):
-            key = f"h:{number}"
+            key = f"h:{number % names}"
+            chance.choice(readers).ask("DEL", key)
             for each in readers[:2]:
                 assert each.ask("HLEN", key) == b":0\r\n"  # so both know that it has no deadlines
             write = ("HSETEX", key, "EX", 100, "FIELDS", 1, "f", number)

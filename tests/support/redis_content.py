@@ -21,7 +21,9 @@ SCHEDULE = PREFIX + b"schedule"
 LEASE = PREFIX + b"lease"
 STATE = b"ttlproxy-state:" + PREFIX
 # What proxies leave in a database without deadlines.
-SHARED = frozenset({LEASE, STATE, *(PREFIX + name for name in (b"layout", b"others", b"claimed"))})
+SHARED = frozenset(
+    {LEASE, STATE, *(PREFIX + name for name in (b"layout", b"others", b"claimed", b"reserved"))}
+)
 TICKS_MS = 20
 NOTHING = PREFIX + b"no index"  # a key that never exists
 

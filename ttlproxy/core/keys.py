@@ -26,6 +26,7 @@ LATER: Final = b"later:"
 NONE: Final = b"none:"
 CLAIM: Final = b"claim:"
 CLAIMED: Final = b"claimed"
+RESERVED: Final = b"reserved"
 ANNOUNCEMENT: Final = b"!"
 SWAP: Final = b"!swap:"
 RULES_CHANGED: Final = b"!rules:"
@@ -33,6 +34,8 @@ RULES_VERSION: Final = b"!version:"
 WALKS: Final = b"!walks:"
 # At the end of a database's number, for scripts: keys are claimed (link/knowledge/claims.py).
 CLAIMS: Final = b"!"
+# The same: the key is reserved, and not claimed.
+RESERVES: Final = b"~"
 # Before the prefix.
 STATE: Final = b"ttlproxy-state:"
 OUTBOX: Final = b"ttlproxy-outbox:"
@@ -131,6 +134,7 @@ class Keys:
         "others",
         "outbox",
         "prefix",
+        "reserved",
         "rules",
         "schedule",
         "state",
@@ -167,6 +171,8 @@ class Keys:
         self.on_demand = prefix + b"on-demand"
         # Keys that proxies claim, by the end of the claim in ms; '' stays, so that the set does.
         self.claimed = prefix + CLAIMED
+        # The same of keys that they reserve.
+        self.reserved = prefix + RESERVED
         self.unclaiming = prefix + b"unclaiming"
         self._tags = _tags()
         self._index_heads: list[bytes] = []  # `_heads` behind the prefix, once that is asked for

@@ -7,7 +7,7 @@ is unknown counts as managed and due. Knows no socket and no clock.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
 from weakref import WeakValueDictionary
@@ -61,6 +61,27 @@ class _Managed:
         )
 
 
+class _ManagedHere:
+    """The same of one `Known`, for less."""
+
+    __slots__ = ("_bounds",)
+
+    def __init__(self, bounds: dict[bytes, int]) -> None:
+        self._bounds = bounds
+
+    def __contains__(self, key: bytes) -> bool:
+        return self._bounds.get(key, UNKNOWN) < RULED
+
+    def keys(self) -> _ManagedHere:
+        return self
+
+    def isdisjoint(self, words: Sequence[bytes]) -> bool:
+        bounds = self._bounds
+        if bounds.keys().isdisjoint(words):  # nearly always, and it takes a tenth of the time
+            return True
+        return not any(bounds.get(word, RULED) < RULED for word in words)
+
+
 class Finding:
     """A look-up that is under way: what changes meanwhile may be newer than its answer.
 
@@ -100,11 +121,8 @@ class Known:
         return _Words(self.bounds)
 
     @property
-    def managed(self) -> _Managed:
-        return _Managed(self._alone)
-
-    def _alone(self, key: bytes) -> tuple[Known]:
-        return (self,)
+    def managed(self) -> _Managed | _ManagedHere:
+        return _ManagedHere(self.bounds)
 
 
 class _Earliest(dict[bytes, int]):
@@ -306,8 +324,12 @@ class Knowledge(Registry):
 
     def set_first_deadline(self, place: Place, first_ms: int | None) -> None:
         bounds = self.known(place[0]).bounds
-        if place not in self._overtaken and place[1] in bounds:
-            bounds[place[1]] = self._found(place, first_ms)
+        if place in self._overtaken or place[1] not in bounds:
+            return
+        if first_ms is None:
+            del bounds[place[1]]  # it may be reserved, see core/reservations.py
+        else:
+            bounds[place[1]] = self._bound(first_ms)
 
     def forget_all(self) -> None:
         """Any key may be another one now, or changes may have been missed."""
@@ -435,6 +457,11 @@ class Asker:
 
     def pin(self, db: int, key: bytes, owner: Owner) -> None:
         self._knowledge.pin(db, key, owner)
+
+    def pin_reserved(self, db: int, key: bytes, owner: Owner) -> None:
+        """Needs no pin: nobody learns that the key has no deadlines, not even by a reap."""
+        if not self._knowledge.has_others:
+            self.pin(db, key, owner)  # so that announcements of our own are expected
 
     def expect(self) -> None:
         self._knowledge.expect()

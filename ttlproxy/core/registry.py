@@ -203,6 +203,10 @@ class Registry:
         newest[place] = None if known else {owner}
         self.expecting = True
 
+    def pin_reserved(self, db: int, key: bytes, owner: Owner) -> None:
+        """The same where `key` is reserved: see core/reservations.py."""
+        self.pin(db, key, owner)
+
     def expect(self) -> None:
         """A request that is announced to all proxies is about to be forwarded."""
         self._expected_barriers = PIN_BARRIERS
@@ -307,6 +311,11 @@ class Registry:
     def _unpin(self, place: Place) -> None:
         """No request on its way can make this key managed, and no announcement has said so."""
         self._dbs.get(place[0], {}).pop(place[1], None)
+
+    @property
+    def has_others(self) -> bool:
+        """Whether another proxy may announce something."""
+        return self._others
 
     def others(self, may_be: bool) -> None:
         """Sets whether another proxy may announce something."""

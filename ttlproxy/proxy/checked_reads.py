@@ -102,6 +102,7 @@ class CheckedReads:
         for before, args in enumerate(requests, self._owed):
             if (db := selected(args)) is not None:
                 self._selecting = before, db
+        self._chunks = max(self._chunks - 1, 0)
         self._owed += len(requests)
 
     def checked(self, data: bytes) -> bytes | None:

@@ -25,6 +25,7 @@ VALUES: Final[Mapping[str, int | bytes]] = {
     "CLAIM": keys.CLAIM,
     "CLAIMED": keys.CLAIMED,
     "CLAIMS": keys.CLAIMS,
+    "RESERVES": keys.RESERVES,
     "TAGGED": keys.TAGGED,
     "ANNOUNCEMENT": keys.ANNOUNCEMENT,
     "SWAP": keys.SWAP,

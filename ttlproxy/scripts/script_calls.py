@@ -7,7 +7,8 @@ from functools import cache
 from typing import Final, TypeAlias
 
 from ttlproxy.commands import Call
-from ttlproxy.core.keys import CLAIMS, Keys, slot
+from ttlproxy.core.keys import CLAIMS, RESERVES, Keys, slot
+from ttlproxy.core.reservations import Reservations
 from ttlproxy.core.signing import DEFERRED, RULE, Signer
 from ttlproxy.scripts import Script, Scripts
 from ttlproxy.scripts.direct_calls import DirectCalls
@@ -37,6 +38,7 @@ class ScriptCalls:
         "counts",
         "direct",
         "keys",
+        "reservations",
         "signer",
         "unconfirmed",
     )
@@ -68,6 +70,7 @@ class ScriptCalls:
         # Whether sessions claim a key before they send what may announce its first deadline, for
         # proxies that look keys up: see link/knowledge/claims.py.
         self.claims = False
+        self.reservations = Reservations()
 
     def words(
         self,
@@ -76,16 +79,17 @@ class ScriptCalls:
         resp: bytes = b"2",
         by_text: bool = False,
         careful: bool = False,
+        reserved: bool = False,
     ) -> tuple[bytes, ...]:
         """The words of an EVALSHA, or of an EVAL with the text if Redis may not know the script.
 
         `resp` is b"3" if the client may be in RESP3. `by_text` sends the text in any case, as is
         needed inside MULTI: a NOSCRIPT in EXEC could be neither retried nor undone. `careful`: the
-        client may lack a right that the script needs.
+        client may lack a right that the script needs. `reserved`: its key is, and so not claimed.
         """
         clustered = self.keys.clustered
         if self.claims:
-            db += CLAIMS
+            db += RESERVES if reserved else CLAIMS
         if clustered and call.script in _FITTED:
             call = _FITTED[call.script](self, call)
         scripts = self._scripts
@@ -171,6 +175,7 @@ _ROLES: Final[dict[str, _Role]] = {
     "lease": lambda keys, data: keys.lease,
     "progress": lambda keys, data: keys.outbox,
     "claimed": lambda keys, data: keys.claimed,
+    "reserved": lambda keys, data: keys.reserved,
 }
 # The same for the last name, if it stands for any number of keys.
 _ROLES_OF_MANY: Final[dict[str, _RoleOfMany]] = {

@@ -43,10 +43,11 @@ class AskingSession(Session):
         if requests is None:
             return []
         find, kinds, keys = self._router.find, self._passthrough, set[bytes]()
+        setters = self._router.setters
         beyond: list[Place] = []
         try:
             for args in requests:
-                if kinds.get(args[0]) in FIRST_ALONE:  # nearly all
+                if kinds.get(args[0]) in FIRST_ALONE or args[0] in setters:  # nearly all
                     keys.add(args[1])
                 else:
                     route = find(args[0])

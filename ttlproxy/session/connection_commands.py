@@ -66,6 +66,7 @@ def _swapdb(state: State, args: list[bytes], now_ms: int) -> bytes | None:
         return None  # Redis refuses it
     if not state.registry.names:
         return None
+    state.script_calls.reservations.lose()
     one, other = int(args[1]), int(args[2])
     state.sees(state.registry.unheard((one, other)))
     if not state.may_script():
@@ -77,6 +78,7 @@ def _swapdb(state: State, args: list[bytes], now_ms: int) -> bytes | None:
 
 def _flush(state: State, args: list[bytes], now_ms: int) -> None:
     """Redis pushes that keys may be gone: with them go rules of ONWRITE, before the reply."""
+    state.script_calls.reservations.lose()
     if state.registry.book:
         state.registry.expect()
 

@@ -80,11 +80,13 @@ class Effects:
         """A request may show any key of these databases."""
         self.reap_databases = _with(self.reap_databases, databases)
 
-    def manages(self, places: Iterable[Place]) -> None:
-        """A request may make these keys managed: they count as managed from now on."""
+    def manages(self, places: Iterable[Place], reserved: bool = False) -> None:
+        """A request may make these keys managed: they count as managed from now on. `reserved`:
+        they are, see core/reservations.py."""
+        pin = self.registry.pin_reserved if reserved else self.registry.pin
         for db, key in places:
             self.has_pinned = True
-            self.registry.pin(db, key, self.owner)
+            pin(db, key, self.owner)
 
     def writes(self, keys: Iterable[bytes]) -> None:
         """A request may change these keys without their index."""

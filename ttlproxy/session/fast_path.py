@@ -7,8 +7,10 @@ bytes and effects, or declines: tests/core/test_direct_calls.py compares the two
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
 from typing import NamedTuple
 
+from ttlproxy.core.keys import RESERVES
 from ttlproxy.scripts.direct_calls import DirectCalls
 from ttlproxy.session.state import State
 from ttlproxy.wire import encode
@@ -37,8 +39,8 @@ def is_open(state: State) -> bool:
     return not state.flushed and state.rights.have_all(state.users)
 
 
-def _may_set(state: State) -> bool:
-    """Whether a request that sets deadlines may need no more than that."""
+def _may_date(state: State) -> bool:
+    """Whether a write by a rule of ONWRITE may need no more than that."""
     return not (state.silent or state.script_calls.claims)
 
 
@@ -54,8 +56,9 @@ def rewritten(
     nothing due there, or `passes`."""
     names, calls, book = state.registry.names, direct.writes, state.registry.book
     known = getattr(names, "managed", names)  # without keys that only match a rule of ONWRITE
-    may_set = _may_set(state)
-    setters = direct.setters if may_set else {}
+    claims, may_date = state.script_calls.claims, _may_date(state)
+    setters = {} if state.silent else direct.setters
+    setting = state.database + RESERVES if claims else state.database
     managed: dict[bytes, None] = {}  # by requests of this chunk
     out: list[bytes] = []
     runs: tuple[tuple[str, int], ...] = ()
@@ -73,7 +76,8 @@ def rewritten(
             if setter is not None:
                 if names.get(args[1], now_ms) < now_ms:
                     return None
-                made = setter.encoded(args, state.database)
+                may = partial(state.needs_no_claim, args[1], now_ms) if claims else None
+                made = setter.encoded(args, setting, may)
                 if made is None:
                     return None
                 managed[args[1]] = None
@@ -85,7 +89,7 @@ def rewritten(
                     return None
                 how = call.how(book, state.databases, args[1]) if book else None
                 if how is not None:
-                    if not may_set:
+                    if not may_date:
                         return None
                     managed[args[1]] = None
                     sent = call.ruled(args, sent, state.database, how)

@@ -49,17 +49,21 @@ def _virtual(
     state.names(route.keys(args), now_ms)
     if virtual.of_deferred:
         state.defers(route.keys(args), now_ms)
+    call, wait_ms = virtual.plan(args), virtual.waits(args)
+    reserved = False
     if virtual.sets_deadlines:
-        state.manages([(state.db, args[virtual.target])])
+        key = args[virtual.target]
+        may_be = state.script_calls.claims and virtual.sets_own_key and state.transaction is None
+        reserved = may_be and state.needs_no_claim(key, now_ms, call)
+        state.manages([(state.db, key)], reserved)
     if virtual.tells_all:
         state.registry.expect()
-    call, wait_ms = virtual.plan(args), virtual.waits(args)
     if wait_ms is not None and state.transaction is None and not state.silent:
         state.wait = Wait((state.db, args[1]), (state.db, args[virtual.target]), call, wait_ms)
         return b""
     if not state.script_calls.reads(call):
         state.changes()
-    return state.encoded(call)
+    return state.encoded(call, reserved)
 
 
 def _override(

@@ -362,7 +362,8 @@ class Session(State):
             return None
         writes, setters = found.writes, found.setters
         if found.managed:
-            self.manages([(self.db, key) for key in found.managed])
+            reserved = self.script_calls.claims  # else they would not be here
+            self.manages([(self.db, key) for key in found.managed], reserved)
         if writes or setters:
             self.changes()
             script_calls, left = self.script_calls.counts, writes + setters

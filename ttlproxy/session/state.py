@@ -10,9 +10,11 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from ttlproxy.commands import Call
+from ttlproxy.commands.model.calls import plain_deadline_ms
 from ttlproxy.core.cluster_view import Reached
 from ttlproxy.core.permissions import Rights
 from ttlproxy.core.registry import Owner, Place, Registry
+from ttlproxy.core.reservations import MARGIN_MS
 from ttlproxy.scripts.script_calls import ScriptCalls
 from ttlproxy.scripts.unconfirmed import Flush, UnconfirmedChange, Users
 from ttlproxy.session.effects import Effects
@@ -185,11 +187,22 @@ class State(Effects):
         known = self.users if len(self.users) < _USERS_MAX else frozenset()
         self.users = known | {user}
 
-    def encoded(self, call: Call) -> bytes:
-        """A script call as a request, in the client's database and RESP version."""
+    def encoded(self, call: Call, reserved: bool = False) -> bytes:
+        """A script call as a request, in the client's database and RESP version. `reserved`: its
+        key is, and so not claimed."""
         by_text = self.flushed or self.transaction is not None
         careful = not self.rights.have_all(self.users)
-        return encode(self.script_calls.words(call, self.database, self.resp, by_text, careful))
+        words = self.script_calls.words
+        return encode(words(call, self.database, self.resp, by_text, careful, reserved))
+
+    def needs_no_claim(self, key: bytes, now_ms: int, call: Call) -> bool:
+        """Whether this call, which gives the key a deadline, may be sent without a claim, where
+        keys are claimed."""
+        calls = self.script_calls
+        if len(self.databases) > 1 or not calls.reservations.holds((self.db, key), now_ms):
+            return False
+        at_ms = plain_deadline_ms(call, now_ms)
+        return at_ms is not None and at_ms - now_ms >= MARGIN_MS
 
     def may_change(self, change: UnconfirmedChange) -> None:
         """A request may change what all sessions share, at once or at EXEC."""
@@ -233,13 +246,14 @@ class State(Effects):
         if self.transaction is not None:
             self.transaction.seen.update(databases)
 
-    def manages(self, places: Iterable[Place]) -> None:
+    def manages(self, places: Iterable[Place], reserved: bool = False) -> None:
+        """`reserved`: they are, and so not claimed."""
         places = list(places)
         if self.transaction is not None:
             self.transaction.managed.update(places)
-        if self.script_calls.claims:
+        if self.script_calls.claims and not reserved:
             self.claim(places)
-        super().manages(places)
+        super().manages(places, reserved)
 
     def writes(self, keys: Iterable[bytes]) -> None:
         keys = list(keys)

@@ -222,6 +222,7 @@ class Announcements:
         """Two databases were swapped: until they are read anew, each has the keys of both."""
         self._context.registry.swapped(one, other)
         self._context.actions.forget(one, other)
+        self._context.script_calls.reservations.lose()
         self.swaps += 1
         self._confirmations.first(self._shared_state.keep)
 
@@ -232,5 +233,6 @@ class Announcements:
         self._context.actions.forget_all()
         if self._context.knowledge is not None:
             self._context.knowledge.forget_all()
+        self._context.script_calls.reservations.lose()
         self.flushes += 1
         self._confirmations.first(self._shared_state.keep)

@@ -6,31 +6,50 @@ claim, and keep nothing of what they find until the script that writes has ended
 write is sent when Redis has answered the claim. So it comes in a later turn of Redis's loop, and
 before that turn Redis has told the proxies (src/networking.c, handleClientsWithPendingWrites): who
 learns of the write, in whatever way, finds them informed.
+
+A key that is claimed again and again is also reserved for some seconds (core/reservations.py): who
+looks it up may remember its first deadline, but not that it has none. So further writes need no
+claim, unless their deadline is near: then others might hear too late that it is the first.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
-from itertools import groupby, islice
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from itertools import chain, groupby, islice, repeat
 from operator import itemgetter
-from typing import Final
+from typing import Final, NamedTuple
+
+from hiredis import ReplyError
 
 from ttlproxy.commands import Call
 from ttlproxy.config import Settings
 from ttlproxy.core.registry import Place
+from ttlproxy.core.reservations import RESERVED_MS
 from ttlproxy.errors import UpstreamError
 from ttlproxy.link.connecting.address_watch import AddressWatch
 from ttlproxy.link.connecting.asking_socket import AskingSocket
 from ttlproxy.link.connecting.pipeline import Words
 from ttlproxy.link.knowledge.asked_places import AskedPlaces
 from ttlproxy.link.shared.context import Context
+from ttlproxy.net.tasks import run_all
 
 # A claim ends by itself if its request never comes to Redis. A request that Redis carries out later
 # still tells the others, but they may hear of it a moment too late.
 _LASTS_MS: Final = 1000
+# So long reservations are gathered that are to be renewed.
+_RENEWED_S: Final = 1.0
 # Keys that one script call claims: Redis serves nobody else meanwhile, for 2 us each.
 _TOGETHER: Final = 200
+
+
+class _Part(NamedTuple):
+    """Places in one database, claimed in one script call; the reserved ones come first."""
+
+    db: int
+    reserved: Sequence[Place]
+    places: Sequence[Place]
 
 
 class Claims:
@@ -39,10 +58,13 @@ class Claims:
     def __init__(self, settings: Settings, context: Context, address: AddressWatch) -> None:
         self._settings = settings
         self._script_calls = context.script_calls
+        self._reservations = context.script_calls.reservations
         self._clock = context.clock
         self._address = address
         self._connection: AskingSocket | None = None
         self._rounds = AskedPlaces(self._claim)
+        self._waning = asyncio.Event()
+        self._reservations.on_waning = self._waning.set
 
     def add(self, places: Iterable[Place]) -> asyncio.Future[None]:
         """Done when these places are claimed, or Redis has refused that; see AskedPlaces."""
@@ -55,31 +77,66 @@ class Claims:
     async def run(self) -> None:
         """Serves until cancelled."""
         try:
-            await self._rounds.run()
+            await run_all(self._rounds.run(), self._renew())
         finally:
             self._lost()
 
     async def _claim(self, places: Iterable[Place]) -> None:
+        now_ms, parts = self._clock.now_ms(), self._parts(places)
+        reservations, losses = self._reservations, self._reservations.losses
         try:
             connection = await self._opened()
-            replies = await connection.ask(self._requests(places))
+            replies = await connection.ask(self._requests(parts, now_ms))
             if any(str(reply).startswith("NOSCRIPT") for reply in replies):
                 self._script_calls.flushed()  # now the text is sent
-                await connection.ask(self._requests(places))
+                replies = await connection.ask(self._requests(parts, now_ms))
         except (UpstreamError, OSError) as trouble:  # also TimeoutError
             self._lost()
             raise UpstreamError(f"keys cannot be claimed: {trouble}") from trouble
+        if not any(isinstance(reply, ReplyError) for reply in replies):
+            for part in parts:
+                reservations.made(part.reserved, now_ms + RESERVED_MS, losses)
 
-    def _requests(self, places: Iterable[Place]) -> list[Words]:
-        now_ms = self._clock.now_ms()
-        times = (b"%d" % now_ms, b"%d" % (now_ms + _LASTS_MS))
-        requests: list[Words] = []
+    def _parts(self, places: Iterable[Place]) -> list[_Part]:
+        is_wanted, parts = self._reservations.is_wanted, list[_Part]()
         for db, of_db in groupby(sorted(places), itemgetter(0)):
-            left = iter([key for _, key in of_db])
-            requests.append((b"SELECT", db))
-            while some := tuple(islice(left, _TOGETHER)):
-                requests.append(self._script_calls.words(Call("keys_claim", some, times), b""))
+            left = iter(of_db)
+            while some := list(islice(left, _TOGETHER)):
+                reserved = [place for place in some if is_wanted(place)]
+                others = set(some).difference(reserved)
+                parts.append(_Part(db, reserved, (*reserved, *others)))
+        return parts
+
+    def _requests(self, parts: Iterable[_Part], now_ms: int) -> list[Words]:
+        ends = [b"%d" % (now_ms + ms) for ms in (0, _LASTS_MS, RESERVED_MS)]
+        requests: list[Words] = []
+        for part in parts:
+            requests.append((b"SELECT", part.db))
+            keys = tuple(key for _, key in part.places)
+            call = Call("keys_claim", keys, (*ends, b"%d" % len(part.reserved)))
+            requests.append(self._script_calls.words(call, b""))
         return requests
+
+    async def _renew(self) -> None:
+        """Renews reservations until cancelled. Others hear nothing: for them nothing changes."""
+        keys, reservations = self._script_calls.keys, self._reservations
+        while True:
+            await self._waning.wait()
+            await asyncio.sleep(_RENEWED_S)  # many together
+            self._waning.clear()
+            places, losses = reservations.take_waning(), reservations.losses
+            if not places or self._connection is None:
+                continue
+            until_ms = self._clock.now_ms() + RESERVED_MS
+            requests: list[Words] = []
+            for db, of_db in groupby(sorted(places), itemgetter(0)):
+                names = keys.indexes([key for _, key in of_db])
+                pairs: Iterable[bytes | int] = chain.from_iterable(zip(repeat(until_ms), names))
+                requests += [(b"SELECT", db), (b"ZADD", keys.reserved, b"GT", *pairs)]
+            with suppress(UpstreamError):
+                replies = await self._connection.ask(requests)
+                if not any(isinstance(reply, ReplyError) for reply in replies):
+                    reservations.renewed(places, until_ms, losses, self._clock.now_ms())
 
     async def _opened(self) -> AskingSocket:
         if self._connection is None:
@@ -95,6 +152,7 @@ class Claims:
         return self._connection
 
     def _lost(self) -> None:
+        self._reservations.lose()
         if self._connection is not None:
             self._connection.close()
             self._connection = None

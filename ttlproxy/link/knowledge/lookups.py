@@ -108,7 +108,8 @@ class Lookups:
     async def _unmanaged(
         self, connection: LookupConnection, asked: _Asked
     ) -> dict[bytes, int | None] | None:
-        """The keys that nobody has claimed, with None each, if none of all has an index; else None.
+        """The keys that nobody has claimed or reserved, with None each, if none has an index; else
+        None.
 
         That is most often so, and takes half the time.
         """
@@ -117,26 +118,33 @@ class Lookups:
             [
                 *self._tracking(asked),
                 (b"ZRANGE", self._keys.claimed, 0, _FEW_CLAIMS, b"WITHSCORES"),
+                (b"ZMSCORE", self._keys.reserved, *asked.indexes),
                 (b"EXISTS", *asked.indexes),
             ]
         )
-        *tracked, claimed, existing = replies
-        if any(isinstance(reply, hiredis.ReplyError) for reply in (*tracked, claimed, existing)):
+        *tracked, claimed, reserved, existing = replies
+        needed = (*tracked, claimed, reserved, existing)
+        if any(isinstance(reply, hiredis.ReplyError) for reply in needed):
             return None
         if existing or len(claimed) > _FEW_CLAIMS:
             return None
         self._is_brief = True
         now_ms = self._clock.now_ms()
         claims = {index for index, until_ms in claimed if index and until_ms >= now_ms}
-        if not claims:
+        if not (claims or any(reserved)):
             return dict.fromkeys(asked.keys)
-        pairs = zip(asked.keys, asked.indexes, strict=True)
-        return dict.fromkeys(key for key, index in pairs if index not in claims)
+        found = zip(asked.keys, asked.indexes, reserved, strict=True)
+        return dict.fromkeys(
+            key
+            for key, index, until_ms in found
+            if index not in claims and _is_over(until_ms, now_ms)
+        )
 
     async def _firsts_ms(
         self, connection: LookupConnection, asked: _Asked
     ) -> dict[bytes, int | None]:
-        """The first deadline of each key that nobody has claimed; nothing if Redis refuses.
+        """The first deadline of each key that nobody has claimed; not that it has none, if it is
+        reserved; nothing if Redis refuses.
 
         None for all in a database that the server does not have: a client may have asked for it.
         """
@@ -144,26 +152,32 @@ class Lookups:
         requests = [
             *self._tracking(asked),
             (b"ZMSCORE", self._keys.claimed, *asked.indexes),
+            (b"ZMSCORE", self._keys.reserved, *asked.indexes),
             (b"ZMSCORE", self._keys.schedule, *keys),
             *((b"ZCARD", index) for index in asked.indexes),
         ]
         replies = iter(await connection.ask(requests))
         tracked = list(islice(replies, 3))
-        claimed, scheduled, sizes = next(replies), next(replies), list(replies)
+        claimed, reserved, scheduled, sizes = *islice(replies, 3), list(replies)
         if _has_no_such_database(tracked[0]):
             return dict.fromkeys(keys)
-        for refusal in (*tracked, claimed):
+        for refusal in (*tracked, claimed, reserved):
             if isinstance(refusal, hiredis.ReplyError):
                 self._refusals.note("to track what is looked up", ResponseError(str(refusal)))
                 return {}
         if isinstance(scheduled, hiredis.ReplyError):  # something else is in its place
             scheduled = await self._scores(connection, keys)
         now_ms = self._clock.now_ms()
-        found = zip(keys, claimed, scheduled, sizes, strict=True)
+        found = zip(keys, claimed, reserved, scheduled, sizes, strict=True)
+        firsts_ms = {
+            key: (_first_ms(at_ms, size), reserved_ms)
+            for key, until_ms, reserved_ms, at_ms, size in found
+            if _is_over(until_ms, now_ms) and size.__class__ is int
+        }
         return {
-            key: _first_ms(at_ms, size)
-            for key, until_ms, at_ms, size in found
-            if (until_ms is None or until_ms < now_ms) and size.__class__ is int
+            key: first_ms
+            for key, (first_ms, reserved_ms) in firsts_ms.items()
+            if first_ms is not None or _is_over(reserved_ms, now_ms)
         }
 
     @staticmethod
@@ -187,6 +201,11 @@ class Lookups:
 def _has_no_such_database(selected: object) -> bool:
     """By the reply to SELECT."""
     return isinstance(selected, hiredis.ReplyError) and "out of range" in str(selected)
+
+
+def _is_over(until_ms: float | None, now_ms: int) -> bool:
+    """Whether no claim or reservation lasts until then."""
+    return until_ms is None or until_ms < now_ms
 
 
 def _first_ms(scheduled_ms: float | None, size: int) -> int | None:

@@ -27,7 +27,9 @@ elseif dated then
   dated = type(redis.pcall('ZADD', index, unpack(entries))) == 'number'
 end
 if dated and claims ~= '' then
-  redis.pcall('ZREM', prefix .. const.CLAIMED, index)
+  if claims == const.CLAIMS then
+    redis.pcall('ZREM', prefix .. const.CLAIMED, index)
+  end
   if is_earlier then
     local claim = prefix .. const.CLAIM .. string.sub(index, #prefix + 1)
     redis.pcall('SET', claim, '')

@@ -3,7 +3,8 @@
 -- without an expiry of its own. `fast_how` is what `how` looks like then: a digit, perhaps a plus, and the time.
 -- `deadline` is that time, as text; nil if the script must go on below. `first` is the first deadline of all
 -- before, nil without an index.
--- `known` is the database, if `origin` has its number; `claims` is not '' if keys are claimed.
+-- `known` is the database, if `origin` has its number; `claims` is not '' if keys are claimed, or
+-- reserved.
 -- Numbers for Redis are written as text, because a conversion costs 0.2 us.
 -- NEEDS: fast_how origin how index data
 -- GIVES: known claims deadline digit first is_earlier

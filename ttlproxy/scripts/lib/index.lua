@@ -249,11 +249,11 @@ end
 -- Ends a claim of the index's key, if there are proxies that look keys up (link/knowledge/claims.py), and tells
 -- these that the first deadline is another one. If the client has no right to, the claim ends by itself.
 local function unclaim(db, prefix, index, tells)
-  if string.sub(db, -1) ~= const.CLAIMS then
-    return
+  local mark = string.sub(db, -1)
+  if mark == const.CLAIMS then
+    redis.pcall('ZREM', prefix .. const.CLAIMED, index)
   end
-  redis.pcall('ZREM', prefix .. const.CLAIMED, index)
-  if tells then
+  if tells and (mark == const.CLAIMS or mark == const.RESERVES) then
     local claim = prefix .. const.CLAIM .. string.sub(index, #prefix + 1)
     redis.pcall('SET', claim, '')
     redis.pcall('DEL', claim)
