@@ -39,14 +39,14 @@ def test_in_its_second_half_it_is_to_be_renewed_if_it_is_used() -> None:
         assert reservations.holds(place, half_ms + 1)
     assert told == [True]
     assert reservations.take_waning() == {PLACE, OTHER}
-    reservations.renewed([PLACE], UNTIL_MS + 10, 0, UNTIL_MS - 1)
+    reservations.renewed([PLACE], UNTIL_MS + 10, 0, UNTIL_MS - MARGIN_MS)
     assert reservations.holds(PLACE, UNTIL_MS + 10 - MARGIN_MS)
 
 
 def test_one_that_was_over_before_it_was_renewed_is_to_be_made_anew() -> None:
     reservations = Reservations()
     reservations.made([PLACE], UNTIL_MS, 0)
-    reservations.renewed([PLACE, OTHER], UNTIL_MS + RESERVED_MS, 0, UNTIL_MS)
+    reservations.renewed([PLACE, OTHER], UNTIL_MS + RESERVED_MS, 0, UNTIL_MS - MARGIN_MS + 1)
     assert not reservations.holds(PLACE, UNTIL_MS)
     assert not reservations.holds(OTHER, UNTIL_MS)
 

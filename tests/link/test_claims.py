@@ -80,6 +80,22 @@ async def test_a_reservation_that_is_used_is_renewed(
         assert _ends(direct, b"b") == before[b"b"]
 
 
+async def test_one_that_redis_has_lost_is_not_renewed(
+    server: AnyServer, direct: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_RENEWED_S", 0)
+    async with _linked(server.url) as link:
+        for _ in range(2):
+            await link.claim(*PLACES)
+        direct.ask("DEL", KEYS.reserved)
+        ends_ms = link.reservations._until_ms[PLACES[0]]
+        assert link.held(RESERVED_MS // 2 + 100) == PLACES
+        await until(lambda: not link.reservations._waning)
+        await link.claim((5, b"behind it"))
+        assert direct.ask("EXISTS", KEYS.reserved) == 0
+        assert link.reservations._until_ms[PLACES[0]] == ends_ms
+
+
 async def test_what_redis_refuses_to_reserve_is_claimed_each_time(
     server: AnyServer, direct: Client
 ) -> None:
@@ -118,3 +134,23 @@ async def test_one_made_while_all_were_lost_does_not_count(
         monkeypatch.setattr(AskingSocket, "ask", and_all_are_lost)
         await link.claim(PLACES[0])
         assert link.held() == []
+
+
+async def test_old_reservations_go_some_at_each_claim_and_all_at_last(
+    server: AnyServer, direct: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = [KEYS.index(b"%d" % number) for number in range(1050)]
+
+    def left() -> int:
+        return int(direct.ask("ZCARD", KEYS.reserved))
+
+    async with _linked(server.url) as link:
+        for _ in range(2):
+            await link.claim(*PLACES)
+        direct.ask("ZADD", KEYS.reserved, *(word for name in old for word in (1, name)))
+        await link.claim(PLACES[0])
+        assert left() == 950 + 2 + 1, "those that last, and an empty name"
+        monkeypatch.setattr(module, "RESERVED_MS", 1)
+        link.reservations.on_waning()
+        await until(lambda: left() == 2 + 1)
+        assert direct.ask("DBSIZE") == len(direct.ask("KEYS", "*"))

@@ -77,8 +77,8 @@ class Reservations:
     def renewed(self, places: Collection[Place], until_ms: int, losses: int, now_ms: int) -> None:
         """The same of places that were reserved before. Where that was over by `now_ms`, others may
         have looked the key up in between, so it is to be claimed again."""
-        left = self._until_ms
-        self.made([at for at in places if left.get(at, 0) > now_ms], until_ms, losses)
+        in_time = [at for at in places if self._until_ms.get(at, 0) - now_ms >= MARGIN_MS]
+        self.made(in_time, until_ms, losses)
 
     def lose(self) -> None:
         """None is reserved any more, as far as is known."""

@@ -2,12 +2,17 @@
 -- (link/knowledge/claims.py). The first `count` of them are also reserved until `reserved_ends`.
 -- KEYS: claimed reserved others claim...
 -- ARGV: now ends reserved_ends count
--- Instants are in ms. What has ended goes; '' stays, so that `others` may name the sorted sets.
--- RESULT: true
-for _, ending in ipairs({ claimed, reserved }) do
-  redis.call('ZREMRANGEBYSCORE', ending, '-inf', now)
-  redis.call('ZADD', ending, '+inf', '')
-  redis.call('SADD', others, ending)
+-- Instants are in ms. What has ended goes, many reservations not at once; '' stays, so that `others` may name
+-- the sorted sets.
+-- RESULT: how many reservations that have ended are gone; if fewer than const.PAGE, all are
+redis.call('ZREMRANGEBYSCORE', claimed, '-inf', now)
+local ended = redis.call('ZRANGEBYSCORE', reserved, '-inf', now, 'LIMIT', 0, const.PAGE)
+if ended[1] then
+  redis.call('ZREM', reserved, unpack(ended))
+end
+for _, name in ipairs({ claimed, reserved }) do
+  redis.call('ZADD', name, '+inf', '')
+  redis.call('SADD', others, name)
 end
 for i = first_claim, #KEYS do
   local name = prefix .. string.sub(KEYS[i], #prefix + #const.CLAIM + 1)
@@ -18,4 +23,4 @@ for i = first_claim, #KEYS do
   redis.call('SET', KEYS[i], '')
   redis.call('DEL', KEYS[i])
 end
-return true
+return #ended

@@ -34,12 +34,15 @@ from ttlproxy.link.connecting.pipeline import Words
 from ttlproxy.link.knowledge.asked_places import AskedPlaces
 from ttlproxy.link.shared.context import Context
 from ttlproxy.net.tasks import run_all
+from ttlproxy.scripts.constants import VALUES
 
 # A claim ends by itself if its request never comes to Redis. A request that Redis carries out later
 # still tells the others, but they may hear of it a moment too late.
 _LASTS_MS: Final = 1000
 # So long reservations are gathered that are to be renewed.
 _RENEWED_S: Final = 1.0
+# So many old reservations are removed at a time.
+_PAGE: Final = VALUES["PAGE"]
 # Keys that one script call claims: Redis serves nobody else meanwhile, for 2 us each.
 _TOGETHER: Final = 200
 
@@ -63,6 +66,7 @@ class Claims:
         self._address = address
         self._connection: AskingSocket | None = None
         self._rounds = AskedPlaces(self._claim)
+        self._databases = set[int]()  # where reservations may be old
         self._waning = asyncio.Event()
         self._reservations.on_waning = self._waning.set
 
@@ -77,7 +81,7 @@ class Claims:
     async def run(self) -> None:
         """Serves until cancelled."""
         try:
-            await run_all(self._rounds.run(), self._renew())
+            await run_all(self._rounds.run(), self._look_after_reservations())
         finally:
             self._lost()
 
@@ -96,6 +100,7 @@ class Claims:
         if not any(isinstance(reply, ReplyError) for reply in replies):
             for part in parts:
                 reservations.made(part.reserved, now_ms + RESERVED_MS, losses)
+                self._databases.update({part.db} if part.reserved else ())
 
     def _parts(self, places: Iterable[Place]) -> list[_Part]:
         is_wanted, parts = self._reservations.is_wanted, list[_Part]()
@@ -117,26 +122,45 @@ class Claims:
             requests.append(self._script_calls.words(call, b""))
         return requests
 
-    async def _renew(self) -> None:
-        """Renews reservations until cancelled. Others hear nothing: for them nothing changes."""
-        keys, reservations = self._script_calls.keys, self._reservations
+    async def _look_after_reservations(self) -> None:
+        """Renews those that are used, and removes old ones when none has been for a while. Others
+        hear nothing of it: for them nothing changes. Runs until cancelled."""
         while True:
-            await self._waning.wait()
+            try:
+                async with asyncio.timeout(RESERVED_MS / 1000):
+                    await self._waning.wait()
+            except TimeoutError:
+                with suppress(UpstreamError):
+                    await self._remove_old()
+                continue
             await asyncio.sleep(_RENEWED_S)  # many together
             self._waning.clear()
-            places, losses = reservations.take_waning(), reservations.losses
-            if not places or self._connection is None:
-                continue
-            until_ms = self._clock.now_ms() + RESERVED_MS
-            requests: list[Words] = []
-            for db, of_db in groupby(sorted(places), itemgetter(0)):
-                names = keys.indexes([key for _, key in of_db])
-                pairs: Iterable[bytes | int] = chain.from_iterable(zip(repeat(until_ms), names))
-                requests += [(b"SELECT", db), (b"ZADD", keys.reserved, b"GT", *pairs)]
             with suppress(UpstreamError):
-                replies = await self._connection.ask(requests)
-                if not any(isinstance(reply, ReplyError) for reply in replies):
-                    reservations.renewed(places, until_ms, losses, self._clock.now_ms())
+                await self._renew()
+
+    async def _renew(self) -> None:
+        """Raises UpstreamError."""
+        reservations, connection = self._reservations, self._connection
+        left, losses = sorted(reservations.take_waning()), reservations.losses
+        for db, of_db in groupby(left, itemgetter(0)):
+            while connection is not None and (some := list(islice(of_db, _TOGETHER))):
+                until_ms = self._clock.now_ms() + RESERVED_MS
+                names = self._script_calls.keys.indexes([key for _, key in some])
+                pairs: Iterable[bytes | int] = chain.from_iterable(zip(repeat(until_ms), names))
+                # XX: one that is gone, as after a flush, is to be made anew.
+                zadd = (b"ZADD", self._script_calls.keys.reserved, b"XX", b"GT", b"CH", *pairs)
+                selected, changed = await connection.ask([(b"SELECT", db), zadd])
+                if selected == b"OK" and changed == len(some):
+                    reservations.renewed(some, until_ms, losses, self._clock.now_ms())
+
+    async def _remove_old(self) -> None:
+        """Raises UpstreamError."""
+        databases, self._databases = self._databases, set()
+        for db in databases:
+            gone: object = _PAGE
+            while self._connection is not None and gone == _PAGE:
+                nothing = [_Part(db, (), ())]
+                _, gone = await self._connection.ask(self._requests(nothing, self._clock.now_ms()))
 
     async def _opened(self) -> AskingSocket:
         if self._connection is None:
