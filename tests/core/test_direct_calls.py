@@ -97,6 +97,7 @@ def _learn_rules(world: World) -> None:
 def _reserve(world: World) -> None:
     calls = world.session.script_calls
     calls.claims = True
+    world.rights.learn([b"user default on nopass ~* &* +@all"])
     calls.reservations.made([(0, key) for key in BOUNDS], NOW_MS + RESERVED_MS, 0)
 
 
@@ -255,3 +256,18 @@ def test_there_are_none_in_front_of_a_cluster() -> None:
     scripts = Scripts(b"__ttl:")
     scripts.loaded = True
     assert not DirectCalls(scripts, Keys(clustered=True)).update(ROUTER)
+
+
+def test_a_reserved_key_takes_the_fast_path_unless_its_deadline_is_near(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = _world()
+    _reserve(world)
+    key = next(iter(BOUNDS))
+    near = encode((b"SADDEX", key, b"PX", b"999", b"MEMBERS", b"1", b"m"))
+    step = world.session.from_client(near)
+    assert step.claims == {(0, key)}
+    assert b"\r\n0! saddex\r\n" in step.to_redis
+    monkeypatch.setattr(type(world.session), "_with_care", None)
+    sent = world.take(encode((b"SADDEX", key, b"PX", b"1000", b"MEMBERS", b"1", b"m")))
+    assert b"\r\n0~ saddex\r\n" in sent

@@ -19,6 +19,7 @@ from tests.support.server_queries import calls, connections
 from tests.support.servers import Proxy
 from ttlproxy.core.keys import Keys
 from ttlproxy.link import announcing
+from ttlproxy.operations.client_rights import rules
 from ttlproxy.wire import encode
 
 KEYS = Keys()
@@ -334,6 +335,21 @@ def test_what_others_must_hear_of_before_it_is_done_is_claimed(
         for each in words.split("|"):
             client.ask(*each.split())
         assert claims() > before
+
+
+def test_who_may_not_touch_all_internal_keys_claims_each_time(
+    own_server: AnyServer, start_proxy: StartProxy, claims: Callable[[], int]
+) -> None:
+    """A script of such a client could not tell others of an earlier deadline."""
+    proxy = start_proxy(own_server.url, *ON_DEMAND)
+    rights = [word.decode() for word in rules(KEYS, [b"s*"])]
+    with closing(Client(proxy.port)) as client, closing(Client(own_server.port)) as direct:
+        assert direct.ask("ACL", "SETUSER", "bob", "on", ">pw", *rights) == b"OK"
+        assert client.ask("AUTH", "bob", "pw") == b"OK"
+        for number in range(4):
+            before = claims()
+            assert client.ask("SADDEX", "s", *FAR, "MEMBERS", 1, number) == 1
+            assert claims() > before
 
 
 @pytest.mark.parametrize("expires", [False, True])

@@ -201,6 +201,8 @@ class State(Effects):
         calls = self.script_calls
         if len(self.databases) > 1 or not calls.reservations.holds((self.db, key), now_ms):
             return False
+        if not self.rights.reach_all_keys(self.users):
+            return False  # the script could not tell others of an earlier deadline
         at_ms = plain_deadline_ms(call, now_ms)
         return at_ms is not None and at_ms - now_ms >= MARGIN_MS
 
