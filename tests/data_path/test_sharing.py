@@ -36,12 +36,14 @@ def sharing(sharing_proxy: Proxy, server: AnyServer) -> Iterator[list[Connection
 
 
 def _having(direct: Client, last: str) -> set[str]:
-    """The ids of the connections whose last command was this."""
+    """The ids of the connections whose last command was this, without those of proxies, which send
+    SCRIPT EXISTS and others by themselves at any moment."""
     rows = [
         dict(word.split("=", 1) for word in row.split())
         for row in direct.ask("CLIENT", "LIST").decode().splitlines()
     ]
-    return {row["id"] for row in rows if row["cmd"].split("|")[0].lower() == last.lower()}
+    clients = [row for row in rows if not row["name"].startswith("ttlproxy:")]
+    return {row["id"] for row in clients if row["cmd"].split("|")[0].lower() == last.lower()}
 
 
 def _shared(direct: Client, *clients: Connection) -> str:
