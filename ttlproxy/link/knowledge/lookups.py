@@ -17,6 +17,7 @@ from redis.exceptions import ResponseError
 
 from ttlproxy.core.knowledge import Knowledge
 from ttlproxy.core.registry import NOTHING_DUE, Place
+from ttlproxy.core.reservations import MARGIN_MS
 from ttlproxy.errors import UpstreamError
 from ttlproxy.link.connecting.pipeline import Words
 from ttlproxy.link.knowledge.asked_places import AskedPlaces
@@ -108,8 +109,7 @@ class Lookups:
     async def _unmanaged(
         self, connection: LookupConnection, asked: _Asked
     ) -> dict[bytes, int | None] | None:
-        """The keys that nobody has claimed or reserved, with None each, if none has an index; else
-        None.
+        """What `_firsts_ms` returns, if none of these keys has an index; else None.
 
         That is most often so, and takes half the time.
         """
@@ -134,17 +134,18 @@ class Lookups:
         if not (claims or any(reserved)):
             return dict.fromkeys(asked.keys)
         found = zip(asked.keys, asked.indexes, reserved, strict=True)
-        return dict.fromkeys(
-            key
+        return {
+            key: _unless_reserved(None, until_ms, now_ms)
             for key, index, until_ms in found
-            if index not in claims and _is_over(until_ms, now_ms)
-        )
+            if index not in claims
+        }
 
     async def _firsts_ms(
         self, connection: LookupConnection, asked: _Asked
     ) -> dict[bytes, int | None]:
-        """The first deadline of each key that nobody has claimed; not that it has none, if it is
-        reserved; nothing if Redis refuses.
+        """The first deadline of each key that nobody has claimed, None if it has none; nothing if
+        Redis refuses. Without one, a reserved key counts as if it had one a moment from now: somebody
+        may be giving it one (core/reservations.py).
 
         None for all in a database that the server does not have: a client may have asked for it.
         """
@@ -169,15 +170,10 @@ class Lookups:
             scheduled = await self._scores(connection, keys)
         now_ms = self._clock.now_ms()
         found = zip(keys, claimed, reserved, scheduled, sizes, strict=True)
-        firsts_ms = {
-            key: (_first_ms(at_ms, size), reserved_ms)
-            for key, until_ms, reserved_ms, at_ms, size in found
-            if _is_over(until_ms, now_ms) and size.__class__ is int
-        }
         return {
-            key: first_ms
-            for key, (first_ms, reserved_ms) in firsts_ms.items()
-            if first_ms is not None or _is_over(reserved_ms, now_ms)
+            key: _unless_reserved(_first_ms(at_ms, size), reserved_ms, now_ms)
+            for key, until_ms, reserved_ms, at_ms, size in found
+            if (until_ms is None or until_ms < now_ms) and size.__class__ is int
         }
 
     @staticmethod
@@ -203,9 +199,11 @@ def _has_no_such_database(selected: object) -> bool:
     return isinstance(selected, hiredis.ReplyError) and "out of range" in str(selected)
 
 
-def _is_over(until_ms: float | None, now_ms: int) -> bool:
-    """Whether no claim or reservation lasts until then."""
-    return until_ms is None or until_ms < now_ms
+def _unless_reserved(first_ms: int | None, until_ms: float | None, now_ms: int) -> int | None:
+    """The first deadline to remember of a key that is reserved `until_ms`, or not at all."""
+    if first_ms is not None or until_ms is None or until_ms < now_ms:
+        return first_ms
+    return now_ms + MARGIN_MS
 
 
 def _first_ms(scheduled_ms: float | None, size: int) -> int | None:
