@@ -144,8 +144,8 @@ class Lookups:
         self, connection: LookupConnection, asked: _Asked
     ) -> dict[bytes, int | None]:
         """The first deadline of each key that nobody has claimed, None if it has none; nothing if
-        Redis refuses. Without one, a reserved key counts as if it had one a moment from now: somebody
-        may be giving it one (core/reservations.py).
+        Redis refuses. A reserved key without one counts as if it had one a moment from now, for
+        somebody may be giving it one (core/reservations.py).
 
         None for all in a database that the server does not have: a client may have asked for it.
         """
