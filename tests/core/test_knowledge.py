@@ -215,3 +215,19 @@ def test_a_key_that_is_written_to_another_database_is_asked_of_there_too() -> No
     assert b"l" not in asker.names
     asker.reach_no_more()
     assert b"k" not in asker.names
+
+
+def test_a_database_that_redis_lacks_is_not_asked_of() -> None:
+    """Nor one with a higher number, until it may be another server."""
+    knowledge = Knowledge(MANY)
+    asker = knowledge.asker((0,))
+    _learnt(knowledge, 0, b"k", None)
+    knowledge.lacks(16)
+    asker.reach([(16, b"k"), (99, b"k")])
+    assert asker.unknown([b"k"]) == []
+    asker.reach([(15, b"k")])
+    assert asker.unknown([b"k"]) == [(15, b"k")]
+    asker.reach_no_more()
+    knowledge.forget_all()
+    asker.reach([(16, b"k")])
+    assert (16, b"k") in asker.unknown([b"k"])

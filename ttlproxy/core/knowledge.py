@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import islice
+from math import inf
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
@@ -174,6 +175,7 @@ class Knowledge(Registry):
         "_findings",
         "_is_in_doubt",
         "_known",
+        "_lacking",
         "_most",
         "_named",
         "_once",
@@ -198,6 +200,7 @@ class Knowledge(Registry):
         self._populated: set[int] = set()
         self._announced: set[int] = set()  # databases, since Redis last told which hold keys
         self._most = max(most_bytes // _BYTES, _PART)
+        self._lacking: float = inf  # Redis has no database from this one on
         self._is_in_doubt = False
         self._findings: list[Finding] = []
         # Keys that reads have named lately, and those before them.
@@ -275,6 +278,14 @@ class Knowledge(Registry):
             self._known[db] = self.known(db)
         return new
 
+    def lacks(self, db: int) -> None:
+        """Redis has told that it has no such database, so it has none with a higher number."""
+        self._lacking = min(self._lacking, db)
+
+    def may_have(self, db: int) -> bool:
+        """Whether Redis may have this database."""
+        return db < self._lacking
+
     def begin_reap(self, place: Place) -> None:
         self._reaped[place] = self.known(place[0])
         super().begin_reap(place)
@@ -332,7 +343,9 @@ class Knowledge(Registry):
             bounds[place[1]] = self._bound(first_ms)
 
     def forget_all(self) -> None:
-        """Any key may be another one now, or changes may have been missed."""
+        """Any key may be another one now, or changes may have been missed. It may even be another
+        server."""
+        self._lacking = inf
         for _, known in self._all():
             known.bounds.clear()
         self._overtaken.update(self._reaps_under_way)
@@ -399,29 +412,34 @@ class Asker:
         self._knowledge = knowledge
         # key -> the databases besides these to which requests write it
         self._beyond: dict[bytes, set[int]] = {}
+        self.names = Known()
         self.select(databases)
 
     def select(self, databases: tuple[int, ...]) -> None:
         self._databases = databases
-        self._look()
+        self._look_in(databases)
 
     def reach(self, places: Iterable[Place]) -> None:
         """Requests write to these places: they are asked of, too."""
         for db, key in places:
+            if not self._knowledge.may_have(db):
+                continue
             self._beyond.setdefault(key, set()).add(db)
-        self._look()
+            if db not in self._known:
+                self._known[db] = self._knowledge.known(db)
+                self.names = _Several(self._all_of)
 
     def reach_no_more(self) -> None:
         """Requests that write to other databases are over."""
         if self._beyond:
             self._beyond = {}
-            self._look()
+            self._look_in(self._databases)
 
-    def _look(self) -> None:
-        dbs = {*self._databases}.union(*self._beyond.values())
-        self._known = {db: self._knowledge.known(db) for db in dbs}
+    def _look_in(self, databases: Iterable[int]) -> None:
+        beyond = set[int]().union(*self._beyond.values())
+        self._known = {db: self._knowledge.known(db) for db in beyond.union(databases)}
         one = self._known[self._databases[0]]
-        self.names: Known = one if len(dbs) == 1 else _Several(self._all_of)
+        self.names = one if len(self._known) == 1 else _Several(self._all_of)
 
     def _databases_of(self, key: bytes) -> Iterable[int]:
         beyond = self._beyond.get(key)

@@ -86,8 +86,11 @@ class Lookups:
         knowledge = self._context.knowledge
         if connection is None or knowledge is None:
             raise UpstreamError("there is no connection for look-ups")
-        for db in {db for db, _ in places}:
-            left = iter([key for of_db, key in places if of_db == db])
+        by_db = dict[int, list[bytes]]()
+        for db, key in places:
+            by_db.setdefault(db, []).append(key)
+        for db, keys in by_db.items():
+            left = iter(keys)
             while some := list(islice(left, _TOGETHER)):
                 await self._learn(connection, knowledge, db, some)
 
@@ -100,7 +103,7 @@ class Lookups:
             asked = _Asked(db, keys, *self._keys.indexes_and_claims(keys))
             firsts_ms = await self._unmanaged(connection, asked) if self._is_brief else None
             if firsts_ms is None:
-                firsts_ms = await self._firsts_ms(connection, asked)
+                firsts_ms = await self._firsts_ms(connection, knowledge, asked)
                 self._is_brief = all(first_ms is None for first_ms in firsts_ms.values())
             knowledge.learn(finding, db, firsts_ms)
         finally:
@@ -141,7 +144,7 @@ class Lookups:
         }
 
     async def _firsts_ms(
-        self, connection: LookupConnection, asked: _Asked
+        self, connection: LookupConnection, knowledge: Knowledge, asked: _Asked
     ) -> dict[bytes, int | None]:
         """The first deadline of each key that nobody has claimed, None if it has none; nothing if
         Redis refuses. A reserved key without one counts as if it had one a moment from now, for
@@ -161,6 +164,7 @@ class Lookups:
         tracked = list(islice(replies, 3))
         claimed, reserved, scheduled, sizes = *islice(replies, 3), list(replies)
         if _has_no_such_database(tracked[0]):
+            knowledge.lacks(asked.db)
             return dict.fromkeys(keys)
         for refusal in (*tracked, claimed, reserved):
             if isinstance(refusal, hiredis.ReplyError):
