@@ -220,7 +220,7 @@ def test_counting_ends_after_so_many_chunks_without_new_keys(path: Path, new: in
         path.say(read("known"))
         path.answer(b":0\r\n")
         chunks += 1
-    assert chunks == 16 + 64 * new + 1
+    assert chunks == 16 + 64 * new, "the first one, which did not pass, counts too"
     path.say(read("last"))
     assert not path.is_checked
 

@@ -162,6 +162,11 @@ def asked(keys: Keys) -> tuple[Right, ...]:
             WARNING,
             "Keys that clients name are looked up again and again where many proxies are.",
         ),
+        Right(
+            (b"ZADD", keys.home(keys.reserved), b"XX", b"0", b""),
+            INFO,
+            "Keys that are written again and again are claimed each minute where many proxies are.",
+        ),
         *(
             Right(words, INFO, _HEARS)
             for words in (
