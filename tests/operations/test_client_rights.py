@@ -225,6 +225,8 @@ def test_nothing_internal_of_others_is_in_her_reach(
 ) -> None:
     names = [name for key in (b"bob:h", b"bob:q") for name in internal_names(key)]
     names += [KEYS.rule(b"bob:*"), STATE, KEYS.old_layout, b"bob:h", b"bob:q"]
+    put_back = (STATE, KEYS.old_layout)  # by the proxy, after the flush of the test before
+    wait_until(lambda: direct.ask("EXISTS", *put_back) == len(put_back), "they are there")
     before = {name: direct.ask("TYPE", name) for name in names}
     for connection in (alice(proxy.port), alice(server.port)):
         for name in names:
