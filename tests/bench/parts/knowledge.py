@@ -25,18 +25,16 @@ _REQUESTS: Final = {1: 30_000, 16: 160_000}
 
 
 class Again:
-    """A flood of requests for keys that the proxy has met before the first run."""
+    """A flood of requests for keys that the proxy has just met: others may have taken their room
+    since the last run."""
 
     def __init__(self, flood: Flood) -> None:
         self._flood = flood
-        self._met: set[int] = set()  # ports
 
     def __call__(self, target: Target) -> Run:
-        if target.port not in self._met:
-            self._met.add(target.port)
-            for _ in range(2):  # after the first time it is only known that a key was named
-                named = (self._named(f"{number:012}") for number in range(_KEYS))
-                fill(target, named, db=self._flood.db)
+        for _ in range(2):  # after the first time it is only known that a key was named
+            named = (self._named(f"{number:012}") for number in range(_KEYS))
+            fill(target, named, db=self._flood.db)
         return self._flood(target)
 
     def _named(self, number: str) -> Words:
