@@ -30,6 +30,10 @@ class _Link:
     async def claim(self, *places: Place) -> None:
         await self._holds.until_claimed(places)
 
+    async def reserve(self) -> None:
+        for _ in range(2):
+            await self.claim(*PLACES)
+
     def held(self, later_ms: int = 0) -> list[Place]:
         """Which are reserved at an instant."""
         now_ms = self._clock.now_ms() + later_ms
@@ -68,8 +72,7 @@ async def test_a_reservation_that_is_used_is_renewed(
 ) -> None:
     monkeypatch.setattr(module, "_RENEWED_S", 0)
     async with _linked(server.url) as link:
-        for _ in range(2):
-            await link.claim(*PLACES)
+        await link.reserve()
         before = {key: _ends(direct, key) for key in (b"a", b"b")}
         half_ms = RESERVED_MS // 2 + 100
         now_ms = link._clock.now_ms()
@@ -85,8 +88,7 @@ async def test_one_that_redis_has_lost_is_not_renewed(
 ) -> None:
     monkeypatch.setattr(module, "_RENEWED_S", 0)
     async with _linked(server.url) as link:
-        for _ in range(2):
-            await link.claim(*PLACES)
+        await link.reserve()
         direct.ask("DEL", KEYS.reserved)
         ends_ms = link.reservations._until_ms[PLACES[0]]
         assert link.held(RESERVED_MS // 2 + 100) == PLACES
@@ -111,8 +113,7 @@ async def test_a_flush_and_a_lost_connection_end_all_reservations(
     server: AnyServer, direct: Client, words: tuple[str, ...]
 ) -> None:
     async with _linked(server.url) as link:
-        for _ in range(2):
-            await link.claim(*PLACES)
+        await link.reserve()
         assert link.held() == PLACES
         direct.ask(*words)
         await until(lambda: not link.held())
@@ -145,8 +146,7 @@ async def test_old_reservations_go_some_at_each_claim_and_all_at_last(
         return int(direct.ask("ZCARD", KEYS.reserved))
 
     async with _linked(server.url) as link:
-        for _ in range(2):
-            await link.claim(*PLACES)
+        await link.reserve()
         direct.ask("ZADD", KEYS.reserved, *(word for name in old for word in (1, name)))
         await link.claim(PLACES[0])
         assert left() == 950 + 2 + 1, "those that last, and an empty name"

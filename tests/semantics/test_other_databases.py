@@ -8,12 +8,9 @@ from contextlib import closing
 import pytest
 
 from tests.conftest import StartProxy, StartServer
-from tests.support.processes import wait_until
+from tests.support.conversation import let_pass
 from tests.support.redis_client import Client, Word
-
-LEASE = "__ttl:lease"
-FAR_MS = 4_000_000_000_000
-Requests = list[tuple[Word, ...]]
+from tests.support.redis_content import LEASE
 
 
 class Pair:
@@ -31,8 +28,7 @@ class Pair:
         self.writer.ask("SELECT", 0)
 
     def until_due(self, ms: int) -> None:
-        end_ms = self._direct.now_ms() + ms
-        wait_until(lambda: self._direct.now_ms() > end_ms, "the deadline")
+        let_pass(self._direct, ms)
 
 
 @pytest.fixture(params=["broadcast", "on-demand"])

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from itertools import groupby, islice
+from operator import itemgetter
 from typing import NamedTuple
 
 from ttlproxy.core.registry import Place
 from ttlproxy.errors import UpstreamError
 from ttlproxy.link.shared.barriers import PATIENCE_S
+
+
+def by_database(places: Iterable[Place], together: int) -> Iterator[tuple[int, list[bytes]]]:
+    """Places by database, at most so many keys together."""
+    for db, of_db in groupby(sorted(places), itemgetter(0)):
+        keys = (key for _, key in of_db)
+        while some := list(islice(keys, together)):
+            yield db, some
 
 
 class _Asked(NamedTuple):

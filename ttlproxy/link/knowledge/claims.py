@@ -7,7 +7,7 @@ write is sent when Redis has answered the claim. So it comes in a later turn of 
 before that turn Redis has told the proxies (src/networking.c, handleClientsWithPendingWrites): who
 learns of the write, in whatever way, finds them informed.
 
-A key that is claimed again and again is also reserved for some seconds (core/reservations.py): who
+A key that is claimed again and again is also reserved for a minute (core/reservations.py): who
 looks it up may remember its first deadline, but not that it has none. So further writes need no
 claim, unless their deadline is near: then others might hear too late that it is the first.
 """
@@ -17,8 +17,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from itertools import chain, groupby, islice, repeat
-from operator import itemgetter
+from itertools import chain, repeat
 from typing import Final, NamedTuple
 
 from hiredis import ReplyError
@@ -31,7 +30,7 @@ from ttlproxy.errors import UpstreamError
 from ttlproxy.link.connecting.address_watch import AddressWatch
 from ttlproxy.link.connecting.asking_socket import AskingSocket
 from ttlproxy.link.connecting.pipeline import Words
-from ttlproxy.link.knowledge.asked_places import AskedPlaces
+from ttlproxy.link.knowledge.asked_places import AskedPlaces, by_database
 from ttlproxy.link.shared.context import Context
 from ttlproxy.net.tasks import run_all
 from ttlproxy.scripts.constants import VALUES
@@ -48,11 +47,11 @@ _TOGETHER: Final = 200
 
 
 class _Part(NamedTuple):
-    """Places in one database, claimed in one script call; the reserved ones come first."""
+    """Keys of one database, claimed in one script call; the reserved ones come first."""
 
     db: int
-    reserved: Sequence[Place]
-    places: Sequence[Place]
+    reserved: Sequence[bytes]
+    keys: tuple[bytes, ...]
 
 
 class Claims:
@@ -99,17 +98,16 @@ class Claims:
             raise UpstreamError(f"keys cannot be claimed: {trouble}") from trouble
         if not any(isinstance(reply, ReplyError) for reply in replies):
             for part in parts:
-                reservations.made(part.reserved, now_ms + RESERVED_MS, losses)
+                reserved = [(part.db, key) for key in part.reserved]
+                reservations.made(reserved, now_ms + RESERVED_MS, losses)
                 self._databases.update({part.db} if part.reserved else ())
 
     def _parts(self, places: Iterable[Place]) -> list[_Part]:
         is_wanted, parts = self._reservations.is_wanted, list[_Part]()
-        for db, of_db in groupby(sorted(places), itemgetter(0)):
-            left = iter(of_db)
-            while some := list(islice(left, _TOGETHER)):
-                reserved = [place for place in some if is_wanted(place)]
-                others = set(some).difference(reserved)
-                parts.append(_Part(db, reserved, (*reserved, *others)))
+        for db, keys in by_database(places, _TOGETHER):
+            reserved = [key for key in keys if is_wanted((db, key))]
+            others = set(keys).difference(reserved)
+            parts.append(_Part(db, reserved, (*reserved, *others)))
         return parts
 
     def _requests(self, parts: Iterable[_Part], now_ms: int) -> list[Words]:
@@ -117,8 +115,7 @@ class Claims:
         requests: list[Words] = []
         for part in parts:
             requests.append((b"SELECT", part.db))
-            keys = tuple(key for _, key in part.places)
-            call = Call("keys_claim", keys, (*ends, b"%d" % len(part.reserved)))
+            call = Call("keys_claim", part.keys, (*ends, b"%d" % len(part.reserved)))
             requests.append(self._script_calls.words(call, b""))
         return requests
 
@@ -141,17 +138,19 @@ class Claims:
     async def _renew(self) -> None:
         """Raises UpstreamError."""
         reservations, connection = self._reservations, self._connection
-        left, losses = sorted(reservations.take_waning()), reservations.losses
-        for db, of_db in groupby(left, itemgetter(0)):
-            while connection is not None and (some := list(islice(of_db, _TOGETHER))):
-                until_ms = self._clock.now_ms() + RESERVED_MS
-                names = self._script_calls.keys.indexes([key for _, key in some])
-                pairs: Iterable[bytes | int] = chain.from_iterable(zip(repeat(until_ms), names))
-                # XX: one that is gone, as after a flush, is to be made anew.
-                zadd = (b"ZADD", self._script_calls.keys.reserved, b"XX", b"GT", b"CH", *pairs)
-                selected, changed = await connection.ask([(b"SELECT", db), zadd])
-                if selected == b"OK" and changed == len(some):
-                    reservations.renewed(some, until_ms, losses, self._clock.now_ms())
+        waning, losses = reservations.take_waning(), reservations.losses
+        for db, keys in by_database(waning, _TOGETHER):
+            if connection is None:
+                return
+            until_ms = self._clock.now_ms() + RESERVED_MS
+            names = self._script_calls.keys.indexes(keys)
+            pairs: Iterable[bytes | int] = chain.from_iterable(zip(repeat(until_ms), names))
+            # XX: one that is gone, as after a flush, is to be made anew.
+            zadd = (b"ZADD", self._script_calls.keys.reserved, b"XX", b"GT", b"CH", *pairs)
+            selected, changed = await connection.ask([(b"SELECT", db), zadd])
+            if selected == b"OK" and changed == len(keys):
+                places = [(db, key) for key in keys]
+                reservations.renewed(places, until_ms, losses, self._clock.now_ms())
 
     async def _remove_old(self) -> None:
         """Raises UpstreamError."""

@@ -20,7 +20,7 @@ from ttlproxy.core.registry import NOTHING_DUE, Place
 from ttlproxy.core.reservations import MARGIN_MS
 from ttlproxy.errors import UpstreamError
 from ttlproxy.link.connecting.pipeline import Words
-from ttlproxy.link.knowledge.asked_places import AskedPlaces
+from ttlproxy.link.knowledge.asked_places import AskedPlaces, by_database
 from ttlproxy.link.knowledge.lookup_connection import LookupConnection
 from ttlproxy.link.shared.context import Context
 
@@ -86,13 +86,8 @@ class Lookups:
         knowledge = self._context.knowledge
         if connection is None or knowledge is None:
             raise UpstreamError("there is no connection for look-ups")
-        by_db = dict[int, list[bytes]]()
-        for db, key in places:
-            by_db.setdefault(db, []).append(key)
-        for db, keys in by_db.items():
-            left = iter(keys)
-            while some := list(islice(left, _TOGETHER)):
-                await self._learn(connection, knowledge, db, some)
+        for db, keys in by_database(places, _TOGETHER):
+            await self._learn(connection, knowledge, db, keys)
 
     async def _learn(
         self, connection: LookupConnection, knowledge: Knowledge, db: int, keys: Sequence[bytes]
