@@ -133,7 +133,7 @@ def test_names_are_remembered_for_a_while_and_never_too_many() -> None:
     knowledge = Knowledge(16 * most * _BYTES)
     for number in range(10 * most):
         knowledge.are_new([b"%d" % number])
-        assert len(knowledge._named) + len(knowledge._once) <= 2 * (most + 1)
+        assert len(knowledge._named) <= 2 * (most + 1)
         assert not knowledge.are_new([b"%d" % max(number - most // 2, 0)])
     assert knowledge.are_new([b"0"])
 

@@ -13,6 +13,7 @@ from math import inf
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
+from ttlproxy.core.lately import Lately
 from ttlproxy.core.registry import NOTHING_DUE, UNKNOWN, Owner, Place, Registry
 from ttlproxy.core.write_rules import RuleBook
 
@@ -178,7 +179,6 @@ class Knowledge(Registry):
         "_lacking",
         "_most",
         "_named",
-        "_once",
         "_others_known",
         "_populated",
         "_reaped",
@@ -203,8 +203,7 @@ class Knowledge(Registry):
         self._lacking: float = inf  # Redis has no database from this one on
         self._is_in_doubt = False
         self._findings: list[Finding] = []
-        # Keys that reads have named lately, and those before them.
-        self._named, self._once = set[bytes](), set[bytes]()
+        self._named = Lately[bytes](self._most // _PART)  # by reads
 
     def __len__(self) -> int:
         """Takes some 10 ns for each key that is known, also for those that are not managed."""
@@ -239,10 +238,8 @@ class Knowledge(Registry):
 
     def are_new(self, keys: Collection[bytes]) -> bool:
         """Whether this was not asked lately about any of these keys, in any database."""
-        are_new = self._named.isdisjoint(keys) and self._once.isdisjoint(keys)
-        self._named.update(keys)
-        if len(self._named) > self._most // _PART:
-            self._once, self._named = self._named, set()
+        are_new = self._named.has_none(keys)
+        self._named.add(keys)
         return are_new
 
     def due(self, key: bytes, now_ms: int) -> list[Place]:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection
 from itertools import islice
 from typing import Final
 
+from ttlproxy.core.lately import Lately
 from ttlproxy.core.registry import Place
 
 # How long a reservation lasts. It is renewed in its second half, when the key is written.
@@ -29,15 +30,14 @@ class Reservations:
     losses: how often all may have been lost
     """
 
-    __slots__ = ("_before", "_lately", "_until_ms", "_waning", "losses", "on_waning")
+    __slots__ = ("_claimed", "_until_ms", "_waning", "losses", "on_waning")
 
     def __init__(self) -> None:
         self.losses = 0
         self.on_waning: Callable[[], None] = lambda: None
         self._waning = set[Place]()
         self._until_ms: dict[Place, int] = {}
-        # Places that were claimed lately, and those before them.
-        self._lately, self._before = set[Place](), set[Place]()
+        self._claimed = Lately[Place](_MOST)
 
     def holds(self, place: Place, now_ms: int) -> bool:
         """Whether a place stays reserved until a request that is sent now has been carried out."""
@@ -57,12 +57,9 @@ class Reservations:
 
     def is_wanted(self, place: Place) -> bool:
         """Notes that a place is claimed; returns whether that is not the first time lately."""
-        if place in self._lately:
-            return True
-        if len(self._lately) >= _MOST:
-            self._before, self._lately = self._lately, set()
-        self._lately.add(place)
-        return place in self._before
+        is_first = self._claimed.has_none((place,))
+        self._claimed.add((place,))
+        return not is_first
 
     def made(self, places: Collection[Place], until_ms: int, losses: int) -> None:
         """Redis had these places as reserved until then, when so many had been lost."""
