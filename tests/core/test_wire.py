@@ -1,9 +1,7 @@
 """The framing of requests: however a stream is cut, the same commands come out."""
 
 import itertools
-import re
 
-import hiredis
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,8 +9,7 @@ from hypothesis import strategies as st
 from ttlproxy.wire import Requests, encode
 from ttlproxy.wire.inline import split
 from ttlproxy.wire.requests import LARGE_BULK
-from ttlproxy.wire.scanner import MAX_LINE, Scanner
-from ttlproxy.wire.whole import Parser
+from ttlproxy.wire.scanner import MAX_LINE
 
 WORDS = st.lists(st.binary(max_size=40), min_size=1, max_size=5).map(tuple)
 SILENT = st.sampled_from([b"\r\n", b"\n", b"*0\r\n", b"*-1\r\n", b"   \r\n"])
@@ -132,7 +129,7 @@ def test_what_some_servers_refuse_goes_on_unread_and_so_does_all_after_it(broken
 
 @pytest.mark.parametrize("kind", [b"~", b"|", b">", b"%", b"+", b":", b"_", b","])
 @pytest.mark.parametrize("before", [b"", encode((b"PING",)), encode((b"SET", b"k", b"v" * 9_000))])
-def test_what_hiredis_takes_for_an_array_and_redis_for_a_line_is_read_as_redis_reads_it(
+def test_a_reply_of_several_values_is_read_as_redis_reads_it_as_lines(
     kind: bytes, before: bytes
 ) -> None:
     """Else a whole request would pass as the value of another, harmless one."""
@@ -147,11 +144,11 @@ def test_what_hiredis_takes_for_an_array_and_redis_for_a_line_is_read_as_redis_r
     ]
 
 
-def test_a_frame_that_only_hiredis_takes_is_no_command() -> None:
+def test_a_frame_that_redis_refuses_is_no_command() -> None:
     stream = encode((b"PING",)) + b"*1\r\n+PING\r\n"
     requests = Requests()
     commands = requests.feed(stream)
-    assert commands == [[b"PING"], [b"PING"]]
+    assert commands == [[b"PING"]]
     assert [words for words, *_ in requests.exact(commands)] == [[b"PING"]]
     assert requests.relay
     assert requests.raw == stream
@@ -281,106 +278,6 @@ def test_a_line_is_never_excessive() -> None:
     _begin(requests, b"GET " + b" " * 100)
     assert requests.begun is None
     assert requests.feed(b"a\r\n") == [[b"GET", b"a"]]
-
-
-def test_hiredis_is_not_fed_a_header_that_reserves_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    fed: list[bytes] = []
-
-    class Reader(hiredis.Reader):
-        def feed(self, data: bytes | str, *where: int) -> None:
-            fed.append(data if isinstance(data, bytes) else data.encode())
-            super().feed(data, *where)
-
-    monkeypatch.setattr(hiredis, "Reader", Reader)
-    parser = Parser()
-    ping = encode((b"PING",))
-    assert parser.whole(ping * 2) == [[b"PING"]] * 2
-    assert fed
-    fed.clear()
-    head, long = b"*100000000\r\n", encode((b"PING", b"a" * 2_000))
-    heads = [head, *(b"*1\r\n" + kind + head[1:] for kind in (b"~", b"|", b">"))]
-    heads.append(b"*2\r\n$1\r\naXX>100000000\r\n")  # no line break behind the first word
-    heads.append(b"*3\r\n$1\r\na\r\n$2000\r\n" + b"x" * 2002 + b">100000000\r\n")
-    for large in (*heads, ping + head, b"*1\r\n" + head, *(long * n + head for n in (1, 9))):
-        assert parser.whole(large) is None
-    assert not fed
-
-
-def test_short_requests_are_read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also those with asterisks in their words."""
-    gets: list[object] = []
-
-    class Reader(hiredis.Reader):
-        def gets(self, *args: bool) -> object:
-            gets.append(super().gets(*args))
-            return gets[-1]
-
-    monkeypatch.setattr(hiredis, "Reader", Reader)
-    parser = Parser()
-    for word, reads in ((b"a", 1), (b"*", 2), (b"a*", 1), (b"a", 1), (b"a", 1)):
-        commands = [[b"GET", b"%d" % number] for number in range(16)] + [[b"SET", b"k", word]]
-        gets.clear()
-        assert parser.whole(b"".join(encode(tuple(words)) for words in commands)) == commands
-        assert len(gets) == reads
-
-
-_ODD = [
-    b"+a",
-    b":0",
-    b"-E",
-    b"_",
-    b"$-1",
-    b"*0",
-    b"*-1",
-    b"%1",
-    b"~2",
-    b"|1",
-    b">2",
-    b"=5",
-    b"PING",
-]
-_FRAMES = st.one_of(
-    WORDS.filter(bool).map(encode),
-    st.sampled_from(
-        [encode((b"SET", b"k", word)) for word in (b"*>", b"\r\n*1\r\n", b">*" * 3000)]
-    ),
-    st.sampled_from([frame + b"\r\n" for frame in (*_ODD, b"*1", b"*2", b"$2\r\n*1")]),
-)
-
-
-@given(st.lists(_FRAMES, min_size=1, max_size=9).map(b"".join))
-def test_a_chunk_of_bulk_strings_is_read_as_redis_reads_it(chunk: bytes) -> None:
-    """Also one with frames that are no requests, whose type hiredis knows."""
-    scanner, commands = Scanner(chunk), []
-    while (words := scanner.next()) is not None:
-        commands.append(words)
-    found = Parser().whole(chunk)
-    if found is not None and all(word.__class__ is bytes for words in found for word in words):
-        is_read = scanner.broken or (commands == found and scanner.start == len(chunk))
-        assert is_read
-        assert commands == found[: len(commands)]
-
-
-# Words that do not end as sets, attributes and pushes begin.
-_PLAIN = WORDS.filter(lambda words: not any(re.search(rb"[~|>][0-9]+$", word) for word in words))
-
-
-@given(st.lists(_PLAIN, min_size=1, max_size=6), st.sampled_from([b"", b"x" * 5_000]), st.data())
-def test_a_chunk_is_whole_only_if_it_ends_with_a_request(
-    commands: list[tuple[bytes, ...]], large: bytes, data: st.DataObject
-) -> None:
-    """This holds also for a chunk so large that it is read in slices."""
-    commands = [(*words, large) for words in commands] * (1 + 2 * bool(large))
-    parser = Parser()
-    stream = b"".join(map(encode, commands))
-    ends = list(itertools.accumulate(len(encode(words)) for words in commands))
-    end = data.draw(st.integers(1, len(stream)))
-    found = parser.whole(stream[:end])
-    if end in ends:
-        assert found == [list(words) for words in commands[: ends.index(end) + 1]]
-    else:
-        assert found is None
-    assert parser.whole(encode(commands[0])) == [list(commands[0])], "nothing is kept"
 
 
 @pytest.mark.parametrize(

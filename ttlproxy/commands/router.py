@@ -16,6 +16,7 @@ from ttlproxy.commands.model.overrides import replacing
 from ttlproxy.commands.model.route import ANY_KEY, NO_KEY, READ_KEY, UNKNOWN, Route, Stateful
 from ttlproxy.commands.model.spec import Override, Plan, Survey, Virtual
 from ttlproxy.commands.types import hashes, key_scans, keyspace, lists, sets, sorted_sets
+from ttlproxy.wire import Table
 
 _TABLES: Final = (hashes, sets, sorted_sets, lists)
 VIRTUALS: Final = {
@@ -106,6 +107,7 @@ class Router:
     they have a fast path
     shareable: the names of commands that may go over a connection to Redis that clients share, in
     upper and in lower case
+    plain, shareably_plain: passthrough, and what of it is shareable, for whole chunks
     even: these, and others that have exactly one reply in every case
     categories: the ACL categories that our commands are in
     natives: the rows of the server's COMMAND reply; `heard`: what its ACL CAT says, by category;
@@ -120,8 +122,10 @@ class Router:
         "even",
         "keyless",
         "passthrough",
+        "plain",
         "setters",
         "shareable",
+        "shareably_plain",
         "unread",
     )
 
@@ -156,6 +160,8 @@ class Router:
         self.even = self.shareable | _EVEN
         self.keyless = dict.fromkeys(self.passthrough, NO_KEY)
         kinds = self.passthrough.items()
+        self.plain = Table(self.passthrough)
+        self.shareably_plain = Table({name: kind for name, kind in kinds if name in self.shareable})
         self.unread = {
             name: kind if kind < READ_KEY else NO_KEY for name, kind in kinds if kind != ANY_KEY
         }

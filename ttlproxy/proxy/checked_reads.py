@@ -24,7 +24,6 @@ from ttlproxy.session import AskingSession
 from ttlproxy.session.connection_commands import selected
 from ttlproxy.wire import encode
 from ttlproxy.wire.reply_ends import ReplyEnds
-from ttlproxy.wire.whole_replies import REPLIES, may_be_special
 
 _NONE_EXISTS: Final = b":0"
 _OK: Final = b"+OK\r\n"
@@ -161,9 +160,6 @@ class CheckedReads:
 
     def _count(self, data: bytes) -> None:
         """What is owed becomes negative if these are not the replies to what was sent."""
-        if self._selecting is None and self._are_all(data):
-            self._owed = 0
-            return
         is_between = self._ends.is_between
         try:
             ends = self._ends.take(data)
@@ -184,11 +180,6 @@ class CheckedReads:
         self._selecting, begin = None, ends[before]
         if begin >= 0 and data[begin : ends[before + 1]] == _OK:
             self._session.is_in(db)
-
-    def _are_all(self, data: bytes) -> bool:
-        """Whether these are the replies that are owed, as usually. It takes a third of the time."""
-        may_be = data and self._owed > 0 and self._ends.is_between and not may_be_special(data)
-        return bool(may_be) and REPLIES.are(data, self._owed)
 
     def _over(self) -> None:
         """The client goes on, or the reads are given again."""

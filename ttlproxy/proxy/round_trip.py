@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Final
 
 from ttlproxy.commands.router import BLOCKING, STATEFUL
-from ttlproxy.wire import PARSER
+from ttlproxy.wire import whole
 from ttlproxy.wire.reply_ends import PUSH, ReplyEnds
 
 # So many chunks are only counted, each time that more comes than was asked for; and so many chunks
@@ -100,7 +100,7 @@ class RoundTrip:
             self._over(self)
 
     def _count(self, data: bytes) -> None:
-        requests = PARSER.whole(data)
+        requests = whole(data)
         self._chunks += 1
         if requests is None or self._chunks > _MOST or any(map(_is_uneven, requests)):
             self.end()
@@ -155,4 +155,4 @@ class RoundTrip:
 
 
 def _is_uneven(words: list[bytes]) -> bool:
-    return words[0].__class__ is not bytes or words[0].upper() in _UNEVEN
+    return words[0].upper() in _UNEVEN

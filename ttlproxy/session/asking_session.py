@@ -11,7 +11,7 @@ from ttlproxy.core.registry import Place
 from ttlproxy.session.session import Routed, Session, has_script
 from ttlproxy.session.shareable import may_go
 from ttlproxy.session.step import Step
-from ttlproxy.wire import PARSER
+from ttlproxy.wire import Table, whole
 
 # Subcommands of CLIENT that have exactly one reply in every case.
 _OF_CLIENT: Final = frozenset(
@@ -53,9 +53,8 @@ class AskingSession(Session):
                     route = find(args[0])
                     keys.update(route.keys(args))
                     beyond += _beyond(route, args)
-            b"".join(keys)
-        except (AttributeError, IndexError, TypeError):
-            return []  # no name, no key, or no bulk string, which hiredis allows
+        except IndexError:
+            return []  # no key
         self._reach_to(beyond)
         found = self.registry.unknown(keys)
         if found:
@@ -65,17 +64,14 @@ class AskingSession(Session):
     def _whole(self, data: bytes) -> list[list[bytes]] | None:
         """The requests of a chunk that begins and ends with a request, None for others."""
         parts = self.stranger or self._requests.pending or self._requests.relay
-        return None if parts else PARSER.whole(data)
+        return None if parts else whole(data)
 
     def counted(self, data: bytes) -> list[list[bytes]] | None:
         """The requests of a chunk, if it is whole and each is one that Redis answers once."""
-        requests, even = PARSER.whole(data), self._router.even
-        try:
-            for args in requests or ():
-                if args[0] not in even and not (may_go(args, even) or _is_of_client(args)):
-                    return None
-        except (AttributeError, TypeError):
-            return None  # a word is no bulk string, which hiredis allows
+        requests, even = whole(data), self._router.even
+        for args in requests or ():
+            if args[0] not in even and not (may_go(args, even) or _is_of_client(args)):
+                return None
         return requests
 
     def only_read(self, data: bytes, requests: Iterable[list[bytes]]) -> list[bytes] | None:
@@ -97,10 +93,13 @@ class AskingSession(Session):
                     now_ms = now_ms or self._now_ms()
                     if bound < now_ms:
                         return None
-            b"".join(keys)
-        except (KeyError, IndexError, TypeError):
-            return None  # not in the table, no key, or no bulk string
+        except (KeyError, IndexError):
+            return None  # not in the table, or no key
         return keys
+
+    def _plain(self, table: Table, data: bytes) -> int:
+        """Keys that are not known are to be looked up: `_pass_through` tells."""
+        return 0
 
     def _pass_through(self, requests: Iterable[list[bytes]]) -> bool:
         passthrough, bounds, now_ms = self._passthrough, self.registry.names.bounds, 0
@@ -122,8 +121,8 @@ class AskingSession(Session):
                         return False
                     if _beyond(route, args):
                         return False
-        except (KeyError, IndexError, TypeError):
-            return False  # not in the table, not known, no key, or no bulk string
+        except (KeyError, IndexError):
+            return False  # not in the table, not known, or no key
         return True
 
     def from_client(self, data: bytes) -> Step:

@@ -109,6 +109,6 @@ def rewritten(
                     before = writes + set_ - 1
                 last = script
             out.append(sent)
-    except (IndexError, TypeError):
-        return None  # no key, or no bulk string, which hiredis allows
+    except IndexError:
+        return None  # no key
     return Rewritten(b"".join(out), writes, by_rule, set_, script, runs, managed)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
-from ttlproxy.wire import PARSER, encode
+from ttlproxy.wire import encode, whole
 from ttlproxy.wire.reply_ends import ERROR, ReplyEnds
 
 # A client that sends more such requests than this is not beginning.
@@ -133,14 +133,10 @@ def first_request(data: bytes) -> tuple[bytes, list[bytes]] | None:
 
     None also if the chunk does not end with a request.
     """
-    requests = PARSER.whole(data)
-    try:
-        if requests and _read(words := requests[0]) is not None:
-            begin = encode(tuple(words))
-            return (begin, words) if data.startswith(begin) else None
-    except (AttributeError, TypeError):  # hiredis accepts words that are no bulk strings
-        pass
-    return None
+    requests = whole(data)
+    if requests is None or _read(requests[0]) is None:
+        return None
+    return encode(tuple(requests[0])), requests[0]
 
 
 class Handshake:

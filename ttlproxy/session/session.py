@@ -11,14 +11,14 @@ from ttlproxy.commands.model.calls import marked
 from ttlproxy.core.cluster_view import Reached
 from ttlproxy.core.counters import Handled
 from ttlproxy.core.permissions import Rights
-from ttlproxy.core.registry import Owner, Place, Registry
+from ttlproxy.core.registry import NOTHING_DUE, Owner, Place, Registry
 from ttlproxy.core.write_rules import ANY_BYTE
 from ttlproxy.scripts.script_calls import ScriptCalls
 from ttlproxy.session import before_login, fast_path, shareable
 from ttlproxy.session.rewrite import decide, refuse
 from ttlproxy.session.state import State, Wait
 from ttlproxy.session.step import Step
-from ttlproxy.wire import PARSER, Requests, are_requests, encode
+from ttlproxy.wire import Requests, Table, cut, encode, whole
 
 QUIT: Final = encode((b"QUIT",))
 # Bytes per request on average, from which requests count as long.
@@ -88,16 +88,22 @@ class Session(State):
         This is the common case, and all that is done for it. Any other chunk then goes to
         `from_client`.
         """
-        if self._must_parse or (requests := PARSER.values(data)) is None:
+        if self._must_parse:
             return False
-        named = self._hidden_begin in data and self._may_name_hidden(data, requests)
-        # What is no request has no word that is the name of a command, so it does not pass.
-        if named or not self._pass_through(requests):
-            self._read = requests if are_requests(requests) else None
-            self._names_hidden = named
-            return False
-        self._counts.forwarded += len(requests)
-        return True
+        if count := self._plain(self._router.plain, data):
+            self._counts.forwarded += count
+            return True
+        requests, end = cut(data)
+        return end == len(data) and self.passes_read(data, requests)
+
+    def shares_plainly(self, data: bytes) -> int:
+        """How many requests a chunk is, if it may go over a connection to Redis that clients
+        share, and passes as it is; else 0, and `shares` tells."""
+        if self._must_parse or len(data) > shareable.LARGEST:
+            return 0
+        count = self._plain(self._router.shareably_plain, data)
+        self._counts.forwarded += count
+        return count
 
     def shares(self, data: bytes) -> list[list[bytes]] | None:
         """The requests of a chunk, if it is whole and may go over a connection to Redis that
@@ -116,12 +122,20 @@ class Session(State):
     def may_share(self, data: bytes) -> bool:
         """Whether the commands of a chunk may go there in another form, as far as it can be read;
         True also for what cannot."""
-        requests = PARSER.whole(data)
-        names = self._router.shareable
-        try:
-            return requests is None or all(shareable.may_go(args, names) for args in requests)
-        except (TypeError, AttributeError):
-            return True  # a word is no bulk string, which hiredis allows
+        requests, names = whole(data), self._router.shareable
+        return requests is None or all(shareable.may_go(args, names) for args in requests)
+
+    def _plain(self, table: Table, data: bytes) -> int:
+        """How many requests a chunk is, if all of them are commands of the table and certainly
+        pass; else 0."""
+        registry = self.registry
+        book = registry.book
+        if book.in_doubt:
+            return 0
+        count, first = table.plain(
+            data, self._hidden_names, registry.managed, book.begins, book.heads
+        )
+        return count if count and (first == NOTHING_DUE or first >= self._now_ms()) else 0
 
     def passes_read(self, data: bytes, requests: list[list[bytes]]) -> bool:
         """`passes` for whole requests: `data` as they were sent, and their words."""
@@ -139,11 +153,9 @@ class Session(State):
 
         Examples are INFO and PING, which Redis answers in every state.
         """
-        requests = None if self._must_parse else PARSER.whole(data)
-        return requests is not None and all(
-            args[0].__class__ is bytes and self._router.find(args[0]).is_indifferent
-            for args in requests
-        )
+        requests = None if self._must_parse else whole(data)
+        find = self._router.find
+        return requests is not None and all(find(args[0]).is_indifferent for args in requests)
 
     def unmet(self, data: bytes) -> Sequence[Place]:
         """Where nothing is known yet of keys that a chunk names which `passes` has just refused.
@@ -330,8 +342,8 @@ class Session(State):
                         return False
                     if kind != READ_KEY and (kind != KEPT_KEY or registry.book):
                         return False
-        except (KeyError, IndexError, TypeError, AttributeError):
-            return False  # not in the table, no key, or no bulk string, which hiredis allows
+        except (KeyError, IndexError):
+            return False  # not in the table, or no key
         return True
 
     def _write_elsewhere(self, requests: Sequence[list[bytes]]) -> bool:
@@ -344,7 +356,7 @@ class Session(State):
                 # The first byte costs a fifth of all heads.
                 if kinds[args[0]] and begins[args[1][0]] and args[1].startswith(heads):
                     return False
-        except (KeyError, IndexError, TypeError, AttributeError):
+        except (KeyError, IndexError):
             return False  # as in _pass_through
         return True
 
@@ -493,10 +505,7 @@ class Session(State):
         hidden = self._hidden
         if len(raw) < _LONG * len(requests) and not self._requests.has_lines:
             return self._hidden_begin in raw and hidden in raw
-        try:
-            return any(word.startswith(self._hidden_names) for words in requests for word in words)
-        except (AttributeError, TypeError):
-            return True  # no bulk string, or no request (hiredis allows it)
+        return any(word.startswith(self._hidden_names) for words in requests for word in words)
 
     def _suspect(self, route: Route, args: list[bytes], now_ms: int) -> bytes | None:
         """The bytes for Redis in place of a request that may name an internal key."""

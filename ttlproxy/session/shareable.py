@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from ttlproxy.commands.model.shareable import SHAREABLE_SUBCOMMANDS
 from ttlproxy.session.handshake import INTRODUCES
-from ttlproxy.wire import PARSER, encode
+from ttlproxy.wire import cut, pieces, whole
 from ttlproxy.wire.scanner import Scanner
 
 # A larger request holds up the others for long, and Redis closes the connection if a bulk string is
@@ -52,25 +52,12 @@ def read(data: bytes, names: AbstractSet[bytes]) -> list[list[bytes]] | None:
 
     `names`: those of the commands that may go with any subcommand, in upper and in lower case.
     """
-    one = PARSER.one_short(data)
-    if one is not None:
-        return [one] if may_go(one, names) else None
-    requests = PARSER.several_short(data)
-    if requests is not None:
-        are_named = {args[0] for args in requests} <= names
-        return requests if are_named or all(may_go(args, names) for args in requests) else None
-    requests = PARSER.whole(data)
-    if requests is None:
+    requests = whole(data)
+    if requests is None or not all(may_go(args, names) for args in requests):
         return None
-    try:
-        if len(requests) == 1 and len(data) <= LARGEST:  # and not short
-            args = requests[0]
-            return requests if encode(tuple(args)) == data and may_go(args, names) else None
-        pieces = [encode(tuple(args)) for args in requests if may_go(args, names)]
-    except (TypeError, AttributeError):  # hiredis accepts words that are no bulk strings
+    if len(data) > LARGEST and max(map(len, pieces(data))) > LARGEST:
         return None
-    is_as_sent = len(pieces) == len(requests) and b"".join(pieces) == data
-    return requests if is_as_sent and len(max(pieces, key=len)) <= LARGEST else None
+    return requests
 
 
 def read_introducing(data: bytes, names: AbstractSet[bytes]) -> Introducing | None:
@@ -88,19 +75,12 @@ def read_introducing(data: bytes, names: AbstractSet[bytes]) -> Introducing | No
 
 def read_cut(data: bytes, names: AbstractSet[bytes]) -> Part | None:
     """The same for a chunk that may end within a request; None if something in it may not go."""
-    end = data.rfind(b"\r\n*") + 2  # of the whole requests, unless that is within a bulk string
-    requests = read(data[:end], names) if end > 1 else None
-    if requests is None:
-        requests, end = [], 0
+    requests, end = cut(data)
     scanner = Scanner(data[end:])
-    while scanner.next() is not None:
-        pass
-    end += scanner.start
-    if scanner.broken or scanner.has_lines or scanner.size > LARGEST or data[end : end + 1] != b"*":
+    if scanner.next() is not None or scanner.start or scanner.broken:
+        return None  # not as clients send it
+    if data[end : end + 1] != b"*" or scanner.size > LARGEST:
         return None
-    if scanner.start:
-        whole = read(data[:end], names)
-        if whole is None:
-            return None
-        requests = whole
+    if requests and read(data[:end], names) is None:
+        return None
     return Part(requests, data[end:])

@@ -1,21 +1,19 @@
 """RESP as bytes. Knows framing; knows no command, no clock and no socket."""
 
+from ttlproxy.wire.core import IS_COMPILED, Table, cut
 from ttlproxy.wire.line_replies import Lines
 from ttlproxy.wire.marked import Marked
-from ttlproxy.wire.requests import Located, Requests, bodies, encode, from_bodies, pieces
-from ttlproxy.wire.short_requests import are_short_as_encoded
-from ttlproxy.wire.whole import PARSER, are_requests
+from ttlproxy.wire.requests import Located, Requests, encode, pieces, whole
 
 __all__ = [
-    "PARSER",
+    "IS_COMPILED",
     "Lines",
     "Located",
     "Marked",
     "Requests",
-    "are_requests",
-    "are_short_as_encoded",
-    "bodies",
+    "Table",
+    "cut",
     "encode",
-    "from_bodies",
     "pieces",
+    "whole",
 ]

@@ -1,31 +1,25 @@
 """Requests: cuts a byte stream into commands, and keeps the bytes as they were sent.
 
-hiredis reads whole requests (`whole`), and `scanner` reads the rest. After a frame that Redis
-refuses the stream has ended: Redis sends the error and reads no further. After a frame that only
-some servers refuse, because it exceeds a limit of Redis, the stream is relayed unread.
+`core` reads whole requests as clients send them, and `scanner` reads the rest. After a frame that
+Redis refuses the stream has ended: Redis sends the error and reads no further. After a frame that
+only some servers refuse, because it exceeds a limit of Redis, the stream is relayed unread.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from itertools import pairwise
 from typing import Final, TypeAlias
 
 import hiredis
 
+from ttlproxy.wire.core import cut, request_ends
 from ttlproxy.wire.scanner import Scanner
-from ttlproxy.wire.short_requests import cut_requests
 from ttlproxy.wire.streaming import Passage
-from ttlproxy.wire.whole import PARSER
 
 # A request with a longer bulk string may be forwarded before it is complete.
 LARGE_BULK = 64 * 1024
-# A chunk with more bytes per word than this has large words: they are compared without copies.
-_LARGE = 64 * 1024
 # Of all whose requests have come whole so far: a scanner of their own takes 240 bytes.
 _IDLE: Final = Scanner()
-
-# Between two requests, without the rest of them.
-_BETWEEN: Final = b"\r\n*"
 
 Located: TypeAlias = tuple[list[bytes], int, int]
 """A command's words, and where it begins and ends in `Requests.raw`."""
@@ -37,51 +31,16 @@ def encode(words: tuple[bytes | int, ...]) -> bytes:
     return packed
 
 
-def pieces(commands: list[list[bytes]], data: bytes) -> list[bytes] | None:
-    """The bytes of each of the commands that `data` is; None if one was not sent as `encode` does
-    it, or they are large."""
-    if len(data) > _LARGE:
-        return None
-    pack = hiredis.pack_command
-    found = cut_requests(data)
-    try:
-        if len(found) == len(commands) and found[-1] == pack(tuple(commands[-1])):  # type: ignore[arg-type]
-            return found  # the last one may be what is left of `data`
-        found = [pack(tuple(words)) for words in commands]  # type: ignore[arg-type]
-    except TypeError:  # hiredis accepts words that are no bulk strings
-        return None
-    return found if b"".join(found) == data else None
+def whole(data: bytes) -> list[list[bytes]] | None:
+    """The requests of `data`; None unless it is whole requests, as clients send them, and nothing
+    else."""
+    requests, end = cut(data)
+    return requests if requests and end == len(data) else None
 
 
-def bodies(commands: list[list[bytes]], data: bytes, *, are_exact: bool) -> list[bytes] | None:
-    """Each of the commands that `data` is, without its asterisk and its last line break: so they
-    are cut in a quarter of the time. None as for `pieces`.
-
-    `are_exact`: it is known that all were sent as `encode` does it.
-    """
-    if are_exact:
-        found = data[1:-2].split(_BETWEEN)
-        if len(found) == len(commands):
-            return found
-    # A word has what is between two requests, or they are not exact.
-    whole = pieces(commands, data)
-    return None if whole is None else [each[1:-2] for each in whole]
-
-
-def from_bodies(found: Iterable[bytes]) -> bytes:
-    """The requests that have these bodies."""
-    return b"*%b\r\n" % _BETWEEN.join(found)
-
-
-def _end_as_sent(raw: bytes, at: int, words: list[bytes]) -> int:
-    """The end of the request at `at`, if it is encoded as by `encode`; else 0. Copies no word."""
-    head = b"*%d\r\n" % len(words)
-    for word in words:
-        head += b"$%d\r\n" % len(word)
-        if not raw.startswith(head, at) or not raw.startswith(word, at := at + len(head)):
-            return 0
-        at, head = at + len(word), b"\r\n"
-    return at + 2 if raw.startswith(head, at) else 0
+def pieces(data: bytes) -> list[bytes]:
+    """The bytes of each request of `data`, which is such requests."""
+    return [data[begin:end] for begin, end in pairwise((0, *request_ends(data, 0)))]
 
 
 class Requests:
@@ -129,10 +88,12 @@ class Requests:
             return self._let_pass(self._passage, data)
         if self._scanner.buffer:
             return self._resume(data)
-        commands = PARSER.whole(data)
-        if commands is None:
-            return self._start(data)
-        self.take(data)
+        commands, end = cut(data)
+        if end == len(data):
+            self.take(data)
+            return commands
+        commands += self._scan(data[end:])
+        self.raw = data[:end] + self.raw
         return commands
 
     def take(self, data: bytes) -> None:
@@ -181,42 +142,19 @@ class Requests:
 
         Empty lines and `*0` may be between them. These are no commands, but must be forwarded:
         each uses up a CLIENT REPLY SKIP.
-
-        hiredis accepts some frames that Redis refuses (`*1\\r\\n:5\\r\\n`, `+OK`). Here they are
-        not commands, and the stream is only relayed from there on.
         """
         if self._unread:
             return []
-        found = self._as_sent(commands)
-        return self._scanned() if found is None else found
-
-    def _as_sent(self, commands: list[list[bytes]]) -> list[Located] | None:
-        """The fast way: each command was sent as `encode` does it; None if one was not."""
-        raw, at = self.raw, self._streamed
-        found = []
-        try:
-            for words in commands:
-                if len(raw) > _LARGE * len(words):
-                    end = _end_as_sent(raw, at, words)
-                else:
-                    encoded = encode(tuple(words))
-                    end = at + len(encoded) if raw.startswith(encoded, at) else 0
-                if not end:
-                    return None
-                found.append((words, at, end))
-                at = end
-        except TypeError:  # hiredis accepts words that are no bulk strings
-            return None
-        return found if at == len(raw) else None
+        ends = request_ends(self.raw, self._streamed)
+        if len(ends) == len(commands) and [self._streamed, *ends][-1] == len(self.raw):
+            return list(zip(commands, (self._streamed, *ends), ends, strict=False))
+        return self._scanned()
 
     def _scanned(self) -> list[Located]:
         scanner = Scanner(self.raw, self._streamed)
         found = []
         while (command := scanner.next()) is not None:
             found.append((command, scanner.begin, scanner.start))
-        if scanner.broken:
-            self.relay, self.refused = True, scanner.refused
-            self.raw = self.raw[: scanner.start] + scanner.ending()
         return found
 
     def withhold(self, end: int) -> bytes:
@@ -268,16 +206,6 @@ class Requests:
         self.raw, self._streamed = streamed + raw, len(streamed)
         return commands
 
-    def _start(self, data: bytes) -> list[list[bytes]]:
-        """A chunk that begins at a request boundary, and may end within a request."""
-        end = data.rfind(b"\r\n*") + 2
-        commands = PARSER.whole(data[:end]) if end > 1 else None
-        if commands is None:
-            return self._scan(data)
-        commands += self._scan(data[end:])
-        self.raw = data[:end] + self.raw
-        return commands
-
     def _resume(self, data: bytes) -> list[list[bytes]]:
         """A chunk that continues an incomplete request: finishes that, then goes on as usual."""
         scanner = self._scanner
@@ -295,7 +223,7 @@ class Requests:
         return commands
 
     def _scan(self, data: bytes) -> list[list[bytes]]:
-        """Reads a chunk that hiredis cannot read with the scanner."""
+        """Reads a chunk that may be anything with the scanner."""
         if self._scanner is _IDLE:
             self._scanner = Scanner()
         self._scanner.push(data)

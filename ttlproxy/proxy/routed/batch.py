@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ttlproxy.link import Link
 from ttlproxy.proxy.routed.ticket import Ticket
-from ttlproxy.wire import encode, from_bodies
+from ttlproxy.wire import encode
 
 if TYPE_CHECKING:
     from ttlproxy.proxy.routed.lane import Lane
@@ -77,24 +77,24 @@ class Batch:
         self._order: list[int] = []  # for each request, whose reply comes next: its share
 
     def send(
-        self, bodies: list[bytes], links: Sequence[Link], lane_to: Callable[[Link], Lane]
+        self, requests: list[bytes], links: Sequence[Link], lane_to: Callable[[Link], Lane]
     ) -> bool:
         """Sends the requests; False if some of them could not just pass, and have not gone.
 
-        `bodies`, `links`: those of each request, and the master of its slot.
+        `requests`, `links`: the bytes of each request, and the master of its slot.
         """
         places = {link: place for place, link in enumerate(set(links))}
         self._order = order = list(map(places.__getitem__, links))
         parts: list[tuple[list[list[bytes]], list[bytes]]] = [([], []) for _ in places]
-        for place, args, body in zip(order, self._commands, bodies, strict=True):
+        for place, args, request in zip(order, self._commands, requests, strict=True):
             commands, own = parts[place]
             commands.append(args)
-            own.append(body)
+            own.append(request)
         all_sent = True
         for link, (commands, own) in zip(places, parts, strict=True):
             share = Share(lane_to(link), len(own))
             self.shares.append(share)
-            data = from_bodies(own)
+            data = b"".join(own)
             if not share.lane.passes_share(share, commands, data):
                 share.unsent, all_sent = data, False
         return all_sent

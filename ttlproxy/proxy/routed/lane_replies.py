@@ -17,9 +17,7 @@ from ttlproxy.proxy.routed.bounces import is_bounce
 from ttlproxy.proxy.routed.owner import Owner
 from ttlproxy.proxy.routed.run import Run
 from ttlproxy.proxy.routed.ticket import Ticket
-from ttlproxy.wire.reply_ends import ERROR, PUSH, ReplyEnds
-from ttlproxy.wire.short_replies import cut_short
-from ttlproxy.wire.whole_replies import REPLIES, may_be_special
+from ttlproxy.wire.reply_ends import ERROR, PUSH, ReplyEnds, may_be_special
 
 # How what subscribers get begins, behind the header of its array.
 MESSAGES: Final = (b"$7\r\nmessage\r\n", b"$8\r\npmessage\r\n", b"$8\r\nsmessage\r\n")
@@ -133,10 +131,6 @@ class LaneReplies:
         if may_be_special(data):
             return False
         if ends is None:
-            if not self._kind and REPLIES.are(data, run.count):
-                self.run = None
-                self._owner.order.passes(data, run.count)
-                return True
             ends = self._ends_in(data)
         count, end = len(ends), (ends or (0,))[-1]
         goes_on = end < len(data)
@@ -154,11 +148,9 @@ class LaneReplies:
         replies without errors, they are taken one by one."""
         replies = None
         if not (self._kind or may_be_special(data)):
-            replies = cut_short(data) if ends is None else None
-            if replies is None:
-                ends = self._ends_in(data) if ends is None else ends
-                if ends and ends[-1] == len(data):
-                    replies = [data[begin:end] for begin, end in pairwise((0, *ends))]
+            ends = self._ends_in(data) if ends is None else ends
+            if ends and ends[-1] == len(data):
+                replies = [data[begin:end] for begin, end in pairwise((0, *ends))]
         if replies is None:
             self.take(data, ends)
             return

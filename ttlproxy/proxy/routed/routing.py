@@ -21,7 +21,7 @@ from ttlproxy.proxy.routed.requests_in import RequestsIn
 from ttlproxy.proxy.routed.riding import Riding
 from ttlproxy.proxy.routed.ticket import Ticket
 from ttlproxy.proxy.routed.ways import FIRST, HOME, KEYS, SPLIT, STEPS, Ways
-from ttlproxy.wire import PARSER, bodies, pieces
+from ttlproxy.wire import pieces, whole
 
 if TYPE_CHECKING:
     from ttlproxy.proxy.routed.special_requests import SpecialRequests
@@ -87,16 +87,11 @@ class Routing:
         if self._changes != self._masters.changes or client.redirects.lines:
             return False
         ways, riding = self._ways(), client.riding
-        if riding.is_open:
-            commands = riding.read(data, ways.router.shareable)
-        else:
-            commands = PARSER.several_short(data)
-        are_exact = commands is not None
-        if commands is None and not riding.is_open:
-            commands = PARSER.whole(data)
+        is_riding = riding.is_open
+        commands = riding.read(data, ways.router.shareable) if is_riding else whole(data)
         if commands is None:
             return False
-        numbers = plain_slots(commands, data, ways, are_exact=are_exact)
+        numbers = plain_slots(commands, data, ways)
         if numbers is None:
             return False
         links = list(map(self._owners.__getitem__, numbers))
@@ -105,17 +100,14 @@ class Routing:
             order.run = client.lanes.to(first).passes(commands, data)
             if order.run is not None:
                 return True
+        as_sent = pieces(data)
         if None in links or not order.takes_batch:
-            as_sent = pieces(commands, data)
-            if as_sent is not None:
-                self._send(list(map(Ticket, commands, as_sent, numbers)))
-            return as_sent is not None
-        cut = bodies(commands, data, are_exact=are_exact)
-        if cut is not None:
-            order.batches.append(batch := Batch(commands, numbers))
-            if not batch.send(cut, cast(list[Link], links), client.lanes.to):
-                order.open()
-        return cut is not None
+            self._send(list(map(Ticket, commands, as_sent, numbers)))
+            return True
+        order.batches.append(batch := Batch(commands, numbers))
+        if not batch.send(as_sent, cast(list[Link], links), client.lanes.to):
+            order.open()
+        return True
 
     def _send(self, tickets: Sequence[Ticket]) -> None:
         """Sends requests to the masters of their slots."""

@@ -75,6 +75,11 @@ class SharingClient(Client):
             return
         if self._rest:
             data, self._rest = self._rest + data, b""
+        is_plain = self._serving.now and not self._must_leave
+        if is_plain and (count := session.shares_plainly(data)):
+            seat.count = count
+            self.to_redis(data)
+            return
         requests = None if self._must_leave else session.shares(data)
         if requests is None:
             self._introduce(data)

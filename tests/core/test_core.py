@@ -1,0 +1,299 @@
+"""The compiled core and its twin in Python: both say the same of any bytes, and the twin is right.
+
+Where the core is not built, what compares the two is skipped.
+"""
+
+from __future__ import annotations
+
+import sys
+import tracemalloc
+from collections.abc import Callable
+from importlib import import_module
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.raw_client import command
+from tests.support.replies import PUSH, REPLIES
+from ttlproxy.commands import ANY_KEY, KEPT_KEY, NO_KEY, ONE_KEY, READ_KEY, Router
+from ttlproxy.core.registry import NOTHING_DUE
+from ttlproxy.core.write_rules import ANY_BYTE, NO_BYTE
+from ttlproxy.wire import encode, pieces, twin, whole
+from ttlproxy.wire.reply_ends import ReplyEnds
+from ttlproxy.wire.scanner import Scanner
+
+try:
+    core: Any = import_module("ttlproxy.wire._core")
+except ImportError:
+    core = twin
+
+BOTH = pytest.mark.parametrize("of", [core, twin] if core is not twin else [twin])
+COMPARED = pytest.mark.skipif(core is twin, reason="the core is not built: there is no compiler")
+
+WORD = st.one_of(
+    st.binary(max_size=12),
+    st.sampled_from([b"$1\r\nk\r\n", b"*1\r\n", b"v" * 99, b"w" * 1000, b"__ttl:x", b"__ttl"]),
+)
+NAME = st.sampled_from([b"GET", b"get", b"SET", b"MGET", b"PING", b"HMGET", b"LATER", b""])
+KEY = st.sampled_from([b"", b"a", b"b", b"cart:1", b"cart", b"car", b"d"])
+REQUEST = st.one_of(
+    st.lists(WORD, min_size=1, max_size=9),
+    st.lists(KEY, max_size=4).flatmap(lambda keys: NAME.map(lambda name: [name, *keys])),
+)
+FRAGMENT = st.sampled_from(
+    [
+        *(b"*1\r\n", b"*2\r\n", b"*01\r\n", b"*0\r\n", b"*-1\r\n", b"$1\r\n", b"$0\r\n", b"*"),
+        *(b"$-1\r\n", b"$01\r\n", b"$10\r\n", b"+k\r\n", b":1\r\n", b"k", b"kk", b"\r\n", b"\n"),
+        *(b"0123456789", b"GET k\r\n", b"$", b"\r", b"*1048576\r\n", b"*1048577\r\n"),
+        *(b"$536870912\r\n", b"$999999999\r\n", b"*9999999999\r\n", b"$18446744073709551617\r\n"),
+    ]
+)
+ENCODED = REQUEST.map(lambda words: encode(tuple(words)))
+CHUNK = st.one_of(
+    st.lists(ENCODED, max_size=5).map(b"".join),
+    st.lists(ENCODED | FRAGMENT, max_size=8).map(b"".join),
+    st.binary(max_size=40),
+)
+
+
+def _changed(data: bytes, at: int, byte: int) -> bytes:
+    return data[:at] + bytes([byte]) + data[at + 1 :]
+
+
+CHANGED = st.builds(_changed, CHUNK, st.integers(0, 200), st.integers(0, 255))
+
+
+def _result(call: Callable[..., Any], *args: Any) -> object:
+    """What a call returns, or its error."""
+    try:
+        return call(*args)
+    except (ValueError, TypeError) as error:
+        return type(error), str(error)
+
+
+@given(CHUNK | CHANGED, st.integers(0, 60))
+@COMPARED
+def test_both_cut_the_same_requests(data: bytes, begin: int) -> None:
+    assert core.cut(data) == twin.cut(data)
+    assert _result(core.request_ends, data, begin) == _result(twin.request_ends, data, begin)
+
+
+@given(CHUNK | CHANGED)
+def test_a_cut_request_is_what_redis_reads(data: bytes) -> None:
+    requests, end = twin.cut(data)
+    scanner = Scanner(data)
+    assert [scanner.next() for _ in requests] == requests
+    assert scanner.start == end
+    assert b"".join(encode(tuple(words)) for words in requests) == data[:end], "as clients send it"
+
+
+@given(st.lists(ENCODED, min_size=1, max_size=6), st.integers(0, 2000))
+@BOTH
+def test_every_whole_request_is_cut(of: Any, encoded: list[bytes], cut: int) -> None:
+    data = b"".join(encoded)
+    assert pieces(data) == encoded
+    assert of.request_ends(data, 0) == [
+        sum(map(len, encoded[: number + 1])) for number in range(len(encoded))
+    ]
+    assert of.cut(data) == (whole(data), len(data))
+    part = data[: min(cut, len(data) - 1)]
+    requests, end = of.cut(part)
+    assert end == max([at for at in (0, *of.request_ends(data, 0)) if at <= len(part)])
+    assert requests == (whole(data) or [])[: len(requests)]
+
+
+REPLY_PIECE = st.sampled_from(
+    [
+        *(b"$5\r\n", b"$-1\r\n", b"*2\r\n", b"%1\r\n", b"|1\r\n", b">1\r\n", b"+OK\r\n", b"\r"),
+        *(b"|-1\r\n", b"*-1\r\n", b"$ 5\r\n", b"$1_0\r\n", b"$\r\n", b"\r\n", b"\n", b"x", b"*"),
+        *(b"*999999999999999999\r\n", b"*1000000000000000000\r\n", b"$999999999999999999\r\n"),
+        *(b"%999999999999999999\r\n", b"=4\r\n", b"!1\r\n", b"~1\r\n", b"(1\r\n", b"#t\r\n"),
+    ]
+)
+STREAM = st.lists(REPLIES | st.just(PUSH) | REPLY_PIECE, max_size=8).map(b"".join)
+STREAMS = st.one_of(
+    STREAM,
+    st.builds(_changed, STREAM, st.integers(0, 200), st.integers(0, 255)),
+    st.binary(max_size=40),
+)
+
+
+@given(STREAMS, st.lists(st.integers(0, 200), max_size=6))
+@COMPARED
+def test_both_find_the_same_ends_of_replies_wherever_they_are_cut(
+    data: bytes, cuts: list[int]
+) -> None:
+    places = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]
+    left = size = 0
+    head = b""
+    for begin, end in pairwise(places):
+        chunk = head + data[begin:end]
+        found = _result(core.reply_ends, chunk, left, size)
+        assert found == _result(twin.reply_ends, chunk, left, size)
+        if not isinstance(found, tuple) or len(found) != 4:
+            return  # no reply
+        _, left, size, at = found
+        head = chunk[at:]
+
+
+@given(STREAMS)
+def test_a_stream_without_a_reply_is_refused_and_nothing_is_taken_of_it(data: bytes) -> None:
+    ends = ReplyEnds()
+    try:
+        found = ends.take(data)
+    except ValueError:
+        return
+    assert found == sorted(set(found))
+    assert not found or found[-1] <= len(data)
+
+
+KINDS = {
+    b"PING": NO_KEY,
+    b"MGET": ANY_KEY,
+    b"SET": ONE_KEY,
+    b"HMGET": KEPT_KEY,
+    b"GET": READ_KEY,
+    b"get": READ_KEY,
+}
+MANAGED = st.dictionaries(KEY, st.sampled_from([0, 5, 1 << 46, NOTHING_DUE]), max_size=3)
+HEADS = st.sampled_from([(), (b"",), (b"cart:",), (b"cart", b"b"), (b"d",)])
+
+
+def _begins(heads: tuple[bytes, ...]) -> tuple[bool, ...]:
+    """As RuleBook makes it."""
+    if b"" in heads:
+        return ANY_BYTE
+    return tuple(byte in {head[0] for head in heads} for byte in range(256)) if heads else NO_BYTE
+
+
+@given(CHUNK | CHANGED, MANAGED, HEADS, st.sampled_from([(), (b"__ttl:",), (b"x", b"__ttl")]))
+@COMPARED
+def test_both_let_the_same_chunks_pass(
+    data: bytes, managed: dict[bytes, int], heads: tuple[bytes, ...], hidden: tuple[bytes, ...]
+) -> None:
+    args = (data, hidden, managed, _begins(heads), heads)
+    assert core.Table(KINDS).plain(*args) == twin.Table(KINDS).plain(*args)
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("words", "managed", "heads", "passes"),
+    [
+        (["PING"], {}, (), True),
+        (["GET"], {}, (), True),
+        (["GET"], {b"a": 9}, (), False),
+        (["LATER", "a"], {}, (), False),
+        (["SET", "a", "1"], {b"b": 9}, (), True),
+        (["SET", "a", "1"], {b"a": 9}, (), False),
+        (["HMGET", "a", "1"], {b"a": 9}, (), True),
+        (["HMGET", "a", "1"], {b"a": 9}, (b"z",), False),
+        (["GET", "a"], {b"a": 9}, (b"z",), True),
+        (["MGET", "b", "a"], {b"a": 9}, (), False),
+        (["MGET", "b", "c"], {b"a": 9}, (), True),
+        (["MGET", "b"], {}, (b"z",), False),
+        (["SET", "cart:1", "1"], {}, (b"cart:",), False),
+        (["SET", "cart", "1"], {}, (b"cart:",), True),
+        (["GET", "cart:1"], {}, (b"cart:",), True),
+        (["SET", "k", "__ttl:x"], {}, (), False),
+        (["SET", "k", "x__ttl:"], {}, (), True),
+    ],
+)
+def test_a_request_passes_if_it_certainly_meets_no_deadline(
+    of: Any, words: list[str], managed: dict[bytes, int], heads: tuple[bytes, ...], passes: bool
+) -> None:
+    data = command("PING") + command(*words)
+    begins = _begins(heads)
+    count, first = of.Table(KINDS).plain(data, (b"__ttl:",), managed, begins, heads)
+    assert count == 2 * passes
+    reads_managed = passes and words[1:] == ["a"] and words[0] == "GET"
+    assert first == (9 if reads_managed or (passes and words[0] == "HMGET") else NOTHING_DUE)
+
+
+@BOTH
+def test_keys_of_several_databases_are_for_python_to_look_at(of: Any) -> None:
+    class Several(dict[bytes, int]):
+        pass
+
+    assert of.Table(KINDS).plain(command("PING"), (), Several(), NO_BYTE, ()) == (0, NOTHING_DUE)
+
+
+@BOTH
+def test_a_table_of_all_commands_knows_each(of: Any) -> None:
+    kinds = Router().passthrough | {b"x" * 64: NO_KEY, b"y" * 65: NO_KEY}
+    table = of.Table(kinds)
+    for name in kinds:
+        known = table.plain(encode((name, b"k")), (), {}, NO_BYTE, ())[0]
+        assert known == (len(name) <= 64), name
+    assert table.plain(command("NOTHING", "k"), (), {}, NO_BYTE, ())[0] == 0
+
+
+@COMPARED
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: core.cut("text"),
+        lambda: core.request_ends("text", 0),
+        lambda: core.request_ends(b"", "0"),
+        lambda: core.request_ends(b""),
+        lambda: core.reply_ends("text", 0, 0),
+        lambda: core.reply_ends(b"", 0),
+        lambda: core.Table([]),
+        lambda: core.Table({"GET": 0}),
+        lambda: core.Table({b"GET": "0"}),
+        lambda: core.Table(KINDS).plain(b"", (), {}, NO_BYTE),
+        lambda: core.Table(KINDS).plain("", (), {}, NO_BYTE, ()),
+        lambda: core.Table(KINDS).plain(b"", ("x",), {}, NO_BYTE, ()),
+        lambda: core.Table(KINDS).plain(b"", (), {}, (True,), ()),
+        lambda: core.Table(KINDS).plain(command("GET", "a"), (), {b"a": "b"}, NO_BYTE, ()),
+    ],
+)
+def test_a_wrong_argument_is_refused(call: Callable[[], object]) -> None:
+    with pytest.raises(TypeError):
+        call()
+
+
+@BOTH
+@pytest.mark.parametrize(("left", "size"), [(-1, 0), (0, -1), (1 << 62, 0)])
+def test_a_wrong_position_is_refused(of: Any, left: int, size: int) -> None:
+    with pytest.raises(ValueError, match="out of range"):
+        of.reply_ends(b"+OK\r\n", left, size)
+    with pytest.raises(ValueError, match="outside"):
+        of.request_ends(b"", 1)
+
+
+@BOTH
+def test_no_memory_is_taken_for_a_number_in_a_header(of: Any) -> None:
+    headers = [b"*1048576\r\n", b"*999999999\r\n", b"*1\r\n$536870912\r\n", b"*9\r\n$1\r\nk\r\n"]
+    tracemalloc.start()
+    try:
+        for header in headers:
+            assert of.cut(header) == ([], 0)
+            assert of.Table(KINDS).plain(header, (), {}, NO_BYTE, ()) == (0, NOTHING_DUE)
+        assert of.reply_ends(b"*999999999999999999\r\n$999999999999999999\r\n", 0, 0)[0] == []
+        assert tracemalloc.get_traced_memory()[1] < 256 * 1024
+    finally:
+        tracemalloc.stop()
+
+
+@COMPARED
+def test_calls_leave_no_memory_behind() -> None:
+    table = core.Table(KINDS)
+    data = command("GET", "a") * 50 + b"*2\r\n$3\r\nGET\r\n$1"
+    replies = b"*2\r\n$1\r\na\r\n:1\r\n" * 50 + b"?"
+
+    def calls() -> None:
+        core.cut(data)
+        core.request_ends(data, 0)
+        _result(core.reply_ends, replies, 0, 0)
+        table.plain(data, (b"__ttl:",), {b"a": 1 << 50}, NO_BYTE, ())
+        _result(table.plain, data, (), {b"a": None}, NO_BYTE, ())
+        core.Table(KINDS)
+
+    calls()
+    before = sys.getallocatedblocks()
+    for _ in range(1000):
+        calls()
+    assert sys.getallocatedblocks() - before < 200

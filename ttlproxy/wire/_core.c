@@ -1,0 +1,619 @@
+/* RESP as bytes, for the path of every request. Pure functions: no I/O, no clock, and nothing is kept
+ * between two calls. ttlproxy/wire/twin.py says the same in Python, and is taken where this file is not
+ * built; tests/core/test_core.py holds the two equal.
+ *
+ * Bytes may come from anybody. So each position is compared with the end before it is read, and
+ * memory is taken only for bytes that are here, never for a number in a header.
+ */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <stdint.h>
+#include <string.h>
+
+/* Redis 6.2 refuses more elements than this, and by default longer bulk strings than that. */
+#define MAX_ELEMENTS (1024 * 1024)
+#define MAX_BULK (512 * 1024 * 1024)
+/* The fewest bytes of a bulk string: "$0\r\n\r\n". */
+#define LEAST_BULK 6
+/* The longest name in a table. */
+#define MAX_NAME 64
+/* The most digits of a number in a reply, and the most values that a reply may have. */
+#define MAX_DIGITS 18
+#define MAX_VALUES ((Py_ssize_t)1 << 61)
+/* The bound of a key in which nothing is due: ttlproxy.core.registry. */
+#define NOTHING_DUE ((long long)1 << 62)
+
+/* Where a command's keys stand, as ttlproxy.commands.model.route numbers it. */
+enum { NO_KEY, ANY_KEY, ONE_KEY, KEPT_KEY, READ_KEY };
+
+typedef struct {
+    const char *at, *end;
+} Bytes;
+
+/* ---- Requests, as clients send them: arrays of bulk strings ---- */
+
+/* The number in the header at `at`, just as every client writes it; returns what follows the header, or
+ * NULL if it is none, or not whole. */
+static const char *header(const char *at, const char *end, char kind, Py_ssize_t *number)
+{
+    Py_ssize_t found = 0;
+    const char *digits;
+
+    if (at == end || *at != kind)
+        return NULL;
+    digits = ++at;
+    while (at < end && *at >= '0' && *at <= '9' && at - digits < 9)
+        found = 10 * found + (*at++ - '0');
+    if (at == digits || (*digits == '0' && at - digits > 1))
+        return NULL;
+    if (end - at < 2 || at[0] != '\r' || at[1] != '\n')
+        return NULL;
+    *number = found;
+    return at + 2;
+}
+
+/* How many words the request at `at` has, which its first bytes announce and its bytes can hold; returns
+ * what follows the header, or NULL. */
+static const char *request(const char *at, const char *end, Py_ssize_t *count)
+{
+    at = header(at, end, '*', count);
+    if (at == NULL || *count < 1 || *count > MAX_ELEMENTS || *count > (end - at) / LEAST_BULK)
+        return NULL;
+    return at;
+}
+
+/* The word at `at`; returns what follows it, or NULL if it is not whole. */
+static const char *bulk(const char *at, const char *end, Bytes *word)
+{
+    Py_ssize_t size;
+
+    at = header(at, end, '$', &size);
+    if (at == NULL || size > MAX_BULK || end - at < size + 2)
+        return NULL;
+    word->at = at;
+    word->end = at + size;
+    return word->end[0] == '\r' && word->end[1] == '\n' ? word->end + 2 : NULL;
+}
+
+/* What follows `count` words, or NULL. */
+static const char *skip(const char *at, const char *end, Py_ssize_t count)
+{
+    Bytes word;
+
+    while (count-- > 0 && at != NULL)
+        at = bulk(at, end, &word);
+    return at;
+}
+
+/* A list of `count` words; NULL with `*at` set to NULL if one is not whole, or with an exception. */
+static PyObject *words_at(const char **at, const char *end, Py_ssize_t count)
+{
+    PyObject *words = PyList_New(count), *made;
+    Bytes word;
+
+    for (Py_ssize_t i = 0; words != NULL && i < count; i++) {
+        *at = bulk(*at, end, &word);
+        made = *at == NULL ? NULL : PyBytes_FromStringAndSize(word.at, word.end - word.at);
+        if (made == NULL)
+            Py_CLEAR(words);
+        else
+            PyList_SET_ITEM(words, i, made);
+    }
+    return words;
+}
+
+/* Appends and gives away `item`, which may be NULL; whether that succeeded. */
+static int append(PyObject *list, PyObject *item)
+{
+    int failed = item == NULL || PyList_Append(list, item) < 0;
+
+    Py_XDECREF(item);
+    return !failed;
+}
+
+static int is_bytes(PyObject *object)
+{
+    if (PyBytes_CheckExact(object))
+        return 1;
+    PyErr_Format(PyExc_TypeError, "bytes are needed, not %.100s", Py_TYPE(object)->tp_name);
+    return 0;
+}
+
+static Bytes bytes_of(PyObject *object)
+{
+    Bytes found = {PyBytes_AS_STRING(object), PyBytes_AS_STRING(object) + PyBytes_GET_SIZE(object)};
+
+    return found;
+}
+
+PyDoc_STRVAR(cut_doc, "cut(data) -> (requests, end)\n\n"
+                      "The words of each whole request that `data` begins with, and how many bytes these have.");
+
+static PyObject *cut(PyObject *Py_UNUSED(self), PyObject *data)
+{
+    PyObject *requests, *words;
+    const char *at, *next;
+    Py_ssize_t count;
+    Bytes all;
+
+    if (!is_bytes(data) || (requests = PyList_New(0)) == NULL)
+        return NULL;
+    all = bytes_of(data);
+    for (at = all.at; at < all.end; at = next) {
+        if ((next = request(at, all.end, &count)) == NULL)
+            break;
+        words = words_at(&next, all.end, count);
+        if (words == NULL && next == NULL)
+            break;
+        if (!append(requests, words)) {
+            Py_DECREF(requests);
+            return NULL;
+        }
+    }
+    return Py_BuildValue("(Nn)", requests, (Py_ssize_t)(at - all.at));
+}
+
+PyDoc_STRVAR(request_ends_doc, "request_ends(data, begin) -> list[int]\n\n"
+                               "The position behind each whole request from `begin` on.");
+
+static PyObject *request_ends(PyObject *Py_UNUSED(self), PyObject *const *args, Py_ssize_t nargs)
+{
+    PyObject *ends;
+    const char *at, *next;
+    Py_ssize_t begin, count;
+    Bytes all;
+
+    if (nargs != 2) {
+        PyErr_SetString(PyExc_TypeError, "request_ends(data, begin)");
+        return NULL;
+    }
+    if (!is_bytes(args[0]))
+        return NULL;
+    begin = PyLong_AsSsize_t(args[1]);
+    if (begin == -1 && PyErr_Occurred())
+        return NULL;
+    if (begin < 0 || begin > PyBytes_GET_SIZE(args[0])) {
+        PyErr_SetString(PyExc_ValueError, "begin is outside data");
+        return NULL;
+    }
+    if ((ends = PyList_New(0)) == NULL)
+        return NULL;
+    all = bytes_of(args[0]);
+    for (at = all.at + begin; at < all.end; at = next) {
+        next = request(at, all.end, &count);
+        if (next == NULL || (next = skip(next, all.end, count)) == NULL)
+            break;
+        if (!append(ends, PyLong_FromSsize_t(next - all.at))) {
+            Py_DECREF(ends);
+            return NULL;
+        }
+    }
+    return ends;
+}
+
+/* ---- Replies, RESP2 and RESP3, wherever they are cut ---- */
+
+/* The number in a reply's header, without its kind: -?[0-9]{1,18}; whether it is one. */
+static int reply_number(const char *at, const char *end, Py_ssize_t *number)
+{
+    int is_negative = at < end && *at == '-';
+    Py_ssize_t found = 0;
+
+    at += is_negative;
+    if (at == end || end - at > MAX_DIGITS)
+        return 0;
+    for (; at < end; at++) {
+        if (*at < '0' || *at > '9')
+            return 0;
+        found = 10 * found + (*at - '0');
+    }
+    *number = is_negative ? -found : found;
+    return 1;
+}
+
+/* What a header, without its line break, adds to the values that are to come, and to the bytes that
+ * follow it; `left`: how many are to come before it. Whether it is one. */
+static int after_header(const char *at, const char *end, Py_ssize_t *left, Py_ssize_t *size)
+{
+    char kind = at == end ? '\0' : *at;
+    Py_ssize_t number, before = *left > 0 ? *left : 1;
+
+    *size = 0;
+    switch (kind) {
+    case '+': case '-': case ':': case '_': case ',': case '#': case '(':
+        *left = before - 1;
+        return 1;
+    case '$': case '=': case '!': case '*': case '~': case '>': case '%': case '|':
+        break;
+    default:
+        return 0;
+    }
+    if (!reply_number(at + 1, end, &number))
+        return 0;
+    if (kind == '$' || kind == '=' || kind == '!') {
+        *left = before - 1;
+        *size = number < 0 ? 0 : number + 2;
+        return 1;
+    }
+    if (kind == '|') { /* the value that it is about follows */
+        if (number < 0)
+            return 0;
+        *left = before + 2 * number;
+    } else {
+        if (number < 0)
+            number = 0;
+        /* A push between the elements of a reply is none of them. */
+        *left = before - 1 + (kind == '%' ? 2 * number : number) + (kind == '>' && *left > 0);
+    }
+    return *left <= MAX_VALUES;
+}
+
+/* Where the first line break begins at or after `at`; NULL without one. */
+static const char *line_break(const char *at, const char *end)
+{
+    while (at < end && (at = memchr(at, '\r', end - at)) != NULL) {
+        if (end - at < 2)
+            return NULL;
+        if (at[1] == '\n')
+            return at;
+        at++;
+    }
+    return NULL;
+}
+
+PyDoc_STRVAR(reply_ends_doc,
+             "reply_ends(data, left, size) -> (ends, left, size, end)\n\n"
+             "The position behind each reply that ends in `data`. `left`, `size`: the values that are to\n"
+             "come of a reply that has begun, and the bytes of its present value, before and after. From\n"
+             "`end` on is the beginning of a header. Raises ValueError for what is no reply.");
+
+static PyObject *reply_ends(PyObject *Py_UNUSED(self), PyObject *const *args, Py_ssize_t nargs)
+{
+    PyObject *ends;
+    const char *line;
+    Py_ssize_t left, at, size, skipped;
+    Bytes all;
+
+    if (nargs != 3) {
+        PyErr_SetString(PyExc_TypeError, "reply_ends(data, left, size)");
+        return NULL;
+    }
+    if (!is_bytes(args[0]))
+        return NULL;
+    left = PyLong_AsSsize_t(args[1]);
+    if (left == -1 && PyErr_Occurred())
+        return NULL;
+    at = PyLong_AsSsize_t(args[2]);
+    if (at == -1 && PyErr_Occurred())
+        return NULL;
+    if (left < 0 || left > MAX_VALUES || at < 0) {
+        PyErr_SetString(PyExc_ValueError, "left or size is out of range");
+        return NULL;
+    }
+    if ((ends = PyList_New(0)) == NULL)
+        return NULL;
+    all = bytes_of(args[0]);
+    size = all.end - all.at;
+    if (left == 0 && at > 0 && at <= size && !append(ends, PyLong_FromSsize_t(at)))
+        goto failed;
+    while (at < size) {
+        line = line_break(all.at + at, all.end);
+        if (line == NULL)
+            return Py_BuildValue("(Nnnn)", ends, left, (Py_ssize_t)0, at);
+        if (!after_header(all.at + at, line, &left, &skipped)) {
+            PyObject *head = PyBytes_FromStringAndSize(all.at + at, Py_MIN(line - all.at - at, 64));
+
+            if (head != NULL)
+                PyErr_Format(PyExc_ValueError, "no reply: %R", head);
+            Py_XDECREF(head);
+            goto failed;
+        }
+        at = (line - all.at) + 2 + skipped;
+        if (left == 0 && at <= size && !append(ends, PyLong_FromSsize_t(at)))
+            goto failed;
+    }
+    return Py_BuildValue("(Nnnn)", ends, left, at - size, size);
+failed:
+    Py_DECREF(ends);
+    return NULL;
+}
+
+/* ---- Which chunks pass as they are ---- */
+
+typedef struct {
+    uint8_t kind, size; /* a size of 0: nothing is here */
+    char name[MAX_NAME];
+} Slot;
+
+typedef struct {
+    PyObject_HEAD
+    Slot *slots;
+    uint32_t mask; /* there are so many slots, less one: a power of two */
+} Table;
+
+static uint32_t hash_of(const char *at, Py_ssize_t size)
+{
+    uint32_t hash = 2166136261u; /* FNV-1a */
+
+    for (Py_ssize_t i = 0; i < size; i++)
+        hash = (hash ^ (uint8_t)at[i]) * 16777619u;
+    return hash ^ (hash >> 15);
+}
+
+/* The slot of a name, or the empty one where it would be. */
+static Slot *slot_of(Table *table, const char *at, Py_ssize_t size)
+{
+    for (uint32_t i = hash_of(at, size);; i++) {
+        Slot *slot = &table->slots[i & table->mask];
+
+        if (slot->size == 0 || (slot->size == size && memcmp(slot->name, at, size) == 0))
+            return slot;
+    }
+}
+
+/* The kind of a command's name, or -1. */
+static int kind_of(Table *table, Bytes name)
+{
+    Py_ssize_t size = name.end - name.at;
+    Slot *slot;
+
+    if (size == 0 || size > MAX_NAME)
+        return -1;
+    slot = slot_of(table, name.at, size);
+    return slot->size == 0 ? -1 : slot->kind;
+}
+
+static PyObject *table_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(keywords))
+{
+    PyObject *kinds, *name, *kind;
+    Py_ssize_t at = 0, count = 2;
+    Table *table;
+
+    if (!PyArg_ParseTuple(args, "O!", &PyDict_Type, &kinds))
+        return NULL;
+    if ((table = (Table *)type->tp_alloc(type, 0)) == NULL)
+        return NULL;
+    while (count < 4 * PyDict_GET_SIZE(kinds)) /* at most half of the slots are taken */
+        count *= 2;
+    table->mask = (uint32_t)(count - 1);
+    if ((table->slots = PyMem_Calloc(count, sizeof(Slot))) == NULL) {
+        Py_DECREF(table);
+        return PyErr_NoMemory();
+    }
+    while (PyDict_Next(kinds, &at, &name, &kind)) {
+        long number = PyLong_AsLong(kind);
+        Slot *slot;
+
+        if (!is_bytes(name) || (number == -1 && PyErr_Occurred())) {
+            Py_DECREF(table);
+            return NULL;
+        }
+        if (number < NO_KEY || number > READ_KEY) {
+            PyErr_SetString(PyExc_ValueError, "a kind is out of range");
+            Py_DECREF(table);
+            return NULL;
+        }
+        if (PyBytes_GET_SIZE(name) == 0 || PyBytes_GET_SIZE(name) > MAX_NAME)
+            continue;
+        slot = slot_of(table, PyBytes_AS_STRING(name), PyBytes_GET_SIZE(name));
+        slot->kind = (uint8_t)number;
+        slot->size = (uint8_t)PyBytes_GET_SIZE(name);
+        memcpy(slot->name, PyBytes_AS_STRING(name), slot->size);
+    }
+    return (PyObject *)table;
+}
+
+static void table_dealloc(Table *table)
+{
+    PyTypeObject *type = Py_TYPE(table);
+
+    PyMem_Free(table->slots);
+    type->tp_free(table);
+    Py_DECREF(type);
+}
+
+/* What `plain` compares with; see its docstring. */
+typedef struct {
+    PyObject *hidden, *managed, *begins, *heads;
+    int looks; /* whether any key needs a look */
+    long long first;
+} Known;
+
+static int starts_with_any(Bytes word, PyObject *beginnings)
+{
+    Py_ssize_t size = word.end - word.at;
+
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(beginnings); i++) {
+        Bytes each = bytes_of(PyTuple_GET_ITEM(beginnings, i));
+
+        if (each.end - each.at <= size && memcmp(each.at, word.at, each.end - each.at) == 0)
+            return 1;
+    }
+    return 0;
+}
+
+/* The bound of a managed key: 1 and `*bound`, 0 if it is not managed, -1 with an exception. */
+static int bound_of(PyObject *managed, Bytes key, long long *bound)
+{
+    PyObject *made = PyBytes_FromStringAndSize(key.at, key.end - key.at), *found;
+
+    if (made == NULL)
+        return -1;
+    found = PyDict_GetItemWithError(managed, made);
+    Py_DECREF(made);
+    if (found == NULL)
+        return PyErr_Occurred() ? -1 : 0;
+    *bound = PyLong_AsLongLong(found);
+    return *bound == -1 && PyErr_Occurred() ? -1 : 1;
+}
+
+/* Whether a rule may match a key that a command writes. */
+static int may_match(Known *known, Bytes key)
+{
+    if (key.at == key.end)
+        return 1; /* Python decides */
+    if (PyTuple_GET_ITEM(known->begins, (uint8_t)*key.at) != Py_True)
+        return 0;
+    return starts_with_any(key, known->heads);
+}
+
+/* Whether a command of this kind certainly passes with this key; -1 with an exception. */
+static int key_passes(Known *known, int kind, Bytes key)
+{
+    int has_rules = PyTuple_GET_SIZE(known->heads) > 0, is_managed;
+    long long bound;
+
+    is_managed = bound_of(known->managed, key, &bound);
+    if (is_managed < 0)
+        return -1;
+    if (!is_managed)
+        return kind == READ_KEY || !has_rules || !may_match(known, key);
+    if (kind != READ_KEY && (kind != KEPT_KEY || has_rules))
+        return 0;
+    known->first = Py_MIN(known->first, bound);
+    return 1;
+}
+
+/* The same for a command any of whose words may be a key. */
+static int word_passes(Known *known, Bytes word)
+{
+    long long bound;
+    int is_managed;
+
+    if (PyTuple_GET_SIZE(known->heads) > 0)
+        return 0;
+    is_managed = bound_of(known->managed, word, &bound);
+    return is_managed < 0 ? -1 : !is_managed;
+}
+
+/* Whether the request of `count` words at `*at` certainly passes; then `*at` is behind it. */
+static int request_passes(Table *table, const char **at, const char *end, Py_ssize_t count, Known *known)
+{
+    int kind = -1, passes = 1;
+    Bytes word;
+
+    for (Py_ssize_t i = 0; i < count; i++) {
+        if ((*at = bulk(*at, end, &word)) == NULL || starts_with_any(word, known->hidden))
+            return 0;
+        if (i == 0)
+            kind = kind_of(table, word);
+        if (kind < 0)
+            return 0;
+        if (i == 0 || kind == NO_KEY || !known->looks)
+            continue;
+        if (kind == ANY_KEY)
+            passes = word_passes(known, word);
+        else if (i == 1)
+            passes = key_passes(known, kind, word);
+        if (passes <= 0)
+            return passes;
+    }
+    return kind == NO_KEY || !known->looks || count > 1;
+}
+
+static int all_are_bytes(PyObject *tuple)
+{
+    if (!PyTuple_CheckExact(tuple))
+        return 0;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); i++)
+        if (!PyBytes_CheckExact(PyTuple_GET_ITEM(tuple, i)))
+            return 0;
+    return 1;
+}
+
+PyDoc_STRVAR(plain_doc,
+             "plain(data, hidden, managed, begins, heads) -> (count, first)\n\n"
+             "How many requests `data` is, if it is whole requests that certainly pass as they are: commands\n"
+             "of the table, no word of which begins with one of `hidden`, none of whose keys is in `managed`\n"
+             "(key -> bound), unless they only read it, and none of which writes a key that begins as the\n"
+             "rules of ONWRITE do (`heads`; `begins`: for each byte, whether one of these begins with it).\n"
+             "Else 0. `first`: the earliest bound of the managed keys that they read; it must not have passed.");
+
+static PyObject *table_plain(Table *table, PyObject *const *args, Py_ssize_t nargs)
+{
+    Known known = {.first = NOTHING_DUE};
+    const char *at;
+    Py_ssize_t found = 0, count;
+    Bytes all;
+    int passes;
+
+    if (nargs != 5 || !PyBytes_CheckExact(args[0]) || !all_are_bytes(args[1]) ||
+        !PyTuple_CheckExact(args[3]) || PyTuple_GET_SIZE(args[3]) != 256 || !all_are_bytes(args[4])) {
+        PyErr_SetString(PyExc_TypeError, "plain(data, hidden, managed, begins, heads)");
+        return NULL;
+    }
+    known.hidden = args[1];
+    known.managed = args[2];
+    known.begins = args[3];
+    known.heads = args[4];
+    if (!PyDict_CheckExact(known.managed)) /* several databases: Python looks at each */
+        return Py_BuildValue("(nL)", (Py_ssize_t)0, NOTHING_DUE);
+    known.looks = PyDict_GET_SIZE(known.managed) > 0 || PyTuple_GET_SIZE(known.heads) > 0;
+    all = bytes_of(args[0]);
+    for (at = all.at; at < all.end; found++) {
+        at = request(at, all.end, &count);
+        passes = at == NULL ? 0 : request_passes(table, &at, all.end, count, &known);
+        if (passes < 0)
+            return NULL;
+        if (passes == 0)
+            return Py_BuildValue("(nL)", (Py_ssize_t)0, NOTHING_DUE);
+    }
+    return Py_BuildValue("(nL)", found, known.first);
+}
+
+static PyMethodDef table_methods[] = {
+    {"plain", (PyCFunction)(void (*)(void))table_plain, METH_FASTCALL, plain_doc},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot table_slots[] = {
+    {Py_tp_doc, "Table(kinds): the commands that need only a look at their keys; name -> where these stand."},
+    {Py_tp_new, table_new},
+    {Py_tp_dealloc, table_dealloc},
+    {Py_tp_methods, table_methods},
+    {0, NULL},
+};
+
+static PyType_Spec table_spec = {
+    .name = "ttlproxy.wire._core.Table",
+    .basicsize = sizeof(Table),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = table_slots,
+};
+
+static PyMethodDef functions[] = {
+    {"cut", cut, METH_O, cut_doc},
+    {"request_ends", (PyCFunction)(void (*)(void))request_ends, METH_FASTCALL, request_ends_doc},
+    {"reply_ends", (PyCFunction)(void (*)(void))reply_ends, METH_FASTCALL, reply_ends_doc},
+    {NULL, NULL, 0, NULL},
+};
+
+static int add_table(PyObject *module)
+{
+    PyObject *type = PyType_FromModuleAndSpec(module, &table_spec, NULL);
+    int result = type == NULL ? -1 : PyModule_AddType(module, (PyTypeObject *)type);
+
+    Py_XDECREF(type);
+    return result;
+}
+
+static PyModuleDef_Slot module_slots[] = {
+    {Py_mod_exec, add_table},
+#ifdef Py_mod_multiple_interpreters
+    {Py_mod_multiple_interpreters, Py_MOD_PER_INTERPRETER_GIL_SUPPORTED},
+#endif
+    {0, NULL},
+};
+
+static struct PyModuleDef module = {
+    .m_base = PyModuleDef_HEAD_INIT,
+    .m_name = "_core",
+    .m_doc = "RESP as bytes: see ttlproxy/wire/twin.py.",
+    .m_methods = functions,
+    .m_slots = module_slots,
+};
+
+PyMODINIT_FUNC PyInit__core(void)
+{
+    return PyModuleDef_Init(&module);
+}

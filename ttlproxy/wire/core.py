@@ -1,0 +1,28 @@
+"""The functions that read the bytes of every request and reply: compiled, or else in Python.
+
+`_core.c` is built where there is a compiler. Without it, or with TTLPROXY_PURE=1 in the
+environment, `twin.py` is taken, which gives the same results in more time.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ttlproxy.wire.twin import Table, cut, reply_ends, request_ends
+
+    IS_COMPILED: bool
+else:
+    try:
+        if os.environ.get("TTLPROXY_PURE") == "1":
+            raise ImportError
+        from ttlproxy.wire._core import Table, cut, reply_ends, request_ends
+
+        IS_COMPILED = True
+    except ImportError:
+        from ttlproxy.wire.twin import Table, cut, reply_ends, request_ends
+
+        IS_COMPILED = False
+
+__all__ = ["IS_COMPILED", "Table", "cut", "reply_ends", "request_ends"]
