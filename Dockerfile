@@ -4,8 +4,8 @@ FROM docker.io/library/python:3.11-slim AS base
 
 FROM base AS build
 WORKDIR /src
-RUN command -v strip > /dev/null \
- || { apt-get update && apt-get install --yes --no-install-recommends binutils; }
+RUN { command -v strip && command -v cc; } > /dev/null \
+ || { apt-get update && apt-get install --yes --no-install-recommends binutils gcc libc6-dev; }
 COPY requirements.lock ./
 RUN python -m venv --without-pip /opt/ttlproxy \
  && python -m pip --python /opt/ttlproxy/bin/python install --no-cache-dir --require-hashes \
@@ -13,6 +13,7 @@ RUN python -m venv --without-pip /opt/ttlproxy \
 COPY pyproject.toml README.md LICENSE ./
 COPY ttlproxy ttlproxy
 RUN python -m pip --python /opt/ttlproxy/bin/python install --no-cache-dir --no-deps . \
+ && /opt/ttlproxy/bin/python -c 'import ttlproxy.wire._core' \
  && python -m compileall -q /opt/ttlproxy/lib \
  && find /opt/ttlproxy -name '*.so' -exec strip --strip-unneeded {} +
 

@@ -46,7 +46,7 @@ $(IMAGE)/base.tar:
 	mkdir -p $(@D)
 	rm -rf --one-file-system $(@D)/root
 	debootstrap --variant=minbase \
-	    --include=python3,python3-pip,python3-venv,python-is-python3,binutils \
+	    --include=python3-dev,python3-pip,python3-venv,python-is-python3,binutils,gcc,libc6-dev \
 	    trixie $(@D)/root > $(@D)/debootstrap.log
 	tar --create --one-file-system --exclude='./var/cache/apt/archives/*.deb' \
 	    --file $@.part --directory $(@D)/root .

@@ -298,7 +298,11 @@ class Proxy(Process):
             *_shares(),
             *self._arguments,
         ]
-        inherited = {k: v for k, v in os.environ.items() if not k.startswith("TTLPROXY_")}
+        inherited = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith("TTLPROXY_") or name == "TTLPROXY_PURE"
+        }
         env = {**inherited, "PYTHONFAULTHANDLER": "1", **self._env}
         if self.forked:
             return Forked(words, env, self._log.name)

@@ -44,6 +44,7 @@ from ttlproxy.telemetry.health import Health
 from ttlproxy.telemetry.loop_heartbeat import LoopHeartbeat
 from ttlproxy.telemetry.metric_spec import Source
 from ttlproxy.telemetry.worker_totals import EVERY_S, report_of
+from ttlproxy.wire import IS_COMPILED
 
 if TYPE_CHECKING:
     from ttlproxy.admin import Subject
@@ -68,6 +69,10 @@ async def serve(settings: Settings, started: Started, read: Read) -> int:
     the settings again. Raises TtlproxyError, and OSError if the address cannot be bound.
     """
     reload = Reload(settings, read)
+    if not IS_COMPILED:
+        log.info(
+            "requests are read in Python, in up to twice the CPU time: ttlproxy doctor says why"
+        )
     chosen = "max_clients" in settings.model_fields_set
     room = make_room(settings.max_clients, settings.workers, chosen)
     settings = settings.model_copy(update={"max_clients": room})

@@ -172,6 +172,9 @@ class Table:
             return _NONE_PASSES
         first = _NOTHING_DUE
         hidden = tuple(name for name in hidden if name in data)  # nearly always none
+        if not (managed or heads or hidden):  # then only their names count: nearly always
+            are_known = self._kinds.keys() >= {words[0] for words in requests}
+            return (len(requests), first) if are_known else _NONE_PASSES
         for words in requests:
             bound = self._bound(words, hidden, managed, begins, heads)
             if bound is None:
