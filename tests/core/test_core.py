@@ -5,6 +5,7 @@ Where the core is not built, what compares the two is skipped.
 
 from __future__ import annotations
 
+import shutil
 import sys
 import tracemalloc
 from collections.abc import Callable
@@ -16,8 +17,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.core_fuzzer import sanitized
 from tests.support.raw_client import command
 from tests.support.replies import PUSH, REPLIES
+from tests.support.requirements import absent
 from ttlproxy.commands import ANY_KEY, KEPT_KEY, NO_KEY, ONE_KEY, READ_KEY, Router
 from ttlproxy.core.registry import NOTHING_DUE
 from ttlproxy.core.write_rules import ANY_BYTE, NO_BYTE
@@ -297,3 +300,11 @@ def test_calls_leave_no_memory_behind() -> None:
     for _ in range(1000):
         calls()
     assert sys.getallocatedblocks() - before < 200
+
+
+def test_random_bytes_break_nothing_under_the_sanitizers() -> None:
+    if shutil.which("gcc") is None or core is twin:
+        absent("cc", "no gcc here, or no headers of Python")
+    done = sanitized("--inputs", "20000")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "20000 inputs, no difference" in done.stdout
