@@ -22,7 +22,7 @@ TtlproxyError          exit 1: what went wrong, in one line, without a traceback
 ├── AdoptError         exit 1: the proxy is away or refuses, or the state is of another run
 ├── DoctorError        exit 1: the state of doctor --mend is of another run, or cannot be written
 ├── SeveralMasters     begin anew, with a link for each master of the Cluster
-└── UnfitUpstream      exit 1: the server can never be served: too old, or a newer layout
+└── UnfitUpstream      exit 1: the server can never be served: too old, or another layout
 """
 
 from collections.abc import Sequence

@@ -2,8 +2,9 @@
 
 `python -m tests.chaos.rolling --proxies 12 --seconds 60` restarts them again and again. Clients
 write, read and come back to another proxy, while elements expire. With `--kill` proxies are killed
-instead of drained, and `--beside 1000` attaches so many more, which nobody uses. It prints its
-numbers, for how long the last element was due, and has exit code 1 for a fault.
+instead of drained, and `--beside 1000` attaches so many more, which nobody uses. With `--other
+CHECKOUT/.venv/bin/python` every second proxy is of the build that this interpreter has. It prints
+its numbers, for how long the last element was due, and has exit code 1 for a fault.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack, closing, suppress
+from itertools import cycle
 from random import Random
 from typing import Any, Final
 
@@ -44,13 +46,17 @@ class Tier:
     proxies: those that new clients come to
     """
 
-    def __init__(self, server: Server, count: int, *words: str, forked: bool) -> None:
-        """`words`: settings of the proxies, as on the command line."""
+    def __init__(
+        self, server: Server, count: int, *words: str, forked: bool, other: str = sys.executable
+    ) -> None:
+        """`words`: settings of the proxies, as on the command line; `other`: the interpreter of the
+        build that every second one is of."""
         self.master = server
         self.clock, self.excuses = ServersClock(), Excuses()
         self.proxies: list[Proxy] = []
         self._words = words
         self._forked = forked
+        self._pythons = cycle((sys.executable, other))
         self._stack = ExitStack()
         with ExitStack() as failed:
             failed.callback(self._stack.close)
@@ -87,7 +93,8 @@ class Tier:
         return old.faults
 
     def _started(self) -> Proxy:
-        proxy = Proxy(self.master.url, *self._words, forked=self._forked)
+        python = next(self._pythons)
+        proxy = Proxy(self.master.url, *self._words, forked=self._forked, python=python)
         self._stack.callback(proxy.remove)
         return proxy.start()
 
@@ -182,7 +189,9 @@ def _trial(options: argparse.Namespace) -> Account:
         stack.callback(server.remove)
         server.start()
         words: Sequence[str] = options.words
-        tier = stack.enter_context(Tier(server, options.proxies, *words, forked=True))
+        tier = stack.enter_context(
+            Tier(server, options.proxies, *words, forked=True, other=options.other)
+        )
         if options.beside:
             real = min(options.beside, _REAL)
             beside = Fleet(server, Size(real, options.beside - real), words)
@@ -201,6 +210,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--kill", action="store_true")
     parser.add_argument("--beside", type=int, default=0)
+    parser.add_argument("--other", default=sys.executable, help="the python of another build")
     parser.add_argument("--redis", default="7.0", help="its version (default: 7.0)")
     parser.add_argument("words", nargs="*", help="settings of the proxies, behind --")
     options = parser.parse_args()

@@ -173,7 +173,7 @@ def test_what_an_unknown_client_asks_changes_nothing_for_others(
     with Connection(before_it.port) as stranger, Connection(before_it.port) as client:
         assert client.ask("AUTH", "secret") == OK
         assert client.ask("HSETEX", "h", "EX", 100, "FIELDS", 1, "f", "v") == b":1\r\n"
-        for words in (("MULTI",), ("HSET", "h", "f", "w"), ("DEL", "h"), ("GET", "__ttl:layout")):
+        for words in (("MULTI",), ("HSET", "h", "f", "w"), ("DEL", "h"), ("GET", "__ttl:rules")):
             assert stranger.ask(*words) == NOAUTH
         assert has_ttl(client.ask("HTTLFIELD", "h", "f"), 100)
 

@@ -217,13 +217,6 @@ def test_a_token_is_not_there_a_moment_early_where_doubles_round_up(direct: Clie
         assert reply == bucket.take(Fraction(now_us, 1_000_000), quantity)
 
 
-def test_a_bucket_that_version_0_1_wrote_is_as_full_as_it_was(client: Client) -> None:
-    client.ask("CL.THROTTLE", "b", 4, 5, 1000, 4)
-    client.ask("SET", "b", client.ask("GET", "b").rpartition(b" ")[0], "KEEPTTL")
-    limited, limit, remaining, _, _ = client.ask("CL.THROTTLE", "b", 4, 5, 1000, 0)
-    assert (limited, limit, remaining) == (0, 5, 1)
-
-
 def test_decisions_at_the_servers_own_time_agree_with_exact_fractions(
     client: Client, direct: Client
 ) -> None:

@@ -11,6 +11,7 @@ from redis.exceptions import ResponseError
 
 from tests.link.conftest import Become
 from tests.support.redis_client import Client
+from ttlproxy import __version__
 from ttlproxy.errors import UnfitUpstream
 from ttlproxy.link import LAYOUT
 from ttlproxy.link.connecting.pipeline import Words, run
@@ -43,24 +44,21 @@ def test_any_redis_from_6_2_on_is_fit(release: str) -> None:
     compatibility.check_server(said)
 
 
-@pytest.mark.parametrize(
-    ("layout", "is_newer"),
-    [
-        (None, False),
-        (b"", False),
-        (b"junk", False),
-        (b"%d" % LAYOUT, False),
-        (b"%d" % (LAYOUT - 1), False),
-        (b"%d" % (LAYOUT + 1), True),
-        (b"10", True),
-    ],
-)
-def test_only_a_newer_layout_is_refused(layout: bytes | None, is_newer: bool) -> None:
-    if not is_newer:
-        return compatibility.check_layout(b"__ttl:", layout)
-    with pytest.raises(UnfitUpstream, match=f"have layout {int(layout or 0)}, .* upgrade it"):
-        compatibility.check_layout(b"__ttl:", layout)
-    return None
+@pytest.mark.parametrize("layout", [None, b"", b"%d" % LAYOUT])
+def test_our_layout_and_none_are_fit(layout: bytes | None) -> None:
+    compatibility.check_layout(b"__ttl:", layout, b"9.9.9")
+
+
+@pytest.mark.parametrize("layout", [b"%d" % (LAYOUT - 1), b"%d" % (LAYOUT + 1), b"10", b"junk"])
+def test_each_other_layout_is_refused_with_the_version_that_has_written_it(layout: bytes) -> None:
+    said = f"have layout {layout.decode()}, of ttlproxy 9.9.9, but this is ttlproxy {__version__}"
+    with pytest.raises(UnfitUpstream, match=said):
+        compatibility.check_layout(b"__ttl:", layout, b"9.9.9")
+
+
+def test_an_odd_version_can_be_read() -> None:
+    with pytest.raises(UnfitUpstream, match=r"of ttlproxy \\xff\\x00,"):
+        compatibility.check_layout(b"__ttl:", b"3", b"\xff\0")
 
 
 def test_what_depends_on_the_version() -> None:

@@ -11,7 +11,7 @@ from contextlib import closing
 import pytest
 
 from tests.conftest import StartServer
-from tests.link.conftest import FAR_MS, S, manage, set_rule, until
+from tests.link.conftest import FAR_MS, KEYS, S, manage, set_rule, until
 from tests.link.running import Running, ids, running
 from tests.support.containers import AnyServer
 from tests.support.processes import CLOSED_PORT
@@ -258,9 +258,38 @@ async def test_each_reply_to_the_link_is_an_answer(server: AnyServer) -> None:
 
 async def test_an_unfit_server_ends_the_link(server: AnyServer, direct: Client) -> None:
     direct.ask("HSET", STATE, "layout", LAYOUT + 1)
-    with pytest.raises(UnfitUpstream, match="upgrade it"):
+    with pytest.raises(UnfitUpstream, match="which only knows layout"):
         async with running(Running(server.url)):
             pass
+
+
+async def test_a_layout_that_comes_while_the_link_runs_ends_it_before_the_next_look(
+    server: AnyServer, direct: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A proxy of another version announces it when it has written it."""
+    monkeypatch.setattr(beats, "EVERY_S", 1e6)
+    link = Running(server.url)
+    await _begun(link)
+    direct.ask("HSET", STATE, "layout", LAYOUT + 1, "program", "9.9.9")
+    name = KEYS.prefix + b"!layout:%d" % (LAYOUT + 1)
+    direct.ask_many([("SET", name, ""), ("DEL", name)])
+    assert link.task is not None
+    with pytest.raises(UnfitUpstream, match=f"layout {LAYOUT + 1}, of ttlproxy 9.9.9"):
+        await link.task
+    assert not link.link.serving.now
+
+
+async def test_a_layout_that_is_only_said_to_come_ends_nothing(
+    server: AnyServer, direct: Client
+) -> None:
+    """Any client may make announcements."""
+    async with running(Running(server.url)) as link:
+        name = KEYS.prefix + b"!layout:%d" % (LAYOUT + 1)
+        for _ in range(3):
+            direct.ask_many([("SET", name, ""), ("DEL", name)])
+            await link.beats()
+        await link.link.serving.ready.wait()
+        assert link.changes == 0
 
 
 async def test_a_wrong_password_is_told_and_tried_again(server: AnyServer, direct: Client) -> None:

@@ -57,7 +57,15 @@ async def another(told: Told) -> AsyncIterator[Callable[[], Pushes]]:
         noted = told.noted
         push = noted("announcement"), noted("swap"), noted("rules"), noted("version")
         made.append(
-            Pushes(KEYS, *push, noted("flush"), noted("hello"), noted("walks"), noted("loss"))
+            Pushes(
+                KEYS,
+                *push,
+                noted("flush"),
+                noted("hello"),
+                noted("walks"),
+                noted("layout"),
+                noted("loss"),
+            )
         )
         return made[-1]
 

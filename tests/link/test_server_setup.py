@@ -183,7 +183,7 @@ async def test_a_server_with_a_newer_layout_is_unfit(
     setup: ServerSetup, redis: Redis, direct: Client
 ) -> None:
     direct.ask("HSET", STATE, "layout", LAYOUT + 1)
-    with pytest.raises(UnfitUpstream, match="upgrade it"):
+    with pytest.raises(UnfitUpstream, match="which only knows layout"):
         await setup.prepare(redis)
 
 

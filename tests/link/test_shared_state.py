@@ -13,11 +13,12 @@ from tests.support.containers import AnyServer
 from tests.support.redis_client import Client
 from tests.support.redis_content import STATE
 from tests.support.server_queries import calls
+from ttlproxy import __version__
 from ttlproxy.addresses import Upstream
 from ttlproxy.core.counters import Counters
 from ttlproxy.core.signing import Signer
 from ttlproxy.errors import UnfitUpstream
-from ttlproxy.link import LAYOUT, Context, client
+from ttlproxy.link import LAYOUT, Context, client, run
 from ttlproxy.link.server.shared_state import SharedState
 
 OURS = b"%d" % LAYOUT
@@ -31,16 +32,6 @@ def state(context: Context) -> SharedState:
 def _stored(direct: Client) -> tuple[bytes | None, bytes | None]:
     secret, layout = direct.ask("HMGET", STATE, "secret", "layout")
     return secret, layout
-
-
-def _leave_old_layout(direct: Client) -> None:
-    """As version 0.1 does."""
-    direct.ask("SET", KEYS.old_layout, 1)
-    direct.ask("SADD", KEYS.old_keeping, "kept")
-
-
-def _is_converted(direct: Client) -> bool:
-    return bool(direct.ask("EXISTS", KEYS.old_keeping) == 0)
 
 
 async def test_the_first_writes_and_the_others_adopt(
@@ -96,13 +87,47 @@ async def test_while_all_is_as_it_should_be_no_script_runs(
     assert calls(server.port, "eval") == before
 
 
-async def test_a_newer_layout_is_left_alone(
+@pytest.mark.parametrize("layout", ["1", f"{LAYOUT + 1}", "junk"])
+async def test_the_state_of_another_layout_is_left_alone_and_nobody_goes_on(
+    state: SharedState, redis: Redis, direct: Client, layout: str
+) -> None:
+    direct.ask("HSET", STATE, "secret", "x" * 64, "layout", layout, "program", "9.9.9")
+    replies = await run(redis, [(0, words) for words in state.first_questions()])
+    with pytest.raises(UnfitUpstream, match=f"layout {layout}, of ttlproxy 9.9.9"):
+        state.adopt(replies)
+    for meet in (state.claim, state.keep):
+        with pytest.raises(UnfitUpstream, match=f"layout {layout}, of ttlproxy 9.9.9"):
+            await meet(redis)
+    assert _stored(direct) == (b"x" * 64, layout.encode())
+
+
+async def test_what_is_no_state_is_left_alone_and_nobody_goes_on(
     state: SharedState, redis: Redis, direct: Client
 ) -> None:
-    direct.ask("HSET", STATE, "secret", "x" * 64, "layout", LAYOUT + 1)
-    with pytest.raises(UnfitUpstream):
-        await state.claim(redis)
-    assert _stored(direct) == (b"x" * 64, b"%d" % (LAYOUT + 1))
+    direct.ask("SET", STATE, "junk")
+    with pytest.raises(UnfitUpstream, match="is no hash of ttlproxy"):
+        await state.keep(redis)
+    assert direct.ask("GET", STATE) == b"junk"
+
+
+@pytest.mark.parametrize(("said", "is_fit"), [("1", False), ("2", True), ("junk", True)])
+async def test_what_came_before_the_first_release_is_refused(
+    state: SharedState, redis: Redis, direct: Client, said: str, is_fit: bool
+) -> None:
+    direct.ask("SET", KEYS.old_layout, said)
+    replies = await run(redis, [(0, words) for words in state.first_questions()])
+    if is_fit:
+        assert not state.adopt(replies)
+        return
+    with pytest.raises(UnfitUpstream, match=r"layout 1, .* remove them with ttlproxy purge"):
+        state.adopt(replies)
+
+
+async def test_the_state_says_which_version_has_written_it(
+    state: SharedState, redis: Redis, direct: Client
+) -> None:
+    await state.claim(redis)
+    assert direct.ask("HGET", STATE, "program").decode() == __version__
 
 
 async def test_a_secret_from_a_file_is_not_stored(
@@ -122,36 +147,6 @@ async def test_a_secret_from_a_file_is_not_stored(
     assert _stored(direct) == (None, OURS)
 
 
-async def test_the_old_layout_is_converted_once(
-    state: SharedState, redis: Redis, direct: Client
-) -> None:
-    _leave_old_layout(direct)
-    await state.claim(redis)
-    assert _is_converted(direct)
-    assert _stored(direct)[1] == OURS
-    _leave_old_layout(direct)
-    await state.claim(redis)
-    await state.keep(redis)
-    assert not _is_converted(direct), "whoever wrote that now, it was no proxy of 0.1"
-
-
-async def test_who_may_not_store_the_secret_converts_nothing(
-    state: SharedState, redis: Redis, direct: Client, become: Become, counters: Counters
-) -> None:
-    """Nobody else could verify what it signs."""
-    await state.claim(redis)  # of another server
-    direct.ask("FLUSHALL")
-    _leave_old_layout(direct)
-    await become("resetkeys ~__ttl:*")
-    await state.claim(redis)
-    assert not _is_converted(direct)
-    assert counters.refusals == 1
-    await become("~*")
-    await state.keep(redis)
-    assert _is_converted(direct)
-    assert _stored(direct)[1] == OURS
-
-
 async def test_who_may_not_read_it_goes_on(
     state: SharedState, redis: Redis, context: Context, direct: Client, become: Become
 ) -> None:
@@ -160,33 +155,6 @@ async def test_who_may_not_read_it_goes_on(
     await become("-hmget")
     await state.keep(redis)
     assert _stored(direct) == (secret, OURS)
-
-
-async def test_what_could_not_be_converted_is_converted_when_it_can_be(
-    state: SharedState, redis: Redis, direct: Client, become: Become, counters: Counters
-) -> None:
-    _leave_old_layout(direct)
-    await become("-unlink")
-    for refusals in (1, 2):
-        await state.claim(redis)
-        assert counters.refusals == refusals
-        assert not _stored(direct)[1]
-    await become("+unlink")
-    await state.keep(redis)
-    assert _is_converted(direct)
-    assert _stored(direct)[1] == OURS
-
-
-@pytest.mark.parametrize("trusts", [True, False])
-async def test_where_clients_have_narrow_rights_only_what_0_1_itself_wrote_is_converted(
-    state: SharedState, redis: Redis, context: Context, direct: Client, trusts: bool
-) -> None:
-    context.rights.trusts_schedules = trusts
-    row = b"10:RPUSH - 0x"  # a client may have put it there
-    direct.ask("HSET", KEYS.rules, ":s", row)
-    await state.claim(redis)
-    assert _stored(direct)[1] == OURS
-    assert direct.ask("EXISTS", KEYS.rule(b"s")) == trusts
 
 
 async def test_before_a_replica_nothing_is_written(

@@ -74,9 +74,9 @@ def test_a_purge_removes_what_is_internal_and_nothing_else(
     done = purge("--upstream", server.url)
     assert (done.returncode, done.stderr) == (0, "")
     # 1,200 indexes, the schedule, two keys for deferred commands, and the set of these. In database
-    # 0 also the layout and the state.
+    # 0 also the state.
     assert done.stdout.splitlines() == [
-        "database 0: 1206 internal keys removed",
+        "database 0: 1205 internal keys removed",
         "database 3: 1204 internal keys removed",
     ]
     for db in (0, 3):

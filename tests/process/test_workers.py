@@ -18,7 +18,7 @@ from tests.support.event_loops import both_loops
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
 from tests.support.redis_client import Client
-from tests.support.redis_content import STATE
+from tests.support.redis_content import PREFIX, STATE
 from tests.support.server_queries import calls, until_blocked
 from tests.support.servers import Proxy
 from ttlproxy.cli.main import load
@@ -156,13 +156,13 @@ def test_a_worker_that_cannot_be_replaced_leaves_the_others_at_work(
 ) -> None:
     clients = {_worker(client): client for client in _clients(stack, workers, WORKERS)}
     killed, *others = clients
-    direct.ask("HSET", STATE, "layout", "999")
+    direct.ask("SET", PREFIX + b"layout", "1")
     os.kill(killed, signal.SIGKILL)
     wait_until(lambda: workers.stderr.count("ended unexpectedly") >= 2, "its successor refuses")
     for other in others:
         assert clients[other].ask("PING") == b"+PONG\r\n"
     assert _worker(_clients(stack, workers, 1)[0]) in others
-    direct.ask("DEL", STATE)
+    direct.ask("DEL", PREFIX + b"layout")
     wait_until(lambda: len(_all_workers(workers)) == WORKERS, "another successor serves")
 
 

@@ -202,10 +202,10 @@ FIRST = {*(row.name for row in REPLACING), "SWAPDB"}
 def content(direct: Client, keys: Keys = KEYS) -> dict[tuple[int, bytes], tuple[object, bool]]:
     """(database, key) -> (its value, whether it has an expiry), but for what a proxy writes itself.
 
-    That is the lease of the reaper. And the state, the layout's number, and the place of both among
-    the other internal keys, all of which a heartbeat writes again after FLUSHALL.
+    That is the lease of the reaper. And the state, and its place among the other internal keys,
+    which a heartbeat writes again after FLUSHALL.
     """
-    lease, state, layout = map(keys.home, (keys.lease, keys.state, keys.old_layout))
+    lease, state = map(keys.home, (keys.lease, keys.state))
     found = {}
     for db in (0, 1):
         _, names = direct.ask_many([("SELECT", db), ("KEYS", "*")])
@@ -215,8 +215,8 @@ def content(direct: Client, keys: Keys = KEYS) -> dict[tuple[int, bytes], tuple[
         replies = direct.ask_many([*values, *(("PTTL", key) for key in names)])
         rows = zip(names, are_others, replies, replies[len(names) :], strict=False)
         for key, is_others, value, left_ms in rows:
-            what = {*value} - {state, layout} if is_others else value
-            if what and key not in (lease, state, layout):
+            what = {*value} - {state} if is_others else value
+            if what and key not in (lease, state):
                 found[db, key] = what, left_ms >= 0
     direct.ask("SELECT", 0)
     return found

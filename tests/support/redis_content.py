@@ -22,7 +22,7 @@ LEASE = PREFIX + b"lease"
 STATE = b"ttlproxy-state:" + PREFIX
 # What proxies leave in a database without deadlines.
 SHARED = frozenset(
-    {LEASE, STATE, *(PREFIX + name for name in (b"layout", b"others", b"claimed", b"reserved"))}
+    {LEASE, STATE, *(PREFIX + name for name in (b"others", b"claimed", b"reserved"))}
 )
 TICKS_MS = 20
 NOTHING = PREFIX + b"no index"  # a key that never exists

@@ -235,13 +235,15 @@ class Proxy(Process):
         event_loop: str = "uvloop",
         env: dict[str, str] | None = None,
         forked: bool = False,
+        python: str = sys.executable,
     ) -> None:
         """`forked`: it may be forked from a process that has done the imports
-        (tests.support.forkserver)."""
+        (tests.support.forkserver). `python`: the interpreter of another build is not."""
         super().__init__()
         self.upstream = upstream
         self.event_loop = event_loop
-        self.forked = forked
+        self.forked = forked and python == sys.executable
+        self.python = python
         self.port = 0
         self._arguments = arguments
         self._env = env or {}
@@ -307,8 +309,8 @@ class Proxy(Process):
         if self.forked:
             return Forked(words, env, self._log.name)
         return subprocess.Popen(
-            [sys.executable, "-m", "ttlproxy", *words],
-            cwd=ROOT,
+            [self.python, "-m", "ttlproxy", *words],
+            cwd=ROOT if self.python == sys.executable else "/",  # where Python looks first
             env=env,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

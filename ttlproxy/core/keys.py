@@ -32,6 +32,8 @@ SWAP: Final = b"!swap:"
 RULES_CHANGED: Final = b"!rules:"
 RULES_VERSION: Final = b"!version:"
 WALKS: Final = b"!walks:"
+LAYOUT_TOLD: Final = b"!layout:"
+_SELDOM: Final = (SWAP, RULES_CHANGED, RULES_VERSION, WALKS, LAYOUT_TOLD)
 # At the end of a database's number, for scripts: keys are claimed (link/knowledge/claims.py).
 CLAIMS: Final = b"!"
 # The same: the key is reserved, and not claimed.
@@ -125,11 +127,7 @@ class Keys:
         "hello_on_demand",
         "here",
         "lease",
-        "old_counts",
-        "old_deferring",
-        "old_keeping",
         "old_layout",
-        "old_serial",
         "on_demand",
         "others",
         "outbox",
@@ -154,12 +152,8 @@ class Keys:
         # In a Cluster, a slot's hash of this name has how far its outboxes are, and what it has
         # been brought from others'.
         self.outbox = outbox_name(prefix)
-        # More keys of layout 1 (link/server/migration.py). A proxy of it reads old_layout.
+        # Where versions before the first release kept the number of their layout.
         self.old_layout = prefix + b"layout"
-        self.old_keeping = prefix + b"keeping"
-        self.old_counts = prefix + b"counts"
-        self.old_deferring = prefix + b"deferring"
-        self.old_serial = prefix + b"serial"
         self.announcement_prefix = prefix + ANNOUNCEMENT
         # A proxy that begins to serve sets and deletes this key: an announcement to the others.
         self.hello = self.announcement_prefix + b"hello"
@@ -385,7 +379,7 @@ class Keys:
     def seldom_announced(self) -> list[bytes]:
         """How the names of announcements begin that a proxy which looks keys up hears. Not `hello`:
         it never takes itself for the only one."""
-        return [self.prefix + said for said in (SWAP, RULES_CHANGED, RULES_VERSION, WALKS)]
+        return [self.prefix + said for said in _SELDOM]
 
     def announced(self, name: bytes) -> tuple[int, int, bytes] | None:
         """(db, deadline in ms, data key) of an announcement `<prefix>!<db>:<deadline>:<index>`.
@@ -415,6 +409,12 @@ class Keys:
     def walking(self, name: bytes) -> bytes | None:
         """Who has announced that, in an announcement of `walks`; None for any other name."""
         said = self.prefix + WALKS
+        return name[len(said) :].partition(b":")[0] if name.startswith(said) else None
+
+    def layout_told(self, name: bytes) -> bytes | None:
+        """The version of the layout that a proxy has just written down, in an announcement
+        `<prefix>!layout:<version>`; None for any other name."""
+        said = self.prefix + LAYOUT_TOLD
         return name[len(said) :].partition(b":")[0] if name.startswith(said) else None
 
     def ruled(self, name: bytes) -> tuple[int, bool, bytes] | None:

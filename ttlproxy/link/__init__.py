@@ -30,7 +30,16 @@ from ttlproxy.link.life.link import Link, Node
 from ttlproxy.link.life.list_waiters import ListWaiters
 from ttlproxy.link.masters.masters import Masters
 from ttlproxy.link.masters.several_nodes import NodeOfSeveral, close_all, several_masters
-from ttlproxy.link.server.compatibility import LAYOUT, OLDEST, TRIAL, check_slots, is_node
+from ttlproxy.link.server.compatibility import (
+    LAYOUT,
+    OLDEST,
+    TRIAL,
+    check_layout,
+    check_old_layout,
+    check_slots,
+    is_node,
+    said_by,
+)
 from ttlproxy.link.shared.context import Context
 from ttlproxy.link.shared.schedule_queries import DUE, ScheduleQueries
 from ttlproxy.link.shared.slot_schedules import SlotSchedules
@@ -58,6 +67,8 @@ __all__ = [
     "announcing",
     "answered",
     "attached",
+    "check_layout",
+    "check_old_layout",
     "check_slots",
     "client",
     "close_all",
@@ -68,6 +79,7 @@ __all__ = [
     "passes",
     "reason",
     "run",
+    "said_by",
     "several_masters",
     "valid",
 ]

@@ -150,7 +150,7 @@ async def _purge(
     """Purges one database; returns (number of keys removed, number of keys whose elements wait for
     TAKE)."""
     db, names, shown, redis = database
-    command = b"EXISTS" if how.is_dry else b"UNLINK"
+    command = (b"EXISTS",) if how.is_dry else (b"UNLINK",)
     removed, looked_at, kept, posted = 0, 0, set[bytes](), set[bytes]()
 
     def how_far() -> str:
@@ -163,7 +163,7 @@ async def _purge(
                     kept.update(name for name in page if keys.is_kept(name))
                     posted.update(name for name in page if name in outboxes)
                 gone = [name for name in page if name not in kept and name not in posted]
-                requests = [(db, (command, *group)) for group in keys.groups(gone)]
+                requests = [(db, (*command, *group)) for group in keys.groups(gone)]
                 removed += sum(map(valid, await run(redis, requests)))
                 looked_at += _PAGE
                 progress.at(how_far)
@@ -171,7 +171,7 @@ async def _purge(
         more = "" if how.is_dry else "; start it again to remove the rest"
         progress.say(f"interrupted: {how_far()}{more}")
         raise
-    (count,) = await run(redis, [(db, (command, keys.home(keys.state)))])
+    (count,) = await run(redis, [(db, (*command, keys.home(keys.state)))])
     if not how.is_dry:
         # So that DBSIZE does not count them, should a proxy be started again.
         groups = keys.groups(kept | {name for name in posted if name.startswith(keys.outbox)})

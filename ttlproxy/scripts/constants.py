@@ -31,6 +31,7 @@ VALUES: Final[Mapping[str, int | bytes]] = {
     "SWAP": keys.SWAP,
     "RULES_VERSION": keys.RULES_VERSION,
     "RULES_CHANGED": keys.RULES_CHANGED,
+    "LAYOUT_TOLD": keys.LAYOUT_TOLD,
     # How the name of the state begins; the prefix follows.
     "STATE": keys.STATE,
     # The same for outboxes.

@@ -166,8 +166,6 @@ _ROLES: Final[dict[str, _Role]] = {
     "deferred_index": lambda keys, data: keys.index(keys.deferred(data[0])),
     "others": lambda keys, data: keys.others,
     "state": lambda keys, data: keys.state,
-    "old_counts": lambda keys, data: keys.old_counts,
-    "old_layout": lambda keys, data: keys.old_layout,
     "schedule": lambda keys, data: keys.schedule,
     "rule": lambda keys, data: keys.rule(data[0]),
     "rules": lambda keys, data: keys.rules,
@@ -186,7 +184,7 @@ _ROLES_OF_MANY: Final[dict[str, _RoleOfMany]] = {
 }
 # In front of a Cluster, keys that each slot has: the name in KEYS -> that of the attribute of Keys.
 _OF_A_SLOT: Final = {
-    **{name: name for name in ("others", "state", "old_layout", "schedule", "rules", "lease")},
+    **{name: name for name in ("others", "state", "schedule", "rules", "lease")},
     "progress": "outbox",
 }
 # What else is different there.

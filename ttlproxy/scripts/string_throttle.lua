@@ -49,13 +49,12 @@ local function full_at()
   if type(text) ~= 'string' then
     return text, 0
   end
-  -- Version 0.1 did not note when it wrote.
-  local us, rest, of, written = string.match(text, '^(%d+) (%d+) (%d+) ?(%d*)$')
+  local us, rest, of, written = string.match(text, '^(%d+) (%d+) (%d+) (%d+)$')
   if not us then
     return { err = 'Cell error: invalid digit found in string' }
   end
   local parts, left = scaled(tonumber(rest), count, tonumber(of))
-  local back = math.max((tonumber(written) or 0) - now[1], 0)
+  local back = math.max(tonumber(written) - now[1], 0)
   return sum({ tonumber(us) - back, 0 }, { 0, left > 0 and parts + 1 or parts }), back
 end
 

@@ -38,7 +38,7 @@ _GUESS_MS = 0.5
 # Shorter script calls are not in the slow log.
 _SLOW_US = 100
 _SLOWLOG = ("--slowlog-log-slower-than", str(_SLOW_US), "--slowlog-max-len", "100000")
-# What is left in Redis at the end: the proxy's own schedule, lease and layout.
+# What is left in Redis at the end: the proxy's own schedule, lease and state.
 _INTERNAL = 3
 
 

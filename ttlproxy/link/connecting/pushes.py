@@ -41,7 +41,8 @@ class Pushes(PushSocket):
     databases change places, on_rules(db, counts, pattern) when a rule changes, on_version(version)
     when the slots of a Cluster's node are told of that, on_flush() when Redis says that any key may
     be gone, on_hello(looks_up) when another proxy is about to serve, on_walks(who) when a proxy
-    walks over the data for all, on_loss() once when the connection ends.
+    walks over the data for all, on_layout(version) when one has written down the layout's version,
+    on_loss() once when the connection ends.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class Pushes(PushSocket):
         on_flush: Callable[[], None],
         on_hello: Callable[[bool], None],
         on_walks: Callable[[bytes], None],
+        on_layout: Callable[[bytes], None],
         on_loss: Callable[[], None],
         choose: Callable[[Ask], bool] = lambda ask: False,
     ) -> None:
@@ -69,6 +71,7 @@ class Pushes(PushSocket):
         self._on_flush = on_flush
         self._on_hello = on_hello
         self._on_walks = on_walks
+        self._on_layout = on_layout
         self._choose = choose
         self._listening: asyncio.Future[bool] | None = None
 
@@ -94,6 +97,8 @@ class Pushes(PushSocket):
                 self._on_hello(name == self._keys.hello_on_demand)
             elif who := self._keys.walking(name):
                 self._on_walks(who)
+            elif (layout := self._keys.layout_told(name)) is not None:
+                self._on_layout(layout)
 
     async def listen(self, command: bytes, channel: bytes) -> bool:
         """Subscribes, or ends that; whether Redis lets us. Raises UpstreamError."""

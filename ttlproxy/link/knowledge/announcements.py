@@ -27,7 +27,7 @@ from ttlproxy.link.knowledge.lookup_connection import LookupConnection
 from ttlproxy.link.knowledge.modes import Modes
 from ttlproxy.link.reaping.deadlines import Deadlines
 from ttlproxy.link.reaping.walks import Walks
-from ttlproxy.link.server.shared_state import SharedState
+from ttlproxy.link.server.shared_state import LAYOUT_NAME, SharedState
 from ttlproxy.link.shared.context import Context
 from ttlproxy.net.tasks import cancel
 
@@ -128,6 +128,7 @@ class Announcements:
             self._flushed,
             self._greeted,
             self._walks.heard,
+            self._layout_told,
             on_loss,
             modes.choose,
         )
@@ -224,6 +225,14 @@ class Announcements:
         self._context.actions.forget(one, other)
         self._context.script_calls.reservations.lose()
         self.swaps += 1
+        self._confirmations.first(self._shared_state.keep)
+
+    def _layout_told(self, layout: bytes) -> None:
+        """Another proxy has written down the layout. If it is not ours, nobody is served until that
+        has been looked at, which ends this proxy."""
+        if layout != LAYOUT_NAME:
+            self._serving.stop()
+            self._confirmations.beat()
         self._confirmations.first(self._shared_state.keep)
 
     def _flushed(self) -> None:

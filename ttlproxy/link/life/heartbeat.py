@@ -149,9 +149,10 @@ class Heartbeat:
             if asked["info"] or asked["keyspace"]:
                 await self._populate(redis, glance)
             await self._learn(redis, asked, traits)
-            await self._keep_serving(redis, glance, asked["proxies"])
         for reply in asked["state"]:
             await self._shared_state.learn(redis, reply)
+        if has_told:
+            await self._keep_serving(redis, glance, asked["proxies"])
         if has_told and self._beats.regular:
             await upkeep.run(redis, glance, thorough=thorough)
             self._beats.walks = upkeep.walks

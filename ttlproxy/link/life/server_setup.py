@@ -93,7 +93,7 @@ class ServerSetup:
         asked = await ask(
             redis,
             {
-                "state": self._shared_state.question(),
+                "state": self._shared_state.first_questions(),
                 "stored": self._stored.questions(),
                 "settings": compatibility.SETTINGS,
                 "scripts": AT_FIRST,

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from redis.asyncio import Redis
 from redis.exceptions import ClusterDownError, ResponseError
 
+from ttlproxy import __version__
 from ttlproxy.commands.dialects import valkey
 from ttlproxy.commands.model.spec import Plan
 from ttlproxy.core.keys import SLOTS
@@ -22,7 +23,7 @@ log = logging.getLogger(__name__)
 Said = Mapping[str, str]
 """What INFO says."""
 
-# Version of the layout of index and schedule; a proxy that meets a newer one does not start.
+# The version of what stands in Redis: a proxy that meets another one does not serve.
 LAYOUT = 2
 OLDEST = (6, 2)
 _SUBKEY_EVENTS = (8, 8)
@@ -103,13 +104,33 @@ def _lacking(names: Sequence[str]) -> UnfitUpstream:
     )
 
 
-def check_layout(prefix: bytes, layout: bytes | str | None) -> None:
-    """Raises UnfitUpstream if the layout of the keys is newer than ours."""
-    if layout is not None and layout.isdigit() and int(layout) > LAYOUT:
+def check_layout(prefix: bytes, layout: bytes | None, program: bytes | None) -> None:
+    """Raises UnfitUpstream if the layout of the keys is another than ours; `program`: the version
+    of the ttlproxy which has written it."""
+    if layout and layout != b"%d" % LAYOUT:
         raise UnfitUpstream(
-            f"the keys under {prefix.decode()} have layout {int(layout)}, but this ttlproxy only"
-            f" knows layout {LAYOUT}: upgrade it"
+            f"the keys under {prefix.decode()} have layout {said_by(layout)}, of ttlproxy"
+            f" {said_by(program)}, but this is ttlproxy {__version__}, which only knows layout"
+            f" {LAYOUT}: proxies of both cannot work together"
         )
+
+
+def check_old_layout(prefix: bytes, layout: object) -> None:
+    """Raises UnfitUpstream if the reply says that a version before the first release was here."""
+    if layout == b"1":
+        raise UnfitUpstream(
+            f"the keys under {prefix.decode()} have layout 1, which no released version knows:"
+            " remove them with ttlproxy purge"
+        )
+
+
+def said_by(said: bytes | None) -> str:
+    """A version as others have stored it, for people."""
+    return (
+        said[:40].decode("latin-1").encode("unicode_escape").decode()
+        if said
+        else "of an unknown version"
+    )
 
 
 def warn(replies: Sequence[object]) -> None:

@@ -39,7 +39,6 @@ _UNPURGED: Final = "ttlproxy purge fails."
 _UNTOLD: Final = "The status page is incomplete."
 _UNCOUNTED: Final = "The metrics do not show deferred commands and kept elements."
 _UNEXAMINED: Final = "The doctor cannot check deadlines."
-_UNCONVERTED: Final = "Rules and deferred commands of version 0.1 have no effect."
 _MISCOUNTED: Final = "DBSIZE may count internal keys of the proxy."
 _UNMENDED: Final = "ttlproxy doctor --mend fails."
 
@@ -70,7 +69,6 @@ SCRIPTS: Final[Mapping[str, tuple[Severity, str]]] = {
     "barrier": (WARNING, "Reads also wait while the server pauses writes."),
     "hash_adopt": (WARNING, "ONEXPIRE does not apply to field deadlines of the server's own."),
     "schedule_mend": (WARNING, "Keys that are missing from the schedule are not put back."),
-    **dict.fromkeys(("old_rule", "old_deferred", "old_counts"), (WARNING, _UNCONVERTED)),
     "schedule_clear": (WARNING, "A value of another type in place of a schedule is not removed."),
     "slots_learn": (WARNING, _UNTOLD_SLOTS),
     "slots_occupied": (INFO, "The proxy reads the schedule of each slot, also where it is empty."),
@@ -210,14 +208,17 @@ def asked(keys: Keys) -> tuple[Right, ...]:
         ),
         Right((b"CLIENT", b"NO-TOUCH", b"ON"), INFO, "Reaps count as accesses to keys (LRU, LFU)."),
         Right((b"TYPE", ANY_KEY), WARNING, "Expired elements of other keys are never removed."),
-        Right((b"HGET", state, b"layout"), INFO, _UNEXAMINED),
         Right((b"PTTL", keys.home(keys.lease)), INFO, _UNEXAMINED),
         Right((b"ZRANDMEMBER", schedule), INFO, _UNEXAMINED),
         Right((b"EXISTS", schedule), INFO, _UNMENDED),
         Right((b"FUNCTION", b"LIST"), INFO, "The doctor does not list function libraries."),
         Right((b"SLOWLOG", b"GET"), INFO, _UNTOLD),
         Right((b"UNLINK", schedule), INFO, _UNPURGED),
-        Right((b"GET", keys.home(keys.old_layout)), WARNING, _UNCONVERTED),
+        Right(
+            (b"GET", keys.home(keys.old_layout)),
+            INFO,
+            "The proxy does not notice what versions before the first release have left.",
+        ),
         *(Right(words, INFO, _UNTOLD) for words in ((b"HLEN", others), (b"LINDEX", others, b"0"))),
         Right((b"SRANDMEMBER", others, b"1"), INFO, _UNEXAMINED),
         Right((b"SSCAN", others, b"0"), INFO, _MISCOUNTED),

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from redis.exceptions import NoPermissionError, ResponseError
 
 from ttlproxy.core.counted import counted
 from ttlproxy.core.keys import SLOTS
-from ttlproxy.errors import UpstreamError
-from ttlproxy.link import LAYOUT, OLDEST, NodeOfSeveral, check_slots
+from ttlproxy.errors import UnfitUpstream, UpstreamError
+from ttlproxy.link import (
+    LAYOUT,
+    OLDEST,
+    NodeOfSeveral,
+    check_layout,
+    check_old_layout,
+    check_slots,
+    said_by,
+)
 from ttlproxy.operations.doctor.finding import ERROR, INFO, OK, WARNING, Finding
 from ttlproxy.operations.doctor.target import Target
 
@@ -81,20 +91,27 @@ async def loading(target: Target) -> list[Finding]:
 
 
 async def layout(target: Target) -> list[Finding]:
-    found = await target.ask(b"HGET", target.keys.home(target.keys.state), b"layout")
-    if found is None or not found.isdigit():
-        return [Finding("layout", OK, "no proxy of this version has used this server yet")]
-    if int(found) > LAYOUT:
+    keys = target.keys
+    found = await target.ask(b"HMGET", keys.home(keys.state), b"layout", b"version")
+    try:
+        check_layout(keys.prefix, *found)
+        with suppress(ResponseError):  # it is none, or may not be read
+            check_old_layout(keys.prefix, await target.ask(b"GET", keys.home(keys.old_layout)))
+    except UnfitUpstream as other:
         return [
             Finding(
                 "layout",
                 ERROR,
-                f"deadlines have layout {int(found)}, but this ttlproxy only knows layout {LAYOUT}",
-                "A newer ttlproxy has written them; this one refuses to start.",
-                "upgrade ttlproxy",
+                str(other),
+                "This ttlproxy refuses to start.",
+                "run the version that has written them, or remove them with ttlproxy purge",
             )
         ]
-    return [Finding("layout", OK, f"deadlines have layout {int(found)}")]
+    if found[0] is None:
+        return [Finding("layout", OK, "no proxy has stored anything on this server")]
+    return [
+        Finding("layout", OK, f"deadlines have layout {LAYOUT}, of ttlproxy {said_by(found[1])}")
+    ]
 
 
 async def tracking(target: Target) -> list[Finding]:

@@ -10,9 +10,6 @@ local VERBS = {
 -- is not for `target`, the key that the hash belongs to.
 local function deferred_words(packed, target)
   local readable, signature, command = pcall(cmsgpack.unpack, packed)
-  if readable and type(signature) == 'table' then
-    signature, command = '', signature -- as the layout before had it
-  end
   if not readable or type(command) ~= 'table' then
     return
   end
