@@ -63,7 +63,7 @@ def _virtual(
         return b""
     if not state.script_calls.reads(call):
         state.changes()
-    return state.encoded(call, reserved)
+    return state.encoded(call, reserved, denies_oom=virtual.denies_oom)
 
 
 def _override(
@@ -97,7 +97,7 @@ def _override(
         state.manages([(state.db, ruled.keys[-1])])
     state.by_rule = ruled is not None
     _dates(state, route, args)
-    return state.encoded(ruled or override.plan(args))
+    return state.encoded(ruled or override.plan(args), denies_oom=route.denies_oom)
 
 
 def _ruled(state: State, override: Override, args: list[bytes]) -> Call | None:
