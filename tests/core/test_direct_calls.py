@@ -88,6 +88,7 @@ def _learn_rules(world: World) -> None:
         name_of(b"plain"): WriteRule(1000, 10),
         name_of(b"l*", b"set"): WriteRule(2000, refreshes=True),
         name_of(b"never"): WriteRule(3000, cap=5, evicts=True),
+        name_of(b"{tag}*"): WriteRule(0, keeps_all=True),
     }
     rows = {name: rule.row((name,)) for name, rule in rules.items()}
     world.registry.book.learn(0, WriteRules(rows))

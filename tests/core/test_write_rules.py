@@ -8,7 +8,15 @@ from hypothesis import strategies as st
 
 from tests.support.session_world import World
 from ttlproxy.core.registry import NOTHING_DUE, Registry
-from ttlproxy.core.write_rules import RuleBook, WriteRule, WriteRules, name_of, parted, rule_of
+from ttlproxy.core.write_rules import (
+    NOTHING_BUT_KEEPS,
+    RuleBook,
+    WriteRule,
+    WriteRules,
+    name_of,
+    parted,
+    rule_of,
+)
 from ttlproxy.wire import encode
 
 
@@ -18,7 +26,7 @@ def _rules(**patterns: WriteRule) -> WriteRules:
 
 
 def test_a_rule_is_read_as_it_was_written() -> None:
-    for rule in (WriteRule(1), WriteRule(5, 10, True, 3, True), WriteRule(5, cap=3)):
+    for rule in (WriteRule(1), WriteRule(5, 10, True, 3, True), WriteRule(0, keeps_all=True)):
         assert rule_of(rule.row((b"p", b"EX", b"5"))) == rule
     assert rule_of(b"5:LPUSH4:dest0:") is None
     assert rule_of(b"what") is None
@@ -30,6 +38,8 @@ def test_a_script_gets_the_rule_in_one_word() -> None:
     assert WriteRule(1000).how(keeps=True) == b"1+1000"
     assert WriteRule(1000, refreshes=True).how(keeps=True) == b"0+1000"
     assert WriteRule(1000, 7, False, 3, True).how(keeps=False) == b"0+1000/3E#7"
+    assert WriteRule(1000, 7, False, 3, True, True).how(keeps=False) == b"1K+1000/3E#7"
+    assert WriteRule(0, keeps_all=True).how(keeps=False) == NOTHING_BUT_KEEPS
 
 
 def test_of_several_databases_each_may_have_a_rule() -> None:

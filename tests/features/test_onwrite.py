@@ -56,6 +56,10 @@ def test_what_is_malformed_is_refused(talk: Talk) -> None:
         ONWRITE k EX 10 MAXLEN 0            -> ERR value is out of range, must be positive
         ONWRITE k EX 10 EVICT               -> ERR syntax error
         ONWRITE k EX 10 REFRESH more        -> ERR syntax error
+        ONWRITE k EX 10 REFRESH KEEPTTL     -> ERR syntax error
+        ONWRITE k KEEPTTL EX 10             -> ERR syntax error
+        ONWRITE k KEEPTTL REFRESH           -> ERR syntax error
+        ONWRITE k MAXLEN 5                  -> ERR syntax error
         ONWRITE k TYPE                      -> ERR syntax error
         ONWRITE k TYPE string EX 10         -> ERR the type must be hash, set, zset or list
         ONWRITE k DEL now                   -> ERR syntax error

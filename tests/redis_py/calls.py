@@ -74,6 +74,7 @@ _OTHERS: Final[list[tuple[Call, str]]] = [
         lambda r: r.onwrite("p", px=7, type="set", jitter=5, refresh=True, maxlen=3, evict=True),
         "ONWRITE p TYPE set PX 7 JITTER 5 REFRESH MAXLEN 3 EVICT",
     ),
+    (lambda r: r.onwrite("p", keepttl=True), "ONWRITE p KEEPTTL"),
     (lambda r: r.onwrite_drop("p", type="set"), "ONWRITE p TYPE set DEL"),
     (lambda r: r.onwrite_rule("p"), "ONWRITE p"),
     (lambda r: r.onwrite_rules(), "ONWRITE"),

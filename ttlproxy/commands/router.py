@@ -217,6 +217,7 @@ def _over(native: Native, survey: Survey | None, form: Plan | None) -> Route:
         override=override or _replacing(native),
         survey=survey,
         longer=LONGER.get(name) if native.arity > 0 else None,
+        denies_oom="denyoom" in native.flags,
     )
 
 

@@ -20,6 +20,8 @@ TYPES: Final = (b"hash", b"set", b"zset", b"list")
 _LETTERS: Final = {b"": b"-", **{type_: type_[:1] for type_ in TYPES}}
 _OF_LETTERS: Final = {letter: type_ for type_, letter in _LETTERS.items()}
 HOW: Final = b"ONWRITE - 0"
+# A rule as a script gets it, where elements keep what they have, and nothing else is said.
+NOTHING_BUT_KEEPS: Final = b"1K"
 # How many keys are remembered, and the longest name of such a key: 4 MB at most.
 _REMEMBERED: Final = 16_384
 _LONGEST_REMEMBERED: Final = 256
@@ -28,9 +30,10 @@ _LONGEST_REMEMBERED: Final = 256
 class WriteRule(NamedTuple):
     """What a rule gives to elements.
 
-    ttl_ms: the time to live; jitter: up to so many percent more, at random
+    ttl_ms: the time to live, 0 for none; jitter: up to so many percent more, at random
     refreshes: elements that are there and only added or altered again get the deadline anew
     cap: how many live elements a key may have, 0 without limit; evicts: others make room
+    keeps_all: elements that are there keep what they have, also those that are overwritten
     """
 
     ttl_ms: int
@@ -38,12 +41,16 @@ class WriteRule(NamedTuple):
     refreshes: bool = False
     cap: int = 0
     evicts: bool = False
+    keeps_all: bool = False
 
     def how(self, keeps: bool) -> bytes:
         """The rule for a script (lib/rule.lua). `keeps`: elements that are there keep theirs."""
-        flag = keeps and not self.refreshes
+        flag = no_rule(keeps and not self.refreshes)
+        if self.keeps_all:
+            flag = NOTHING_BUT_KEEPS
+        time = b"+%d" % self.ttl_ms if self.ttl_ms else b""
         cap = b"/%d%b" % (self.cap, b"E" if self.evicts else b"") if self.cap else b""
-        return b"%d+%d%b%b" % (flag, self.ttl_ms, cap, b"#%d" % self.jitter if self.jitter else b"")
+        return b"%b%b%b%b" % (flag, time, cap, b"#%d" % self.jitter if self.jitter else b"")
 
     def row(self, words: Sequence[bytes]) -> bytes:
         """The rule as Redis stores it behind the signature; `words`: as ONWRITE shows it."""
@@ -73,10 +80,11 @@ def rule_of(row: bytes) -> WriteRule | None:
     """The rule in a row; None if it cannot be read, as one of a newer proxy."""
     try:
         how, numbers, *_ = words_of(row)
-        ttl_ms, jitter, refreshes, cap, evicts = map(int, numbers.split())
+        ttl_ms, jitter, refreshes, cap, evicts, keeps_all = map(int, numbers.split())
     except ValueError:
         return None
-    return WriteRule(ttl_ms, jitter, bool(refreshes), cap, bool(evicts)) if how == HOW else None
+    rule = WriteRule(ttl_ms, jitter, bool(refreshes), cap, bool(evicts), bool(keeps_all))
+    return rule if how == HOW else None
 
 
 class _OfType:

@@ -70,13 +70,15 @@ class Expired(Sender, Generic[Flag, MaybeWords, Rules, AllTaken, AllLeft, Deadli
         type: Literal["hash", "set", "zset", "list"] | None = None,
         jitter: int | None = None,
         refresh: bool = False,
+        keepttl: bool = False,
         maxlen: int | None = None,
         evict: bool = False,
     ) -> Flag:
         """Sets the deadline of elements that native commands write in keys that match the pattern.
 
         jitter: up to so many percent more; refresh: also elements that are there get it anew;
-        maxlen: how many elements a key may have; evict: others make room
+        keepttl: those keep what they have; maxlen: how many elements a key may have; evict: others
+        make room
         """
         reply: Flag = self.execute_command(
             "ONWRITE",
@@ -85,6 +87,7 @@ class Expired(Sender, Generic[Flag, MaybeWords, Rules, AllTaken, AllLeft, Deadli
             *words.expiry(ex, px, None, None),
             *words.option("JITTER", jitter),
             *words.flag("REFRESH", refresh),
+            *words.flag("KEEPTTL", keepttl),
             *words.capped(maxlen, evict),
         )
         return reply

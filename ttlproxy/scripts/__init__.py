@@ -54,6 +54,9 @@ _READING = {
 # The last two only keep what scripts may do without flags: run on a full server or on stale data.
 _FLAGS = "#!lua flags=no-writes,allow-oom,allow-stale{}\n"
 _ALL_SLOTS = ",allow-cross-slot-keys"
+# Those of a script that writes, in any slot as a script without flags may.
+_DENIES_OOM = b"#!lua flags=allow-cross-slot-keys\n"
+_WORKS_WHEN_FULL = b"#!lua flags=allow-cross-slot-keys,allow-oom\n"
 _DRY_RUN = "dry_run"
 _TAGS = {"slot_tag", "home_tag"}
 _TAGGED = re.compile(rf" \.\. (?:{'|'.join(sorted(_TAGS))})\b")
@@ -121,6 +124,15 @@ class Scripts(Mapping[str, Script]):
             return script
         made = self._careful
         return made.get(name) or self._make(name, made, _careful_script)
+
+    def declared(self, script: Script, denies_oom: bool) -> bytes:
+        """The text of a script that says what the command does that it stands for: it writes, and
+        needs memory if it `denies_oom`. So Redis refuses the script, and EXEC, where it would
+        refuse the command. Before Redis 7.0 a script cannot say so."""
+        if script.reads or not self.traits.flags:
+            return script.text
+        flags = _DENIES_OOM if denies_oom else _WORKS_WHEN_FULL
+        return flags + script.text.replace(b"\n", b"", 1)  # the first line ends with a comment
 
     def all(self) -> list[Script]:
         """All that Redis should know: careful scripts only if somebody may need them."""

@@ -1,4 +1,5 @@
--- HSET, HMSET, HSETNX in a key with a rule of ONWRITE: the written fields get its deadline.
+-- HSET, HMSET, HSETNX in a key with a rule of ONWRITE: the written fields get its deadline. With KEEPTTL those
+-- that are there keep theirs.
 -- KEYS: data index schedule
 -- ARGV: origin how pair...
 -- RESULT: the command's
@@ -45,7 +46,7 @@ if not has_room(fields, added) then
   return too_many()
 end
 local reply = 0
-write_timed(fields, false, function()
+write_timed(fields, keeps, function()
   batches(first_pair, #ARGV, function(from, to)
     local written = try(command, data, unpack(ARGV, from, to))
     reply = type(written) == 'number' and reply + written or written

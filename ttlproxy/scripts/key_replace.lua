@@ -22,7 +22,8 @@ if failure then
 end
 local reply = try(unpack(ARGV, first_word))
 if type(reply) == 'table' and reply.err then
-  return reply
+  -- include noperm
+  return noperm(reply.err, ARGV[first_word]) or reply
 end
 -- A key that still has its type was replaced too, unless the reply says no, as for SET NX.
 local done = reply and reply ~= 0

@@ -6,7 +6,9 @@
 -- include index
 announce_swap_guard(prefix)
 local reply = try('SWAPDB', one, other)
-if not reply.err then
-  announce_swap(prefix, one, other)
+if reply.err then
+  -- include noperm
+  return noperm(reply.err, 'SWAPDB') or reply
 end
+announce_swap(prefix, one, other)
 return reply

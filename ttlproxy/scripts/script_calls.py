@@ -80,12 +80,15 @@ class ScriptCalls:
         by_text: bool = False,
         careful: bool = False,
         reserved: bool = False,
+        denies_oom: bool | None = None,
     ) -> tuple[bytes, ...]:
         """The words of an EVALSHA, or of an EVAL with the text if Redis may not know the script.
 
         `resp` is b"3" if the client may be in RESP3. `by_text` sends the text in any case, as is
         needed inside MULTI: a NOSCRIPT in EXEC could be neither retried nor undone. `careful`: the
         client may lack a right that the script needs. `reserved`: its key is, and so not claimed.
+        `denies_oom`: in a transaction, whether the call is for a command that Redis refuses when its
+        memory is full.
         """
         clustered = self.keys.clustered
         if self.claims:
@@ -96,7 +99,8 @@ class ScriptCalls:
         script = scripts.careful(call.script) if careful else scripts[call.script]
         self.counts[call.script] += 1
         as_text = by_text or not scripts.loaded or (careful and not scripts.traits.careful)
-        head = (b"EVAL", script.text) if as_text else (b"EVALSHA", script.sha)
+        text = script.text if denies_oom is None else scripts.declared(script, denies_oom)
+        head = (b"EVAL", text) if as_text else (b"EVALSHA", script.sha)
         if clustered:
             keys, db = self._in_one_slot(script, call, by_text), b"0"
         else:

@@ -1,5 +1,5 @@
 -- ZADD, GEOADD in a key with a rule of ONWRITE: a member whose score is new gets its deadline, one with an equal
--- score keeps its own. One that NX, XX, GT or LT skips stays as it is.
+-- score keeps its own, with KEEPTTL each that is there. One that NX, XX, GT or LT skips stays as it is.
 -- KEYS: data index schedule
 -- ARGV: origin how what tuple...
 -- RESULT: the command's
@@ -33,6 +33,7 @@ end
 -- include deadline
 -- include zset
 how = what
+local keeps_all = condition == 'K'
 -- include options
 -- include zadd
 check_numbers()
@@ -47,9 +48,9 @@ local members, new, _, altered = written_members()
 if not has_room(members, new, options.XX) then
   return too_many()
 end
-local dated = keeps and at and command == 'ZADD' and altered or members
+local dated = keeps and at and command == 'ZADD' and not keeps_all and altered or members
 local added = 0
-write_timed(dated, false, function()
+write_timed(dated, keeps_all, function()
   batches(first_tuple, #ARGV, function(from, to)
     added = added + (tonumber(try(called(data, from, to))) or 0)
   end)

@@ -11,6 +11,7 @@ from functools import partial
 from typing import NamedTuple
 
 from ttlproxy.core.keys import RESERVES
+from ttlproxy.core.write_rules import NOTHING_BUT_KEEPS
 from ttlproxy.scripts.direct_calls import DirectCalls
 from ttlproxy.session.state import State
 from ttlproxy.wire import encode
@@ -89,7 +90,8 @@ def rewritten(
                     return None
                 how = call.how(book, state.databases, args[1]) if book else None
                 if how is not None:
-                    if not may_date:
+                    is_known = args[1] in managed or args[1] in known
+                    if not may_date or (how == NOTHING_BUT_KEEPS and not is_known):
                         return None
                     managed[args[1]] = None
                     sent = call.ruled(args, sent, state.database, how)

@@ -9,6 +9,7 @@ from ttlproxy.commands import NO_KEY, Call, Override, Route, Survey, Virtual
 from ttlproxy.commands.model.calls import refusal
 from ttlproxy.commands.model.spec import MOST_WORDS
 from ttlproxy.core.registry import Place
+from ttlproxy.core.write_rules import NOTHING_BUT_KEEPS
 from ttlproxy.session.connection_commands import change
 from ttlproxy.session.state import State, Wait
 from ttlproxy.wire import encode
@@ -63,7 +64,7 @@ def _virtual(
         return b""
     if not state.script_calls.reads(call):
         state.changes()
-    return state.encoded(call, reserved)
+    return state.encoded(call, reserved, denies_oom=virtual.denies_oom)
 
 
 def _override(
@@ -80,7 +81,7 @@ def _override(
     if managed and not state.may_script() and not state.takes_effect_later:
         # Redis would refuse the script. So requests of others that are still pending do not count.
         managed = any(state.registry.may_have_index(key, state.owner) for key in keys)
-    ruled = _ruled(state, override, args) if managed else None
+    ruled = _ruled(state, override, args, late) if managed else None
     if managed and not (ruled or late):
         managed = any(key in with_deadlines for key in keys)  # the rule may be for another type
     if not (managed or _is_ours(state, override, args)) or (override.only_ruled and not ruled):
@@ -97,16 +98,19 @@ def _override(
         state.manages([(state.db, ruled.keys[-1])])
     state.by_rule = ruled is not None
     _dates(state, route, args)
-    return state.encoded(ruled or override.plan(args))
+    return state.encoded(ruled or override.plan(args), denies_oom=route.denies_oom)
 
 
-def _ruled(state: State, override: Override, args: list[bytes]) -> Call | None:
-    """The call that a request becomes by a rule of ONWRITE; None if none matches its key."""
+def _ruled(state: State, override: Override, args: list[bytes], late: bool) -> Call | None:
+    """The call that a request becomes by a rule of ONWRITE; None if none matches its key, or it
+    only keeps deadlines, and the key has none. `late`: it may have some by then."""
     book, writes = state.registry.book, override.on_write
     if not book:
         return None
     if writes is not None:
         how = book.how(state.databases, args[1], writes.type, writes.keeps)
+        if how == NOTHING_BUT_KEEPS and not late and args[1] not in state.registry.managed:
+            return None
         return None if how is None else writes.plan(args, how)
     if override.with_rule is not None:
         type_, plan = override.with_rule

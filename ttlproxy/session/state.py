@@ -187,13 +187,17 @@ class State(Effects):
         known = self.users if len(self.users) < _USERS_MAX else frozenset()
         self.users = known | {user}
 
-    def encoded(self, call: Call, reserved: bool = False) -> bytes:
+    def encoded(
+        self, call: Call, reserved: bool = False, *, denies_oom: bool = False
+    ) -> bytes:
         """A script call as a request, in the client's database and RESP version. `reserved`: its
-        key is, and so not claimed."""
-        by_text = self.flushed or self.transaction is not None
+        key is, and so not claimed; `denies_oom`: it is for a command that does."""
+        in_transaction = self.transaction is not None
+        by_text = self.flushed or in_transaction
         careful = not self.rights.have_all(self.users)
         words = self.script_calls.words
-        return encode(words(call, self.database, self.resp, by_text, careful, reserved))
+        needs = denies_oom if in_transaction else None
+        return encode(words(call, self.database, self.resp, by_text, careful, reserved, needs))
 
     def needs_no_claim(self, key: bytes, now_ms: int, call: Call) -> bool:
         """Whether this call, which gives the key a deadline, may be sent without a claim, where

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ttlproxy.commands.docs.arguments import Argument, arguments
-from ttlproxy.commands.model.key_positions import FILLED, READ, KeySpec
+from ttlproxy.commands.model.key_positions import READ, KeySpec
 from ttlproxy.commands.model.spec import Virtual
 
 _CATEGORIES = {"sorted-set": "sortedset", "generic": "keyspace", "server": "connection"}
@@ -39,7 +39,7 @@ def row(virtual: Virtual) -> list[Any]:
     """Its row as in Redis 7; for a 6.2 server the script takes the first seven columns."""
     flags = ["readonly"] if reads(virtual) else ["write"]
     specs = virtual.positions
-    if virtual.sets_deadlines or FILLED in {spec.access for spec in specs[:1]}:
+    if virtual.denies_oom:
         flags.append("denyoom")
     if any(spec.keyword for spec in specs):
         flags.append("movablekeys")

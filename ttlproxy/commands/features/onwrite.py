@@ -69,25 +69,37 @@ def _type(rest: list[bytes]) -> bytes:
 
 def _rule(rest: list[bytes]) -> tuple[WriteRule, Args]:
     """The rule, and its words as ONWRITE will show them."""
-    unit = rest.pop(0).upper()
-    if unit not in _UNITS or not rest:
+    ttl_ms, words = _time(rest)
+    jitter = _number(rest, b"JITTER", _MOST_JITTER) if ttl_ms else 0
+    refreshes = bool(ttl_ms) and _flag(rest, b"REFRESH")
+    keeps_all = not refreshes and _flag(rest, b"KEEPTTL")
+    if not (ttl_ms or keeps_all):
         raise Refused(errors.SYNTAX)
-    amount = rest.pop(0)
-    ttl_ms = int(parsing.time(amount, _UNITS[unit], "ONWRITE").amount_ms)
-    if not 0 < ttl_ms <= _LONGEST_MS // 2:
-        raise Refused(errors.invalid_expire("ONWRITE"))
-    jitter = _number(rest, b"JITTER", _MOST_JITTER)
-    refreshes = _flag(rest, b"REFRESH")
     cap = _number(rest, b"MAXLEN", _MOST_ELEMENTS)
     evicts = bool(cap) and _flag(rest, b"EVICT")
     if rest:
         raise Refused(errors.SYNTAX)
-    words = [unit, amount]
     words += [b"JITTER", b"%d" % jitter] if jitter else []
     words += [b"REFRESH"] if refreshes else []
+    words += [b"KEEPTTL"] if keeps_all else []
     words += [b"MAXLEN", b"%d" % cap] if cap else []
     words += [b"EVICT"] if evicts else []
-    return WriteRule(ttl_ms, jitter, refreshes, cap, evicts), words
+    return WriteRule(ttl_ms, jitter, refreshes, cap, evicts, keeps_all), words
+
+
+def _time(rest: list[bytes]) -> tuple[int, list[bytes]]:
+    """`[EX seconds|PX milliseconds]` in ms, and its words; 0 if it is not there."""
+    unit = rest[0].upper()
+    if unit not in _UNITS:
+        return 0, []
+    if len(rest) < 2:
+        raise Refused(errors.SYNTAX)
+    amount = rest[1]
+    ttl_ms = int(parsing.time(amount, _UNITS[unit], "ONWRITE").amount_ms)
+    if not 0 < ttl_ms <= _LONGEST_MS // 2:
+        raise Refused(errors.invalid_expire("ONWRITE"))
+    del rest[:2]
+    return ttl_ms, [unit, amount]
 
 
 def _flag(rest: list[bytes], word: bytes) -> bool:
@@ -119,12 +131,14 @@ VIRTUALS = (
         group="generic",
         forms=(
             "[pattern [TYPE type]]",
-            "pattern [TYPE type] EX seconds [JITTER percent] [REFRESH] [MAXLEN maxlen [EVICT]]",
-            "pattern [TYPE type] PX milliseconds [JITTER percent] [REFRESH] [MAXLEN maxlen"
+            "pattern [TYPE type] EX seconds [JITTER percent] [REFRESH|KEEPTTL] [MAXLEN maxlen"
             " [EVICT]]",
+            "pattern [TYPE type] PX milliseconds [JITTER percent] [REFRESH|KEEPTTL] [MAXLEN maxlen"
+            " [EVICT]]",
+            "pattern [TYPE type] KEEPTTL [MAXLEN maxlen [EVICT]]",
             "pattern [TYPE type] DEL",
         ),
-        reply="OK once it is in force for every client of every proxy; without a time the rule of"
+        reply="OK once it is in force for every client of every proxy; without more the rule of"
         " the pattern, or nil; without a pattern all rules, the longest pattern first",
         complexity="O(N), N rules",
         since="0.2.0",

@@ -56,7 +56,8 @@ class Route:
     may leave stale index entries; stateful: what it is if it changes what later commands mean;
     override: also for a virtual command if the server has a command of that name; survey: only for
     the server's own commands; longer: the virtual command that it is if it has more words than the
-    server takes; key_kind: where its keys stand, one of the five above.
+    server takes; denies_oom: Redis refuses it when its memory is full, if it is the server's own;
+    key_kind: where its keys stand, one of the five above.
     """
 
     name: str
@@ -70,6 +71,7 @@ class Route:
     override: Override | None = None
     survey: Survey | None = None
     longer: Virtual | None = None
+    denies_oom: bool = False
     key_kind: int = field(init=False)
 
     def __post_init__(self) -> None:

@@ -8,7 +8,7 @@ from functools import cached_property
 from math import inf
 from typing import Final, NamedTuple, TypeAlias
 
-from ttlproxy.commands.model.key_positions import FIRST, KeySpec
+from ttlproxy.commands.model.key_positions import FILLED, FIRST, KeySpec
 
 
 class Call(NamedTuple):
@@ -77,6 +77,11 @@ class Virtual:
     def may_wait(self) -> bool:
         """Whether there are requests that wait for an item."""
         return self.waits is not _never
+
+    @property
+    def denies_oom(self) -> bool:
+        """Whether it is refused when Redis's memory is full: it adds elements or deadlines."""
+        return self.sets_deadlines or FILLED in {spec.access for spec in self.positions[:1]}
 
     @property
     def sets_own_key(self) -> bool:

@@ -1,5 +1,5 @@
--- Redis's errors for missing rights. Inside scripts they begin with ERR before 7.2, in 6.2 even with a line
--- number; here they are as outside of scripts, so that clients know them.
+-- Redis's errors for missing rights. Inside scripts they begin with ERR, in 6.2 even with a line number;
+-- here they are as outside of scripts, so that clients know them.
 -- GIVES: plain_text noperm
 local function plain_text(text)
   return (string.gsub(text, '^@user_script: %d+: %-?', ''))
@@ -8,6 +8,11 @@ end
 -- The error, if it says that a right is missing, else nil. `command` is the refused one, if it is known.
 local function noperm(text, command)
   text = plain_text(text)
+  -- From 7.2 on.
+  local reason = string.match(text, 'ACL failure in script: (.*)')
+  if reason then
+    return { err = 'NOPERM ' .. reason }
+  end
   local is_about = string.match(text, "The user executing the script can't (%a+)")
   if is_about == 'run' and command then
     local names = redis.acl_check_cmd and "' command" or "' command or its subcommand"

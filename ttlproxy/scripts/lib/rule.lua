@@ -1,5 +1,5 @@
 -- The rule of ONWRITE for a write. `how` is as in words.lua: the digit is 1 if elements that are there keep
--- their deadlines; without a rule there is no time. The mark is the jitter, in percent. Where the client may be
+-- their deadlines, and a K that also those do which are overwritten; without a rule there is no time. The mark is the jitter, in percent. Where the client may be
 -- in one of several databases, there is one for each: `3=1+1000;0=1`.
 -- NEEDS: words.lua index.lua how
 -- GIVES: keeps too_many

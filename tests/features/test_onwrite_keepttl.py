@@ -1,0 +1,108 @@
+"""ONWRITE with KEEPTTL: native writes leave the deadlines that are there, as KeyDB's do."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.conftest import StartProxy
+from tests.support.admin_pages import FLAGS, metric, pages
+from tests.support.containers import AnyServer
+from tests.support.conversation import Talk
+from tests.support.raw_client import Connection
+from tests.support.redis_client import Client
+
+
+def test_a_rule_with_keepttl_is_shown_as_it_was_given(talk: Talk) -> None:
+    talk("""
+        ONWRITE k:* keepttl                         -> OK
+        ONWRITE k:* TYPE hash EX 60 keepttl         -> OK
+        ONWRITE k KEEPTTL maxlen 2 evict            -> OK
+        ONWRITE k:*                                 -> ["k:*", "KEEPTTL"]
+        ONWRITE k:* TYPE hash -> ["k:*", "TYPE", "hash", "EX", "60", "KEEPTTL"]
+        ONWRITE k                                   -> ["k", "KEEPTTL", "MAXLEN", "2", "EVICT"]
+    """)
+
+
+@pytest.mark.parametrize("times", ["", "EX 60"], ids=["alone", "with a time"])
+def test_an_overwritten_element_keeps_its_deadline(talk: Talk, rule: Client, times: str) -> None:
+    rule.ask("ONWRITE", "k*", *times.split(), "KEEPTTL")
+    new = "60" if times else "-1"
+    talk(f"""
+        HSET k:h a 1 b 2 c 3                        -> 3
+        HEXPIREFIELD k:h a 100                      -> 1
+        HPERSISTFIELD k:h b                         -> *
+        HSET k:h a 5 b 6 d 7                        -> 1
+        HMSET k:h a 8                               -> OK
+        HINCRBY k:h a 1                             -> 9
+        HSETNX k:h a 1                              -> 0
+        HTTLFIELD k:h FIELDS 3 a b d                -> [100, -1, {new}]
+        HDEL k:h a                                  -> 1
+        HSET k:h a 1                                -> 1
+        HTTLFIELD k:h a                             -> {new}
+        ZADD k:z 1 a 2 b                            -> 2
+        ZEXPIREMEMBER k:z a 100                     -> 1
+        ZPERSISTMEMBER k:z b                        -> *
+        ZADD k:z CH 9 a 9 b 9 c                     -> 3
+        ZADD k:z GT 10 a                            -> 0
+        ZADD k:z 10 a                               -> 0
+        ZINCRBY k:z 1 a                             -> "11"
+        GEOADD k:z 1 2 a                            -> 0
+        ZTTLMEMBER k:z MEMBERS 3 a b c              -> [100, -1, {new}]
+        SADD k:s a                                  -> 1
+        SEXPIREMEMBER k:s a 100                     -> 1
+        SADD k:s a b                                -> 1
+        STTLMEMBER k:s MEMBERS 2 a b                -> [100, {new}]
+        RPUSH k:l a                                 -> 1
+        LEXPIREELEMENT k:l a 100                    -> 1
+        RPUSH k:l a b                               -> 3
+        LSET k:l 0 a                                -> OK
+        LTTLELEMENT k:l ELEMENTS 2 a b              -> [100, {new}]
+    """)
+
+
+def test_a_stale_deadline_is_not_kept(talk: Talk, rule: Client) -> None:
+    rule.ask("ONWRITE", "k", "KEEPTTL")
+    talk("""
+        HSET k a 1 b 2                              -> 2
+        HPEXPIREFIELD k a 5                         -> 1
+        wait 6
+        HSET k a 2                                  -> 1
+        HTTLFIELD k a                               -> -1
+        SET k text                                  -> OK
+        DEL k                                       -> 1
+        HSET k b 1                                  -> 1
+        HTTLFIELD k b                               -> -1
+    """)
+
+
+def test_the_bound_of_a_rule_with_keepttl_holds(talk: Talk, rule: Client) -> None:
+    rule.ask("ONWRITE", "k", "KEEPTTL", "MAXLEN", 2)
+    talk("""
+        HSET k a 1 b 2                              -> 2
+        HEXPIREFIELD k a 100                        -> 1
+        HSET k c 3                                  -> TTLMAXLEN *
+        HSET k a 2                                  -> 0
+        HTTLFIELD k a                               -> 100
+    """)
+    rule.ask("ONWRITE", "k", "KEEPTTL", "MAXLEN", 2, "EVICT")
+    talk("""
+        HSET k c 3                                  -> 1
+    """)
+    talk("""
+        HLEN k                                      -> 2
+        HTTLFIELD k FIELDS 3 a b c                  -> [-2, -1, -1]
+    """)
+
+
+def test_a_key_without_deadlines_needs_no_script(
+    server: AnyServer, rule: Client, start_proxy: StartProxy
+) -> None:
+    rule.ask("ONWRITE", "k*", "KEEPTTL")
+    proxy = start_proxy(server.url, *FLAGS)
+    with Connection(proxy.port) as client:
+        for line in ("HSET k:h a 1", "HSET k:h a 2", "SADD k:s a", "ZADD k:z 1 a", "RPUSH k:l a"):
+            assert not client.ask(*line.split()).startswith(b"-"), line
+        assert metric(pages(proxy), "ttlproxy_requests_total", kind="rewritten") == 0
+        assert client.ask("HEXPIREFIELD", "k:h", "a", 100) == b":1\r\n"
+        assert client.ask("HSET", "k:h", "a", 3) == b":0\r\n"
+        assert client.ask("HTTLFIELD", "k:h", "a") == b":100\r\n"

@@ -1,0 +1,117 @@
+"""What Redis refuses at EXEC it refuses as a whole, also where scripts carry the commands out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+
+import pytest
+
+from tests.support.containers import AnyServer
+from tests.support.raw_client import Connection
+
+# A setting that Redis looks at again when EXEC comes: as it is meanwhile, and otherwise.
+FULL = ("maxmemory", "1", "0")
+ALONE = ("min-replicas-to-write", "1", "0")
+FILLED = ("SADD A x y", "SADD B z", "HSET h a 1 b 2", "ZADD z 1 a 2 b", "RPUSH l a b", "SET text t")
+DATED = (
+    *("SEXPIREMEMBER A x 1000", "SEXPIREMEMBER B z 1000", "HEXPIREFIELD h a 1000"),
+    *("ZEXPIREMEMBER z a 1000", "LEXPIREELEMENT l a 1000", "ONWRITE ruled EX 1000"),
+)
+CONTENT = (
+    *("SISMEMBER A x", "SISMEMBER B x", "SCARD A", "SCARD B", "EXISTS C", "HGET h a", "HGET h b"),
+    *("ZRANGE z 0 -1 WITHSCORES", "LRANGE l 0 -1", "PTTL l", "GET text", "TYPE ruled"),
+)
+# Some need memory, some only write, one only reads.
+TRANSACTIONS = {
+    "a member that moves": ["SADD B x", "SREM A x"],
+    "a field": ["HSET h a 2", "HDEL h b"],
+    "a score": ["ZADD z 9 a", "ZREM z b"],
+    "an element": ["RPUSH l c", "LREM l 0 a"],
+    "a copy": ["COPY A C", "DEL A"],
+    "a key without deadlines": ["SADD C x", "SREM A x"],
+    "a rule": ["SADD ruled a", "SREM A x"],
+    "a string too": ["SREM A x", "APPEND text t", "SADD B x"],
+    "what needs no memory": ["SREM A x", "HDEL h a", "DEL z", "PERSIST l", "RENAME B C"],
+    "what is read": ["SCARD A", "HGET h a", "LRANGE l 0 -1"],
+}
+# What the server does not have -> what it refuses instead, in the same cases.
+OURS = {
+    "SEXPIREMEMBER A y 100": "SADD A y",
+    "SADDEX B 100 x": "SADD B x",
+    "LEASE l A EX 100": "SADD A y",
+    "SPERSISTMEMBER A x": "PERSIST A",
+    "STTLMEMBER A x": "TTL A",
+}
+
+
+@pytest.fixture
+def both(app: Connection, server: AnyServer, plain: AnyServer) -> Iterator[list[Connection]]:
+    """Clients of the proxy and of a plain server, with the same data."""
+    if server.name == "6.2":
+        pytest.skip("before Redis 7.0 no script can say what it needs")
+    with Connection(plain.port) as bare:
+        for client, lines in ((app, FILLED + DATED), (bare, FILLED)):
+            for line in lines:
+                assert not client.ask(*line.split()).startswith(b"-"), line
+        yield [app, bare]
+
+
+def _carried_out(
+    both: Sequence[Connection],
+    servers: Sequence[AnyServer],
+    lines: Sequence[Sequence[str]],
+    setting: tuple[str, str, str],
+) -> list[bytes]:
+    """The replies to EXEC, with a setting that changes after the last command was queued."""
+    name, meanwhile, otherwise = setting
+    for client, each in zip(both, lines, strict=True):
+        assert client.ask("MULTI") == b"+OK\r\n"
+        for line in each:
+            assert client.ask(*line.split()) == b"+QUEUED\r\n"
+    with ExitStack() as stack:
+        direct = [stack.enter_context(Connection(server.port)) for server in servers]
+        for client in direct:
+            client.ask("CONFIG", "SET", name, meanwhile)
+            client.ask("EVAL", "return 1", 0)  # before 7.0 a script's memory is measured only here
+        replies = [client.ask("EXEC") for client in both]
+        for client in direct:
+            client.ask("CONFIG", "SET", name, otherwise)
+    return replies
+
+
+@pytest.mark.parametrize("setting", [FULL, ALONE], ids=lambda setting: setting[0])
+@pytest.mark.parametrize("said", TRANSACTIONS.values(), ids=TRANSACTIONS)
+def test_a_transaction_is_refused_as_a_whole_where_redis_refuses_it(
+    both: list[Connection],
+    server: AnyServer,
+    plain: AnyServer,
+    said: list[str],
+    setting: tuple[str, str, str],
+) -> None:
+    app, bare = _carried_out(both, [server, plain], [said, said], setting)
+    assert app == bare
+    app_content, bare_content = [
+        [client.ask(*line.split()) for line in CONTENT] for client in both
+    ]
+    assert app_content == bare_content
+
+
+@pytest.mark.parametrize("setting", [FULL, ALONE], ids=lambda setting: setting[0])
+@pytest.mark.parametrize(("ours", "like"), OURS.items())
+def test_a_transaction_with_a_command_of_ours_is_refused_as_a_whole(
+    both: list[Connection],
+    server: AnyServer,
+    plain: AnyServer,
+    ours: str,
+    like: str,
+    setting: tuple[str, str, str],
+) -> None:
+    lines = [["SREM B z", ours], ["SREM B z", like]]
+    app, bare = _carried_out(both, [server, plain], lines, setting)
+    if bare.startswith(b"-"):
+        assert app == bare
+    else:
+        assert app.startswith(b"*2\r\n:1\r\n")
+        assert b"-" not in app
+    assert both[0].ask("SCARD", "B") == both[1].ask("SCARD", "B")
