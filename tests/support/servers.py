@@ -22,7 +22,7 @@ from tests.support.forkserver import Forked
 from tests.support.processes import START_TIMEOUT_S, Process, attempts, free_port
 
 ROOT = Path(__file__).parents[2]
-FIRST_LINE = re.compile(r"ttlproxy \S+ listens on (?:127\.0\.0\.1:(\d+)|unix://\S+)\n")
+FIRST_LINE = re.compile(r"ttlproxy \S+ listens on (?:\S+:(\d+)|unix://\S+)\n")
 VERSION_LINE = re.compile(r"(Redis|Valkey) server v=(\d+\.\d+)")
 # So much of a log is shown when a test fails.
 LOG_SHOWN = 10_000

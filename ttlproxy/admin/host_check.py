@@ -11,15 +11,10 @@ from aiohttp.typedefs import Handler, Middleware
 from ttlproxy.addresses import Listen
 
 
-def is_loopback(listen: Listen) -> bool:
-    """Whether only this machine can reach the address."""
-    return bool(listen.path) or listen.host == "localhost" or _is_loopback(listen.host)
-
-
 def guard(listen: Listen) -> Middleware:
     """On a loopback address, refuses a Host that is neither an IP address nor localhost (DNS
     rebinding)."""
-    is_open = not is_loopback(listen) or bool(listen.path)
+    is_open = not listen.is_loopback or bool(listen.path)
 
     @web.middleware
     async def guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -46,7 +41,3 @@ def _is_ip(host: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _is_loopback(host: str) -> bool:
-    return _is_ip(host) and ipaddress.ip_address(host).is_loopback
