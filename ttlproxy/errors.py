@@ -20,6 +20,7 @@ TtlproxyError          exit 1: what went wrong, in one line, without a traceback
 ├── HealthError        exit 1: a proxy's probe says no, or nobody answers
 ├── PurgeError         exit 1: proxies are attached, or Redis is away or refuses the purge
 ├── MigrationError     exit 1: deadlines cannot be imported or exported, or not in this way
+│   └── UnfitKey       go on with the next key, and say so at the end
 ├── AdoptError         exit 1: the proxy is away or refuses, or the state is of another run
 ├── DoctorError        exit 1: the state of doctor --mend is of another run, or cannot be written
 ├── SeveralMasters     begin anew, with a link for each master of the Cluster
@@ -124,6 +125,11 @@ class PurgeError(TtlproxyError):
 class MigrationError(TtlproxyError):
     """Deadlines cannot be imported or exported: a server is away or refuses, or the options do not
     fit what is there."""
+
+
+class UnfitKey(MigrationError):  # noqa: N818 - the name says it
+    """What is in one key does not fit the options, or may not be read: its deadlines stay as they
+    are."""
 
 
 class AdoptError(TtlproxyError):

@@ -98,7 +98,7 @@ EXPORT_FLAGS: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 CODES: Final[Mapping[int, str]] = {
     0: "done",
-    1: "it failed",
+    1: "it failed, or keys that do not fit were left alone",
     DIFFERS: "the check has found elements that are not as they should be",
 }
 

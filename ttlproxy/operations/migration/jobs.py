@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from redis.exceptions import ResponseError
+from redis.exceptions import NoPermissionError, ResponseError
 
 from ttlproxy.addresses import Upstream
 from ttlproxy.errors import MigrationError
@@ -148,7 +148,8 @@ async def _to_pairs(options: Options, ends: Ends) -> Moved:
 
 async def _probe(server: Server, words: Words, what: str) -> None:
     (reply,) = await server.replies([words])
-    if isinstance(reply, ResponseError):
+    is_refused = isinstance(reply, NoPermissionError)  # the key of the probe, perhaps no other one
+    if isinstance(reply, ResponseError) and not is_refused:
         raise MigrationError(f"{server.shown} is not {what}: {reply}")
 
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from struct import Struct
 from typing import Final
 
-from ttlproxy.errors import MigrationError
+from ttlproxy.errors import UnfitKey
 from ttlproxy.operations.migration.connection import Server
 from ttlproxy.operations.migration.elements import Element, Page, Part, shown
 from ttlproxy.operations.migration.pairs import Naming
@@ -70,12 +70,12 @@ def beside(prefix: bytes, name: bytes) -> bytes:
 def _field(
     name: bytes, field: bytes, value: bytes, timeout: bytes | None, unused: bytes | None
 ) -> Element:
-    """Both scores may be None. Raises MigrationError if the value has no header."""
+    """Both scores may be None. Raises UnfitKey if the value has no header."""
     longest_idle_ms, length = (
         _HEADER.unpack_from(value) if len(value) >= _HEADER.size else (0.0, -1)
     )
     if length != len(value) - _HEADER.size:
-        raise MigrationError(
+        raise UnfitKey(
             f"field {shown(field)} of {shown(name)} is not written by an RMapCache: does --maps"
             " match other hashes, too?"
         )
