@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
+from ipaddress import IPv6Address, ip_address
 from pathlib import Path
 from typing import NamedTuple, Self
 from urllib.parse import quote, unquote
@@ -71,6 +72,11 @@ class Listen:
     def local(self) -> Self:
         """Where programs on this machine find it."""
         return replace(self, host=_LOCAL.get(self.host, self.host))
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can reach it."""
+        return bool(self.path) or self.host == "localhost" or is_loopback(self.host)
 
     def __str__(self) -> str:
         where = str(Address(self.host, self.port))
@@ -255,6 +261,16 @@ class Upstream:
             return f"{scheme}://{user}{_listed(self.addresses)}"
         name = quote(sentinels.service, safe="")
         return f"{scheme}-sentinel://{user}{_listed(sentinels.addresses)}/0#{name}"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether it is a numeric address of this machine's loopback interface."""
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return False
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return (mapped or address).is_loopback
 
 
 def _addresses(text: str, port: int) -> tuple[Address, ...]:

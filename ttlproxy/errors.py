@@ -11,6 +11,7 @@ TtlproxyError          exit 1: what went wrong, in one line, without a traceback
 │   ├── ServerChanged  and close all clients: the server or its role is another one
 │   ├── ServesSoon     and try again soon: Redis is there, and serves no keys yet
 │   ├── NoFreeConnection  answer with an error: clients may have no more connections to a master
+│   ├── Denied         answer with an error, and close: protected mode refuses the client
 │   ├── SlotMoved      send the request to the master that has its slot now
 │   └── NotServed      answer the request with NOT_SERVED: its master cannot be reached
 ├── ReapRefused        close the client: Redis refuses the reap that its request waits for
@@ -19,6 +20,7 @@ TtlproxyError          exit 1: what went wrong, in one line, without a traceback
 ├── HealthError        exit 1: a proxy's probe says no, or nobody answers
 ├── PurgeError         exit 1: proxies are attached, or Redis is away or refuses the purge
 ├── MigrationError     exit 1: deadlines cannot be imported or exported, or not in this way
+│   └── UnfitKey       go on with the next key, and say so at the end
 ├── AdoptError         exit 1: the proxy is away or refuses, or the state is of another run
 ├── DoctorError        exit 1: the state of doctor --mend is of another run, or cannot be written
 ├── SeveralMasters     begin anew, with a link for each master of the Cluster
@@ -88,6 +90,10 @@ class NoFreeConnection(UpstreamError):  # noqa: N818 - the name says it
     """A client has waited for a connection to a master, and there may be no more of them."""
 
 
+class Denied(UpstreamError):  # noqa: N818 - the name says it
+    """Redis asks for no password, and the client is not on this machine: see protected_mode."""
+
+
 class Unanswered(TtlproxyError):  # noqa: N818 - the name says it
     """Redis is away, takes too long, or refuses a page's query; the text says which."""
 
@@ -121,6 +127,11 @@ class MigrationError(TtlproxyError):
     fit what is there."""
 
 
+class UnfitKey(MigrationError):  # noqa: N818 - the name says it
+    """What is in one key does not fit the options, or may not be read: its deadlines stay as they
+    are."""
+
+
 class AdoptError(TtlproxyError):
     """Elements cannot be given deadlines: the proxy is away or refuses, or the state is of another
     run."""
@@ -144,6 +155,18 @@ class UnfitUpstream(TtlproxyError):  # noqa: N818 - the name says it
 REFUSED = b"-ERR ttlproxy has no connection to Redis, try again later\r\n"
 NO_FREE_CONNECTION = (
     b"-ERR ttlproxy has no free connection to this master of the Cluster, try again later\r\n"
+)
+# As Redis's own (src/networking.c), with the ways out that there are here.
+DENIED = (
+    b"-DENIED ttlproxy is running in protected mode because protected mode is enabled and no"
+    b" password is set for the default user of Redis. In this mode connections are only accepted"
+    b" from the loopback interface. If you want to connect from external computers you may adopt"
+    b" one of the following solutions: 1) Set up an authentication password for the default user of"
+    b" Redis."
+    b" 2) Require client certificates with '--tls-auth-clients yes'. 3) Just disable protected mode"
+    b" by restarting ttlproxy with the '--protected-mode no' option, however MAKE SURE that only"
+    b" trusted clients can reach ttlproxy if you do so. NOTE: You only need to do one of the above"
+    b" things in order for ttlproxy to start accepting connections from the outside.\r\n"
 )
 NOAUTH = b"NOAUTH Authentication required."
 MAX_CLIENTS = b"-ERR max number of clients reached\r\n"
@@ -195,6 +218,13 @@ INFINITE_INCREMENT = b"ERR BYFLOAT increment cannot be Infinity"
 ENX_ALONE = b"ERR ENX flag requires an expiration"
 # Redis-cell's text.
 ZERO_RATE = b"Cell error: Store error: Zero rates are not supported"
+
+
+def not_connected(trouble: BaseException) -> bytes:
+    """The reply to a client that gets no connection to Redis."""
+    if isinstance(trouble, Denied):
+        return DENIED
+    return NO_FREE_CONNECTION if isinstance(trouble, NoFreeConnection) else REFUSED
 
 
 def twice(keyword: bytes) -> bytes:

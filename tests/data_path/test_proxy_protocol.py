@@ -114,7 +114,9 @@ def test_any_bytes_are_a_header_or_malformed_or_incomplete(data: bytes) -> None:
 # Through the proxy.
 
 Haproxy = Callable[[int, str], AbstractContextManager[int]]
-AT_DEBUG = ("--proxy-protocol", "yes", "--log-level", "debug")
+# Their clients come from other machines, and Redis asks for no password.
+BEHIND = ("--proxy-protocol", "yes", "--protected-mode", "no")
+AT_DEBUG = (*BEHIND, "--log-level", "debug")
 
 
 @pytest.fixture(params=[1, pytest.param(2, marks=pytest.mark.slow)], ids=["alone", "two workers"])
@@ -163,8 +165,7 @@ def test_who_sends_no_header_is_closed(behind: Proxy) -> None:
 def test_no_more_may_wait_with_their_header_than_there_may_be_clients(
     start_proxy: StartProxy, start_server: StartServer
 ) -> None:
-    flags = ("--proxy-protocol", "yes", "--max-clients", "2")
-    proxy = start_proxy(start_server().url, *flags)
+    proxy = start_proxy(start_server().url, *BEHIND, "--max-clients", "2")
 
     def is_served() -> bool:
         with Connection(proxy.port) as client, suppress(ConnectionError, EOFError):
@@ -180,7 +181,7 @@ def test_no_more_may_wait_with_their_header_than_there_may_be_clients(
 def test_who_only_looks_whether_somebody_listens_is_no_event(
     start_proxy: StartProxy, start_server: StartServer
 ) -> None:
-    proxy = start_proxy(start_server().url, "--proxy-protocol", "yes")
+    proxy = start_proxy(start_server().url, *BEHIND)
     with Connection(proxy.port) as probe:
         probe.half_close()
         assert probe.read_to_end() == b""

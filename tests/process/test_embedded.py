@@ -11,6 +11,7 @@ import sys
 from asyncio import StreamReader, StreamWriter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -230,7 +231,8 @@ def test_a_port_that_is_taken_is_found_before_a_server_is_started(
         absent("uvloop", "uvloop is not installed")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
-        words = ["--listen", "127.0.0.1:0", flag, address, "--workers", str(workers)]
+        flags = {"--listen": "127.0.0.1:0", "--workers": str(workers), flag: address}
+        words = chain.from_iterable(flags.items())
         ended = subprocess.run(
             [
                 sys.executable,

@@ -79,9 +79,10 @@ class Connection:
         port: int,
         timeout_s: float = TIMEOUT_S,
         wrapped: Callable[[socket.socket], socket.socket] = lambda plain: plain,
+        host: str = "127.0.0.1",
     ) -> None:
         """`wrapped`: makes a replacement for the connected socket, for example with TLS."""
-        plain = socket.create_connection(("127.0.0.1", port), timeout_s)
+        plain = socket.create_connection((host, port), timeout_s)
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.socket = wrapped(plain)
         self._framer = Framer()

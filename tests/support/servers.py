@@ -13,6 +13,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import ClassVar
 
@@ -22,7 +23,7 @@ from tests.support.forkserver import Forked
 from tests.support.processes import START_TIMEOUT_S, Process, attempts, free_port
 
 ROOT = Path(__file__).parents[2]
-FIRST_LINE = re.compile(r"ttlproxy \S+ listens on (?:127\.0\.0\.1:(\d+)|unix://\S+)\n")
+FIRST_LINE = re.compile(r"ttlproxy \S+ listens on (?:\S+:(\d+)|unix://\S+)\n")
 VERSION_LINE = re.compile(r"(Redis|Valkey) server v=(\d+\.\d+)")
 # So much of a log is shown when a test fails.
 LOG_SHOWN = 10_000
@@ -200,18 +201,18 @@ class Server(Process):
                 return False
 
 
-def _knowledge() -> tuple[str, ...]:
+def _knowledge() -> dict[str, str]:
     """How proxies learn of keys where a test does not say it, so that all can be run in both ways:
     TTLPROXY_TEST_KNOWLEDGE=on-demand."""
     named = os.environ.get("TTLPROXY_TEST_KNOWLEDGE")
-    return ("--knowledge", named) if named else ()
+    return {"--knowledge": named} if named else {}
 
 
-def _shares() -> Sequence[str]:
+def _shares() -> dict[str, str]:
     """Whether clients share connections to Redis where a test does not say it, so that all can be
     run in both ways: TTLPROXY_TEST_SHARE=2 gives each proxy two."""
     number = os.environ.get("TTLPROXY_TEST_SHARE")
-    return ("--share-upstream", number) if number else ()
+    return {"--share-upstream": number} if number else {}
 
 
 # For tests of a client's own connection to Redis.
@@ -293,13 +294,16 @@ class Proxy(Process):
             self._log.close()
 
     def _launch(self) -> subprocess.Popen[bytes] | Forked:
-        words = [
-            *("--listen", f"127.0.0.1:{self.port}", "--upstream", self.upstream),
-            *("--event-loop", self.event_loop),
-            *_knowledge(),
-            *_shares(),
-            *self._arguments,
-        ]
+        usual = {
+            "--listen": f"127.0.0.1:{self.port}",
+            "--upstream": self.upstream,
+            "--event-loop": self.event_loop,
+            **_knowledge(),
+            **_shares(),
+        }
+        given = {word.partition("=")[0] for word in self._arguments}
+        flags = [(flag, value) for flag, value in usual.items() if flag not in given]
+        words = [*chain.from_iterable(flags), *self._arguments]
         inherited = {
             name: value
             for name, value in os.environ.items()

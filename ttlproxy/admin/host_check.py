@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import ipaddress
+import re
+from ipaddress import IPv4Address, IPv6Address
 from typing import Final
 
 from aiohttp import web
@@ -11,42 +12,33 @@ from aiohttp.typedefs import Handler, Middleware
 from ttlproxy.addresses import Listen
 
 
-def is_loopback(listen: Listen) -> bool:
-    """Whether only this machine can reach the address."""
-    return bool(listen.path) or listen.host == "localhost" or _is_loopback(listen.host)
-
-
 def guard(listen: Listen) -> Middleware:
     """On a loopback address, refuses a Host that is neither an IP address nor localhost (DNS
     rebinding)."""
-    is_open = not is_loopback(listen) or bool(listen.path)
+    is_open = not listen.is_loopback or bool(listen.path)
 
     @web.middleware
     async def guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
-        if is_open or _host(request.host) in _NAMES | {listen.host} or _is_ip(_host(request.host)):
+        if is_open or _is_known(request.host, listen.host):
             return await handler(request)
         raise web.HTTPMisdirectedRequest(text="use an IP address or localhost in the URL\n")
 
     return guarded
 
 
-_NAMES: Final = {"localhost", ""}
+_NAMES: Final = ("localhost", "localhost.", "")
+# Nothing may follow the host but a port.
+_HEADER: Final = re.compile(r"(?:\[(?P<v6>[0-9A-Fa-f:.]+)\]|(?P<name>[^:\[\]]*))(?::[0-9]*)?")
 
 
-def _host(name_and_port: str) -> str:
-    """The name or address in a Host header."""
-    if name_and_port.startswith("["):
-        return name_and_port[1:].partition("]")[0]
-    return name_and_port.partition(":")[0]
-
-
-def _is_ip(host: str) -> bool:
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
+def _is_known(header: str, own: str) -> bool:
+    """Whether a Host header has an IP address, or a name of this machine: localhost, or `own`."""
+    found = _HEADER.fullmatch(header)
+    if found is None:
         return False
+    name = (found["name"] or "").lower()
+    try:
+        IPv6Address(found["v6"]) if found["v6"] else IPv4Address(name)
+    except ValueError:
+        return not found["v6"] and name in (*_NAMES, own.lower())
     return True
-
-
-def _is_loopback(host: str) -> bool:
-    return _is_ip(host) and ipaddress.ip_address(host).is_loopback

@@ -18,7 +18,6 @@ from ttlproxy.admin.doctor_findings import findings
 from ttlproxy.admin.due_survey import survey
 from ttlproxy.admin.expiry_actions import rules
 from ttlproxy.admin.history import HOUR_LENGTH, HOUR_STEP, SERIES, Growth, History
-from ttlproxy.admin.host_check import is_loopback
 from ttlproxy.admin.masters import masters
 from ttlproxy.admin.page import HEADERS, document
 from ttlproxy.admin.process_state import Subject
@@ -115,7 +114,7 @@ class Watch:
 
 def _has_inspector(settings: Settings) -> bool:
     if settings.inspector == "loopback":
-        return settings.admin is not None and is_loopback(settings.admin)
+        return settings.admin is not None and settings.admin.is_loopback
     return settings.inspector == "yes"
 
 

@@ -1,8 +1,8 @@
 """The flags of the settings, derived from the fields of Settings, and how --help shows them."""
 
 import argparse
-from collections.abc import Iterable
-from typing import Literal, get_args, get_origin
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
@@ -10,6 +10,31 @@ from ttlproxy.config import Settings
 
 # What most people set: --help shows these first.
 USUAL = ("upstream", "listen", "admin", "workers", "data_dir")
+
+
+class Parser(argparse.ArgumentParser):
+    """Refuses a flag that is given twice with a value: argparse's own drops the first one unseen.
+    `action="append"` keeps all values."""
+
+    def __init__(self, prog: str, **how: Any) -> None:
+        super().__init__(prog, **how, allow_abbrev=False, exit_on_error=False)
+        self.register("action", None, _Once)  # what stores a value
+
+
+class _Once(argparse.Action):
+    _is_given = False
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: str | Sequence[Any] | None,
+        option_string: str | None = None,
+    ) -> None:
+        if self._is_given:
+            raise argparse.ArgumentError(self, "is given twice")
+        self._is_given = True
+        setattr(namespace, self.dest, values)
 
 
 def flag(name: str) -> str:

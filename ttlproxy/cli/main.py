@@ -125,7 +125,7 @@ def _flags(argv: Sequence[str], subcommand: str) -> tuple[dict[str, str], list[s
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = flags.Parser(
         "ttlproxy",
         usage=f"ttlproxy [flags]\n       ttlproxy {'|'.join(SUMMARIES)} [flags]",
         description="A proxy in front of Redis that gives hash fields, set members and other"
@@ -134,8 +134,6 @@ def _parser() -> argparse.ArgumentParser:
         argument_default=argparse.SUPPRESS,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         add_help=False,
-        allow_abbrev=False,
-        exit_on_error=False,
     )
     usual = parser.add_argument_group("the usual flags")
     usual.add_argument("-h", "--help", action="help", help="show this message and exit")

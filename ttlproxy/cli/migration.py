@@ -49,6 +49,7 @@ _COPY: Final = {
     "action": "store_true",
     "help": "add keys and elements that are not there, too, also those without a deadline",
 }
+_PATTERNS: Final = {"metavar": "PATTERN", "action": "append"}
 _UNIT: Final = {"metavar": "s|ms", "help": "pairs: the scores are Unix times in this unit"}
 
 
@@ -75,8 +76,8 @@ IMPORT_FLAGS: Final[Mapping[str, Mapping[str, Any]]] = {
         "help": "pairs: the key with the elements; %%1 is what the first * of --deadlines matched",
     },
     "--unit": _UNIT,
-    "--maps": {"metavar": "PATTERN", "help": "redisson: the names of RMapCaches"},
-    "--sets": {"metavar": "PATTERN", "help": "redisson: the names of RSetCaches"},
+    "--maps": {**_PATTERNS, "help": "redisson: the names of RMapCaches; may be given again"},
+    "--sets": {**_PATTERNS, "help": "redisson: the names of RSetCaches; may be given again"},
     "--into": {
         "metavar": "NAME",
         "help": "redisson: the name of the copy; %%K is the name of the original",
@@ -97,7 +98,7 @@ EXPORT_FLAGS: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 CODES: Final[Mapping[int, str]] = {
     0: "done",
-    1: "it failed",
+    1: "it failed, or keys that do not fit were left alone",
     DIFFERS: "the check has found elements that are not as they should be",
 }
 
@@ -205,11 +206,13 @@ def _options(side: str, own: argparse.Namespace, problems: list[str]) -> Options
         unit=own.unit or "",
         copies=own.copy,
         deletes=names.get("delete_expired", False),
+        maps=[os.fsencode(pattern) for pattern in names.get("maps") or ()],
+        sets=[os.fsencode(pattern) for pattern in names.get("sets") or ()],
         **{name: os.fsencode(names.get(name) or "") for name in _NAMES},
     )
 
 
-_NAMES: Final = ("deadlines", "data", "beside", "maps", "sets", "into")
+_NAMES: Final = ("deadlines", "data", "beside", "into")
 
 
 def _upstream(name: str, names: Mapping[str, Any], problems: list[str]) -> Upstream | None:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from ttlproxy.cli import adopt, migration
 from ttlproxy.cli.adopt import positive
-from ttlproxy.cli.flags import beginning, explained
+from ttlproxy.cli.flags import Parser, beginning, explained
 from ttlproxy.cli.output import say, tell
 from ttlproxy.config import Settings
 from ttlproxy.core.keys import Keys
@@ -123,14 +123,12 @@ class Subcommand(NamedTuple):
 
         `words` begins with its name. Raises SettingsError; ends the process for --help.
         """
-        parser = argparse.ArgumentParser(
+        parser = Parser(
             f"ttlproxy {words[0]}",
             usage=" ".join(filter(None, ("ttlproxy", words[0], self.takes, "[flags]"))),
             description=f"{self.description}\n\n{self._exit_codes()}",
             epilog=explained(self.settings),
             formatter_class=argparse.RawDescriptionHelpFormatter,
-            allow_abbrev=False,
-            exit_on_error=False,
         )
         for flag, how in self.flags.items():
             parser.add_argument(flag, **how)

@@ -152,6 +152,12 @@ class Settings(BaseSettings):
         ge=0,
         description="seconds without traffic before TCP keepalive probes are sent; 0: never",
     )
+    protected_mode: Literal["yes", "no"] = Field(
+        "yes",
+        description="yes: while Redis asks for no password, only clients on this machine are"
+        " served, unless tls_auth_clients is yes; no: all clients that can reach listen",
+        json_schema_extra=_AT_ONCE,
+    )
     proxy_protocol: Literal["no", "yes"] = Field(
         "no",
         description="whether each client's connection must begin with a PROXY header, v1 or v2",
@@ -387,6 +393,13 @@ class Settings(BaseSettings):
     def node_ports(self) -> int:
         """How many ports the nodes have that clients of a Cluster find; 0 if it is one node."""
         return len(self.addresses) - 1
+
+    @property
+    def takes_strangers(self) -> bool:
+        """Whether a client of another machine can get here without a certificate."""
+        is_open = not all(address.is_loopback for address in self.addresses)
+        is_open = is_open or self.proxy_protocol == "yes"
+        return is_open and self.tls_auth_clients != "yes"
 
     @property
     def may_replace_lines(self) -> bool:

@@ -145,7 +145,7 @@ class Rights:
             name for _, name, rules in users if name in self._whole and b"*" in _BOTH.findall(rules)
         )
         self.all_have_all = len(self._whole) == len(users)
-        self.asks_login = any(name == _DEFAULT and _is_closed(rules) for _, name, rules in users)
+        self.asks_login = asks_login(lines)
         self._kept_out = frozenset(
             name for _, name, rules in users if not _reads(rules, self._index)
         )
@@ -195,10 +195,13 @@ class Rights:
         return self._kept_out.isdisjoint(users)
 
 
-def _is_closed(rules: bytes) -> bool:
-    """Whether nobody can be this user without a login."""
-    words = rules.split()
-    return b"off" in words or b"nopass" not in words
+def asks_login(lines: Iterable[bytes]) -> bool:
+    """Whether, by these lines of ACL LIST, Redis refuses clients that have not logged in."""
+    users = (line.split() for line in lines)
+    return any(
+        name == _DEFAULT and (b"off" in rules or b"nopass" not in rules)
+        for _, name, *rules in users
+    )
 
 
 def reaches_narrowly(rules: bytes, key: bytes) -> bool:

@@ -36,6 +36,7 @@ from ttlproxy.process.service_manager import ServiceManager
 from ttlproxy.process.signals import INTERRUPTED, Signals, on_interrupt
 from ttlproxy.process.supervisor import supervise
 from ttlproxy.process.workers import Workers
+from ttlproxy.proxy import protected_mode
 from ttlproxy.proxy.accept import Gate
 from ttlproxy.proxy.client_table import client_table
 from ttlproxy.proxy.server import ClientSource
@@ -195,6 +196,8 @@ async def _serve_clients(
             gc.freeze()  # objects made so far stay, so the collector need not scan them
             gc.set_threshold(*_COLLECTS_AFTER)
             say(address)
+            warned = protected_mode.warn(settings, core.link)
+            await until(run_together(warn=warned, stop=signals.stop.wait()), vital)
             await until(signals.stop.wait(), vital)
             health.drains = True
             log.info(

@@ -18,8 +18,9 @@ from ttlproxy.core.cluster_view import Reached
 from ttlproxy.core.counters import Counters
 from ttlproxy.core.knowledge import Knowledge
 from ttlproxy.core.registry import Place
-from ttlproxy.errors import REFUSED, ReapRefused
+from ttlproxy.errors import Denied, ReapRefused, not_connected
 from ttlproxy.link import HoldTime, Link
+from ttlproxy.proxy import protected_mode
 from ttlproxy.proxy.checked_reads import CheckedReads
 from ttlproxy.proxy.client_log import ClientLog
 from ttlproxy.proxy.connecting import connect
@@ -331,9 +332,8 @@ class Client(asyncio.Protocol):
     async def _connect(self) -> None:
         link, server = self._link, self._server
         try:
-            attempt = partial(server.connect, self)
-            backend, term = await connect(link, attempt, server.settings.hold_max)
-        except OSError as trouble:
+            backend, term = await connect(link, self._attempt, server.settings.hold_max)
+        except (OSError, Denied) as trouble:
             self._task = None
             self._refuse(trouble)
             return
@@ -363,6 +363,12 @@ class Client(asyncio.Protocol):
             self._check_reads(self._session, context.knowledge, backend)
         self._go_on()
 
+    async def _attempt(self) -> ToRedis:
+        """A connection to Redis, if the client may have one. Raises Denied, and OSError."""
+        server = self._server
+        await protected_mode.check(server.settings, self._transport, self._source, self._link)
+        return await server.connect(self)
+
     def _check_reads(self, session: Session, knowledge: Knowledge, backend: ToRedis) -> None:
         """From its first request on, it is counted what it is owed: see CheckedReads."""
         assert isinstance(session, AskingSession)
@@ -382,12 +388,12 @@ class Client(asyncio.Protocol):
         self._reads, self._passes = reads, reads.passes
         backend.client_takes(reads.takes)
 
-    def _refuse(self, trouble: OSError) -> None:
+    def _refuse(self, trouble: OSError | Denied) -> None:
         """There will be no connection to Redis: answers an error, and ends."""
         self.client_log.refused(trouble)
         self._server.counters.refused += 1
         self._ends_because("refused")
-        self.write(REFUSED)
+        self.write(not_connected(trouble))
         self.end()
 
     def _take(self, data: bytes) -> None:

@@ -48,7 +48,7 @@ class ClientLog:
         about = (seconds, self.peer, why)
         self.note(logging.DEBUG, words, *about, peer=self.peer, seconds=seconds, why=why)
 
-    def refused(self, trouble: OSError) -> None:
+    def refused(self, trouble: BaseException) -> None:
         self.often(logging.INFO, f"refused: {trouble}")
 
     def failed(self, trouble: BaseException) -> None:

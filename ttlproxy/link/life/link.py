@@ -31,6 +31,7 @@ from ttlproxy.link.connecting.address_watch import AddressWatch
 from ttlproxy.link.connecting.backoff import Backoff, stagger_s
 from ttlproxy.link.connecting.connections import client, close, open_now
 from ttlproxy.link.connecting.known_server import KnownServer
+from ttlproxy.link.connecting.login_check import LoginCheck
 from ttlproxy.link.connecting.outage_log import OutageLog
 from ttlproxy.link.connecting.reachability import accepts
 from ttlproxy.link.connecting.serving import Serving
@@ -100,6 +101,7 @@ class Link:
       what all sessions share; list_waiters: for those that wait for an item of a list
     heartbeat, announcements: what the link learns of Redis
     recent_users: for clients that share connections without a login
+    login_check: for protected mode
     """
 
     def __init__(
@@ -151,6 +153,7 @@ class Link:
             context.actions.tell_of_writes(self._rules_changed)
         self._acl = Acl(context.rights, context.suit_scripts_to_users)
         self.recent_users = RecentUsers(self._acl, self.confirmations)
+        self.login_check = LoginCheck(lambda: self.upstream, lambda: settings.connect_timeout)
         self._scripts = ScriptCache(context.scripts, self._barriers)
         context.slot_schedules.survey = SlotSurvey(
             context.script_calls, context.keys, self._scripts.would_wait

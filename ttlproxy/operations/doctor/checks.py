@@ -39,6 +39,7 @@ CHECKS: Mapping[str, Check] = {
     "loading": server.loading,
     "rights": rights.rights,
     "users": client_users.users,
+    "protected-mode": client_users.protected_mode,
     "scripting": scripting.scripting,
     "tracking": server.tracking,
     "layout": server.layout,

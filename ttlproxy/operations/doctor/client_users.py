@@ -1,10 +1,11 @@
-"""A check of clients' ACL users: whether one may change deadlines of keys it has no right to."""
+"""Checks of clients' ACL users: whether one may change deadlines of keys it has no right to, and
+whether everybody is one."""
 
 from __future__ import annotations
 
 from ttlproxy.core.counted import counted
-from ttlproxy.core.permissions import reaches_narrowly
-from ttlproxy.operations.doctor.finding import OK, WARNING, Finding
+from ttlproxy.core.permissions import asks_login, reaches_narrowly
+from ttlproxy.operations.doctor.finding import INFO, OK, WARNING, Finding, Severity
 from ttlproxy.operations.doctor.target import Target
 
 # A user who may write to the indexes of these two has a pattern for all indexes, or nearly all.
@@ -40,6 +41,39 @@ async def users(target: Target) -> list[Finding]:
     return found or [
         Finding("users", OK, "no user can reach the deadlines of keys that it may not access")
     ]
+
+
+async def protected_mode(target: Target) -> list[Finding]:
+    """A finding if clients of other machines need no password, or would need one."""
+    settings = target.settings
+    if settings.tls_auth_clients == "yes":
+        return [_protected(OK, "clients must show a certificate")]
+    if not settings.takes_strangers:
+        return [_protected(OK, f"only this machine can reach {settings.listen}")]
+    if asks_login(await target.ask(b"ACL", b"LIST")):
+        return [_protected(OK, "Redis asks clients for a password")]
+    mend = "CONFIG SET requirepass, or passwords of ACL users and ACL SETUSER default off"
+    if settings.protected_mode == "no":
+        return [
+            _protected(
+                INFO,
+                f"everybody who can reach {settings.listen} may use Redis",
+                "Redis asks for no password, and protected_mode is no.",
+                mend,
+            )
+        ]
+    return [
+        _protected(
+            WARNING,
+            "only clients on this machine are served: Redis asks for no password",
+            "Protected mode refuses all others with DENIED.",
+            f"{mend}; or --protected-mode no, if only trusted clients can reach the proxy",
+        )
+    ]
+
+
+def _protected(severity: Severity, what: str, why: str = "", mend: str = "") -> Finding:
+    return Finding("protected-mode", severity, what, why, mend)
 
 
 def _found(names: list[bytes], what: str, why: str) -> list[Finding]:

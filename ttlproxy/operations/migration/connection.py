@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Self
+from typing import Any, Final, Self
 
-from redis.exceptions import ConnectionError, RedisError
+from redis.exceptions import ConnectionError, RedisError, ResponseError
 
 from ttlproxy.addresses import Upstream
-from ttlproxy.errors import MigrationError
-from ttlproxy.link import client, run, valid
+from ttlproxy.errors import MigrationError, UnfitKey
+from ttlproxy.link import client, reason, run, valid
 from ttlproxy.link.connecting.pipeline import Words
 from ttlproxy.link.connecting.server_identity import fields
+
+_OF_A_KEY: Final = ("noperm", "wrongtype")
 
 
 class Server:
@@ -77,10 +79,13 @@ class Server:
 
     @contextmanager
     def errors(self) -> Iterator[None]:
+        """Raises MigrationError for those of Redis; UnfitKey if other keys may be in order."""
         try:
             yield
         except (RedisError, OSError) as trouble:
-            raise MigrationError(f"{self.shown}: {trouble}") from trouble
+            is_of_key = isinstance(trouble, ResponseError) and reason(trouble) in _OF_A_KEY
+            kind = UnfitKey if is_of_key else MigrationError
+            raise kind(f"{self.shown}: {trouble}") from trouble
 
     def _opened(self) -> None:
         if self._watches:

@@ -30,6 +30,7 @@ class Page(NamedTuple):
     key: its name at the target; kind: its type there, as TYPE says it
     cursor: of the next page, END after the last one
     key_deadline_ms: of the whole key, None if it has none, or this is of no interest
+    is_deadline_untold: the key may have one that the source does not tell
     """
 
     key: bytes
@@ -37,6 +38,7 @@ class Page(NamedTuple):
     elements: Sequence[Element]
     cursor: bytes = END
     key_deadline_ms: int | None = None
+    is_deadline_untold: bool = False
 
 
 class Part(NamedTuple):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from redis.exceptions import ResponseError
+from redis.exceptions import NoPermissionError, ResponseError
 
 from ttlproxy.addresses import Upstream
 from ttlproxy.errors import MigrationError
@@ -16,6 +16,7 @@ from ttlproxy.operations.migration.connection import Server
 from ttlproxy.operations.migration.elements import (
     NATIVE_WORDS,
     PROXY_WORDS,
+    Part,
     Source,
     Target,
 )
@@ -47,8 +48,8 @@ class Options:
     data: bytes = b""
     beside: bytes = b""
     unit: str = ""
-    maps: bytes = b""
-    sets: bytes = b""
+    maps: Sequence[bytes] = ()
+    sets: Sequence[bytes] = ()
     into: bytes = b""
     copies: bool = False
     deletes: bool = False
@@ -98,14 +99,15 @@ async def _pairs(options: Options, ends: Ends) -> Moved:
 
 
 async def _redisson(options: Options, ends: Ends) -> Moved:
-    is_elsewhere = options.other is not None
-    maps, sets = (
-        Naming(pattern, options.into, is_elsewhere=is_elsewhere) if pattern else None
-        for pattern in (options.maps, options.sets)
-    )
-    if not (maps or sets):
+    parts = [
+        *(Part(pattern, b"hash") for pattern in options.maps),
+        *(Part(pattern, b"zset") for pattern in options.sets),
+    ]
+    if not parts:
         raise ValueError("import redisson needs --maps, --sets or both")
-    source = RedissonSource(ends.other, maps, sets)
+    is_elsewhere = options.other is not None
+    names = {part: Naming(part.match, options.into, is_elsewhere=is_elsewhere) for part in parts}
+    source = RedissonSource(ends.other, names)
     target = TimedTarget(ends.proxy, PROXY_WORDS)
     return Moved(source, target, ends.other, ends.proxy, How(copies=True), "")
 
@@ -146,7 +148,8 @@ async def _to_pairs(options: Options, ends: Ends) -> Moved:
 
 async def _probe(server: Server, words: Words, what: str) -> None:
     (reply,) = await server.replies([words])
-    if isinstance(reply, ResponseError):
+    is_refused = isinstance(reply, NoPermissionError)  # the key of the probe, perhaps no other one
+    if isinstance(reply, ResponseError) and not is_refused:
         raise MigrationError(f"{server.shown} is not {what}: {reply}")
 
 

@@ -8,13 +8,14 @@ from contextlib import AsyncExitStack
 from time import monotonic
 from typing import Final
 
+from ttlproxy.core.counted import counted
 from ttlproxy.errors import MigrationError, SettingsError
 from ttlproxy.net.progress import Progress
 from ttlproxy.operations.key_walk import Pace
 from ttlproxy.operations.migration.connection import Server
 from ttlproxy.operations.migration.elements import Outcome
 from ttlproxy.operations.migration.jobs import Ends, Job, Moved, Options, check_proxy
-from ttlproxy.operations.migration.mover import KEYS, Mover
+from ttlproxy.operations.migration.mover import KEYS, UNFIT, Mover, elements
 from ttlproxy.operations.migration.plan import Rules
 from ttlproxy.operations.migration.report import has_faults, lines, so_far
 from ttlproxy.operations.migration.state import MOVING, State
@@ -64,12 +65,13 @@ class Migration:
 
     async def _dry_run(self, moved: Moved, progress: Progress) -> int:
         state = State()
-        examples = await self._pass(moved, state, progress, is_dry=True)
+        mover = await self._pass(moved, state, progress, is_dry=True)
         for line in [so_far(state.counts), *lines(state.counts, "dry")]:
             progress.say(line)
-        if examples:
-            progress.say(f"for example {', '.join(examples)}")
+        if mover.examples:
+            progress.say(f"for example {', '.join(mover.examples)}")
         progress.say("nothing was written: add --apply to write it")
+        _check_that_all_fit(mover)
         return 0
 
     async def _apply(self, moved: Moved, state: State, progress: Progress) -> int:
@@ -79,20 +81,18 @@ class Migration:
             self._file.keep(state.kept())
         for line in [so_far(state.moved), *lines(state.moved, "moved")]:
             progress.say(line)
-        examples = await self._pass(moved, state, progress, is_dry=True)
+        mover = await self._pass(moved, state, progress, is_dry=True)
         self._file.remove()
         for line in ["checked:", *lines(state.counts, "checked")]:
             progress.say(line)
-        if not has_faults(state.counts):
-            return 0
-        if examples:
-            progress.say(f"not as they should be, for example: {', '.join(examples)}")
-        return DIFFERS
+        differs = has_faults(state.counts)
+        if differs and mover.examples:
+            progress.say(f"not as they should be, for example: {', '.join(mover.examples)}")
+        _check_that_all_fit(mover)
+        return DIFFERS if differs else 0
 
-    async def _pass(
-        self, moved: Moved, state: State, progress: Progress, *, is_dry: bool
-    ) -> list[str]:
-        """Goes through all keys; returns some elements that were written, or would be.
+    async def _pass(self, moved: Moved, state: State, progress: Progress, *, is_dry: bool) -> Mover:
+        """Goes through all keys; the mover has examples.
 
         What is done is saved now and then, and at the end, unless it is a dry run. Raises
         MigrationError, also if there was nothing to do, because then the options are wrong.
@@ -123,7 +123,7 @@ class Migration:
             raise
         if state.phase == MOVING:
             self._check_that_some(moved, state)
-        return mover.examples
+        return mover
 
     def _check_that_some(self, moved: Moved, state: State) -> None:
         counts, server = state.counts, moved.walked
@@ -135,9 +135,16 @@ class Migration:
             raise MigrationError(
                 f"database {server.db} of {server.shown} has no key for the pattern: {sought}"
             )
-        elements = counts.total() - counts[KEYS]
-        if elements and counts[Outcome.GONE] == elements and moved.hint:
+        found = elements(counts)
+        if found and counts[Outcome.GONE] == found and moved.hint:
             raise MigrationError(
-                f"none of the {elements} elements with deadlines is at {moved.server.shown}:"
+                f"none of the {found} elements with deadlines is at {moved.server.shown}:"
                 f" {moved.hint}"
             )
+
+
+def _check_that_all_fit(mover: Mover) -> None:
+    """Raises MigrationError if there were keys that do not fit, when the others are done."""
+    if count := mover.state.counts[UNFIT]:
+        said = "\n  ".join([f"{counted(count, 'key was', 'keys were')} left alone:", *mover.unfit])
+        raise MigrationError(said)

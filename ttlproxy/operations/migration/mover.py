@@ -8,6 +8,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Final
 
+from ttlproxy.errors import UnfitKey
 from ttlproxy.link.connecting.pipeline import Words
 from ttlproxy.operations.key_walk import KeyWalk, Pace, Place
 from ttlproxy.operations.migration.connection import Server
@@ -20,9 +21,17 @@ _TRIES: Final = 20
 # Names in a page of the walk, all of which are looked at again after an interruption.
 _NAMES: Final = 100
 _EXAMPLES: Final = 5
-# Besides outcomes, what is counted: keys, and elements of keys that change all the time.
-KEYS: Final = "keys"
+# Besides outcomes, what is counted: elements of keys that change all the time; and keys: all, those
+# that do not fit, and those whose own deadline the source does not tell.
 BUSY: Final = "busy"
+KEYS: Final = "keys"
+UNFIT: Final = "unfit"
+HIDDEN: Final = "hidden"
+
+
+def elements(counts: Counter[str]) -> int:
+    """How many elements are counted."""
+    return counts.total() - sum(counts[name] for name in (KEYS, UNFIT, HIDDEN))
 
 
 @dataclass
@@ -30,9 +39,10 @@ class Mover:
     """One pass over all keys.
 
     walked: where the keys are gone through; server: where the target is
-    state: how far it is; it counts outcomes, KEYS and BUSY
+    state: how far it is; it counts outcomes, and the names above
     is_dry: nothing is written; the outcomes are what would be
     examples: some elements that are written, or would be
+    unfit: what is wrong with some of the keys that do not fit
     """
 
     source: Source
@@ -44,6 +54,7 @@ class Mover:
     pace: Pace
     is_dry: bool
     examples: list[str] = field(default_factory=list)
+    unfit: list[str] = field(default_factory=list)
 
     async def run(self, tell: Callable[[], None]) -> None:
         """From where `state` is; `tell()` is called now and then. Raises MigrationError."""
@@ -67,23 +78,32 @@ class Mover:
                     tell()
 
     async def _key(self, name: bytes, part: Part, tell: Callable[[], None]) -> None:
-        cursor = await self._page(name, part, END)
-        while cursor != END:
-            tell()
-            cursor = await self._page(name, part, cursor)
-        self.state.counts[KEYS] += 1
+        counts, is_untold = self.state.counts, False
+        try:
+            page = await self._page(name, part, END)
+            while page.cursor != END:
+                tell()
+                is_untold = is_untold or page.is_deadline_untold
+                page = await self._page(name, part, page.cursor)
+            counts[HIDDEN] += is_untold or page.is_deadline_untold
+        except UnfitKey as unfit:
+            await self.server.transaction([])
+            counts[UNFIT] += 1
+            said = str(unfit) if shown(name) in str(unfit) else f"{shown(name)} at {unfit}"
+            self.unfit += [said][: _EXAMPLES - len(self.unfit)]
+        counts[KEYS] += 1
 
-    async def _page(self, name: bytes, part: Part, cursor: bytes) -> bytes:
-        """The next cursor."""
+    async def _page(self, name: bytes, part: Part, cursor: bytes) -> Page:
+        """The page from `cursor` on, whose elements are done."""
         for _ in range(_TRIES):
             page = await self.source.page(name, part, cursor)
             outcomes = await self._outcomes(page)
             await self.pace.spend(len(page.elements))
             if outcomes is not None:
                 self.state.counts.update(outcomes)
-                return page.cursor
+                return page
         self.state.counts[BUSY] += len(page.elements)
-        return page.cursor
+        return page
 
     async def _outcomes(self, page: Page) -> Counter[Outcome] | None:
         """None if the key has changed meanwhile."""

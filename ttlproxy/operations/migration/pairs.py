@@ -9,7 +9,7 @@ from typing import Any
 from ttlproxy.core.expiry_actions import filled, marks
 from ttlproxy.core.glob import Glob, stars
 from ttlproxy.core.keys import slot
-from ttlproxy.errors import MigrationError
+from ttlproxy.errors import UnfitKey
 from ttlproxy.link.connecting.pipeline import Words
 from ttlproxy.operations.migration.connection import Server
 from ttlproxy.operations.migration.elements import (
@@ -47,10 +47,10 @@ class Naming:
         self._is_elsewhere = is_elsewhere
 
     def other(self, name: bytes) -> bytes:
-        """The name that goes with `name`. Raises MigrationError if they are equal."""
+        """The name that goes with `name`. Raises UnfitKey if they are equal."""
         found = filled(self._template, name, self._glob.match(name) or ())
         if found == name and not self._is_elsewhere:
-            raise MigrationError(f"{shown(name)} would belong to itself: give another name")
+            raise UnfitKey(f"{shown(name)} would belong to itself: give another name")
         return found
 
 
@@ -77,7 +77,7 @@ class PairsSource:
         read = await self._server.watched(keys, [(b"TYPE", key), scan.words(name, cursor)])
         kind, (following, listed) = map(self._server.valid, read)
         if kind not in PROXY_WORDS and kind != NO_KEY:
-            raise MigrationError(
+            raise UnfitKey(
                 f"{shown(key)} is a {kind.decode()}, which has no elements, but {shown(name)} has"
                 " deadlines for it: does --data name the right key?"
             )
@@ -105,7 +105,7 @@ class PairsTarget:
         there, time, scores = await self._server.watched([key], requests)
         kind = self._server.valid(there)
         if kind not in (b"zset", NO_KEY):
-            raise MigrationError(
+            raise UnfitKey(
                 f"{shown(key)} is a {kind.decode()}, and no sorted set: give deadlines another"
                 " name with --beside"
             )

@@ -9,11 +9,11 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from struct import Struct
 from typing import Final
 
-from ttlproxy.errors import MigrationError
+from ttlproxy.errors import UnfitKey
 from ttlproxy.operations.migration.connection import Server
 from ttlproxy.operations.migration.elements import Element, Page, Part, shown
 from ttlproxy.operations.migration.pairs import Naming
@@ -27,22 +27,19 @@ _NEVER_MS: Final = 1 << 55
 
 
 class RedissonSource:
-    """`maps`, `sets`: patterns for names, with the names of the copies."""
+    """`names`: of the copies, by the pattern for the names of maps (hash) or sets (zset)."""
 
     slack_ms = 0
     compares = True
 
-    def __init__(self, server: Server, maps: Naming | None, sets: Naming | None) -> None:
-        named = ((maps, b"hash"), (sets, b"zset"))
-        self._namings = {kind: naming for naming, kind in named if naming}
-        self.parts: Sequence[Part] = [
-            Part(naming.pattern, kind) for kind, naming in self._namings.items()
-        ]
+    def __init__(self, server: Server, names: Mapping[Part, Naming]) -> None:
+        self.parts: Sequence[Part] = list(names)
+        self._names = names
         self._server = server
 
     async def page(self, name: bytes, part: Part, cursor: bytes) -> Page:
         """See Source."""
-        key = self._namings[part.kind].other(name)
+        key = self._names[part].other(name)
         found = await scanned(self._server, name, part.kind, cursor)
         if part.kind == b"zset":
             members = [Element(member, _deadline(at)) for member, at in found.pairs]
@@ -73,12 +70,12 @@ def beside(prefix: bytes, name: bytes) -> bytes:
 def _field(
     name: bytes, field: bytes, value: bytes, timeout: bytes | None, unused: bytes | None
 ) -> Element:
-    """Both scores may be None. Raises MigrationError if the value has no header."""
+    """Both scores may be None. Raises UnfitKey if the value has no header."""
     longest_idle_ms, length = (
         _HEADER.unpack_from(value) if len(value) >= _HEADER.size else (0.0, -1)
     )
     if length != len(value) - _HEADER.size:
-        raise MigrationError(
+        raise UnfitKey(
             f"field {shown(field)} of {shown(name)} is not written by an RMapCache: does --maps"
             " match other hashes, too?"
         )

@@ -8,19 +8,18 @@ from typing import Final, NamedTuple
 
 from ttlproxy.core.counted import counted
 from ttlproxy.operations.migration.elements import Outcome
-from ttlproxy.operations.migration.mover import BUSY, KEYS
+from ttlproxy.operations.migration.mover import BUSY, HIDDEN, KEYS, elements
 
 
 class Sentences(NamedTuple):
-    """What follows the number of elements: before anything is written, after it, and in the check
-    at the end; empty where it is not told."""
+    """What follows the number of elements, or of keys: before anything is written, after it, and in
+    the check at the end."""
 
     dry: str
     moved: str
     checked: str
 
 
-_STAYS: Final = "{} have another deadline, which stays"
 _ROWS: Final[Mapping[str, Sentences]] = {
     Outcome.DATED: Sentences(
         "would get a deadline", "got a deadline", "have no deadline, but the source has one"
@@ -65,6 +64,12 @@ _ROWS: Final[Mapping[str, Sentences]] = {
         "change all the time, and were not checked: start it again",
     ),
 }
+UNTOLD: Final = (
+    "the source does not tell their own deadline, because their elements have some: set it again"
+)
+_OF_KEYS: Final[Mapping[str, Sentences]] = {
+    HIDDEN: Sentences(*[UNTOLD] * 3),
+}
 # In the check at the end: these should not be.
 FAULTS: Final = (Outcome.DATED, Outcome.ADDED, Outcome.DELETED, BUSY)
 
@@ -72,16 +77,16 @@ FAULTS: Final = (Outcome.DATED, Outcome.ADDED, Outcome.DELETED, BUSY)
 def lines(counts: Counter[str], column: str) -> list[str]:
     """A line for each outcome that there is; `column`: a field of Sentences."""
     return [
-        f"{counted(counts[name], 'element')}: {getattr(sentences, column)}"
-        for name, sentences in _ROWS.items()
+        f"{counted(counts[name], noun)}: {getattr(sentences, column)}"
+        for noun, rows in (("element", _ROWS), ("key", _OF_KEYS))
+        for name, sentences in rows.items()
         if counts[name]
     ]
 
 
 def so_far(counts: Counter[str]) -> str:
     """How many keys and elements."""
-    elements = counts.total() - counts[KEYS]
-    return f"{counted(counts[KEYS], 'key')}, {counted(elements, 'element')}"
+    return f"{counted(counts[KEYS], 'key')}, {counted(elements(counts), 'element')}"
 
 
 def has_faults(counts: Counter[str]) -> bool:

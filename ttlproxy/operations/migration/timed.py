@@ -28,12 +28,14 @@ class Reading(NamedTuple):
     kinds: the types that have deadlines there; slack_ms: see Source
     requests: for these elements of a key of this type
     deadlines: from the replies and the server's time: Unix time in ms, _NO_DEADLINE or _NOT_THERE
+    hides_whole: it may not tell the deadline of a key that has some of elements
     """
 
     kinds: Sequence[bytes]
     slack_ms: int
     requests: Callable[[bytes, bytes, Sequence[bytes]], list[Words]]
     deadlines: Callable[[list[Any], int], list[int]]
+    hides_whole: bool = False
 
 
 def _by_table(words: Mapping[bytes, TimedWords]) -> Reading:
@@ -80,7 +82,8 @@ READINGS: Final[Mapping[str, Reading]] = {
     "ttlproxy": _by_table(PROXY_WORDS),
     "native": _by_table(NATIVE_WORDS),
     # Both say how much time is left, so the answers to two questions differ.
-    "keydb": Reading((b"hash", b"set", b"zset"), 1000, _ask_keydb, _of_keydb),
+    # KeyDB 6.3.4 sets no expireEntryFat::m_whenPrimary (expire.h), and tells it.
+    "keydb": Reading((b"hash", b"set", b"zset"), 1000, _ask_keydb, _of_keydb, hides_whole=True),
     "dragonfly": Reading((b"hash", b"set"), 2000, _ask_dragonfly, _of_dragonfly),
 }
 
@@ -116,8 +119,11 @@ class TimedSource:
             for (element, value), at in zip(found.pairs, deadlines, strict=True)
             if at >= 0 or (at == _NO_DEADLINE and self._copies)
         ]
-        whole = found.key_deadline_ms if self._copies else None
-        return Page(name, part.kind, elements, found.cursor, whole)
+        if not self._copies:
+            return Page(name, part.kind, elements, found.cursor)
+        whole, has_some = found.key_deadline_ms, any(at >= 0 for at in deadlines)
+        is_untold = self._reading.hides_whole and has_some and whole is None
+        return Page(name, part.kind, elements, found.cursor, whole, is_untold)
 
     async def _list(self, name: bytes) -> Page:
         """All elements of a list that have deadlines, as a proxy tells them: no list is scanned."""

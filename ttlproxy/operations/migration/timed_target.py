@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any, Final
 
-from ttlproxy.errors import MigrationError
+from ttlproxy.errors import UnfitKey
 from ttlproxy.link.connecting.pipeline import Words
 from ttlproxy.operations.migration.connection import Server
 from ttlproxy.operations.migration.elements import (
@@ -78,7 +78,7 @@ class TimedTarget:
         kind, time, deadlines, *more = await self._server.watched([page.key], requests)
         there = self._server.valid(kind)
         if there not in (page.kind, NO_KEY):
-            raise MigrationError(
+            raise UnfitKey(
                 f"{shown(page.key)} at {self._server.shown} is a {there.decode()}, and not a"
                 f" {page.kind.decode()}"
             )

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from math import ceil, isfinite
 from typing import Final, NamedTuple
 
-from ttlproxy.errors import MigrationError
+from ttlproxy.errors import UnfitKey
 from ttlproxy.operations.migration.elements import shown
 
 # From September 2001 to November 2286 Unix time in ms has 13 digits, and in seconds 10. So a number
@@ -29,7 +29,7 @@ UNITS: Final[Mapping[str, Unit]] = {"s": Unit("s", 1000, "ms"), "ms": Unit("ms",
 def deadline_ms(score: bytes, unit: Unit, member: bytes, key: bytes) -> int | None:
     """A deadline from the score of a member of `key`; None if it is infinite.
 
-    Raises MigrationError if it cannot be meant.
+    Raises UnfitKey if it cannot be meant.
     """
     number = float(score)
     if number == float("inf"):
@@ -44,7 +44,7 @@ def deadline_ms(score: bytes, unit: Unit, member: bytes, key: bytes) -> int | No
         if fits
         else "are the scores deadlines? As deadlines, they are Unix times"
     )
-    raise MigrationError(
+    raise UnfitKey(
         f"{shown(key)} has member {shown(member)} with score {score.decode()}, which is no time in"
         f" {unit.name} between 2001 and 2286: {hint}"
     )

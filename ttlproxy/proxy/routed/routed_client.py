@@ -14,12 +14,13 @@ from typing import cast
 from ttlproxy.core.cluster_view import Reached
 from ttlproxy.errors import (
     NO_FREE_CONNECTION,
-    REFUSED,
     NoFreeConnection,
     ReapRefused,
     UpstreamError,
+    not_connected,
 )
 from ttlproxy.link import Link
+from ttlproxy.proxy import protected_mode
 from ttlproxy.proxy.client_log import ClientLog
 from ttlproxy.proxy.ending import Ending, LingeringClose
 from ttlproxy.proxy.redis_connection import HIGH, LOW, Backend, half_close
@@ -186,6 +187,7 @@ class RoutedClient(asyncio.Protocol):
 
     async def dial(self, lane: Lane) -> Backend | LaneSeat:
         server, seat = self._server, None
+        await protected_mode.check(server.settings, self._transport, self._source, lane.link)
         if self.riding.is_on and server.pools is not None and await self._is_let_in(lane.link):
             seat = await server.pools.seat(lane, self.riding.state, self.keeps)
         return await server.connect(lane) if seat is None else seat
@@ -495,12 +497,10 @@ class RoutedClient(asyncio.Protocol):
         """There will be no connection to Redis: answers an error, and ends."""
         if self._is_ended:
             return
-        shown = trouble if isinstance(trouble, OSError) else ConnectionError(str(trouble))
-        self.client_log.refused(shown)
+        self.client_log.refused(trouble)
         self.counters.refused += 1
         self.ends_because("refused")
-        has_room = not isinstance(trouble, NoFreeConnection)
-        self.order.say(REFUSED if has_room else NO_FREE_CONNECTION)
+        self.order.say(not_connected(trouble))
         self.end()
 
     def start(self, coroutine: Coroutine[None, None, None]) -> None:
