@@ -81,8 +81,9 @@ def _row(vocabulary: Vocabulary, chance: Random) -> list[bytes]:
         return words
     if flaw == 0 and len(words) > 1:
         return words[:-1]
-    # After a member of a set it is a number too: a word would end the set's order (see ROWS).
-    extra = b"7" if template[-1] == "{number}" else vocabulary.named(b"7")
+    # After a member of a set it is a number too: a word would end the set's order (see ROWS), and
+    # another member than 7 would make SRANDMEMBER choose.
+    extra = b"7" if template[-1] in ("{number}", "7") else vocabulary.named(b"7")
     return [*words, extra] if flaw == 1 else words
 
 
