@@ -160,6 +160,9 @@ NOT_IN_FORCE = (
 NOT_IN_A_TRANSACTION = (
     b"ERR %b is not allowed in a transaction in front of a Redis Cluster of several masters"
 )
+# Redis's own error for an id that it does not know: each master gives ids of its own, so an id is
+# another client at another master.
+NO_REDIRECTION = b"ERR The client ID you want redirect to does not exist"
 # Redis's own error for a slot without a master.
 NOT_SERVED = b"-CLUSTERDOWN Hash slot not served\r\n"
 # In place of Redis's MOVED and ASK, which name an address behind the proxy.
