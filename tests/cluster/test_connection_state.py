@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.masters import Masters
-from tests.support.raw_client import Connection
+from tests.support.raw_client import Connection, command
 from tests.support.servers import unshared
 
 # One key for each of the three masters.
@@ -84,3 +84,21 @@ def test_a_source_of_an_import_is_one_at_each_master(valkey_masters: Masters) ->
         assert all(b" name=importer " in each for each in sources)
     for node in valkey_masters.nodes:
         node.ask("CONFIG", "SET", "import-mode", "no")
+
+
+@unshared
+@pytest.mark.parametrize("is_a_pipeline", [False, True])
+def test_no_master_of_a_cluster_learns_that_a_client_can_be_redirected(
+    valkey_masters: Masters, is_a_pipeline: bool
+) -> None:
+    capa = ("CLIENT", "CAPA", "redirect")
+    with Connection(valkey_masters.proxy.port) as app:
+        assert app.ask("CLIENT", "SETNAME", "capable") == b"+OK\r\n"
+        if is_a_pipeline:
+            app.send(command(*capa) + b"".join(command("SET", key, 1) for key in KEYS))
+            assert app.read_many(4) == [b"+OK\r\n"] * 4
+        else:
+            assert [app.ask(*capa), *(app.ask("SET", key, 1) for key in KEYS)] == [b"+OK\r\n"] * 4
+        for node in valkey_masters.nodes:
+            rows = node.ask("CLIENT", "LIST", "NAME", "capable").splitlines()
+            assert [b" capa= " in row for row in rows] == [True]

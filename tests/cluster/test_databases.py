@@ -28,13 +28,13 @@ MANAGED = ("HSETEX", "{a}h", "EX", 1000, "FIELDS", 1, "f", "v")
 @pytest.fixture(params=["one master", "several masters", "port of a node"])
 def port(
     request: pytest.FixtureRequest,
-    valkey: Binary,
+    valkey_binary: Binary,
     valkey_masters: Masters,
     start_proxy: StartProxy,
 ) -> Iterator[int]:
     """Where clients connect; the servers are empty."""
     if request.param == "one master":
-        with Cluster(valkey, nodes=1, config=DATABASES) as cluster:
+        with Cluster(valkey_binary, nodes=1, config=DATABASES) as cluster:
             yield start_proxy(cluster.nodes[0].url).port
         return
     valkey_masters.flush()
@@ -84,8 +84,8 @@ def test_a_url_that_names_a_database_is_refused(port: int) -> None:
         client.get("a")
 
 
-def test_the_doctor_says_that_clients_have_one_database(valkey: Binary) -> None:
-    with Cluster(valkey, nodes=1, config=DATABASES) as cluster:
+def test_the_doctor_says_that_clients_have_one_database(valkey_binary: Binary) -> None:
+    with Cluster(valkey_binary, nodes=1, config=DATABASES) as cluster:
         node = cluster.nodes[0]
         assert str(of("databases", examine(node.url)).severity) == "info"
         client = Client(node.port, db=3)

@@ -122,14 +122,32 @@ def _reset(state: State, args: list[bytes], now_ms: int) -> None:
         state.stranger, state.replies = True, None
 
 
-def _client(state: State, args: list[bytes], now_ms: int) -> None:
+def _client(state: State, args: list[bytes], now_ms: int) -> bytes | None:
+    leads_away = _LEADS_AWAY.get(args[1].upper())
+    if leads_away is not None:
+        return encode((*args[:2], *leads_away(args[2:])))
     if len(args) != 3 or args[1].upper() != b"REPLY":
-        return
+        return None
     mode = args[2].upper()
     if mode in (b"OFF", b"SKIP"):
         state.silent = True
     elif mode == b"ON" and state.transaction is None and not state.listens:
         state.silent = False  # a user that may send OFF may send ON
+    return None
+
+
+def _without_redirect(capabilities: Sequence[bytes]) -> Sequence[bytes]:
+    """Valkey takes any word: of these it knows nothing then."""
+    return [b"none" if word.upper() == b"REDIRECT" else word for word in capabilities]
+
+
+def _switched_off(words: Sequence[bytes]) -> Sequence[bytes]:
+    return (b"OFF",) if words and words[0].upper() == b"ON" else words
+
+
+# The subcommands of CLIENT after which a server sends the client to an address of its own, past the
+# proxy, by an error (Valkey 8) or a push (Redis Enterprise); and the words that it gets instead.
+_LEADS_AWAY: Final = {b"CAPA": _without_redirect, b"MAINT_NOTIFICATIONS": _switched_off}
 
 
 def _config(state: State, args: list[bytes], now_ms: int) -> None:
