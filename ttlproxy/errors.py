@@ -183,6 +183,9 @@ NOT_IN_FORCE = (
 NOT_IN_A_TRANSACTION = (
     b"ERR %b is not allowed in a transaction in front of a Redis Cluster of several masters"
 )
+# Redis's own error for an id that it does not know: each master gives ids of its own, so an id is
+# another client at another master.
+NO_REDIRECTION = b"ERR The client ID you want redirect to does not exist"
 # Redis's own error for a slot without a master.
 NOT_SERVED = b"-CLUSTERDOWN Hash slot not served\r\n"
 # In place of Redis's MOVED and ASK, which name an address behind the proxy.
@@ -191,6 +194,8 @@ UNKNOWN_DATABASE = b"ERR ttlproxy cannot tell the database: too many SELECTs hav
 TOO_MANY_WORDS_AT_ONCE = b"ERR too many arguments: ttlproxy's commands take 200000 words at most"
 # An unknown command, sent to Redis so that it aborts EXEC.
 TOO_LARGE_IN_MULTI = b"TOO-LARGE-FOR-MAX-REQUEST-BYTES"
+NOT_IN_A_CLUSTER = b"ERR %b is not allowed in cluster mode"
+NO_COPY_IN_A_CLUSTER = b"ERR Copying to another database is not allowed in cluster mode"
 CROSS_SLOT = b"CROSSSLOT Keys in request don't hash to the same slot"
 SYNTAX = b"ERR syntax error"
 MISSING_EXPIRE = b"ERR missing expire time"

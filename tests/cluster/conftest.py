@@ -1,4 +1,5 @@
-"""A Cluster of one master, and a proxy in front of it. Three masters, each at a port of its own."""
+"""A Cluster of one master, and a proxy in front of it. Three masters, each at a port of its own.
+Three of Valkey 9, with several databases."""
 
 from __future__ import annotations
 
@@ -38,3 +39,10 @@ def view(shared_masters: Masters) -> Iterator[Proxy]:
     proxy = Proxy(shared_masters.nodes[0].url, *words, forked=True).start()
     yield proxy
     proxy.remove()
+
+
+@pytest.fixture(scope="session")
+def valkey_masters(valkey_binary: Binary) -> Iterator[Masters]:
+    """Three masters with 16 databases, and a proxy in front of them."""
+    with Masters(valkey_binary, ("--cluster-databases", "16")) as masters:
+        yield masters

@@ -16,6 +16,7 @@ from tests.support.processes import free_range
 from tests.support.raw_client import Connection
 from tests.support.redis_client import Client
 from tests.support.servers import Proxy
+from ttlproxy.core.keys import slot
 
 
 def _slots(port: int) -> list[object]:
@@ -50,6 +51,27 @@ def test_shards_have_redis_own_fields(node: Node, shared: Proxy) -> None:
 
 def _fields(flat: list[Any]) -> dict[bytes, Any]:
     return dict(zip(flat[::2], flat[1::2], strict=True))
+
+
+@pytest.mark.parametrize("word", ["REPLICAS", "slaves"])
+def test_the_proxy_has_no_replicas(node: Node, shared: Proxy, word: str) -> None:
+    with closing(Client(shared.port)) as app:
+        assert app.ask("CLUSTER", word, node.id) == []
+        assert str(app.ask("CLUSTER", word, "x")) == "Unknown node x"
+
+
+def test_a_client_that_may_run_no_script_is_not_told_of_the_node_behind(
+    node: Node, shared: Proxy
+) -> None:
+    node.ask("ACL", "SETUSER", "bob", "on", ">word", "~*", "&*", "+@all", "-evalsha", "-eval")
+    with closing(Client(shared.port)) as app:
+        assert app.ask("AUTH", "bob", "word") == b"OK"
+        for word in ("SLOTS", "NODES", "MYID"):
+            said = str(app.ask("CLUSTER", word))
+            assert "evalsha" in said
+            assert str(node.port) not in said
+        assert app.ask("CLUSTER", "KEYSLOT", "a") == slot(b"a")
+    node.ask("ACL", "DELUSER", "bob")
 
 
 def test_an_announced_address_is_told_instead(node: Node, start_proxy: StartProxy) -> None:

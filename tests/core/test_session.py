@@ -32,6 +32,23 @@ def test_a_native_write_is_rewritten_on_a_managed_key_alone(world: World) -> Non
     assert not world.step.reap_places
 
 
+@pytest.mark.parametrize(
+    ("line", "sent"),
+    [
+        ("client capa redirect", "client capa none"),
+        ("CLIENT CAPA other Redirect", "CLIENT CAPA other none"),
+        ("CLIENT CAPA", "CLIENT CAPA"),
+        ("CLIENT MAINT_NOTIFICATIONS ON endpoint-type none", "CLIENT MAINT_NOTIFICATIONS OFF"),
+        ("CLIENT MAINT_NOTIFICATIONS OFF", "CLIENT MAINT_NOTIFICATIONS OFF"),
+    ],
+)
+def test_a_server_is_not_asked_to_send_its_client_elsewhere(
+    world: World, line: str, sent: str
+) -> None:
+    for begun in ((), ("MULTI",)):
+        assert world.say(*begun, line)[-1] == sent.encode().split()
+
+
 def test_a_key_is_managed_from_the_request_that_may_make_it_so(world: World) -> None:
     assert world.names("HSET h f v", "HEXPIREFIELD h f 9", "HSET h f v") == [
         b"HSET",

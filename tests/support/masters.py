@@ -20,8 +20,8 @@ _RULES: Final = _KEYS.home(_KEYS.rules)
 class Masters(Cluster):
     """proxy: in front of the three nodes; it ends with them"""
 
-    def __init__(self, binary: Binary) -> None:
-        super().__init__(binary, nodes=3, masters=3)
+    def __init__(self, binary: Binary, config: Sequence[str] = ()) -> None:
+        super().__init__(binary, nodes=3, masters=3, config=config)
         self.proxy = Proxy(self.nodes[0].url, forked=True).start()
         self._owned.callback(self.proxy.remove)
         with Connection(self.proxy.port) as app:

@@ -36,6 +36,7 @@ VIRTUALS: Final = {
 }
 LONGER: Final = {row.name: row for row in dialects.LONGER}
 OVERRIDES: Final = {row.name: row for table in (*_TABLES, keyspace) for row in table.OVERRIDES}
+IN_A_CLUSTER: Final = {row.name: row for row in keyspace.IN_A_CLUSTER}
 # The overridden commands, except for those that replace whole keys.
 SCRIPTED: Final = OVERRIDES.keys() - {row.name for row in keyspace.REPLACING}
 SURVEYS: Final = {row.name: row for row in (*key_scans.SURVEYS, *proxy_info.SURVEYS)}
@@ -151,12 +152,14 @@ class Router:
             *(topology.SURVEYS if clustered else key_scans.OF_ONE_SERVER),
         )
         all_surveys = {**SURVEYS, **{survey.name: survey for survey in of_server}}
+        overrides = OVERRIDES | IN_A_CLUSTER if clustered else OVERRIDES
         for native in table.values():
-            self._add(_over(native, all_surveys.get(native.name), forms.get(native.name)))
+            name = native.name
+            self._add(_over(native, all_surveys.get(name), forms.get(name), overrides.get(name)))
         # Scripts cannot do what the server lacks. If it tells nothing, it may have all commands.
-        overrides = () if table else OVERRIDES
-        for name in {*VIRTUALS, *LONGER, *overrides, *STATEFUL, *BLOCKING} - table.keys():
-            self._add(_ours(name))
+        scripted = () if table else overrides
+        for name in {*VIRTUALS, *LONGER, *scripted, *STATEFUL, *BLOCKING} - table.keys():
+            self._add(_ours(name, overrides.get(name)))
         self.even = self.shareable | _EVEN
         self.keyless = dict.fromkeys(self.passthrough, NO_KEY)
         kinds = self.passthrough.items()
@@ -186,7 +189,7 @@ class Router:
                     self.direct[name] = route
 
 
-def _ours(name: str) -> Route:
+def _ours(name: str, override: Override | None) -> Route:
     """The route of a command that the server did not tell."""
     virtual, stateful = VIRTUALS.get(name), STATEFUL.get(name)
     return Route(
@@ -196,16 +199,16 @@ def _ours(name: str) -> Route:
         stateful=stateful,
         blocks=name in BLOCKING,
         virtual=virtual,
-        override=OVERRIDES.get(name),
+        override=override,
         longer=LONGER.get(name),
     )
 
 
-def _over(native: Native, survey: Survey | None, form: Plan | None) -> Route:
+def _over(native: Native, survey: Survey | None, form: Plan | None, own: Override | None) -> Route:
     """The route of a command that the server has."""
     name = native.name
     virtual = VIRTUALS.get(name)
-    override = _overriding(virtual, form or virtual.plan) if virtual else OVERRIDES.get(name)
+    override = _overriding(virtual, form or virtual.plan) if virtual else own
     return Route(
         name,
         positions=native.positions,

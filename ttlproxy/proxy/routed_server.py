@@ -115,8 +115,21 @@ class RoutedServer(ClientServer[RoutedClient]):
             await self.pools.close()
 
     async def watch(self) -> None:
-        """Ends clients that do nothing or take nothing, and connections that nobody uses."""
-        await run_together(slow=super().watch(), idle=self._close_idle_lanes())
+        """Ends clients that do nothing or take nothing, and connections that nobody uses; tells
+        clients of masters."""
+        await run_together(
+            slow=super().watch(), idle=self._close_idle_lanes(), masters=self._meet_masters()
+        )
+
+    async def _meet_masters(self) -> None:
+        known: set[Link] = set()
+        while True:
+            served = {link for link in self._links if link.serving.now}
+            if served - known:
+                for client in list(self.clients):
+                    client.meet()
+            known = served
+            await self.masters.change()
 
     async def _close_idle_lanes(self) -> None:
         loop = asyncio.get_running_loop()

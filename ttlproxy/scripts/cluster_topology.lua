@@ -1,4 +1,5 @@
--- CLUSTER MYID, NODES, SHARDS or SLOTS with the nodes of core/cluster_view.py: the proxy.
+-- CLUSTER MYID, NODES, REPLICAS, SHARDS or SLOTS with the nodes of core/cluster_view.py: the proxy.
+-- These have no replicas.
 -- READS
 -- KEYS:
 -- ARGV: what host mine node...
@@ -26,6 +27,15 @@ elseif what == 'nodes' then
     lines[number] = string.format('%s %s %s - 0 0 %d connected%s\n', node.id, at, flags, number, node.slots)
   end
   return table.concat(lines)
+end
+local asked = string.match(what, '^replicas (.*)$')
+if asked then
+  for _, node in ipairs(nodes) do
+    if node.id == asked then
+      return {}
+    end
+  end
+  return { err = 'ERR Unknown node ' .. asked }
 end
 local function ranges(node)
   local found = {}

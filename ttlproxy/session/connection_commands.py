@@ -12,7 +12,10 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Final
 
+from ttlproxy import errors
 from ttlproxy.commands import Call, Route
+from ttlproxy.commands.grammar.parsing import is_integer
+from ttlproxy.commands.model.calls import refusal
 from ttlproxy.commands.model.route import Stateful
 from ttlproxy.scripts.unconfirmed import Events, Flush, Swap, Users
 from ttlproxy.session.state import State
@@ -56,12 +59,23 @@ def selected(args: Sequence[bytes]) -> int | None:
     return int(args[1]) if may_be else None
 
 
-def _select(state: State, args: list[bytes], now_ms: int) -> None:
+def _select(state: State, args: list[bytes], now_ms: int) -> bytes | None:
+    """A Cluster has one database here, also where Valkey 9 has more (cluster-databases)."""
+    if state.script_calls.keys.clustered:
+        is_other = is_integer(args[1]) and args[1] != b"0"
+        return _refused(state, "SELECT") if is_other else None
     if (db := selected(args)) is not None:
         state.selects(db)
+    return None
+
+
+def _refused(state: State, name: str) -> bytes:
+    return state.encoded(refusal(name, errors.NOT_IN_A_CLUSTER % name.encode()))
 
 
 def _swapdb(state: State, args: list[bytes], now_ms: int) -> bytes | None:
+    if state.script_calls.keys.clustered:
+        return _refused(state, "SWAPDB")
     if not all(map(_is_number, args[1:])):
         return None  # Redis refuses it
     if not state.registry.names:
@@ -108,14 +122,32 @@ def _reset(state: State, args: list[bytes], now_ms: int) -> None:
         state.stranger, state.replies = True, None
 
 
-def _client(state: State, args: list[bytes], now_ms: int) -> None:
+def _client(state: State, args: list[bytes], now_ms: int) -> bytes | None:
+    leads_away = _LEADS_AWAY.get(args[1].upper())
+    if leads_away is not None:
+        return encode((*args[:2], *leads_away(args[2:])))
     if len(args) != 3 or args[1].upper() != b"REPLY":
-        return
+        return None
     mode = args[2].upper()
     if mode in (b"OFF", b"SKIP"):
         state.silent = True
     elif mode == b"ON" and state.transaction is None and not state.listens:
         state.silent = False  # a user that may send OFF may send ON
+    return None
+
+
+def _without_redirect(capabilities: Sequence[bytes]) -> Sequence[bytes]:
+    """Valkey takes any word: of these it knows nothing then."""
+    return [b"none" if word.upper() == b"REDIRECT" else word for word in capabilities]
+
+
+def _switched_off(words: Sequence[bytes]) -> Sequence[bytes]:
+    return (b"OFF",) if words and words[0].upper() == b"ON" else words
+
+
+# The subcommands of CLIENT after which a server sends the client to an address of its own, past the
+# proxy, by an error (Valkey 8) or a push (Redis Enterprise); and the words that it gets instead.
+_LEADS_AWAY: Final = {b"CAPA": _without_redirect, b"MAINT_NOTIFICATIONS": _switched_off}
 
 
 def _config(state: State, args: list[bytes], now_ms: int) -> None:

@@ -159,7 +159,8 @@ def _survey(state: State, survey: Survey, args: list[bytes]) -> bytes | None:
     if isinstance(plan, Call) and survey.of_proxy:
         if state.reached is None:
             return None
-        plan = plan._replace(argv=(*plan.argv, *state.reached.words()))
+        # Also for a client that may run no script: Redis's own answer would lead it past the proxy.
+        return state.encoded(plan._replace(argv=(*plan.argv, *state.reached.words())))
     if isinstance(plan, Call):
         return state.encoded(plan) if _may_hear(state, survey) else None
     return None if plan is None else encode(plan)

@@ -148,7 +148,7 @@ class State(Effects):
         The list has an end. Only if all SELECTs in it have failed, the client is in none of them;
         then scripts that set deadlines return an error until a SELECT succeeds.
         """
-        if self.databases != (db,) and not self.script_calls.keys.clustered:
+        if self.databases != (db,):
             others = (known for known in self.databases if known != db)
             self.databases = (db, *islice(others, _DATABASES_MAX - 1))
             self.database = b"?" + b",".join(b"%d" % known for known in self.databases)

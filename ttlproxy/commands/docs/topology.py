@@ -13,9 +13,16 @@ from ttlproxy.commands.model.spec import Call, Survey
 _ASKED: Final = frozenset({b"MYID", b"NODES", b"SHARDS", b"SLOTS"})
 
 
+_OF_A_NODE: Final = frozenset({b"REPLICAS", b"SLAVES"})
+
+
 def _plan(args: Sequence[bytes]) -> Call | None:
-    word = args[1].upper() if len(args) == 2 else b""
-    return Call("cluster_topology", (), (word.lower(),)) if word in _ASKED else None
+    word = args[1].upper() if len(args) > 1 else b""
+    if len(args) == 2 and word in _ASKED:
+        return Call("cluster_topology", (), (word.lower(),))
+    if len(args) == 3 and word in _OF_A_NODE:
+        return Call("cluster_topology", (), (b"replicas " + args[2],))
+    return None
 
 
 SURVEYS = (Survey(name="CLUSTER", plan=_plan, of_proxy=True),)

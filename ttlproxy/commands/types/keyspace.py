@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ttlproxy import errors
 from ttlproxy.commands.grammar import parsing
+from ttlproxy.commands.model.calls import refusal
 from ttlproxy.commands.model.key_positions import KNOWN, READ, REPLACED, KeySpec
 from ttlproxy.commands.model.overrides import on_all_keys, on_key, on_two_keys, replacing, with_name
 from ttlproxy.commands.model.spec import Call, Override
@@ -73,6 +75,29 @@ _MOVE = Override(
     takes=lambda args: len(args) == 3 and _db(args[2]) is not None,
     swept=lambda args: args[1:2],
     filled=lambda args: args[1:2],
+)
+
+
+def _copies_elsewhere(args: Args) -> bool:
+    """Whether a COPY names another database than 0."""
+    db, _ = _copy_options(args) or (None, False)
+    return bool(db)
+
+
+def _plan_copy_in_a_cluster(args: Args) -> Call:
+    refused = _copies_elsewhere(args)
+    return refusal("COPY", errors.NO_COPY_IN_A_CLUSTER) if refused else _plan_copy(args)
+
+
+# A Cluster has one database here, also where Valkey 9 has more (cluster-databases).
+IN_A_CLUSTER = (
+    replace(_COPY, plan=_plan_copy_in_a_cluster, target_db=None, always=_copies_elsewhere),
+    Override(
+        name="MOVE",
+        plan=lambda args: refusal("MOVE", errors.NOT_IN_A_CLUSTER % b"MOVE"),
+        keys=lambda args: (),
+        always=lambda args: True,
+    ),
 )
 
 # These write strings. If a transaction makes their key managed before they run, they leave stale

@@ -34,6 +34,7 @@ Check: TypeAlias = Callable[[Target], Awaitable[list[Finding]]]
 CHECKS: Mapping[str, Check] = {
     "version": server.version,
     "cluster": server.cluster,
+    "databases": server.databases,
     "sentinels": sentinels.sentinels,
     "role": durability.role,
     "loading": server.loading,

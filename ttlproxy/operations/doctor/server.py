@@ -76,6 +76,23 @@ async def cluster(target: Target) -> list[Finding]:
     ]
 
 
+async def databases(target: Target) -> list[Finding]:
+    """Of a Cluster: from Valkey 9 on it may have more than one."""
+    if not target.keys.clustered or target.config.get("cluster-databases", "1") == "1":
+        return [Finding("databases", OK, "each database that the server has is served")]
+    others = [number for number in target.databases if number]
+    has_keys = "; there are keys in databases " + ", ".join(map(str, others)) if others else ""
+    return [
+        Finding(
+            "databases",
+            WARNING if others else INFO,
+            f"cluster-databases is {target.config['cluster-databases']}{has_keys}",
+            "In front of a Cluster, clients of ttlproxy have database 0 alone: SELECT of another"
+            " one is refused, and deadlines there are not kept.",
+        )
+    ]
+
+
 async def loading(target: Target) -> list[Finding]:
     if not target.info.get("loading"):
         return [Finding("loading", OK, "the server has loaded its data")]

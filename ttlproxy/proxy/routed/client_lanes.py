@@ -68,6 +68,20 @@ class ClientLanes:
                 await self._masters.change()
         return links
 
+    async def reach_all(self) -> list[Lane]:
+        """The lanes of the masters at this port that are served, connected. Raises as `links` and
+        `Lane.opened` do."""
+        found = [self.to(link) for link in (await self.links()).values() if link.serving.now]
+        for lane in found:
+            await lane.opened()
+        return found
+
+    @property
+    def lacks_one(self) -> bool:
+        """Whether a master at this port is served to which there is no connection."""
+        links = self._masters.links_at(self.port).values()
+        return any(link.serving.now and link not in self._lanes for link in links)
+
     def home(self) -> Lane | None:
         """The lane for requests without keys; None while no master serves.
 

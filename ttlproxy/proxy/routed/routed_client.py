@@ -25,6 +25,7 @@ from ttlproxy.proxy.client_log import ClientLog
 from ttlproxy.proxy.ending import Ending, LingeringClose
 from ttlproxy.proxy.redis_connection import HIGH, LOW, Backend, half_close
 from ttlproxy.proxy.routed.client_lanes import ClientLanes
+from ttlproxy.proxy.routed.connection_settings import ConnectionSettings
 from ttlproxy.proxy.routed.host import Host
 from ttlproxy.proxy.routed.lane import Lane
 from ttlproxy.proxy.routed.lane_seat import LaneSeat
@@ -47,7 +48,7 @@ class RoutedClient(asyncio.Protocol):
     lanes: its connections to masters
     order: its replies; redirects: its requests that have come back
     riding: whether it shares connections; said: the last reply to a special request
-    replays: what each of its connections begins with; by what it sets, such as the name
+    connection_settings: what each of its connections begins with, as `replays` has it
     """
 
     def __init__(self, server: Host, source: str, activity: Activity | None) -> None:
@@ -59,7 +60,7 @@ class RoutedClient(asyncio.Protocol):
         self.counters = server.counters
         self.settings = server.settings
         self.limit = server.limit
-        self.kept_words: dict[tuple[bytes, ...], list[bytes]] = {}
+        self.connection_settings = ConnectionSettings()
         self.lanes = ClientLanes(server.masters, self)
         self.riding = Riding(self, server.counters.sharing, server.pools is not None)
         self.said = b""
@@ -175,7 +176,7 @@ class RoutedClient(asyncio.Protocol):
 
     @property
     def replays(self) -> list[list[bytes]]:
-        return list(self.kept_words.values())
+        return list(self.connection_settings)
 
     @property
     def hold_max_s(self) -> float:
@@ -317,6 +318,13 @@ class RoutedClient(asyncio.Protocol):
             self.end()
         else:
             self.lanes.retire(lane, self.lost)
+
+    def meet(self) -> None:
+        """Another master is served. A client that must hear it connects anew, so that it knows of
+        what it has missed."""
+        if self._is_open and self.specials.hears_all and self.lanes.lacks_one:
+            self.ends_because("moved")
+            self.end()
 
     def close_idle_lanes(self, since_s: float) -> None:
         """Closes connections that were last used before `since_s`, and that nothing needs."""

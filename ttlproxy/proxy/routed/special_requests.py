@@ -18,7 +18,7 @@ from ttlproxy.core.keys import slot
 from ttlproxy.errors import UpstreamError
 from ttlproxy.proxy.routed import gathering
 from ttlproxy.proxy.routed.all_masters import replies_of
-from ttlproxy.proxy.routed.connection_settings import KEPT
+from ttlproxy.proxy.routed.connection_settings import KEPT, options
 from ttlproxy.proxy.routed.gathering import OK, Split
 from ttlproxy.proxy.routed.lane import Lane
 from ttlproxy.proxy.routed.requests_in import Request
@@ -77,6 +77,11 @@ class SpecialRequests:
         return self._subscriptions.listens
 
     @property
+    def hears_all(self) -> bool:
+        """Whether Redis may tell the client of any key: then it needs each master."""
+        return self._client.connection_settings.tracks_all
+
+    @property
     def unfinished(self) -> str:
         return "in a transaction" if self._transactions.is_open else ""
 
@@ -85,13 +90,8 @@ class SpecialRequests:
 
         With client tracking Redis remembers there which keys the client has read.
         """
-        stays = self.relaying is lane or self._tracks
+        stays = self.relaying is lane or self._client.connection_settings.tracks
         return stays or self._transactions.needs(lane) or self._subscriptions.needs(lane)
-
-    @property
-    def _tracks(self) -> bool:
-        words = self._client.kept_words.get((b"CLIENT", b"TRACKING"))
-        return words is not None and words[2].upper() == b"ON"
 
     async def next(self) -> None:
         """Does the next request."""
@@ -178,30 +178,24 @@ class SpecialRequests:
         home = await self._home()
         reply = await home.logs_in(args)
         if not reply.startswith(b"-") and len(args) > 1:
-            await self._keep((args[0].upper(),), args, home)
+            await self._keep(args, home)
         self._client.say(reply)
 
-    async def _keep(self, what: tuple[bytes, ...], words: list[bytes], home: Lane) -> None:
+    async def _keep(self, words: list[bytes], home: Lane) -> None:
         """Each connection of the client gets this, now and later."""
         client = self._client
-        client.kept_words.pop(what, None)
-        client.kept_words[what] = words
+        client.connection_settings.keep(words)
         for lane in client.lanes.others:
             if lane is home or lane.is_closed or lane.session is None:  # it begins with them
                 continue
             if (await lane.logs_in(words)).startswith(b"-"):
                 raise UpstreamError("a master refuses what another has accepted")
 
-    @property
-    def is_resp3(self) -> bool:
-        hello = self._client.kept_words.get((b"HELLO",))
-        return hello is not None and hello[1] == b"3"
-
     async def _reset(self, args: list[bytes], raw: bytes) -> None:
         client, home = self._client, await self._home()
         for lane in client.lanes.others:
             client.lanes.close(lane)
-        client.kept_words.clear()
+        client.connection_settings.clear()
         client.order.muted = False
         self._transactions.reset()
         self._subscriptions.reset(home)
@@ -216,11 +210,15 @@ class SpecialRequests:
         word = args[1].upper()
         if word == b"REPLY" and len(args) == 3 and args[2].upper() in _REPLIES:
             _REPLIES[args[2].upper()](self)
+        elif word == b"TRACKING" and b"REDIRECT" in options(args[3:]):
+            self._client.say(b"-%b\r\n" % errors.NO_REDIRECTION)
         elif word in KEPT:
             home = await self._home()
             reply = await home.logs_in(args)
             if reply.startswith(b"+"):
-                await self._keep((b"CLIENT", *map(bytes.upper, args[1 : KEPT[word]])), args, home)
+                await self._keep(args, home)
+                if self.hears_all:
+                    await self._client.lanes.reach_all()
             self._client.say(reply)
         elif word == b"CACHING":
             if (await self.at_home(args, raw)).startswith(b"+"):

@@ -45,7 +45,7 @@ class Subscriptions:
     @property
     def limits(self) -> bool:
         """Whether Redis takes only requests about subscriptions: the client is in RESP2."""
-        return self.listens and not self._client.specials.is_resp3
+        return self.listens and not self._client.connection_settings.is_resp3
 
     def needs(self, lane: Lane) -> bool:
         return any(names and at is lane for (at, _), names in self._names.items())
@@ -98,7 +98,7 @@ class Subscriptions:
         kind, adds = self._kind(args)
         names = self._names.setdefault((lane, kind), set())
         confirmations = len(args) - 1 or len(names) or 1
-        by_push = self._client.specials.is_resp3
+        by_push = self._client.connection_settings.is_resp3
         reply = await lane.confirmed(Ticket(args, raw, None), confirmations, by_push=by_push)
         if reply.startswith(b"-"):
             pass

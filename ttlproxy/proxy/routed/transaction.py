@@ -208,4 +208,4 @@ class Transactions:
         return any(client.lanes.of(number) not in (None, watched) for number in slots)
 
     def _null(self) -> bytes:
-        return b"_\r\n" if self._client.specials.is_resp3 else b"*-1\r\n"
+        return b"_\r\n" if self._client.connection_settings.is_resp3 else b"*-1\r\n"
