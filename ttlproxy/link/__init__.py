@@ -30,7 +30,14 @@ from ttlproxy.link.life.link import Link, Node
 from ttlproxy.link.life.list_waiters import ListWaiters
 from ttlproxy.link.masters.masters import Masters
 from ttlproxy.link.masters.several_nodes import NodeOfSeveral, close_all, several_masters
-from ttlproxy.link.server.compatibility import LAYOUT, OLDEST, TRIAL, check_slots, is_node
+from ttlproxy.link.server.compatibility import (
+    LAYOUT,
+    OLDEST,
+    TRIAL,
+    check_slots,
+    has_io_threads,
+    is_node,
+)
 from ttlproxy.link.shared.context import Context
 from ttlproxy.link.shared.schedule_queries import DUE, ScheduleQueries
 from ttlproxy.link.shared.slot_schedules import SlotSchedules
@@ -61,6 +68,7 @@ __all__ = [
     "check_slots",
     "client",
     "close_all",
+    "has_io_threads",
     "is_node",
     "is_wrong_type",
     "located",
