@@ -16,10 +16,12 @@ from tests.support.redis_content import STATE
 from tests.support.server_queries import calls
 from ttlproxy.addresses import Upstream
 from ttlproxy.commands import natives
+from ttlproxy.config import Settings
 from ttlproxy.errors import UnfitUpstream
 from ttlproxy.link import LAYOUT, Context, client
 from ttlproxy.link.connecting.known_server import KnownServer
 from ttlproxy.link.connecting.pipeline import run
+from ttlproxy.link.knowledge.modes import Modes
 from ttlproxy.link.life.server_setup import ServerSetup
 from ttlproxy.link.server.acl import Acl
 from ttlproxy.link.server.command_table import CommandTable
@@ -40,10 +42,12 @@ def stored(context: Context, acl: Acl) -> StoredCommands:
 
 
 @pytest.fixture
-def setup(context: Context, acl: Acl, stored: StoredCommands) -> ServerSetup:
+def setup(settings: Settings, context: Context, acl: Acl, stored: StoredCommands) -> ServerSetup:
     scripts = ScriptCache(context.scripts, Barriers(context, lambda name: Redis()))
     known = KnownServer("redis", lambda: None)
-    return ServerSetup(context, known, acl, scripts, SharedState(context, unpaused), stored)
+    modes = Modes(settings, context, unpaused)
+    state = SharedState(context, unpaused)
+    return ServerSetup(context, known, acl, scripts, state, stored, modes)
 
 
 @pytest.fixture

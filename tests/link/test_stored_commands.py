@@ -18,6 +18,7 @@ from ttlproxy.link import Context
 from ttlproxy.link.connecting.known_server import KnownServer
 from ttlproxy.link.connecting.pipeline import run
 from ttlproxy.link.connecting.server_identity import INFO
+from ttlproxy.link.knowledge.modes import Modes
 from ttlproxy.link.life.server_setup import ServerSetup
 from ttlproxy.link.server.acl import Acl
 from ttlproxy.link.server.packing import Packable, pack, unpack
@@ -42,6 +43,7 @@ class Proxy:
             ScriptCache(context.scripts, Barriers(context, lambda name: Redis())),
             SharedState(context, unpaused),
             self.stored,
+            Modes(settings, context, unpaused),
         )
 
     async def start(self, redis: Redis) -> None:

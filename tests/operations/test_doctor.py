@@ -147,6 +147,11 @@ def test_several_proxies_with_io_threads_are_worth_a_warning(
     assert str(of("io-threads", examine(server.url)).severity) == "warning"
 
 
+def test_io_threads_that_cannot_be_read_are_named(start_server: StartServer) -> None:
+    found = of("io-threads", examine(start_server("--rename-command", "CONFIG", "").url))
+    assert (str(found.severity), found.what[:25]) == ("info", "io-threads cannot be read")
+
+
 def test_a_snapshot_that_fails_is_an_error(start_server: StartServer) -> None:
     server = start_server("--dbfilename", "dump.rdb")
     with closing(Client(server.port)) as direct:

@@ -15,8 +15,9 @@ from tests.support.processes import wait_until
 from tests.support.raw_client import Connection
 from tests.support.redis_client import Client
 from tests.support.redis_content import LEASE
+from tests.support.requirements import absent
 from tests.support.server_queries import calls, connections
-from tests.support.servers import Proxy
+from tests.support.servers import Proxy, Server, moves_whole_slots
 from ttlproxy.core.keys import Keys
 from ttlproxy.link import announcing
 from ttlproxy.operations.client_rights import rules
@@ -26,6 +27,7 @@ KEYS = Keys()
 # Of a few proxies these hear of all keys, where nobody has said it (link/knowledge/modes.py).
 FEW = 4
 FAR_MS = 4_000_000_000_000
+CHANNELS = (KEYS.broadcast, KEYS.unclaiming, KEYS.on_demand)
 ON_DEMAND = ("--knowledge", "on-demand")
 BROADCAST = ("--knowledge", "broadcast")
 
@@ -68,6 +70,50 @@ def test_a_few_proxies_hear_of_all_keys_and_the_others_look_them_up(
     assert _ask(late[0], "HSETEX", "h", "EX", 100, "FIELDS", 1, "f", "v") == 1
     for proxy in (*proxies, *late):
         assert _ask(proxy, "HTTLFIELD", "h", "f") in (99, 100)
+
+
+@pytest.mark.parametrize("together", [False, True], ids=["proxies", "workers"])
+def test_with_io_threads_each_of_two_proxies_looks_keys_up(
+    start_server: StartServer, start_proxy: StartProxy, together: bool
+) -> None:
+    """An announcement may come after the reply to its writer there, so the first one must not go on
+    hearing of keys by announcements. Clients that it has by then are closed."""
+    server = start_server("--io-threads", "2")
+    with closing(Client(server.port)) as direct:
+
+        def subscribed() -> list[int]:
+            return [direct.ask("PUBSUB", "NUMSUB", each)[1] for each in CHANNELS]
+
+        if together:
+            start_proxy(server.url, "--workers", "2")
+        else:
+            first = start_proxy(server.url)
+            assert subscribed() == [1, 1, 0], "one alone hears of all keys"
+            with Connection(first.port) as client:
+                assert client.ask("PING") == b"+PONG\r\n"
+                second = start_proxy(server.url)
+                assert client.read_to_end() == b"", "it is closed"
+            assert _ask(second, "HSETEX", "h", "EX", 100, "FIELDS", 1, "f", "v") == 1
+            assert _ask(first, "HTTLFIELD", "h", "f") in (99, 100)
+        wait_until(lambda: subscribed() == [0, 0, 2], "both look keys up")
+
+
+def test_a_number_of_io_threads_that_changes_is_noticed(start_proxy: StartProxy) -> None:
+    if (binary := moves_whole_slots()) is None:
+        absent("valkey-server", "no Valkey 9 was found")
+    server = Server(binary, "--io-threads", "1").start()
+    try:
+        proxies = [start_proxy(server.url) for _ in range(2)]
+        with closing(Client(server.port)) as direct, closing(Client(proxies[0].port)) as client:
+
+            def look_keys_up() -> bool:
+                return bool(direct.ask("PUBSUB", "NUMSUB", KEYS.on_demand)[1] == 2)
+
+            assert not look_keys_up()
+            client.ask("CONFIG", "SET", "io-threads", 2)
+            wait_until(look_keys_up, "both look keys up")
+    finally:
+        server.remove()
 
 
 def test_keys_are_claimed_only_while_somebody_looks_keys_up(

@@ -268,7 +268,8 @@ class Settings(BaseSettings):
         "auto",
         description="whether the proxy hears of each managed key (broadcast), or looks up the keys"
         " that its own clients name (on-demand); with auto the first few proxies of a Redis hear of"
-        " all, and further ones look up; in front of a Cluster all hear of all",
+        " all, and further ones look up, or all of several if Redis has io-threads; in front of a"
+        " Cluster all hear of all",
     )
     knowledge_bytes: int = Field(
         64 * 2**20,

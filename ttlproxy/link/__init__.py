@@ -37,6 +37,7 @@ from ttlproxy.link.server.compatibility import (
     check_layout,
     check_old_layout,
     check_slots,
+    has_io_threads,
     is_node,
     said_by,
 )
@@ -72,6 +73,7 @@ __all__ = [
     "check_slots",
     "client",
     "close_all",
+    "has_io_threads",
     "is_node",
     "is_wrong_type",
     "located",

@@ -52,6 +52,11 @@ class PushSocket:
         if self._made is not None:  # `open` may have been cancelled since
             self._made.close()
 
+    def lose(self) -> None:
+        """Closes it as if the connection were lost."""
+        self.close()
+        self._on_loss()
+
     def register(self, poll: select.poll) -> None:
         """`poll` looks at this connection too, until it is closed."""
         if self._socket is not None:
@@ -89,8 +94,7 @@ class PushSocket:
             except OSError:
                 data = b""
             if not data:
-                self.close()
-                self._on_loss()
+                self.lose()
                 return
             self._reader.feed(data)
             while (message := self._reader.gets()) is not False:

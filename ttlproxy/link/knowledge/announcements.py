@@ -149,6 +149,12 @@ class Announcements:
             self._confirmations.beat()  # this reads the registry, and lets clients be served
             await lost.wait()
 
+    def begin_anew(self) -> None:
+        """The connection is replaced, and sessions end, because keys are learned in another way."""
+        self._server.change()
+        if self.connection is not None:
+            self.connection.lose()
+
     def _watch(self, *sockets: PushSocket | None) -> None:
         """`receive` looks at these from now on."""
         self._sockets = [each for each in sockets if each is not None]
@@ -186,7 +192,7 @@ class Announcements:
                 return True
             await asyncio.sleep(_LOOK_S)
         log.warning("a proxy does not react, so this one hears of all keys, as that one does")
-        self._context.know(on_demand=False)
+        self._modes.hear_of_all()
         self._server.change()
         return False
 

@@ -45,7 +45,7 @@ from ttlproxy.link.life.beats import Beats
 from ttlproxy.link.life.upkeep import Upkeep
 from ttlproxy.link.server import command_stats
 from ttlproxy.link.server.acl import Acl
-from ttlproxy.link.server.compatibility import check_slots
+from ttlproxy.link.server.compatibility import IO_THREADS, check_slots, has_io_threads
 from ttlproxy.link.server.script_cache import EVENTS, ScriptCache
 from ttlproxy.link.server.shared_state import SharedState
 from ttlproxy.link.shared.context import Context
@@ -196,6 +196,7 @@ class Heartbeat:
             "scripts": [self._scripts.question()],
             "acl": self._acl.questions() if thorough else [],
             "events": [EVENTS] if thorough else [],
+            "threads": [IO_THREADS] if thorough else [],
             "commands": [command_stats.COMMANDS] if stats else [],
             "errors": [ERRORS] if stats or (thorough and self._context.actions.book) else [],
             "proxies": [] if self._context.keys.clustered else [self._modes.question()],
@@ -279,6 +280,9 @@ class Heartbeat:
         if self._beats.thorough:
             await self._acl.learn(redis, asked["acl"], self._context.router.categories)
         self._count(asked)
+        for reply in asked["threads"]:  # Valkey 9 may change their number at any time
+            if (has_threads := has_io_threads(reply, {})) is not None:
+                self._modes.meet(has_threads)
         events = asked["events"][0] if asked["events"] else None
         (known,) = asked["scripts"]
         if not error(known):
@@ -317,7 +321,9 @@ class Heartbeat:
         if connection is None:
             return
         for counted in proxies:
-            await self._modes.learn(redis, connection, counted)
+            if await self._modes.learn(redis, connection, counted):
+                self._announcements.begin_anew()
+                return
         if self._beats.regular or not self._loader.is_whole:
             await self._loader.load_if_needed(redis)
         if self._loader.is_whole and not self._serving.now:

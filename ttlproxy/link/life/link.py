@@ -161,11 +161,17 @@ class Link:
         shared_state = SharedState(context, self._barriers.may_hold)
         self._walks = Walks(context, self._barriers.may_hold)
         self._stored_commands = StoredCommands(context, self._acl)
+        modes = Modes(settings, context, self._barriers.may_hold)
         self._setup = ServerSetup(
-            context, self.server, self._acl, self._scripts, shared_state, self._stored_commands
+            context,
+            self.server,
+            self._acl,
+            self._scripts,
+            shared_state,
+            self._stored_commands,
+            modes,
         )
         self._native_deadlines = NativeDeadlines(context, self._barriers.may_hold)
-        modes = Modes(settings, context, self._barriers.may_hold)
         self.announcements = Announcements(
             settings,
             self.address,
