@@ -340,3 +340,29 @@ def test_clients_whose_requests_come_whole_share_a_scanner() -> None:
     assert one is other
     assert own is not one
     assert not one.buffer
+
+
+@pytest.mark.parametrize(
+    "request_",
+    ["HSETEX h EX 9 FIELDS 1 f v", "HEXPIREFIELD h f 9", "ONEXPIRE s KEEP", "DEFER EX 9 DEL k"],
+)
+@pytest.mark.parametrize("in_transaction", [False, True])
+def test_before_proxies_have_stored_their_state_nothing_of_ours_is_stored(
+    world: World, request_: str, in_transaction: bool
+) -> None:
+    world.session.script_calls.has_state = False
+    if in_transaction:
+        world.say("MULTI")
+    assert world.names("GET k", request_)[-1].startswith(b"EVAL")
+    assert world.step.claims
+    world.session.script_calls.has_state = True
+    world.say(request_)
+    assert not world.step.claims
+
+
+@pytest.mark.parametrize("has_state", [False, None, True])
+def test_where_proxies_have_stored_nothing_no_script_need_hide_anything(
+    world: World, has_state: bool | None
+) -> None:
+    world.session.script_calls.has_state = has_state
+    assert (world.names("DBSIZE") == [b"DBSIZE"]) == (has_state is False)

@@ -49,6 +49,7 @@ def test_who_was_wrong_is_not_believed(scripts: Scripts, unconfirmed: Unconfirme
     unconfirmed.note(Flush(), Registry())
     assert not scripts.loaded
     assert not unconfirmed.were_wrong(True)
+    scripts.loaded = True
     unconfirmed.note(Flush(), Registry())
     assert unconfirmed.were_wrong(False)
     scripts.loaded = True

@@ -210,6 +210,8 @@ async def test_others_are_greeted_before_anybody_is_served(
     life: Running, server: AnyServer, direct: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_GREETING_S", 1e6)
+    other = Client(server.port)
+    other.ask("SUBSCRIBE", KEYS.broadcast)
     direct.ask("CLIENT", "PAUSE", 60_000, "WRITE")
     try:
         kill(server, direct, PUSHES)
@@ -219,6 +221,7 @@ async def test_others_are_greeted_before_anybody_is_served(
     finally:
         direct.ask("CLIENT", "UNPAUSE")
     await life.link.serving.ready.wait()
+    other.close()
 
 
 async def test_a_greeting_ends_with_its_life(server: AnyServer, direct: Client) -> None:

@@ -325,7 +325,8 @@ async def test_a_refusal_that_may_pass_waits_for_the_next_one_and_all_is_read_an
     direct.ask("ACL", "SETUSER", "narrow", "-script", "+script|exists")
     direct.ask("SCRIPT", "FLUSH")
     refusals, answers = narrow.counters.refusals, narrow.link.heartbeat.answers
-    narrow.link.confirmations.beat()
+    await until(lambda: not narrow.context.scripts.called)
+    narrow.context.scripts.miss()
     await until(lambda: narrow.counters.refusals > refusals)
     await turns(direct)
     assert narrow.counters.refusals == refusals + 1
@@ -346,6 +347,8 @@ async def test_after_a_refusal_that_has_passed_all_is_read_anew(
             manage(direct, "s", m=FAR_MS)
             direct.ask("ACL", "SETUSER", "narrow", "-script", "+script|exists")
             direct.ask("SCRIPT", "FLUSH")
+            await until(lambda: not link.context.scripts.called)
+            link.context.scripts.miss()
             await until(lambda: link.counters.refusals > 1)
             direct.ask("ACL", "SETUSER", "narrow", "+@all")
             await until(lambda: link.context.registry.listed(0, 9) == [S])
@@ -382,8 +385,11 @@ async def test_while_redis_is_busy_it_waits_and_nothing_is_believed(
     start_server: StartServer, rare: None
 ) -> None:
     server = start_server("--lua-time-limit", "5")
+    with closing(Client(server.port)) as direct:
+        manage(direct, "s", m=FAR_MS)
     async with running(Running(server.url)) as link:
         await link.beats(3)
+        await until(lambda: link.context.scripts.loaded)
         refusals, answers = link.counters.refusals, link.link.heartbeat.answers
         loads = calls(server.port, "script|load")
         with Connection(server.port) as busy, Connection(server.port) as other:
@@ -555,6 +561,9 @@ async def test_between_heartbeats_it_looks_at_what_a_request_may_have_changed(
     life: Running, server: AnyServer, direct: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(confirmations, "_PATIENCE_S", LONG_S)  # else a busy machine ends the wait
+    life.context.scripts.miss()
+    await until(lambda: life.context.scripts.loaded)
+    life.context.fleet.attached = 2  # so what is flushed is loaded again
     looks = _looks_at_users(server)
     await life.link.confirmations.confirm()
     assert _looks_at_users(server) == looks + 5, "nothing has changed"

@@ -28,6 +28,7 @@ from ttlproxy.link.reaping.reap_requests import ReapRequests
 from ttlproxy.link.reaping.reap_script import ReapScript
 from ttlproxy.link.reaping.schedules import Schedules
 from ttlproxy.link.reaping.sweep_script import SweepScript
+from ttlproxy.link.server.shared_state import SharedState
 from ttlproxy.link.shared.barriers import Barriers
 from ttlproxy.net.tasks import cancel
 
@@ -58,6 +59,8 @@ class World:
             Lookups(context, lambda: None),
             Claims(settings, context, AddressWatch(settings, self._upstream, server)),
             context.actions,
+            SharedState(context, self.barriers.may_hold),
+            context.script_calls,
         )
 
     def _connect(self, name: str) -> Redis:

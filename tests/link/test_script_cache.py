@@ -38,7 +38,10 @@ def pause(context: Context) -> Pause:
 
 @pytest.fixture
 def cache(context: Context, pause: Pause) -> ScriptCache:
-    return ScriptCache(context.scripts, pause)
+    """Of a proxy whose scripts are called, beside another one."""
+    context.scripts.called = True
+    context.fleet.attached = 2
+    return ScriptCache(context.scripts, pause, context.fleet)
 
 
 @pytest.fixture
@@ -73,6 +76,68 @@ async def _look(cache: ScriptCache, redis: Redis, scripts: Scripts, *, events: b
 
 def _loaded(direct: Client, scripts: Scripts) -> bool:
     return all(direct.ask("SCRIPT", "EXISTS", *(script.sha for script in scripts.all())))
+
+
+async def test_a_server_gets_no_script_until_one_is_called_and_then_all(
+    cache: ScriptCache, redis: Redis, scripts: Scripts, direct: Client
+) -> None:
+    direct.ask("SCRIPT", "FLUSH")
+    said = await _said(redis)
+    await _met(cache, redis, said, ["GET"])
+    await cache.begin(redis)
+    for _ in range(3):
+        assert not await _look(cache, redis, scripts, events=True)
+        await cache.load_called(redis)
+        assert int((await _said(redis))["number_of_cached_scripts"]) == 0
+    called = list[None]()
+    scripts.on_call = lambda: called.append(None)
+    for _ in range(3):
+        scripts.miss()
+    assert called == [None]
+    assert not scripts.loaded
+    await cache.load_called(redis)
+    assert scripts.loaded
+    assert _loaded(direct, scripts)
+
+
+async def test_a_proxy_that_meets_scripts_of_others_loads_those_that_lack(
+    cache: ScriptCache, redis: Redis, scripts: Scripts, direct: Client
+) -> None:
+    direct.ask("SCRIPT", "FLUSH")
+    await _met(cache, redis, await _said(redis), ["GET"])
+    direct.ask("SCRIPT", "LOAD", scripts.all()[0].text)
+    await cache.begin(redis)
+    assert scripts.loaded
+    assert _loaded(direct, scripts)
+
+
+async def test_after_a_flush_a_lone_proxy_loads_scripts_when_one_is_called_again(
+    cache: ScriptCache, redis: Redis, scripts: Scripts, direct: Client, context: Context
+) -> None:
+    await _meet(cache, redis)
+    context.fleet.attached = 1
+    await _look(cache, redis, scripts, events=False)
+    direct.ask("SCRIPT", "FLUSH")
+    assert await _look(cache, redis, scripts, events=False), "it is another answer"
+    for _ in range(2):
+        assert not await _look(cache, redis, scripts, events=False)
+        assert not scripts.loaded
+    assert not _loaded(direct, scripts)
+    scripts.miss()
+    await _look(cache, redis, scripts, events=False)
+    assert scripts.loaded
+    assert _loaded(direct, scripts)
+
+
+async def test_a_flush_that_meets_no_scripts_is_no_wrong_change(
+    cache: ScriptCache, redis: Redis, scripts: Scripts, direct: Client, context: Context
+) -> None:
+    """Else the next one would not be believed, which may meet some."""
+    direct.ask("SCRIPT", "FLUSH")
+    scripts.called = False
+    changes = UnconfirmedChanges(scripts)
+    changes.note(Flush(), context.registry)
+    assert not changes.were_wrong(await _look(cache, redis, scripts, events=False))
 
 
 async def test_a_server_that_is_met_gets_all_scripts(

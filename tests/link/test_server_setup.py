@@ -43,7 +43,7 @@ def stored(context: Context, acl: Acl) -> StoredCommands:
 
 @pytest.fixture
 def setup(settings: Settings, context: Context, acl: Acl, stored: StoredCommands) -> ServerSetup:
-    scripts = ScriptCache(context.scripts, Barriers(context, lambda name: Redis()))
+    scripts = ScriptCache(context.scripts, Barriers(context, lambda name: Redis()), context.fleet)
     known = KnownServer("redis", lambda: None)
     modes = Modes(settings, context, unpaused)
     state = SharedState(context, unpaused)
@@ -155,11 +155,17 @@ async def test_a_server_that_refuses_command_is_not_asked_for_the_commands_of_ca
     assert _refused(direct) == refused
 
 
-async def test_each_life_begins_with_all_scripts_in_the_server(
+async def test_each_life_begins_with_all_scripts_in_the_server_if_it_has_one(
     setup: ServerSetup, redis: Redis, context: Context, direct: Client
 ) -> None:
     for _ in range(2):
         direct.ask("SCRIPT", "FLUSH")
+        await setup.prepare(redis)
+        assert not context.scripts.loaded
+        assert not any(
+            direct.ask("SCRIPT", "EXISTS", *(script.sha for script in context.scripts.all()))
+        )
+        direct.ask("SCRIPT", "LOAD", context.scripts.all()[0].text)
         await setup.prepare(redis)
         assert not _lacks_scripts(direct, context)
         assert context.scripts.loaded
@@ -176,11 +182,12 @@ async def test_where_the_server_publishes_keyspace_events_our_scripts_do(
     assert context.scripts.traits.events
 
 
-async def test_the_proxys_secret_is_in_redis(
+async def test_a_server_that_is_met_holds_nothing_of_ours(
     setup: ServerSetup, redis: Redis, context: Context, direct: Client
 ) -> None:
     await setup.prepare(redis)
-    assert direct.ask("HGET", STATE, "secret") == context.script_calls.signer.secret
+    assert context.script_calls.has_state is False
+    assert direct.ask("DBSIZE") == 0
 
 
 async def test_a_server_with_a_newer_layout_is_unfit(

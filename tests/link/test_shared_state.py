@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from contextlib import closing
+from functools import partial
 
 import pytest
 from redis.asyncio import Redis
 
 from tests.conftest import StartServer
-from tests.link.conftest import KEYS, Become, paused, set_rule, unpaused
+from tests.link.conftest import FAR_MS, KEYS, Become, S, paused, set_rule, unpaused
 from tests.support.containers import AnyServer
 from tests.support.redis_client import Client
 from tests.support.redis_content import STATE
@@ -26,12 +27,19 @@ OURS = b"%d" % LAYOUT
 
 @pytest.fixture
 def state(context: Context) -> SharedState:
+    """Of one of two proxies, so that it is needed."""
+    context.fleet.attached = 2
     return SharedState(context, unpaused)
 
 
 def _stored(direct: Client) -> tuple[bytes | None, bytes | None]:
     secret, layout = direct.ask("HMGET", STATE, "secret", "layout")
     return secret, layout
+
+
+async def _met(state: SharedState, redis: Redis) -> None:
+    """As at a new server."""
+    state.adopt(await run(redis, [(0, words) for words in state.first_questions()]))
 
 
 async def test_the_first_writes_and_the_others_adopt(
@@ -92,10 +100,7 @@ async def test_the_state_of_another_layout_is_left_alone_and_nobody_goes_on(
     state: SharedState, redis: Redis, direct: Client, layout: str
 ) -> None:
     direct.ask("HSET", STATE, "secret", "x" * 64, "layout", layout, "program", "9.9.9")
-    replies = await run(redis, [(0, words) for words in state.first_questions()])
-    with pytest.raises(UnfitUpstream, match=f"layout {layout}, of ttlproxy 9.9.9"):
-        state.adopt(replies)
-    for meet in (state.claim, state.keep):
+    for meet in (partial(_met, state), state.claim, state.keep):
         with pytest.raises(UnfitUpstream, match=f"layout {layout}, of ttlproxy 9.9.9"):
             await meet(redis)
     assert _stored(direct) == (b"x" * 64, layout.encode())
@@ -115,12 +120,11 @@ async def test_what_came_before_the_first_release_is_refused(
     state: SharedState, redis: Redis, direct: Client, said: str, is_fit: bool
 ) -> None:
     direct.ask("SET", KEYS.old_layout, said)
-    replies = await run(redis, [(0, words) for words in state.first_questions()])
     if is_fit:
-        assert not state.adopt(replies)
+        await _met(state, redis)
         return
     with pytest.raises(UnfitUpstream, match=r"layout 1, .* remove them with ttlproxy purge"):
-        state.adopt(replies)
+        await _met(state, redis)
 
 
 async def test_the_state_says_which_version_has_written_it(
@@ -133,7 +137,7 @@ async def test_the_state_says_which_version_has_written_it(
 async def test_a_secret_from_a_file_is_not_stored(
     context: Context, redis: Redis, direct: Client
 ) -> None:
-    context.has_own_secret = True
+    context.has_own_secret, context.fleet.attached = True, 2
     secret = context.script_calls.signer.secret
     state = SharedState(context, unpaused)
     await state.claim(redis)
@@ -177,7 +181,115 @@ async def test_before_a_replica_nothing_is_written(
 async def test_while_writes_are_paused_nothing_is_written(
     context: Context, redis: Redis, direct: Client
 ) -> None:
+    context.fleet.attached = 2
     await SharedState(context, paused).keep(redis)
     assert direct.ask("EXISTS", STATE) == 0
     await SharedState(context, unpaused).keep(redis)
     assert direct.ask("EXISTS", STATE) == 1
+
+
+async def test_a_lone_proxy_that_nobody_uses_writes_nothing(
+    state: SharedState, redis: Redis, context: Context, direct: Client
+) -> None:
+    context.fleet.attached = 1
+    await _met(state, redis)
+    await state.keep(redis)
+    assert context.script_calls.has_state is False
+    assert direct.ask("DBSIZE") == 0
+
+
+@pytest.mark.parametrize("need", ["another proxy", "a deadline", "a rule", "a request"])
+async def test_it_is_written_where_it_is_needed(
+    state: SharedState, redis: Redis, context: Context, direct: Client, need: str
+) -> None:
+    context.fleet.attached = 2 if need == "another proxy" else 1
+    if need == "a deadline":
+        context.registry.announced(*S, FAR_MS)
+    if need == "a rule":
+        set_rule(direct, context.script_calls.signer, "s*", "KEEP")
+        await context.actions.learn(redis, 0)
+    stored = state.stored() if need == "a request" else None
+    await state.keep(redis)
+    assert context.script_calls.has_state
+    assert _stored(direct) == (context.script_calls.signer.secret, OURS)
+    assert stored is None or stored.done()
+
+
+async def test_a_request_goes_on_where_redis_refuses_the_state(
+    state: SharedState, redis: Redis, context: Context, become: Become
+) -> None:
+    await become("-eval -evalsha")
+    stored = state.stored()
+    await state.keep(redis)
+    assert stored.done()
+    assert context.script_calls.has_state, "until the next look"
+
+
+async def test_a_request_waits_while_writes_are_paused(context: Context, redis: Redis) -> None:
+    state = SharedState(context, paused)
+    stored = state.stored()
+    await state.keep(redis)
+    assert not stored.done()
+    assert not context.script_calls.has_state
+
+
+async def test_when_nothing_needs_it_any_more_it_goes(
+    state: SharedState, redis: Redis, context: Context, direct: Client
+) -> None:
+    await state.claim(redis)
+    await state.drop(redis, [0])
+    assert direct.ask("EXISTS", STATE) == 1, "there is another proxy"
+    context.fleet.attached = 1
+    context.registry.announced(*S, FAR_MS)
+    await state.drop(redis, [0])
+    assert direct.ask("EXISTS", STATE) == 1, "there is a deadline"
+    context.registry.set_first_deadline(S, None)
+    await state.drop(redis, [0])
+    assert direct.ask("DBSIZE") == 0
+    assert context.script_calls.has_state is False
+
+
+@pytest.mark.parametrize(
+    "left",
+    [
+        ("ZADD", KEYS.schedule, 1, "s"),
+        ("HSET", KEYS.rules, ":s", ""),
+        ("SADD", KEYS.others, KEYS.kept(b"s")),
+        ("ZADD", KEYS.claimed, 1, "", 2, "s"),
+    ],
+)
+@pytest.mark.parametrize("db", [0, 3])
+async def test_it_stays_while_a_database_has_anything_of_ours(
+    state: SharedState,
+    redis: Redis,
+    server: AnyServer,
+    context: Context,
+    direct: Client,
+    left: tuple[bytes | str | int, ...],
+    db: int,
+) -> None:
+    await state.claim(redis)
+    context.fleet.attached = 1
+    with closing(Client(server.port, db)) as there:
+        there.ask(*left)
+        if left[1] in (KEYS.claimed, KEYS.others):
+            there.ask("SADD", KEYS.others, left[1])
+        await state.drop(redis, [0, db])
+        assert direct.ask("EXISTS", STATE) == 1
+        assert context.script_calls.has_state
+        there.ask("DEL", left[1])
+    direct.ask("SADD", KEYS.others, STATE)
+    await state.drop(redis, [0, db])
+    assert direct.ask("EXISTS", STATE) == 0
+
+
+async def test_what_many_proxies_have_left_goes_with_it(
+    state: SharedState, redis: Redis, context: Context, direct: Client
+) -> None:
+    await state.claim(redis)
+    context.fleet.attached = 1
+    for name in (KEYS.claimed, KEYS.reserved):
+        direct.ask("ZADD", name, "+inf", "")
+        direct.ask("SADD", KEYS.others, name)
+    await state.drop(redis, [0])
+    assert direct.ask("DBSIZE") == 0

@@ -40,14 +40,16 @@ class Proxy:
             context,
             self.known,
             self.acl,
-            ScriptCache(context.scripts, Barriers(context, lambda name: Redis())),
-            SharedState(context, unpaused),
+            ScriptCache(context.scripts, Barriers(context, lambda name: Redis()), context.fleet),
+            state := SharedState(context, unpaused),
             self.stored,
             Modes(settings, context, unpaused),
         )
+        self.state = state
 
     async def start(self, redis: Redis) -> None:
         await self.setup.prepare(redis)
+        await self.state.claim(redis)  # as a heartbeat does where there are several
         asked = [(0, words) for words in self.acl.questions()]
         await self.acl.learn(redis, await run(redis, asked), self.context.router.categories)
 

@@ -24,6 +24,7 @@ from ttlproxy.link.reaping.walks import Walks
 from ttlproxy.link.server.acl import Acl
 from ttlproxy.link.server.packing import pack
 from ttlproxy.link.server.script_cache import ScriptCache
+from ttlproxy.link.server.shared_state import SharedState
 from ttlproxy.link.server.stored_commands import FIELD, StoredCommands
 from ttlproxy.link.shared.agenda import NEVER
 from ttlproxy.link.shared.barriers import Barriers, IsPaused
@@ -60,12 +61,13 @@ def _upkeep(
     return Upkeep(
         context,
         known,
-        ScriptCache(context.scripts, Barriers(context, lambda name: Redis())),
+        ScriptCache(context.scripts, Barriers(context, lambda name: Redis()), context.fleet),
         Schedules(context),
         NativeDeadlines(context, unpaused),
         SweepScript(context, counters),
         Walks(context, unpaused),
         stored,
+        SharedState(context, is_paused),
         is_paused,
     )
 
@@ -101,6 +103,7 @@ async def test_what_was_read_of_the_commands_is_stored_but_not_in_a_pause(
 ) -> None:
     stored.met(b"run_id:1\r\n", await run(redis, [(0, words) for words in stored.questions()]))
     stored.read(b"", pack([]))
+    context.fleet.attached = 2
     for is_paused, is_stored in ((paused, 0), (unpaused, 1)):
         await _run(_upkeep(context, counters, known, stored, is_paused), context, redis)
         assert direct.ask("HEXISTS", STATE, FIELD) == is_stored

@@ -33,7 +33,6 @@ from ttlproxy.link.masters.several_nodes import NodeOfSeveral, close_all, severa
 from ttlproxy.link.server.compatibility import (
     LAYOUT,
     OLDEST,
-    TRIAL,
     check_layout,
     check_old_layout,
     check_slots,
@@ -50,7 +49,6 @@ __all__ = [
     "KEYS_PER_CALL",
     "LAYOUT",
     "OLDEST",
-    "TRIAL",
     "Backoff",
     "Context",
     "HoldTime",

@@ -114,7 +114,8 @@ class HeldStep:
             self._lease = None
 
     async def _claim(self, place: Place) -> None:
-        if self._session.script_calls.claims:
+        calls = self._session.script_calls
+        if calls.claims or not calls.has_state:
             await self._link.holds.until_claimed([place])
 
     def drained(self) -> None:

@@ -100,6 +100,7 @@ class Scripts(Mapping[str, Script]):
     """All scripts, made for one prefix of internal keys and one server.
 
     loaded: whether Redis is believed to know them by their SHA; if not, the text is sent.
+    called: whether one was called while it was not: then all are to be loaded, see `on_call`.
     by_text: whether the server has no EVALSHA, so that loading them is of no use.
     doubts: how many requests have passed that may change `loaded` or the traits.
     lacked: whether Redis was found to lack some since this was last reset.
@@ -113,6 +114,8 @@ class Scripts(Mapping[str, Script]):
             if entry.name.endswith(".lua")
         )
         self.by_text = False
+        self.called = False
+        self.on_call: Callable[[], None] = lambda: None
         self.doubts = 0
         self.lacked = False
         self._suit(Traits())
@@ -141,6 +144,12 @@ class Scripts(Mapping[str, Script]):
         both = (*map(self.__getitem__, names), *careful)
         pieces.forget()
         return list({script.sha: script for script in both}.values())
+
+    def miss(self) -> None:
+        """One is called that Redis may not know."""
+        if not (self.called or self.by_text):
+            self.called = True
+            self.on_call()
 
     def flushed(self) -> None:
         """Redis no longer knows them, or soon may not."""

@@ -37,6 +37,7 @@ class ScriptCalls:
         "claims",
         "counts",
         "direct",
+        "has_state",
         "keys",
         "reservations",
         "signer",
@@ -70,6 +71,9 @@ class ScriptCalls:
         # Whether sessions claim a key before they send what may announce its first deadline, for
         # proxies that look keys up: see link/knowledge/claims.py.
         self.claims = False
+        # Whether the state that proxies share is in Redis, without which nothing else of ours may
+        # be; None if that is not known: see link/server/shared_state.py.
+        self.has_state: bool | None = True  # the link asks before anybody is served
         self.reservations = Reservations()
 
     def words(
@@ -98,6 +102,8 @@ class ScriptCalls:
         scripts = self._scripts
         script = scripts.careful(call.script) if careful else scripts[call.script]
         self.counts[call.script] += 1
+        if not scripts.loaded:
+            scripts.miss()
         as_text = by_text or not scripts.loaded or (careful and not scripts.traits.careful)
         text = script.text if denies_oom is None else scripts.declared(script, denies_oom)
         head = (b"EVAL", text) if as_text else (b"EVALSHA", script.sha)

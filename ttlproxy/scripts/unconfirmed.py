@@ -28,8 +28,9 @@ class Flush:
     """SCRIPT FLUSH: until the link has looked, scripts go as text."""
 
     def believe(self, scripts: Scripts, registry: Registry) -> bool:
+        costs = scripts.loaded
         scripts.flushed()
-        return True
+        return costs
 
 
 class Events(NamedTuple):

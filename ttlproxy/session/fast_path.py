@@ -42,7 +42,8 @@ def is_open(state: State) -> bool:
 
 def _may_date(state: State) -> bool:
     """Whether a write by a rule of ONWRITE may need no more than that."""
-    return not (state.silent or state.script_calls.claims)
+    calls = state.script_calls
+    return not (state.silent or calls.claims) and bool(calls.has_state)
 
 
 def rewritten(
@@ -58,7 +59,7 @@ def rewritten(
     names, calls, book = state.registry.names, direct.writes, state.registry.book
     known = getattr(names, "managed", names)  # without keys that only match a rule of ONWRITE
     claims, may_date = state.script_calls.claims, _may_date(state)
-    setters = {} if state.silent else direct.setters
+    setters = direct.setters if state.script_calls.has_state and not state.silent else {}
     setting = state.database + RESERVES if claims else state.database
     managed: dict[bytes, None] = {}  # by requests of this chunk
     out: list[bytes] = []

@@ -59,6 +59,8 @@ def _virtual(
         state.manages([(state.db, key)], reserved)
     if virtual.tells_all:
         state.registry.expect()
+        if not state.script_calls.has_state:
+            state.claim([(state.db, state.script_calls.keys.rules)])
     if wait_ms is not None and state.transaction is None and not state.silent:
         state.wait = Wait((state.db, args[1]), (state.db, args[virtual.target]), call, wait_ms)
         return b""
@@ -153,8 +155,8 @@ def _survey(state: State, survey: Survey, args: list[bytes]) -> bytes | None:
     if survey.of_keys:
         # In all databases that have managed keys, because a SELECT may have failed.
         state.sees_all()
-    if survey.of_keys and state.rights.shows_internal:
-        return None
+    if survey.of_keys and (state.rights.shows_internal or state.script_calls.has_state is False):
+        return None  # there is nothing to hide, or it is not to be
     plan = survey.plan(args)
     if isinstance(plan, Call) and survey.of_proxy:
         if state.reached is None:

@@ -203,7 +203,9 @@ class State(Effects):
         """Whether this call, which gives the key a deadline, may be sent without a claim, where
         keys are claimed."""
         calls = self.script_calls
-        if len(self.databases) > 1 or not calls.reservations.holds((self.db, key), now_ms):
+        if not calls.has_state or len(self.databases) > 1:
+            return False
+        if not calls.reservations.holds((self.db, key), now_ms):
             return False
         if not self.rights.reach_all_keys(self.users):
             return False  # the script could not tell others of an earlier deadline
@@ -257,7 +259,8 @@ class State(Effects):
         places = list(places)
         if self.transaction is not None:
             self.transaction.managed.update(places)
-        if self.script_calls.claims and not reserved:
+        calls = self.script_calls
+        if (calls.claims or not calls.has_state) and not reserved:
             self.claim(places)
         super().manages(places, reserved)
 

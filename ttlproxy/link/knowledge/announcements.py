@@ -123,7 +123,7 @@ class Announcements:
             self._context.keys,
             self._announced,
             self._swapped,
-            self._context.actions.changed,
+            self._ruled,
             self._context.actions.told_version,
             self._flushed,
             self._greeted,
@@ -201,7 +201,7 @@ class Announcements:
         await connection.open(self._address.now, settings.connect_timeout, settings.tcp_keepalive)
 
     async def _greet(self) -> None:
-        """Tells other proxies that there is one more.
+        """Tells other proxies that there is one more, if there are any.
 
         If the server refuses the write, they still notice: they count the clients that track keys.
         """
@@ -209,6 +209,8 @@ class Announcements:
         try:
             keys = self._context.keys
             hello = keys.hello if self.lookups is None else keys.hello_on_demand
+            if not await self._modes.has_others(redis):
+                return
             await run(redis, [(0, words) for words in announcing(hello)])
         except (RedisError, OSError) as trouble:
             log.debug("cannot announce this proxy to the others: %s", trouble)
@@ -217,6 +219,12 @@ class Announcements:
 
     def _announced(self, db: int, key: bytes, deadline_ms: int) -> None:
         self._context.announced(db, key, deadline_ms)
+        if not self._context.script_calls.has_state:
+            self._shared_state.may_be_there()
+
+    def _ruled(self, db: int, counts: bool, pattern: bytes) -> None:
+        self._context.actions.changed(db, counts, pattern)
+        self._shared_state.may_be_there()
 
     def _greeted(self, looks_up: bool) -> None:
         """Another proxy is about to serve."""
@@ -231,7 +239,7 @@ class Announcements:
         self._context.actions.forget(one, other)
         self._context.script_calls.reservations.lose()
         self.swaps += 1
-        self._confirmations.first(self._shared_state.keep)
+        self._shared_state.may_be_gone()
 
     def _layout_told(self, layout: bytes) -> None:
         """Another proxy has written down the layout. If it is not ours, nobody is served until that
@@ -239,7 +247,8 @@ class Announcements:
         if layout != LAYOUT_NAME:
             self._serving.stop()
             self._confirmations.beat()
-        self._confirmations.first(self._shared_state.keep)
+            self._shared_state.may_be_gone()
+        self._shared_state.may_be_there()
 
     def _flushed(self) -> None:
         """Any key may be gone, or be another one: a replica that takes another master's data says
@@ -250,4 +259,4 @@ class Announcements:
             self._context.knowledge.forget_all()
         self._context.script_calls.reservations.lose()
         self.flushes += 1
-        self._confirmations.first(self._shared_state.keep)
+        self._shared_state.may_be_gone()

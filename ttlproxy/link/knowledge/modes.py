@@ -24,9 +24,10 @@ from redis.asyncio import Redis
 
 from ttlproxy.config import Settings
 from ttlproxy.errors import UpstreamError
-from ttlproxy.link.connecting.pipeline import Words, run
+from ttlproxy.link.connecting.pipeline import Words, run, valid
 from ttlproxy.link.connecting.push_socket import Ask
 from ttlproxy.link.connecting.pushes import Pushes
+from ttlproxy.link.connecting.server_identity import CLIENTS, fields, trackers
 from ttlproxy.link.knowledge.lookup_connection import LookupConnection
 from ttlproxy.link.shared.barriers import IsPaused
 from ttlproxy.link.shared.context import Context
@@ -128,6 +129,13 @@ class Modes:
     def attached(self, reply: Any) -> int | None:
         """How many proxies the reply to `question` tells of; None if it does not tell."""
         return reply[1] + reply[3] if self._tells(reply) else None
+
+    async def has_others(self, redis: Redis) -> bool:
+        """Whether there are other proxies. Each tracks keys and subscribes before it asks, so of
+        two that begin together one knows of the other. Raises redis-py's RedisError."""
+        counted, info = await run(redis, [(0, self.question()), (0, CLIENTS)])
+        attached = self.attached(counted)
+        return (attached or trackers(fields(valid(info)))) > 1
 
     def _tells(self, reply: Any) -> bool:
         may = self._may_subscribe or self._context.knowledge is not None

@@ -16,9 +16,11 @@ from ttlproxy.link.knowledge.claims import Claims
 from ttlproxy.link.knowledge.lookups import Lookups
 from ttlproxy.link.life.hold_times import held
 from ttlproxy.link.reaping.reap_requests import ReapRequest, ReapRequests
+from ttlproxy.link.server.shared_state import SharedState
 from ttlproxy.link.shared.action_cache import ActionCache
 from ttlproxy.link.shared.barriers import PATIENCE_S, Barriers
 from ttlproxy.net.tasks import Task, cancel
+from ttlproxy.scripts.script_calls import ScriptCalls
 
 
 class Holds:
@@ -34,7 +36,11 @@ class Holds:
         lookups: Lookups,
         claims: Claims,
         actions: ActionCache,
+        shared_state: SharedState,
+        script_calls: ScriptCalls,
     ) -> None:
+        self._shared_state = shared_state
+        self._script_calls = script_calls
         self._actions = actions
         self._lookups = lookups
         self._claims = claims
@@ -104,8 +110,13 @@ class Holds:
         return self._lookups.soon(places)
 
     def soon_claimed(self, places: Collection[Place]) -> asyncio.Future[None]:
-        """The same for claims."""
-        return self._claims.soon(places)
+        """The same for claims; cancelled at once if the state of the proxies must be stored
+        before."""
+        if self._script_calls.has_state:
+            return self._claims.soon(places)
+        late: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        late.cancel()
+        return late
 
     async def until_known(self, places: Collection[Place]) -> None:
         """Looks these places up. Ends after hold_max, pauses not counted, with TimeoutError."""
@@ -116,8 +127,12 @@ class Holds:
         await self._until("rules", self._actions.reading)
 
     async def until_claimed(self, places: Collection[Place]) -> None:
-        """Claims these places; as above. If Redis refuses, it will refuse the client's request."""
-        await self._until("claim", lambda: self._claims.add(places))
+        """Claims these places, where that is done, and stores the state of the proxies before; as
+        above. If Redis refuses, it will refuse the client's request."""
+        if not self._script_calls.has_state:
+            await self._until("claim", self._shared_state.stored)
+        if self._script_calls.claims:
+            await self._until("claim", lambda: self._claims.add(places))
 
     async def until_served(self) -> None:
         """Ends when the link serves. Raises TimeoutError after hold_max."""

@@ -139,6 +139,9 @@ class Link:
         )
         self._lookups = Lookups(context, lambda: self.announcements.lookups)
         self._claims = Claims(settings, context, self.address)
+        shared_state = self._shared_state = SharedState(context, self._barriers.may_hold)
+        shared_state.on_want = lambda: self.confirmations.first(shared_state.keep)
+        context.look_at_state = shared_state.keep
         self.holds = Holds(
             settings,
             counters,
@@ -148,17 +151,19 @@ class Link:
             self._lookups,
             self._claims,
             context.actions,
+            shared_state,
+            context.script_calls,
         )
         if not context.is_one_of_several:
             context.actions.tell_of_writes(self._rules_changed)
         self._acl = Acl(context.rights, context.suit_scripts_to_users)
         self.recent_users = RecentUsers(self._acl, self.confirmations)
         self.login_check = LoginCheck(lambda: self.upstream, lambda: settings.connect_timeout)
-        self._scripts = ScriptCache(context.scripts, self._barriers)
+        self._scripts = ScriptCache(context.scripts, self._barriers, context.fleet)
+        context.scripts.on_call = self._load_scripts
         context.slot_schedules.survey = SlotSurvey(
             context.script_calls, context.keys, self._scripts.would_wait
         )
-        shared_state = SharedState(context, self._barriers.may_hold)
         self._walks = Walks(context, self._barriers.may_hold)
         self._stored_commands = StoredCommands(context, self._acl)
         modes = Modes(settings, context, self._barriers.may_hold)
@@ -342,8 +347,12 @@ class Link:
             self.sweep_script,
             self._walks,
             self._stored_commands,
+            self._shared_state,
             self._barriers.may_hold,
         )
+
+    def _load_scripts(self) -> None:
+        self.confirmations.first(self._scripts.load_called)
 
     def _rules_changed(self) -> None:
         if self.context.actions.book.in_doubt:

@@ -57,7 +57,7 @@ class ServerSetup:
         self._commands = CommandTable()
 
     async def prepare(self, redis: Redis) -> None:
-        """Learns what the server can do and whether we may use it; loads the scripts.
+        """Learns what the server can do and whether we may use it.
 
         Of a server that is known only the role and the scripts may have changed. Raises
         UnfitUpstream, UpstreamError, and redis-py's errors.
@@ -80,7 +80,7 @@ class ServerSetup:
             await self._check_slots(redis)
         self._server.met(found)
         self._context.fleet.attached = max(found.attached, 1)
-        await self._scripts.load(redis)
+        await self._scripts.begin(redis)
         if starts:
             await run(redis, [(0, _NOT_COUNTED)])
 
@@ -104,7 +104,7 @@ class ServerSetup:
                 "users": [Acl.USERS],
             },
         )
-        has_state = self._shared_state.adopt(asked["state"])
+        self._shared_state.adopt(asked["state"])
         found = await self._commands_of(redis, info, asked["stored"])
         compatibility.warn(asked["settings"])
         self._modes.meet(compatibility.has_io_threads(asked["threads"][0], said))
@@ -117,7 +117,7 @@ class ServerSetup:
         self._context.rights.suit(grants(found, "ACL", "CAT"), counting, written)
         self._scripts.meet(said, (native.name for native in found), asked["scripts"])
         self._acl.take_users(asked["users"][0])
-        if not has_state:
+        if clustered and asked["state"]:  # no client of one master could wait for another one
             await self._shared_state.claim(redis)
 
     async def _commands_of(

@@ -17,6 +17,7 @@ from ttlproxy.link.reaping.sweep_script import SweepScript
 from ttlproxy.link.reaping.waiting_survey import WaitingSurvey
 from ttlproxy.link.reaping.walks import Walks
 from ttlproxy.link.server.script_cache import ScriptCache
+from ttlproxy.link.server.shared_state import SharedState
 from ttlproxy.link.server.stored_commands import StoredCommands
 from ttlproxy.link.shared.barriers import IsPaused
 from ttlproxy.link.shared.context import Context
@@ -38,6 +39,7 @@ class Upkeep:
         sweep_script: SweepScript,
         walks: Walks,
         stored_commands: StoredCommands,
+        shared_state: SharedState,
         is_paused: IsPaused,
     ) -> None:
         self._is_paused = is_paused
@@ -46,6 +48,7 @@ class Upkeep:
         self._schedules = schedules
         self._walks = walks
         self._stored_commands = stored_commands
+        self._shared_state = shared_state
         self._native_deadlines = native_deadlines
         self._orphans = Orphans(context, is_paused)
         self._recheck = Recheck(context, sweep_script, scripts.would_wait)
@@ -61,7 +64,8 @@ class Upkeep:
 
         Raises redis-py's ConnectionError or TimeoutError.
         """
-        if self._stored_commands.is_wanted and not await self._is_paused():
+        has_others = self._context.fleet.attached > 1 and self._context.script_calls.has_state
+        if has_others and self._stored_commands.is_wanted and not await self._is_paused():
             await self._stored_commands.store(redis)
         await self._count_overdue(redis, glance)
         await self._learn_rules(redis)
@@ -73,6 +77,7 @@ class Upkeep:
             await self._orphans.look(redis, databases)
             if thorough:
                 await self._waiting.look(redis, databases)
+                await self._shared_state.drop(redis, databases)
         else:
             self._waiting.forget()
         if self._context.knowledge is None:  # else there is no list of keys to go through

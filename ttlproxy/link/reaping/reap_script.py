@@ -116,6 +116,8 @@ class ReapScript:
     ) -> dict[Place, int]:
         """Reads rules that are not known; returns the places whose rules are known then."""
         refused: dict[int, ResponseError] = {}
+        if not self._script_calls.has_state:  # another proxy may have signed what is due
+            await self._context.look_at_state(redis)
         for db in {db for db, _ in limits}:
             try:
                 await self._learn_rules(redis, db)

@@ -1,5 +1,6 @@
 """Which of our scripts Redis has, and whether they suit what it is set to publish.
 
+All are loaded when one is called first, so a server has none before; that call sends the text.
 What a request of a client may have changed counts as doubtful until the look after it.
 """
 
@@ -15,6 +16,7 @@ from ttlproxy.link.connecting.server_identity import cached_scripts
 from ttlproxy.link.server import compatibility
 from ttlproxy.link.server.compatibility import setting
 from ttlproxy.link.shared.barriers import Barriers
+from ttlproxy.link.shared.fleet import Fleet
 from ttlproxy.scripts import Scripts, Traits
 
 # Asks which keyspace events the server publishes.
@@ -27,7 +29,8 @@ _HASH_DEADLINES: Final = {"HPEXPIRETIME", "HPEXPIREAT", "HPERSIST"}
 class ScriptCache:
     """Loads scripts that Redis does not have; `scripts` says what is believed of them."""
 
-    def __init__(self, scripts: Scripts, barriers: Barriers) -> None:
+    def __init__(self, scripts: Scripts, barriers: Barriers, fleet: Fleet) -> None:
+        self._fleet = fleet
         self._scripts = scripts
         self._barriers = barriers
         self._given: Traits | None = None  # the traits of the scripts that were last loaded
@@ -77,8 +80,8 @@ class ScriptCache:
         is_calm, self._doubts = self._doubts == scripts.doubts, scripts.doubts
         knows_events = events is not None and not error(events)
         notifies = setting(events) if knows_events else self._notifies
-        is_flushed = asked == self._given and not is_known
-        self._scripts.lacked |= is_flushed
+        if is_flushed := asked == self._given and not is_known:
+            self._flushed()
         changed = notifies != self._notifies or is_flushed
         self._notifies = notifies
         if scripts.traits == asked:
@@ -87,11 +90,34 @@ class ScriptCache:
         if not (is_calm and is_known):
             self._loaded = None  # until all are asked for: the next count may look unchanged
         if is_calm and not (scripts.traits == asked == self._loaded):
-            if not await self.would_wait():
+            if not scripts.called:
+                scripts.loaded = False
+            elif not await self.would_wait():
                 await self.load(redis)
         elif is_calm:
             scripts.loaded = not scripts.by_text
         return changed
+
+    def _flushed(self) -> None:
+        """Redis has lost them. If there are other proxies, they may not have noticed: then all are
+        loaded again at once, for them."""
+        self._scripts.lacked = True
+        if self._fleet.attached <= 1:
+            self._given, self._least, self._scripts.called = None, 0, False
+
+    async def begin(self, redis: Redis) -> None:
+        """If another proxy has loaded scripts, they are called: loads those that lack. Makes them
+        all in any case, which takes a while."""
+        scripts = self._scripts.all()
+        (known,) = await run(redis, [(0, (b"SCRIPT", b"EXISTS", scripts[0].sha))])
+        self._scripts.loaded, self._scripts.called = False, any(valid(known))
+        if self._scripts.called:
+            await self.load(redis)
+
+    async def load_called(self, redis: Redis) -> None:
+        """Loads them if one has been called."""
+        if self._scripts.called and not (self._scripts.loaded or await self.would_wait()):
+            await self.load(redis)
 
     async def load(self, redis: Redis) -> None:
         """Loads the scripts that Redis does not have."""

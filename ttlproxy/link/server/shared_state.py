@@ -1,13 +1,16 @@
 """Shared state of the proxies of one server, beside deadlines: a secret, and the layout's version.
 
-Both stand in a hash whose name no ACL pattern of keys under the prefix reaches. The first proxy
-writes it, and the others adopt it; when it is gone, as after FLUSHALL, any of them writes it again.
-A proxy that meets the layout of another version ends.
+Both stand in a hash whose name no ACL pattern of keys under the prefix reaches. It is there before
+the first deadline, rule or deferred command, and while there are several proxies; when none of
+these is left, it goes (scripts/state_drop.lua). So a server that nobody uses so has no key of ours.
+The first proxy writes it, and the others adopt it; when it is gone, as after FLUSHALL, any of them
+writes it again. A proxy that meets the layout of another version ends.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from redis.asyncio import Redis
@@ -28,43 +31,32 @@ LAYOUT_NAME: Final = b"%d" % LAYOUT
 
 class SharedState:
     """Keeps the layout's version in Redis, and the secret of `script_calls.signer` if no file has
-    it."""
+    it. on_want: called when `keep` is to be called soon."""
 
     def __init__(self, context: Context, is_paused: IsPaused) -> None:
+        self.on_want: Callable[[], None] = lambda: None
         self._is_paused = is_paused
+        self._context = context
         self._actions = context.actions
         self._script_calls = context.script_calls
         self._refusals = context.refusals
         self._shares_secret = not context.has_own_secret
+        self._wanted: asyncio.Future[None] | None = None  # a session waits for the state
 
     def first_questions(self) -> list[Words]:
         """What a new server is asked: the state, and whether it has a layout from before it."""
         keys = self._script_calls.keys
         return [*self.question(), (b"GET", keys.home(keys.old_layout))] if keys.are_home else []
 
-    def adopt(self, replies: Sequence[object]) -> bool:
-        """Adopts the state of a new server, if it is whole; returns whether it is. `replies`: to
-        `first_questions`. Raises UnfitUpstream as `learn` does."""
-        if not replies:
-            return True  # another master of the Cluster has it
+    def adopt(self, replies: Sequence[object]) -> None:
+        """Adopts the state of a new server. `replies`: to `first_questions`. Raises UnfitUpstream
+        as `learn` does."""
+        if not replies:  # another master of the Cluster has it
+            self._script_calls.has_state = True
+            return
         state, old_layout = replies
         check_old_layout(self._script_calls.keys.prefix, old_layout)
-        return self._take(state)
-
-    async def claim(self, redis: Redis) -> None:
-        """Writes what is missing, and adopts what is there.
-
-        Raises UnfitUpstream as `learn` does. If Redis refuses the write, as a replica does, the
-        proxy serves with a secret of its own.
-        """
-        secret = self._script_calls.signer.secret if self._shares_secret else b""
-        call = Call("state_keep", (), (secret, LAYOUT_NAME, __version__.encode()))
-        try:
-            self._take(valid(await answered(redis, self._script_calls, 0, call)))
-        except ReadOnlyError:
-            pass
-        except ResponseError as refusal:
-            self._refusals.note("to store the secret of the proxies", refusal)
+        self._take(state)
 
     async def keep(self, redis: Redis) -> None:
         """Checks the state now. Raises redis-py's ConnectionError or TimeoutError."""
@@ -84,8 +76,71 @@ class SharedState:
         Raises UnfitUpstream if it is that of another layout, or none of ttlproxy's, and redis-py's
         ConnectionError or TimeoutError.
         """
-        if not self._take(reply) and not await self._is_paused():
+        is_there = self._take(reply)
+        if is_there or not self._is_needed:
+            self._tell()
+        elif not await self._is_paused():
             await self.claim(redis)
+            self._tell()
+
+    def stored(self) -> asyncio.Future[None]:
+        """Done when the state is in Redis, or Redis has refused it."""
+        if self._wanted is None:
+            self._wanted = asyncio.get_running_loop().create_future()
+            self.on_want()
+        return self._wanted
+
+    def may_be_gone(self) -> None:
+        """Looks soon. If it was not there, it still is not."""
+        if self._script_calls.has_state and not self._script_calls.keys.clustered:
+            self._script_calls.has_state = None
+        self.on_want()
+
+    def may_be_there(self) -> None:
+        """Looks soon: another proxy has announced something."""
+        if not self._script_calls.has_state:
+            self._script_calls.has_state = None
+            self.on_want()
+
+    async def drop(self, redis: Redis, databases: Iterable[int]) -> None:
+        """Removes it if nothing needs it. `databases`: those that hold keys."""
+        calls = self._script_calls
+        if not calls.has_state or self._is_needed or await self._is_paused() or self._is_needed:
+            return
+        calls.has_state = None  # from now on sessions wait for it
+        call = Call("state_drop", (), tuple(b"%d" % db for db in databases))
+        try:
+            calls.has_state = not valid(await answered(redis, calls, 0, call))
+        except ResponseError as refusal:
+            calls.has_state = True
+            self._refusals.note("to remove the state of the proxies", refusal)
+
+    @property
+    def _is_needed(self) -> bool:
+        context = self._context
+        has_others = context.fleet.attached > 1 or context.knowledge is not None
+        if has_others or context.keys.clustered or self._wanted is not None:
+            return True
+        return bool(context.registry) or context.actions.has_rules
+
+    def _tell(self) -> None:
+        """Those that wait for the state go on."""
+        wanted, self._wanted = self._wanted, None
+        if wanted is not None and not wanted.done():
+            wanted.set_result(None)
+
+    async def claim(self, redis: Redis) -> None:
+        """Writes what is missing, and adopts what is there. If Redis refuses the write, as a
+        replica does, the proxy serves with a secret of its own."""
+        secret = self._script_calls.signer.secret if self._shares_secret else b""
+        call = Call("state_keep", (), (secret, LAYOUT_NAME, __version__.encode()))
+        try:
+            self._take(valid(await answered(redis, self._script_calls, 0, call)))
+        except ReadOnlyError:
+            pass
+        except ResponseError as refusal:
+            self._refusals.note("to store the secret of the proxies", refusal)
+        self._script_calls.has_state = True  # until the next look, if it was refused
 
     def _take(self, state: object) -> bool:
         """Takes the secret in Redis, if there is one; returns whether the state is whole.
@@ -93,14 +148,17 @@ class SharedState:
         Rules that were verified with another secret are read again: a replica may get rules, and
         the secret, with the data of another master.
         """
-        keys, signer = self._script_calls.keys, self._script_calls.signer
+        calls, keys = self._script_calls, self._script_calls.keys
         if isinstance(state, ResponseError) and is_wrong_type(state):
             raise UnfitUpstream(f"{keys.home(keys.state).decode()} is no hash of ttlproxy's")
         if not isinstance(state, list):
+            calls.has_state = True  # for all that is known
             return False
         secret, layout, program = state
         check_layout(keys.prefix, layout, program)
-        if self._shares_secret and secret and secret != signer.secret:
-            signer.adopt(secret)
+        if self._shares_secret and secret and secret != calls.signer.secret:
+            calls.signer.adopt(secret)
             self._actions.forget_all()
-        return bool(layout and (secret or not self._shares_secret))
+        is_whole = bool(layout and (secret or not self._shares_secret))
+        calls.has_state = is_whole or keys.clustered
+        return is_whole

@@ -80,6 +80,11 @@ class ActionCache:
                 self._reading.set_result(None)
         return self._reading
 
+    @property
+    def has_rules(self) -> bool:
+        """Whether there are rules, as far as they have been read."""
+        return bool(self.book) or any(self._known.values())
+
     def knows(self, db: int) -> bool:
         return db in self._known
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
@@ -32,6 +32,10 @@ from ttlproxy.scripts import Scripts
 from ttlproxy.scripts.script_calls import ScriptCalls
 
 
+async def _nothing(redis: Redis) -> None:
+    """Without a link there is no state."""
+
+
 def first_signer(settings: Settings) -> Signer:
     """With the secret of the settings, or a new one until that in Redis is known."""
     key_file = settings.signing_key_file
@@ -59,6 +63,7 @@ class Context:
     is_one_of_several: the server is one of the masters of a Cluster
     has_own_secret: the secret for signing comes from a file, and is not kept in Redis
     may_replace_lines: as in the settings
+    look_at_state(redis): asks this server for the state that proxies share; the link replaces it
     """
 
     def __init__(
@@ -123,6 +128,7 @@ class Context:
         )
         self.router = Router()
         self.families: dict[str, str] = {}
+        self.look_at_state: Callable[[Redis], Awaitable[None]] = _nothing
 
     def know(self, *, on_demand: bool) -> None:
         """From now on keys are looked up when clients name them, or all managed keys are known.

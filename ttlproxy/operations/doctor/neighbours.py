@@ -7,7 +7,6 @@ from hashlib import sha1
 from redis.exceptions import ResponseError
 
 from ttlproxy.core.counted import counted
-from ttlproxy.link import TRIAL
 from ttlproxy.operations.doctor.finding import ERROR, INFO, OK, WARNING, Finding
 from ttlproxy.operations.doctor.scripting import COMPILE, PROBE
 from ttlproxy.operations.doctor.target import Target
@@ -98,7 +97,7 @@ async def _scripts(target: Target) -> int:
     """How many scripts the server keeps that are not those of a proxy of this version."""
     ours = Scripts(target.keys.prefix)
     ours.suit(target.traits)
-    probes = [sha1(text).hexdigest().encode() for text in (PROBE, COMPILE, TRIAL)]
+    probes = [sha1(text).hexdigest().encode() for text in (PROBE, COMPILE)]
     shas = [*probes, *(script.sha for script in ours.all())]
     known = await target.ask(b"SCRIPT", b"EXISTS", *shas)
     kept = (await target.redis.info("memory")).get("number_of_cached_scripts", 0)

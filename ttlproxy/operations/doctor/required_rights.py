@@ -61,7 +61,8 @@ FIELD_TTLS: Final = frozenset({"+hpersist", "+hpexpireat", "+hpexpiretime"})
 # Script -> how bad it is if one of its commands is refused, and what happens then.
 SCRIPTS: Final[Mapping[str, tuple[Severity, str]]] = {
     **dict.fromkeys(("reap", "sweep", "keys_first", "lease_take", "lease_drop"), (ERROR, _FIRES)),
-    **dict.fromkeys(("state_keep",), (WARNING, _UNSHARED)),
+    "state_keep": (WARNING, _UNSHARED),
+    "state_drop": (INFO, "A key of the proxy's stays where nobody needs it any more."),
     "key_date": (WARNING, _UNDATED),
     "keys_recheck": (WARNING, "The proxy notices late that keys with deadlines were deleted."),
     "keys_claim": (WARNING, _LATE),
