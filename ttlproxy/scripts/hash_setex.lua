@@ -29,7 +29,7 @@ local of_key = string.match(string.gsub(condition, of_fields, ''), '^[NX]X')
 if of_key and redis.call('EXISTS', data) ~= (of_key == 'XX' and 1 or 0) then
   return 0
 end
-local counts, skips = string.sub(condition, 1, 1) == 'D', condition == 'DNX'
+local counts, skips = string.sub(condition, 1, 1) == 'D', condition == 'D' .. 'NX'
 local fields, words, met, added = {}, {}, {}, 0
 for i = first_pair, #ARGV, 2 do
   local field = ARGV[i]
