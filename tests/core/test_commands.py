@@ -128,6 +128,8 @@ def test_a_command_the_server_has_is_ours_on_managed_keys_only() -> None:
         ("HSETEX h EX 100 FIELDS 1 MAXLEN 5", False),
         ("HSETEX h EX x FIELDS 1 a 1", False),
         ("HSETEX h MAXLEN 5 FIELDS 1 a 1", True),
+        ("HSETEX h 10 a 1", True),
+        ("HSETEX h KEEPTTL NX 10 FIELDS 1", True),
         ("HSETEX h FIELDS 1 a 1 maxlen 5 EVICT", True),
         ("HSETEX h MAXLEN x FIELDS 1 a 1", True),
     ],

@@ -134,12 +134,11 @@ def test_dragonfly_gives_fields_and_members_deadlines(talk: Talk, type_: str) ->
         FIELDTTL k a                                -> 100
         {ttl} k b                                   -> 100
         FIELDTTL k zz                               -> -3
-        FIELDEXPIRE k 0 a a                         -> [2, -2]
-        {length} k                                  -> 1
-        FIELDTTL k a                                -> -3
-        FIELDEXPIRE k 0 b                           -> [2]
+        FIELDEXPIRE k 0 a                           -> {NOT_AN_INTEGER}
+        FIELDTTL k a                                -> 100
+        {length} k                                  -> 2
+        DEL k                                       -> 1
         FIELDTTL k b                                -> -2
-        EXISTS k                                    -> 0
     """)
 
 
@@ -150,15 +149,58 @@ def test_dragonfly_knows_no_fields_of_other_types_and_of_no_key(talk: Talk) -> N
         SET s text                                  -> OK
         ZADD z 1 a                                  -> 1
         RPUSH l a                                   -> 1
-        FIELDEXPIRE s 100 a                         -> {WRONGTYPE}
-        FIELDEXPIRE z 0 a                           -> {WRONGTYPE}
-        FIELDEXPIRE l 100 a                         -> {WRONGTYPE}
+        ZEXPIREMEMBER z a 1000                      -> 1
+        FIELDEXPIRE s 100 a                         -> [-2]
+        FIELDEXPIRE z 100 a b                       -> [-2, -2]
+        FIELDEXPIRE l 100 a                         -> [-2]
+        ZTTLMEMBER z a                              -> 1000
         FIELDTTL s a                                -> {WRONGTYPE}
         FIELDTTL z a                                -> {WRONGTYPE}
         FIELDEXPIRE s x a                           -> {NOT_AN_INTEGER}
         FIELDEXPIRE no -1 a                         -> {NOT_AN_INTEGER}
         FIELDEXPIRE no 70368744178 a -> ERR invalid expire time in 'fieldexpire' command
         ZCARD z                                     -> 1
+    """)
+
+
+def test_dragonflys_hsetex_says_how_many_fields_are_new(talk: Talk) -> None:
+    talk("""
+        HSETEX h 100 a 1 b 2                        -> 2
+        HSETEX h 200 a 3 c 3 c 4                    -> 1
+        HTTLFIELD h FIELDS 3 a b c                  -> [200, 100, 200]
+        HMGET h a c                                 -> ["3", "4"]
+        hsetex h nx 300 a 5 d 5 d 6                 -> 1
+        HMGET h a d                                 -> ["3", "5"]
+        HTTLFIELD h FIELDS 2 a d                    -> [200, 300]
+        HSETEX h NX 300 a 5                         -> 0
+        HSETEX h FNX 400 a 6 e 6                    -> 0
+        HSETEX h FXX 400 a 6 e 6                    -> 0
+        HEXISTS h e                                 -> 0
+        HSETEX h FXX 400 a 6                        -> 0
+        HSETEX h KEEPTTL 500 a 7 e 7                -> 1
+        HSETEX h KEEPTTL FNX 500 f 7                -> 1
+        HTTLFIELD h FIELDS 3 a e f                  -> [400, 500, 500]
+        HGET h a                                    -> "7"
+        HSETEX new 10 FIELDS 1                      -> 1
+        HGETALL new                                 -> ["FIELDS", "1"]
+        HSETEX new EX 20 FIELDS 1 FIELDS 2          -> 1
+        HTTLFIELD new FIELDS                        -> 20
+    """)
+
+
+def test_dragonflys_hsetex_refuses_what_dragonfly_refuses(talk_outside_multi: Talk) -> None:
+    arity = "ERR wrong number of arguments for 'hsetex' command"
+    talk_outside_multi(f"""
+        HSETEX h 0 a 1                              -> {NOT_AN_INTEGER}
+        HSETEX h -1 a 1                             -> {NOT_AN_INTEGER}
+        HSETEX h 10 a                               -> {arity}
+        HSETEX h 10 a 1 b                           -> {arity}
+        HSETEX h KEEPTTL NX 10                      -> {arity}
+        HSETEX h NX FNX 10 a 1                      -> ERR syntax error
+        HSETEX h KEEPTTL KEEPTTL 10 a 1             -> ERR syntax error
+        SET s text                                  -> OK
+        HSETEX s 10 a 1                             -> {WRONGTYPE}
+        EXISTS h                                    -> 0
     """)
 
 

@@ -91,9 +91,7 @@ def test_a_transaction_is_refused_as_a_whole_where_redis_refuses_it(
 ) -> None:
     app, bare = _carried_out(both, [server, plain], [said, said], setting)
     assert app == bare
-    app_content, bare_content = [
-        [client.ask(*line.split()) for line in CONTENT] for client in both
-    ]
+    app_content, bare_content = [[client.ask(*line.split()) for line in CONTENT] for client in both]
     assert app_content == bare_content
 
 

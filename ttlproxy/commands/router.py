@@ -209,11 +209,14 @@ def _over(native: Native, survey: Survey | None, form: Plan | None, own: Overrid
     name = native.name
     virtual = VIRTUALS.get(name)
     override = _overriding(virtual, form or virtual.plan) if virtual else own
+    arity = native.arity
+    if virtual and arity < 0:
+        arity = max(arity, -virtual.min_words)  # our forms may be shorter
     return Route(
         name,
         positions=native.positions,
         subcommands={word: each.positions for word, each in native.subcommands.items()},
-        arity=native.arity,
+        arity=arity,
         sweeps=name not in HARMLESS and "readonly" not in native.flags,
         blocks=name in BLOCKING or "blocking" in native.flags,
         stateful=STATEFUL.get(name),

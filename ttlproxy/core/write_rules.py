@@ -53,8 +53,10 @@ class WriteRule(NamedTuple):
         return b"%b%b%b%b" % (flag, time, cap, b"#%d" % self.jitter if self.jitter else b"")
 
     def row(self, words: Sequence[bytes]) -> bytes:
-        """The rule as Redis stores it behind the signature; `words`: as ONWRITE shows it."""
-        return written_row((HOW, b" ".join(b"%d" % number for number in self), b"", *words))
+        """The rule as Redis stores it behind the signature; `words`: as ONWRITE shows it. The last
+        number is there only if it matters, so that older proxies can read other rules."""
+        numbers = self if self.keeps_all else self[:-1]
+        return written_row((HOW, b" ".join(b"%d" % number for number in numbers), b"", *words))
 
 
 def no_rule(keeps: bool) -> bytes:
@@ -80,11 +82,11 @@ def rule_of(row: bytes) -> WriteRule | None:
     """The rule in a row; None if it cannot be read, as one of a newer proxy."""
     try:
         how, numbers, *_ = words_of(row)
-        ttl_ms, jitter, refreshes, cap, evicts, keeps_all = map(int, numbers.split())
+        ttl_ms, jitter, refreshes, cap, evicts, *rest = map(int, numbers.split())
     except ValueError:
         return None
-    rule = WriteRule(ttl_ms, jitter, bool(refreshes), cap, bool(evicts), bool(keeps_all))
-    return rule if how == HOW else None
+    rule = WriteRule(ttl_ms, jitter, bool(refreshes), cap, bool(evicts), rest == [1])
+    return rule if how == HOW and rest in ([], [1]) else None
 
 
 class _OfType:

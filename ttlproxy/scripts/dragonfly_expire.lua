@@ -1,7 +1,7 @@
 -- FIELDEXPIRE: sets the deadline of hash fields or set members, as Dragonfly does.
 -- KEYS: data index schedule
 -- ARGV: origin how element...
--- RESULT: for each element 1 set, 2 already past: deleted, -2 no such key or element
+-- RESULT: for each element 1 set, -2 no such key or element, or a key of another type
 -- include words
 -- include try
 -- include clock
@@ -9,7 +9,14 @@
 -- include index
 -- include any
 -- include native
-if kind ~= 'hash' and kind ~= 'none' then
+if kind ~= 'hash' and kind ~= 'set' and kind ~= 'none' then
+  local replies = {}
+  for i = first_element, #ARGV do
+    replies[#replies + 1] = const.NO_ELEMENT
+  end
+  return replies
+end
+if kind == 'set' then
   has = function(element)
     return redis.pcall('SISMEMBER', data, element)
   end

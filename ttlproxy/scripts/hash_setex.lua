@@ -1,7 +1,8 @@
 -- HSETEX: writes hash fields and their deadline in one step.
 -- KEYS: data index schedule
 -- ARGV: origin how pair...
--- RESULT: 1 written, 0 condition not met, TOO_MANY
+-- RESULT: 1 written, 0 condition not met, TOO_MANY; if the condition begins with a D, as Dragonfly does: how many
+--   fields are new
 local named, step, fast_how = first_pair, 2, '^(0)(%+?)(%d+)$'
 -- include fast_deadline
 if deadline and type(redis.pcall('HEXISTS', data, '')) == 'number' then
@@ -28,18 +29,24 @@ local of_key = string.match(string.gsub(condition, of_fields, ''), '^[NX]X')
 if of_key and redis.call('EXISTS', data) ~= (of_key == 'XX' and 1 or 0) then
   return 0
 end
-local fields, met, added = {}, {}, 0
+local counts, skips = string.sub(condition, 1, 1) == 'D', condition == 'D' .. 'NX'
+local fields, words, met, added = {}, {}, {}, 0
 for i = first_pair, #ARGV, 2 do
   local field = ARGV[i]
-  local there = (of_fields ~= '' or cap ~= '') and has(field)
+  local there = (of_fields ~= '' or cap ~= '' or counts) and has(field)
   if of_fields ~= '' and there ~= (of_fields == 'FXX' and 1 or 0) then
     return 0
   end
-  if there == 0 and not met[field] then
+  local is_new = there == 0 and not met[field]
+  if is_new then
     added = added + 1
   end
   met[field] = true
-  fields[#fields + 1] = field
+  if is_new or not skips then
+    fields[#fields + 1] = field
+    words[#words + 1] = field
+    words[#words + 1] = ARGV[i + 1]
+  end
 end
 local wanted = #fields
 if not has_room(fields, added, of_fields == 'FXX') then
@@ -54,11 +61,11 @@ for _, field in ipairs(flag == '1' and fields or {}) do
   kept[field] = native_deadline(field)
 end
 write_timed(fields, flag == '1', function()
-  batches(first_pair, #ARGV, function(from, to)
-    try('HSET', data, unpack(ARGV, from, to))
+  batches(1, #words, function(from, to)
+    try('HSET', data, unpack(words, from, to))
   end)
   for field, deadline in pairs(kept) do
     try('HPEXPIREAT', data, ms(deadline), 'FIELDS', 1, field)
   end
 end)
-return failure or 1
+return failure or counts and added or 1

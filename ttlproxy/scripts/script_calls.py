@@ -91,7 +91,7 @@ class ScriptCalls:
         `resp` is b"3" if the client may be in RESP3. `by_text` sends the text in any case, as is
         needed inside MULTI: a NOSCRIPT in EXEC could be neither retried nor undone. `careful`: the
         client may lack a right that the script needs. `reserved`: its key is, and so not claimed.
-        `denies_oom`: in a transaction, whether the call is for a command that Redis refuses when its
+        `denies_oom`: in a transaction, whether Redis refuses the command of this call when its
         memory is full.
         """
         clustered = self.keys.clustered
@@ -152,6 +152,11 @@ class ScriptCalls:
         a Cluster's only master has all; of several, each is told by itself
         (link/shared/rules_of_all.py)."""
         return at_home(call, self.keys, b"" if self._is_one_of_several else self.keys.all_words)
+
+    @property
+    def field_ttls(self) -> bool:
+        """Whether the server keeps deadlines of hash fields itself."""
+        return self._scripts.traits.field_ttls
 
     def reads(self, call: Call) -> bool:
         """Whether the call writes nothing."""

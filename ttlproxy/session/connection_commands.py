@@ -17,7 +17,7 @@ from ttlproxy.commands import Call, Route
 from ttlproxy.commands.grammar.parsing import is_integer
 from ttlproxy.commands.model.calls import refusal
 from ttlproxy.commands.model.route import Stateful
-from ttlproxy.scripts.unconfirmed import Events, Flush, Swap, Users
+from ttlproxy.scripts.unconfirmed import Emptied, Events, Flush, Swap, Users
 from ttlproxy.session.state import State
 from ttlproxy.session.transaction import Transaction
 from ttlproxy.wire import encode
@@ -95,6 +95,8 @@ def _flush(state: State, args: list[bytes], now_ms: int) -> None:
     state.script_calls.reservations.lose()
     if state.registry.book:
         state.registry.expect()
+    if state.script_calls.field_ttls:
+        state.may_change(Emptied())
 
 
 def _is_number(word: bytes) -> bool:

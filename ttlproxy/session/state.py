@@ -187,9 +187,7 @@ class State(Effects):
         known = self.users if len(self.users) < _USERS_MAX else frozenset()
         self.users = known | {user}
 
-    def encoded(
-        self, call: Call, reserved: bool = False, *, denies_oom: bool = False
-    ) -> bytes:
+    def encoded(self, call: Call, reserved: bool = False, *, denies_oom: bool = False) -> bytes:
         """A script call as a request, in the client's database and RESP version. `reserved`: its
         key is, and so not claimed; `denies_oom`: it is for a command that does."""
         in_transaction = self.transaction is not None

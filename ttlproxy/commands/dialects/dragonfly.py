@@ -1,4 +1,5 @@
-"""The commands of Dragonfly, from its command reference: for hash fields and set members."""
+"""The commands of Dragonfly, from its src/server/generic_family.cc (version 1.40): for hash fields
+and set members. Its own form of HSETEX is in commands/types/hashes.py."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ _FILL = ("SADD s a b", "(integer) 2")
 
 def _plan_set(args: Sequence[bytes]) -> Call:
     try:
-        if not parsing.is_integer(args[2]) or int(args[2]) < 0:
+        if not parsing.is_integer(args[2]) or int(args[2]) < 1:
             raise Refused(errors.NOT_AN_INTEGER)
         time = parsing.time(args[2], parsing.SECONDS, "FIELDEXPIRE")
     except Refused as refused:
@@ -32,7 +33,7 @@ VIRTUALS = (
         group="generic",
         dialect=_SERVER,
         forms=("key seconds field [field ...]",),
-        reply="for each field 1 set, 2 deleted (with 0 seconds), -2 no such key or field",
+        reply="for each field 1 set, -2 no such key or field, or a key of another type",
         complexity="O(N*log(M)), N fields named, M with a deadline",
         since="0.1.0",
         plan=_plan_set,

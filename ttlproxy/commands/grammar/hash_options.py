@@ -1,7 +1,8 @@
 """The words of Redis 8's hash-field commands, read as Redis 8.10 reads them: in any order.
 
 The errors and their order are those of src/t_hash.c there (parseHashCommandArgs,
-parseHashFieldExpireArgs).
+parseHashFieldExpireArgs). Those of Dragonfly's own HSETEX are as in its src/server/hset_family.cc
+(ParseHSetEx, version 1.40).
 """
 
 from __future__ import annotations
@@ -16,6 +17,11 @@ from ttlproxy.commands.grammar.parsing import Noun, Refused
 Args = Sequence[bytes]
 
 NOUN = Noun(type="hash", prefix="H", one="field", many="fields")
+# What may come before the seconds in Dragonfly's form of HSETEX.
+_KEEP = b"KEEPTTL"
+_BEFORE_SECONDS = frozenset({b"NX", b"FNX", b"FXX", _KEEP})
+# Of a HSETEX in Redis's form.
+_LEAST_WORDS = 6
 
 
 def condition_and_fields(
@@ -49,6 +55,35 @@ def condition_and_fields(
 def options(form: Form, args: Args) -> Options:
     """The options and `FIELDS n field ...`, in any order, from args[2] on."""
     return read_options(form, args, _fields_at, errors.MISSING_FIELDS)
+
+
+def behind_seconds(args: Args) -> int:
+    """Where the fields begin in Dragonfly's form of HSETEX; 0 for Redis's, which has no integer
+    behind the conditions."""
+    at = 2
+    while args[at].upper() in _BEFORE_SECONDS and at < len(args) - 1:
+        at += 1
+    return at + 1 if parsing.is_integer(args[at]) else 0
+
+
+def short_options(form: Form, args: Args) -> Options | None:
+    """`[NX|FNX|FXX] [KEEPTTL] seconds field value ...`, in Dragonfly's form; None for Redis's. The
+    condition begins with a D: the reply is how many fields are new."""
+    at = behind_seconds(args)
+    if not at and len(args) < _LEAST_WORDS:
+        raise Refused(errors.wrong_arity(form.command))
+    if not at:
+        return None
+    given = [word.upper() for word in args[2 : at - 1]]
+    conditions = [word for word in given if word != _KEEP]
+    if len(conditions) > 1 or given.count(_KEEP) > 1:
+        raise Refused(errors.SYNTAX)
+    if int(args[at - 1]) < 1:
+        raise Refused(errors.NOT_AN_INTEGER)
+    time, fields = parsing.time(args[at - 1], parsing.SECONDS, form.command), args[at:]
+    if not fields or len(fields) % form.width:
+        raise Refused(errors.wrong_arity(form.command), time)
+    return Options(time, _KEEP in given, b"D" + b"".join(conditions), fields)
 
 
 def _fields_at(form: Form, args: Args, at: int) -> Args:

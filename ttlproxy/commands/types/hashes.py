@@ -20,16 +20,23 @@ HSETEX = Form("HSETEX", NOUN, width=2, conditions=one_of(b"FNX", b"FXX"), capped
 
 
 def planning_setex(form: Form) -> Plan:
-    """The plan of HSETEX in this form."""
+    """The plan of HSETEX in this form, and in Dragonfly's."""
 
     def read(args: Sequence[bytes]) -> Call:
-        return timed_writes.call(form, "hash_setex", args[1], hash_options.options(form, args))
+        options = hash_options.short_options(form, args) or hash_options.options(form, args)
+        return timed_writes.call(form, "hash_setex", args[1], options)
 
-    return timed_writes.refusing(form, repeating(read, NOUN.elements_at))
+    def begin(args: Sequence[bytes]) -> int:
+        return hash_options.behind_seconds(args) or NOUN.elements_at(args)
+
+    return timed_writes.refusing(form, repeating(read, begin))
 
 
-def _has_cap(args: Sequence[bytes]) -> bool:
-    """Whether MAXLEN is one of the options, and not only one of the fields."""
+def _is_only_ours(args: Sequence[bytes]) -> bool:
+    """Whether it is Dragonfly's form, or MAXLEN is one of the options, and not only one of the
+    fields."""
+    if hash_options.behind_seconds(args):
+        return True
     try:
         return bool(hash_options.options(HSETEX, args).cap)
     except Refused:
@@ -45,8 +52,10 @@ VIRTUALS = (
         group="hash",
         forms=(
             f"key [FNX|FXX] {timed_writes.OPTIONS} FIELDS numfields field value [field value ...]",
+            "key [NX|FNX|FXX] [KEEPTTL] seconds field value [field value ...]",
         ),
-        reply="1 the fields were written, 0 condition not met, -1 with `MAXLEN`: too many fields",
+        reply="1 the fields were written, 0 condition not met, -1 with `MAXLEN`: too many fields;"
+        " in the second form, Dragonfly's, how many fields are new",
         complexity="O(N*log(M)), N fields named, M with a deadline",
         since="0.1.0",
         plan=planning_setex(HSETEX),
@@ -56,9 +65,10 @@ VIRTUALS = (
             ("HSETEX h KEEPTTL FIELDS 1 a 4", "(integer) 1"),
             ("HTTLFIELD h a", "(integer) 100"),
             ("HSETEX h MAXLEN 2 EX 100 FIELDS 1 c 5", "(integer) -1"),
+            ("HSETEX h NX 100 a 5 c 5", "(integer) 1"),
         ),
         sets_deadlines=True,
-        only_ours=_has_cap,
+        only_ours=_is_only_ours,
     ),
 )
 

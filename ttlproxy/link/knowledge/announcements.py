@@ -22,7 +22,7 @@ from ttlproxy.link.connecting.push_socket import PushSocket
 from ttlproxy.link.connecting.pushes import Pushes, announcing
 from ttlproxy.link.connecting.server_clock import ServerClock
 from ttlproxy.link.connecting.serving import Serving
-from ttlproxy.link.knowledge.confirmations import Confirmations
+from ttlproxy.link.knowledge.confirmations import Confirmations, Job
 from ttlproxy.link.knowledge.lookup_connection import LookupConnection
 from ttlproxy.link.knowledge.modes import Modes
 from ttlproxy.link.reaping.deadlines import Deadlines
@@ -51,7 +51,7 @@ class Announcements:
 
     connection: the present one; lookups: that for look-ups, which lives as long
     swaps: how often two databases have changed places; flushes: how often keys may have gone
-    greetings: how many other proxies have said hello
+    greetings: how many other proxies have said hello; load_after_flush: reads what is left
     """
 
     def __init__(
@@ -73,6 +73,7 @@ class Announcements:
         self.swaps = 0
         self.flushes = 0
         self.greetings = 0
+        self.load_after_flush: Job | None = None
         self._settings = settings
         self._address = address
         self._context = context
@@ -260,3 +261,5 @@ class Announcements:
         self._context.script_calls.reservations.lose()
         self.flushes += 1
         self._shared_state.may_be_gone()
+        if self.load_after_flush is not None and self._context.scripts.traits.field_ttls:
+            self._confirmations.first(self.load_after_flush)

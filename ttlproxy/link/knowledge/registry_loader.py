@@ -56,6 +56,7 @@ class RegistryLoader:
         self._whole: Pushes | None = None  # the push connection since which the registry is whole
         self._wanted = False
         self._changes = 0  # those announced when the schedules were last read
+        self._flushes = 0  # those announced when all was last read for a flush
         self._bloated = False
         self._next_search_ms = 0.0
         self._least = 0  # keys in the registry, since their number in Redis was last told
@@ -110,6 +111,22 @@ class RegistryLoader:
         self._context.registry.end_load()
         self._bloated = False
         self._whole = pushes
+
+    async def load_after_flush(self, redis: Redis) -> None:
+        """Reads schedules and rules at once, unless there has been no flush, or too many keys are
+        known: then the next heartbeat does. Until then keys that are gone count as managed, and
+        fields of any hash get our deadlines even where the server has its own.
+
+        Raises redis-py's RedisError.
+        """
+        flushes, context = self._announcements.flushes, self._context
+        if flushes == self._flushes or not self.is_whole or len(context.registry) > _MANY:
+            return
+        await self.load_if_needed(redis)
+        for db in context.actions.unread:
+            await context.learn_rules(redis, db)
+        self._flushes = flushes
+        context.script_calls.unconfirmed.read_after_flush()
 
     async def _begin_anew(self, redis: Redis, knowledge: Knowledge) -> None:
         """Reads no schedule: each key is looked up when it is named first."""

@@ -337,4 +337,6 @@ class Heartbeat:
         known, events = await run(redis, [(0, self._scripts.question()), (0, EVENTS)])
         if not error(known):
             changed = await self._scripts.learn(redis, traits, known, events) or changed
-        return changed
+        self._announcements.receive()
+        await self._loader.load_after_flush(redis)
+        return self._context.script_calls.unconfirmed.are_emptied() or changed

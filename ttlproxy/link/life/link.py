@@ -197,6 +197,7 @@ class Link:
             self.schedules,
             lambda: self.upstream.shown,
         )
+        self.announcements.load_after_flush = loader.load_after_flush
         self.heartbeat = Heartbeat(
             context,
             self.serving,
