@@ -23,6 +23,7 @@ from ttlproxy.addresses import Upstream
 from ttlproxy.core import write_rules
 from ttlproxy.link import announcing
 from ttlproxy.link.connecting import address_watch, pipeline, reachability
+from ttlproxy.link.connecting.known_server import KnownServer
 from ttlproxy.link.connecting.server_identity import Identity
 from ttlproxy.link.knowledge import confirmations
 from ttlproxy.link.life import beats, heartbeat
@@ -483,6 +484,24 @@ async def test_a_master_that_becomes_a_replica_ends_the_life_and_the_address_is_
         direct.ask("REPLICAOF", "NO", "ONE")
     await life.beats()
     await until(lambda: not life.link.server.is_demoted)  # one may have been under way
+
+
+async def test_a_master_that_is_a_replica_for_a_moment_keeps_its_clients(
+    life: Running, direct: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen, roles = KnownServer.seen, list[bool]()
+
+    def told(self: KnownServer, found: Identity) -> bool:
+        roles.append(found.is_master)
+        direct.ask("REPLICAOF", "NO", "ONE")
+        return seen(self, found)
+
+    direct.ask("REPLICAOF", "127.0.0.1", CLOSED_PORT)
+    monkeypatch.setattr(KnownServer, "seen", told)
+    await life.beats()
+    assert roles[:2] == [False, True]
+    assert life.changes == 0
+    assert life.link.serving.now
 
 
 async def test_a_proxy_that_is_alone_expects_no_announcements(

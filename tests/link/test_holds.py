@@ -48,6 +48,7 @@ class World:
             SweepScript(context, counters),
             Schedules(context),
             server,
+            lambda: None,
         )
         self.holds = Holds(
             settings,
