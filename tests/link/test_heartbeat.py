@@ -404,7 +404,7 @@ async def test_while_redis_is_busy_it_waits_and_nothing_is_believed(
 
 
 async def test_rules_of_onwrite_that_a_busy_redis_does_not_show_stay_in_doubt(
-    start_server: StartServer, rare: None
+    start_server: StartServer, rare: None, caplog: pytest.LogCaptureFixture
 ) -> None:
     """If there were none until the next heartbeat, writes would get no deadlines."""
     server = start_server("--lua-time-limit", "5")
@@ -422,6 +422,8 @@ async def test_rules_of_onwrite_that_a_busy_redis_does_not_show_stay_in_doubt(
             actions.changed(0, False, name)
             await until(lambda: link.counters.refusals > refusals + 1)
             assert actions.book.in_doubt == {0}
+            assert "is busy with a script of a client, and is asked again to read" in caplog.text
+            assert "ERROR" not in caplog.text
             other.ask("SCRIPT", "KILL")
             await until(lambda: not actions.book.in_doubt)
             assert actions.book.how((0,), b"s", b"set", False) == b"0+1000"

@@ -183,10 +183,12 @@ def replica(server: AnyServer, direct: Client) -> Iterator[None]:
 
 @pytest.mark.usefixtures("replica")
 async def test_a_replica_can_reap_nothing_and_holds_up_nobody(
-    requests: ReapRequests, begin: Begin, direct: Client
+    requests: ReapRequests, begin: Begin, direct: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     begin()
     await requests.add([S], [], []).done
+    assert "Redis is a replica, and is asked again to reap in database 0" in caplog.text
+    assert "ERROR" not in caplog.text
     assert direct.ask("EXISTS", "s") == 1
 
 
@@ -215,7 +217,7 @@ async def test_entries_without_an_element_that_a_reap_finds_are_swept_later(
 
 
 async def test_what_redis_refuses_for_a_while_is_tried_again(
-    requests: ReapRequests, begin: Begin, direct: Client
+    requests: ReapRequests, begin: Begin, direct: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     manage(direct, "s", m=1)
     direct.ask("CONFIG", "SET", "min-replicas-to-write", 1)
@@ -224,6 +226,7 @@ async def test_what_redis_refuses_for_a_while_is_tried_again(
         held = requests.add([S], [], [])
         await _until_refused(held)
         assert "NOREPLICAS" in str(held.refusal)
+        assert "too few replicas that are up to date, and is asked again to reap" in caplog.text
     finally:
         direct.ask("CONFIG", "SET", "min-replicas-to-write", 0)
     await held.done

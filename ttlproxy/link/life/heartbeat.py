@@ -126,7 +126,7 @@ class Heartbeat:
                 if not self._serving.now:
                     raise
                 self._loader.want()
-                self._context.refusals.note("the heartbeat", refusal)
+                self._context.refusals.note("to answer the heartbeat", refusal)
                 await asyncio.sleep(max(self._beats.left_s, 0))
 
     def opened(self) -> None:
@@ -231,7 +231,7 @@ class Heartbeat:
         if not lacks_right:
             return False
         for refusal in refused:
-            context.refusals.note("the heartbeat", refusal)
+            context.refusals.note("to answer the heartbeat", refusal)
         for now in asked["time"]:
             if not error(now):
                 context.clock.learn_time(valid(now), sent)
