@@ -9,6 +9,7 @@ TtlproxyError          exit 1: what went wrong, in one line, without a traceback
 ├── WorkerError        exit 1: a worker ends before it serves
 ├── UpstreamError      log and try again: Redis is away, or refuses the link
 │   ├── ServerChanged  and close all clients: the server or its role is another one
+│   │   └── Demoted    if it is no master at a second look either
 │   ├── ServesSoon     and try again soon: Redis is there, and serves no keys yet
 │   ├── NoFreeConnection  answer with an error: clients may have no more connections to a master
 │   ├── Denied         answer with an error, and close: protected mode refuses the client
@@ -80,6 +81,10 @@ class UpstreamError(TtlproxyError):
 
 class ServerChanged(UpstreamError):  # noqa: N818 - the name says it
     """The link's server is no master any more, or another server has its address."""
+
+
+class Demoted(ServerChanged):
+    """The link's server is no master any more, as it says, perhaps for a moment."""
 
 
 class ServesSoon(UpstreamError):  # noqa: N818 - the name says it

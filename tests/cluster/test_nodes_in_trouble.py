@@ -161,7 +161,7 @@ def test_one_node_that_takes_a_right_away(nodes: list[Node], start_proxy: StartP
         _until_served(app, ONE)
         nodes[AT].ask("ACL", "SETUSER", "default", "-script")
         try:
-            _until_logged(proxy, f"Redis at {nodes[AT].url} refuses the heartbeat: ")
+            _until_logged(proxy, f"Redis at {nodes[AT].url} refuses to answer the heartbeat: ")
             assert app.ask("SET", TWO, 1) == b"+OK\r\n"
         finally:
             nodes[AT].ask("ACL", "SETUSER", "default", "+script")

@@ -5,10 +5,22 @@ from __future__ import annotations
 import logging
 
 import pytest
-from redis.exceptions import NoPermissionError, OutOfMemoryError, ResponseError
+from redis.exceptions import (
+    MasterDownError,
+    NoPermissionError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    ResponseError,
+)
 
 from ttlproxy.core.counters import Counters, NodeCounts
-from ttlproxy.link.connecting.refusals import Refusals, is_wrong_type, passes, reason
+from ttlproxy.link.connecting.refusals import (
+    Refusals,
+    UnreachableError,
+    is_wrong_type,
+    passes,
+    reason,
+)
 from ttlproxy.link.connecting.server_clock import ServerClock
 
 MINUTE_MS = 60_000
@@ -47,6 +59,55 @@ def test_only_a_busy_server_passes_by_itself() -> None:
 def test_a_wrong_type_is_one_of_the_key_that_was_asked_for() -> None:
     assert is_wrong_type(ResponseError("WRONGTYPE Operation against a key"))
     assert not is_wrong_type(ResponseError("ERR Error running script: WRONGTYPE Operation"))
+
+
+@pytest.mark.parametrize(
+    ("refusal", "said"),
+    [
+        (
+            ResponseError("BUSY Redis is busy running a script."),
+            "is busy with a script of a client",
+        ),
+        (ReadOnlyError("You can't write against a read only replica."), "is a replica"),
+        (ResponseError("ERR Error running script: -READONLY You can't write"), "is a replica"),
+        (MasterDownError("Link with MASTER is down"), "is a replica that has lost its master"),
+        (
+            ResponseError("NOREPLICAS Not enough good replicas to write."),
+            "has too few replicas that are up to date",
+        ),
+        (
+            UnreachableError("no master that is served has the rules"),
+            "has no connection to another master",
+        ),
+    ],
+)
+def test_what_passes_by_itself_is_no_refusal_but_asked_again(
+    refusal: ResponseError, said: str, now_ms: list[float], caplog: pytest.LogCaptureFixture
+) -> None:
+    counters = Counters()
+    Refusals(counters, NodeCounts()).note("to reap in database 0", refusal)
+    (record,) = caplog.records
+    assert record.levelno == logging.WARNING
+    words = f"Redis {said}, and is asked again to reap in database 0: {refusal}"
+    assert record.getMessage() == words
+    assert counters.refusals == 1
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        OutOfMemoryError("command not allowed when used memory > 'maxmemory'."),
+        ResponseError("MISCONF Redis is configured to save RDB snapshots, but it cannot"),
+        NoPermissionError("this user has no permissions"),
+    ],
+)
+def test_what_an_operator_must_mend_is_an_error(
+    refusal: ResponseError, now_ms: list[float], caplog: pytest.LogCaptureFixture
+) -> None:
+    Refusals(Counters(), NodeCounts()).note("to reap in database 0", refusal)
+    (record,) = caplog.records
+    assert record.levelno == logging.ERROR
+    assert record.getMessage() == f"Redis refuses to reap in database 0: {refusal}"
 
 
 def test_each_cause_is_logged_once_a_minute_and_counted_each_time(

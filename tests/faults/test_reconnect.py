@@ -342,7 +342,9 @@ def test_a_right_that_is_lost_while_the_link_serves_ends_no_life_of_it(
         direct.ask("SCRIPT", "FLUSH")
         with Connection(proxy.port) as client:
             if taken != "-acl":
-                wait_until(lambda: "Redis refuses the heartbeat" in proxy.stderr, "it is said")
+                wait_until(
+                    lambda: "Redis refuses to answer the heartbeat" in proxy.stderr, "it is said"
+                )
             # A flush that bypasses the proxy is noticed at the next heartbeat.
             short = ("HSETEX", "h", "PX", 1, "FIELDS", 1, "a", 1)
             wait_until(lambda: client.ask(*short) == b":1\r\n", "scripts")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
+from contextlib import closing
 
 import pytest
 
 from tests.conftest import StartProxy, StartServer
+from tests.support.admin_pages import pages
 from tests.support.containers import AnyServer
 from tests.support.conversation import WAYS, Talk, said_in
 from tests.support.processes import wait_until
@@ -59,6 +62,31 @@ def test_a_deadline_that_is_past_is_not_told(talk: Talk) -> None:
         wait 20
         TTLPROXY KEY s                      -> []
     """)
+
+
+@pytest.mark.parametrize(
+    ("dated", "removed"),
+    [
+        ("HSETEX k PXAT {at} FIELDS 2 a 1 b 2", "HDEL k a"),
+        ("SADDEX k PXAT {at} MEMBERS 2 a b", "SREM k a"),
+        ("ZADDEX k PXAT {at} MEMBERS 2 1 a 2 b", "ZREM k a"),
+        ("RPUSHEX k PXAT {at} ELEMENTS 2 a b", "LREM k 0 a"),
+        ("RPUSHEX k PXAT {at} ELEMENTS 2 a b", "SET k text"),
+    ],
+)
+def test_an_element_that_is_gone_is_not_told_while_its_deadline_is_kept(
+    watched: Proxy, direct: Client, dated: str, removed: str
+) -> None:
+    """After a pop, for a moment; here it was removed past the proxy."""
+    at_ms = 4_102_444_800_000
+    with closing(Client(watched.port)) as client:
+        client.ask(*dated.format(at=at_ms).split())
+        direct.ask(*removed.split())
+        left = [] if removed.startswith("SET") else [[b"b", at_ms]]
+        assert client.ask("TTLPROXY", "KEY", "k") == left
+        assert [element for element, _ in client.ask("DUE", "k")] == [name for name, _ in left]
+    page = json.loads(pages(watched).get("/inspect.json?key=k").text)
+    assert [each["name"] for each in page["elements"]] == ["b"][: len(left)]
 
 
 def test_a_malformed_subcommand_gets_redis_own_errors(talk: Talk) -> None:

@@ -23,6 +23,7 @@ from ttlproxy.addresses import Upstream
 from ttlproxy.core import write_rules
 from ttlproxy.link import announcing
 from ttlproxy.link.connecting import address_watch, pipeline, reachability
+from ttlproxy.link.connecting.known_server import KnownServer
 from ttlproxy.link.connecting.server_identity import Identity
 from ttlproxy.link.knowledge import confirmations
 from ttlproxy.link.life import beats, heartbeat
@@ -409,7 +410,7 @@ async def test_while_redis_is_busy_it_waits_and_nothing_is_believed(
 
 
 async def test_rules_of_onwrite_that_a_busy_redis_does_not_show_stay_in_doubt(
-    start_server: StartServer, rare: None
+    start_server: StartServer, rare: None, caplog: pytest.LogCaptureFixture
 ) -> None:
     """If there were none until the next heartbeat, writes would get no deadlines."""
     server = start_server("--lua-time-limit", "5")
@@ -427,6 +428,8 @@ async def test_rules_of_onwrite_that_a_busy_redis_does_not_show_stay_in_doubt(
             actions.changed(0, False, name)
             await until(lambda: link.counters.refusals > refusals + 1)
             assert actions.book.in_doubt == {0}
+            assert "is busy with a script of a client, and is asked again to read" in caplog.text
+            assert "ERROR" not in caplog.text
             other.ask("SCRIPT", "KILL")
             await until(lambda: not actions.book.in_doubt)
             assert actions.book.how((0,), b"s", b"set", False) == b"0+1000"
@@ -489,6 +492,24 @@ async def test_a_master_that_becomes_a_replica_ends_the_life_and_the_address_is_
         direct.ask("REPLICAOF", "NO", "ONE")
     await life.beats()
     await until(lambda: not life.link.server.is_demoted)  # one may have been under way
+
+
+async def test_a_master_that_is_a_replica_for_a_moment_keeps_its_clients(
+    life: Running, direct: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen, roles = KnownServer.seen, list[bool]()
+
+    def told(self: KnownServer, found: Identity) -> bool:
+        roles.append(found.is_master)
+        direct.ask("REPLICAOF", "NO", "ONE")
+        return seen(self, found)
+
+    direct.ask("REPLICAOF", "127.0.0.1", CLOSED_PORT)
+    monkeypatch.setattr(KnownServer, "seen", told)
+    await life.beats()
+    assert roles[:2] == [False, True]
+    assert life.changes == 0
+    assert life.link.serving.now
 
 
 async def test_a_proxy_that_is_alone_expects_no_announcements(

@@ -49,6 +49,7 @@ class World:
             SweepScript(context, counters),
             Schedules(context),
             server,
+            lambda: None,
         )
         self.holds = Holds(
             settings,

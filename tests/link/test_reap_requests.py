@@ -17,7 +17,7 @@ from tests.support.redis_client import Client
 from ttlproxy.addresses import Upstream
 from ttlproxy.config import Settings
 from ttlproxy.core.counters import Counters
-from ttlproxy.errors import ServerChanged, UpstreamError
+from ttlproxy.errors import UpstreamError
 from ttlproxy.link import Context, client
 from ttlproxy.link.connecting.known_server import KnownServer
 from ttlproxy.link.connecting.server_identity import Identity
@@ -36,8 +36,18 @@ def known() -> KnownServer:
 
 
 @pytest.fixture
+def looked() -> asyncio.Event:
+    """Set when the server's role is to be looked at."""
+    return asyncio.Event()
+
+
+@pytest.fixture
 def requests(
-    settings: Settings, context: Context, counters: Counters, known: KnownServer
+    settings: Settings,
+    context: Context,
+    counters: Counters,
+    known: KnownServer,
+    looked: asyncio.Event,
 ) -> ReapRequests:
     return ReapRequests(
         settings,
@@ -46,6 +56,7 @@ def requests(
         SweepScript(context, counters),
         Schedules(context),
         known,
+        looked.set,
     )
 
 
@@ -172,24 +183,27 @@ def replica(server: AnyServer, direct: Client) -> Iterator[None]:
 
 @pytest.mark.usefixtures("replica")
 async def test_a_replica_can_reap_nothing_and_holds_up_nobody(
-    requests: ReapRequests, begin: Begin, direct: Client
+    requests: ReapRequests, begin: Begin, direct: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     begin()
     await requests.add([S], [], []).done
+    assert "Redis is a replica, and is asked again to reap in database 0" in caplog.text
+    assert "ERROR" not in caplog.text
     assert direct.ask("EXISTS", "s") == 1
 
 
 @pytest.mark.usefixtures("replica")
-async def test_a_master_that_has_become_a_replica_is_noticed(
-    requests: ReapRequests, redis: Redis, known: KnownServer
+async def test_a_master_that_has_become_a_replica_is_looked_at_before_what_is_due_is_read(
+    requests: ReapRequests, begin: Begin, direct: Client, known: KnownServer, looked: asyncio.Event
 ) -> None:
     known.met(Identity("x", True, 1, []))
+    begin()
     request = requests.add([S], [], [])
-    with pytest.raises(ServerChanged):
-        await requests.run(redis)
-    requests.stop()
-    with pytest.raises(UpstreamError):
-        await request.done
+    await looked.wait()
+    await _until_refused(request)
+    direct.ask("REPLICAOF", "NO", "ONE")
+    await request.done
+    assert direct.ask("EXISTS", "s") == 0
 
 
 async def test_entries_without_an_element_that_a_reap_finds_are_swept_later(
@@ -203,7 +217,7 @@ async def test_entries_without_an_element_that_a_reap_finds_are_swept_later(
 
 
 async def test_what_redis_refuses_for_a_while_is_tried_again(
-    requests: ReapRequests, begin: Begin, direct: Client
+    requests: ReapRequests, begin: Begin, direct: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     manage(direct, "s", m=1)
     direct.ask("CONFIG", "SET", "min-replicas-to-write", 1)
@@ -212,6 +226,7 @@ async def test_what_redis_refuses_for_a_while_is_tried_again(
         held = requests.add([S], [], [])
         await _until_refused(held)
         assert "NOREPLICAS" in str(held.refusal)
+        assert "too few replicas that are up to date, and is asked again to reap" in caplog.text
     finally:
         direct.ask("CONFIG", "SET", "min-replicas-to-write", 0)
     await held.done

@@ -5,12 +5,13 @@
 -- RESULT: for each [element, deadline in ms]
 -- include try
 -- include index
+-- include there
 local page = index_page(index, offset, count)
 if page.err then
   return page
 end
-local found = {}
-for at = 1, #page, 2 do
-  found[#found + 1] = { page[at], tonumber(page[at + 1]) }
+local entries, found = there(page), {}
+for at = 1, #entries, 2 do
+  found[#found + 1] = { entries[at], tonumber(entries[at + 1]) }
 end
 return found

@@ -8,6 +8,7 @@
 -- include index
 -- include lengths
 -- include page
+-- include there
 local kind = redis.call('TYPE', data).ok
 local size = lengths[kind] and redis.call(lengths[kind], data) or -1
 local page = index_page(index, offset, count)
@@ -15,4 +16,4 @@ if page.err then
   return page
 end
 local timed, left = index_size(index), redis.call('PTTL', data)
-return { now, kind, size, timed, left, cut_page(page, tonumber(most)) }
+return { now, kind, size, timed, left, cut_page(there(page), tonumber(most)) }

@@ -129,7 +129,7 @@ METRICS: Final = (
     MetricSpec(
         "ttlproxy_connections_refused_total",
         "counter",
-        "clients refused because Redis was unavailable or max_clients were connected",
+        "clients refused because Redis was unavailable, by max_clients or by protected mode",
         lambda source: source.counters.refused,
     ),
     MetricSpec(

@@ -62,7 +62,8 @@ VIRTUALS = (
         forms=("[HELP]", "INFO", "KEY key [LIMIT offset count]"),
         positions=(KeySpec(READ, 1, keyword=b"KEY"),),
         reply="lines of help; a section as in `INFO`; or each element that has a deadline, with"
-        " its deadline in Unix time in milliseconds, earliest first",
+        " its deadline in Unix time in milliseconds, earliest first; with `LIMIT` fewer than"
+        " count where elements were removed just now",
         complexity="O(log(M)+N), M elements with a deadline, N of them returned",
         since="0.1.0",
         plan=_plan,

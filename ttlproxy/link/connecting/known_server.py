@@ -5,12 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from ttlproxy.errors import ServerChanged
+from ttlproxy.errors import Demoted, ServerChanged
 from ttlproxy.link.connecting.server_identity import Identity
 
 log = logging.getLogger(__name__)
-
-_DEMOTED = "it is no longer a master"
 
 
 class KnownServer:
@@ -55,14 +53,15 @@ class KnownServer:
     def seen(self, found: Identity) -> bool:
         """A heartbeat was answered; returns whether the server has just become a master.
 
-        Raises ServerChanged if it is another server, or was a master and is a replica now.
+        Raises ServerChanged if it is another server, Demoted if it was a master and is a replica
+        now.
         """
         known = self.identity
         assert known is not None
         if known.run_id != found.run_id:
             raise ServerChanged("it is another server, or was restarted")
         if known.is_master and not found.is_master:
-            raise ServerChanged(_DEMOTED)
+            raise Demoted("it is no longer a master")
         self.identity = found
         is_promoted = found.is_master and not known.is_master
         if is_promoted:
@@ -70,10 +69,10 @@ class KnownServer:
             self.is_demoted = False
         return is_promoted
 
-    def refuses_writes(self) -> None:
-        """It has refused a write as a replica does. Raises ServerChanged if it was a master."""
-        if self.identity is not None and self.identity.is_master:
-            raise ServerChanged(_DEMOTED)
+    @property
+    def is_master(self) -> bool:
+        """Whether it was one when it last told."""
+        return self.identity is not None and self.identity.is_master
 
     def change(self) -> None:
         """Sessions end."""

@@ -18,6 +18,7 @@ from redis.asyncio import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import NoPermissionError, ResponseError
 
+from ttlproxy.errors import Demoted
 from ttlproxy.link.connecting.address_watch import AddressWatch
 from ttlproxy.link.connecting.known_server import KnownServer
 from ttlproxy.link.connecting.outage_log import OutageLog
@@ -56,6 +57,8 @@ Asked: TypeAlias = dict[str, list[Any]]
 
 # Its connection may be lost so often in a row before its server counts as away.
 _MOST_LOSSES = 3
+# Between the looks at a master that says that it is a replica.
+_SECOND_LOOK_S = 0.05
 
 
 class Heartbeat:
@@ -123,7 +126,7 @@ class Heartbeat:
                 if not self._serving.now:
                     raise
                 self._loader.want()
-                self._context.refusals.note("the heartbeat", refusal)
+                self._context.refusals.note("to answer the heartbeat", refusal)
                 await asyncio.sleep(max(self._beats.left_s, 0))
 
     def opened(self) -> None:
@@ -144,7 +147,14 @@ class Heartbeat:
         glance = Glance(context, thorough or context.fleet.are_few)
         asked = await self._ask(redis, glance)
         self.round_trip_ms = context.clock.reading() - sent
-        has_told = self._refresh(asked, sent)
+        try:
+            has_told = self._refresh(asked, sent)
+        except Demoted:  # a failover may be given up in a moment, and clients need not notice
+            await asyncio.sleep(_SECOND_LOOK_S)
+            sent, asked = context.clock.reading(), await self._ask(redis, glance)
+            has_told = self._refresh(asked, sent)
+            self._loader.want()
+            self.look_again()
         if has_told:
             if asked["info"] or asked["keyspace"]:
                 await self._populate(redis, glance)
@@ -223,7 +233,7 @@ class Heartbeat:
         if not lacks_right:
             return False
         for refusal in refused:
-            context.refusals.note("the heartbeat", refusal)
+            context.refusals.note("to answer the heartbeat", refusal)
         for now in asked["time"]:
             if not error(now):
                 context.clock.learn_time(valid(now), sent)

@@ -136,6 +136,7 @@ class Link:
             self.sweep_script,
             self.schedules,
             self.server,
+            lambda: self.heartbeat.look_again(),
         )
         self._lookups = Lookups(context, lambda: self.announcements.lookups)
         self._claims = Claims(settings, context, self.address)

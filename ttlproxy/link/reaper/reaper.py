@@ -89,7 +89,7 @@ class Reaper:
             except RedisError as trouble:
                 failures = 1 if self._rounds > rounds else failures + 1
                 if isinstance(trouble, ResponseError):
-                    self._context.refusals.note("the reaper's requests", trouble)
+                    self._context.refusals.note("to reap", trouble)
                 else:
                     self._lease_until_ms = 0  # as above
                 log.debug("the reaper is waiting: %s", trouble)

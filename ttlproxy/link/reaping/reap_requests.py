@@ -7,7 +7,7 @@ pauses, until it is done or nobody waits any more.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from redis.asyncio import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
@@ -82,13 +82,16 @@ class ReapRequests:
         sweep_script: SweepScript,
         schedules: Schedules,
         server: KnownServer,
+        look_again: Callable[[], None],
     ) -> None:
+        """`look_again()`: the server's role may be another one."""
         self._settings = settings
         self._context = context
         self._reap_script = reap_script
         self._sweep_script = sweep_script
         self._schedules = schedules
         self._server = server
+        self._look_again = look_again
         self._new: list[ReapRequest] = []
         self._served: list[ReapRequest] = []
         self._refused: list[ReapRequest] = []
@@ -107,8 +110,7 @@ class ReapRequests:
     async def run(self, redis: Redis) -> None:
         """Serves until cancelled; then the caller must call `stop`.
 
-        A lost connection is opened again; a second loss in a row is raised, and ServerChanged where
-        a master has become a replica.
+        A lost connection is opened again; a second loss in a row is raised.
         """
         losses = 0
         while True:
@@ -162,10 +164,12 @@ class ReapRequests:
         refused |= await self._reap_places(redis, set().union(*(each.places for each in requests)))
         databases = set[int]().union(*(each.databases for each in requests))
         closed = await self._reap_databases(redis, databases, now_ms, refused)
-        if any(isinstance(why, ReadOnlyError) for why in refused.values()):
-            self._server.refuses_writes()  # what is due must not be read there any more
         # Requests pass these: a replica can reap nothing; what cannot be handed on stays.
-        passing = (ReadOnlyError, Undelivered)
+        passing: tuple[type[Exception], ...] = (ReadOnlyError, Undelivered)
+        if self._server.is_master:  # as far as is known: what is due must not be read there
+            passing = (Undelivered,)
+            if any(isinstance(why, ReadOnlyError) for why in refused.values()):
+                self._look_again()
         refused = {at: why for at, why in refused.items() if not isinstance(why, passing)}
         closed |= {db: why for (db, _), why in refused.items()}
         for request in requests:

@@ -1,0 +1,23 @@
+-- A page of the index without the entries whose element is gone: those of elements that were popped or
+-- removed just now are dropped a moment later.
+-- NEEDS: data
+-- GIVES: there
+-- include finders
+local function there(page)
+  local kind, elements, found = redis.call('TYPE', data).ok, {}, {}
+  for at = 1, #page, 2 do
+    elements[#elements + 1] = page[at]
+  end
+  if kind == 'list' then
+    look_for(elements, 1)
+  end
+  local find = finders[kind]
+  for at, element in ipairs(find and elements or {}) do
+    local answer = find(element)
+    if answer and answer ~= 0 then
+      found[#found + 1] = element
+      found[#found + 1] = page[2 * at]
+    end
+  end
+  return found
+end
