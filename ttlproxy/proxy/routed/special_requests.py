@@ -79,7 +79,7 @@ class SpecialRequests:
     @property
     def hears_all(self) -> bool:
         """Whether Redis may tell the client of any key: then it needs each master."""
-        return self._client.connection_settings.tracks_all
+        return self._client.connection_settings.tracks_all or self._subscriptions.hears_events
 
     @property
     def unfinished(self) -> str:
