@@ -21,7 +21,6 @@ ANSWERS: Final = (
     ("COPY a {a}b DB 1", _COPYING),
     ("COPY a {a}b DB 0 replace db 1", _COPYING),
     ("COPY a {a}b DB x", _NOT_AN_INTEGER),
-    ("COPY a {a}b DB 1 x", "-ERR syntax error"),
     ("COPY a {a}b DB 0", ":1"),
     ("COPY a {a}b", ":0"),
     ("SWAPDB 0 1", "-ERR SWAPDB is not allowed in cluster mode"),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+import re
+from contextlib import ExitStack, closing
 
 import pytest
 import redis as redis_py
@@ -13,8 +14,10 @@ from tests.support.masters import Masters
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
 from tests.support.redis_client import Client
-from tests.support.servers import unshared
+from tests.support.servers import ROOT, release, unshared
+from ttlproxy.commands import Router, natives
 from ttlproxy.core.keys import SLOTS, slot
+from ttlproxy.proxy.routed.ways import Way, Ways
 
 # One key for each of the three masters, and more for each.
 ONE, TWO, THREE = b"key:1", b"key:3", b"key:0"
@@ -214,6 +217,66 @@ def test_subscribers_get_what_is_published(masters: Masters, protocol: int) -> N
         said = [listener.get_message(timeout=30) for _ in range(3)]
         assert [each and each["data"] for each in said] == [2, 1, 0]
         listener.close()
+
+
+def test_subscriptions_at_all_masters_are_told(masters: Masters, client: Client) -> None:
+    with Connection(masters.proxy.port) as one, Connection(masters.proxy.port) as two:
+        one.ask("SUBSCRIBE", "news")
+        one.ask("SUBSCRIBE", "__keyevent@0__:set")
+        two.ask("PSUBSCRIBE", "__keyevent@0__:s*")
+        with ExitStack() as owned:
+            for node in masters.nodes:
+                owned.enter_context(Connection(node.port)).ask("SUBSCRIBE", "news")
+            channels = [b"__keyevent@0__:set", b"news"]
+            assert sorted(client.ask("PUBSUB", "CHANNELS")) == channels
+            told = [*channels[:1], 1, *channels[1:], 4, b"other", 0]
+            assert client.ask("PUBSUB", "NUMSUB", *channels, "other") == told
+            assert client.ask("PUBSUB", "NUMPAT") == 1
+
+
+def test_channels_of_shards_at_all_masters_are_told(masters: Masters, client: Client) -> None:
+    if release(masters.nodes[0].binary.name) < (7,):
+        pytest.skip("there are none before 7.0")
+    with Connection(masters.proxy.port) as subscriber:
+        for channel in (ONE, TWO, THREE):
+            subscriber.ask("SSUBSCRIBE", channel)
+        assert sorted(client.ask("PUBSUB", "SHARDCHANNELS")) == sorted((ONE, TWO, THREE))
+        assert client.ask("PUBSUB", "SHARDCHANNELS", TWO) == [TWO]
+        told = [ONE, 1, TWO, 1, THREE, 1, b"other", 0]
+        assert client.ask("PUBSUB", "SHARDNUMSUB", ONE, TWO, THREE, "other") == told
+
+
+def test_what_is_written_is_on_disk_once_it_is_at_each_master(valkey_masters: Masters) -> None:
+    with closing(Client(valkey_masters.proxy.port)) as client:
+        for without in valkey_masters.nodes:
+            for node in valkey_masters.nodes:
+                kept = "no" if node is without else "yes"
+                assert node.ask("CONFIG", "SET", "appendonly", kept) == b"OK"
+            assert "appendonly is disabled" in str(client.ask("WAITAOF", 1, 0, 100))
+        assert valkey_masters.nodes[-1].ask("CONFIG", "SET", "appendonly", "yes") == b"OK"
+        client.ask_many([("SET", key, 1) for key in (ONE, TWO, THREE)])
+        assert client.ask("WAITAOF", 1, 0, 30_000) == [1, 0]
+        for node in valkey_masters.nodes:
+            node.ask("CONFIG", "SET", "appendonly", "no")
+
+
+def test_the_page_says_of_each_command_which_masters_it_asks(masters: Masters) -> None:
+    page = (ROOT / "docs" / "cluster.md").read_text()
+    table = page.partition("## Which masters a command asks")[2].partition("\n## ")[0]
+    table = re.sub(r"with( `[A-Z-]+`)+", "", table)  # subcommands
+    rows = [row.split(" | ") for row in table.splitlines() if row.startswith("| ")]
+    said = {row[0].strip("| "): re.findall(r"`([A-Z-]+)`", row[1]) for row in rows}
+    ways = Ways(Router(natives(masters.nodes[0].ask("COMMAND")), clustered=True))
+    for native in natives(masters.nodes[0].ask("COMMAND")):
+        if not native.name.isalpha():  # HOST: and the like
+            continue
+        way, named = ways[native.name.encode()], [row for row in said if native.name in said[row]]
+        if way in (Way.SPECIAL, Way.HOME, Way.SPLIT):
+            assert named, native.name
+            assert (way is Way.HOME) <= (named[-1] == "one"), native.name
+            assert (way is Way.SPLIT) == (named == ["those of its keys"]), native.name
+        else:
+            assert not named, native.name
 
 
 def test_a_subscriber_in_resp2_goes_back_to_requests(app: Connection) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Final
 
 from ttlproxy.core.keys import slot
+from ttlproxy.proxy.routed.keyspace_events import may_be
 from ttlproxy.proxy.routed.ways import STEPS
 from ttlproxy.wire import encode
 from ttlproxy.wire.reply_ends import ReplyEnds
@@ -21,12 +23,25 @@ def error(replies: Sequence[bytes]) -> bytes | None:
 
 def total(replies: Sequence[bytes]) -> bytes:
     """The sum of integers, or the first error."""
-    return error(replies) or b":%d\r\n" % sum(int(reply[1:]) for reply in replies)
+    return error(replies) or b":%d\r\n" % sum(map(_integer, replies))
 
 
 def least(replies: Sequence[bytes]) -> bytes:
     """The smallest of integers, or the first error."""
-    return error(replies) or b":%d\r\n" % min(int(reply[1:]) for reply in replies)
+    return error(replies) or min(replies, key=_integer)
+
+
+def least_of_each(replies: Sequence[bytes]) -> bytes:
+    """An array of the smallest integers at each place, or the first error."""
+    if (refusal := error(replies)) is not None:
+        return refusal
+    places = [*zip(*map(_elements, replies), strict=True)]
+    return b"*%d\r\n" % len(places) + b"".join(min(each, key=_integer) for each in places)
+
+
+def greatest(replies: Sequence[bytes]) -> bytes:
+    """The largest of integers, or the first error."""
+    return error(replies) or max(replies, key=_integer)
 
 
 def first(replies: Sequence[bytes]) -> bytes:
@@ -46,6 +61,41 @@ def joined(replies: Sequence[bytes]) -> bytes:
     bodies = [_elements(reply) for reply in replies]
     count = sum(map(len, bodies))
     return b"%b%d\r\n" % (replies[0][:1], count) + b"".join(map(b"".join, bodies))
+
+
+def distinct(replies: Sequence[bytes]) -> bytes:
+    """The elements of all arrays in one, each once, or the first error."""
+    if (refusal := error(replies)) is not None:
+        return refusal
+    found = dict.fromkeys(chain.from_iterable(map(_elements, replies)))
+    return b"*%d\r\n" % len(found) + b"".join(found)
+
+
+def subscribers(replies: Sequence[bytes]) -> bytes:
+    """The channels, which are the same in all replies, each with its subscribers at all masters. A
+    client that listens to a channel of events does so at each."""
+    if (refusal := error(replies)) is not None:
+        return refusal
+    found: list[bytes] = []
+    columns = [*zip(*map(_elements, replies), strict=True)]
+    for names, counts in zip(columns[::2], columns[1::2], strict=True):
+        add = max if may_be(names[0].partition(b"\n")[2], "channel") else sum
+        found += (names[0], b":%d\r\n" % add(map(_integer, counts)))
+    return b"*%d\r\n" % len(found) + b"".join(found)
+
+
+# The subcommands of PUBSUB about all masters. A client's patterns are at one, or at each.
+PUBSUB: Final[dict[bytes, Callable[[Sequence[bytes]], bytes]]] = {
+    b"CHANNELS": distinct,
+    b"SHARDCHANNELS": distinct,
+    b"NUMSUB": subscribers,
+    b"SHARDNUMSUB": subscribers,
+    b"NUMPAT": greatest,
+}
+
+
+def _integer(reply: bytes) -> int:
+    return int(reply[1:])
 
 
 def _elements(reply: bytes) -> list[bytes]:

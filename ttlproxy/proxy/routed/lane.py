@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Final, cast
 
@@ -190,6 +190,10 @@ class Lane:
         self._in_flight.append(ticket)
         self._write(step.to_redis, 1)
         return await taker
+
+    def hear(self, hears: Callable[[bytes], bool] | None) -> None:
+        """`hears(push)`: whether the client gets what comes beside replies; None: it gets all."""
+        self._replies.hears = hears
 
     def forget_subscriptions(self) -> None:
         """The client is subscribed to nothing any more."""

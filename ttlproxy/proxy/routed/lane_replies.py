@@ -36,6 +36,7 @@ class LaneReplies:
     """
     in_flight: the requests that are owed a reply, the oldest first; run, shares: or these
     relays: what comes is not read
+    hears: whether the client gets a push, or a message in RESP2; None: it gets all
     """
 
     def __init__(self, owner: Owner, hold_up: Callable[[], None]) -> None:
@@ -44,6 +45,7 @@ class LaneReplies:
         self.run: Run | None = None
         self.shares: deque[Share] = deque()
         self.relays = False
+        self.hears: Callable[[bytes], bool] | None = None
         self._owner = owner
         self._hold_up = hold_up
         self._ends = ReplyEnds()
@@ -187,7 +189,8 @@ class LaneReplies:
         if kind == PUSH or not self._are_pushes:
             kind = self._subscribed(kind, piece)
         if kind == PUSH:
-            self._owner.pushed(piece)
+            if self.hears is None or self.hears(piece):
+                self._owner.pushed(piece)
         elif not self.in_flight:
             raise Miscounted
         else:

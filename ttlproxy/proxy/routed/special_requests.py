@@ -46,6 +46,8 @@ _EVERYWHERE: Final = {
     "ACL": (b"SETUSER", b"DELUSER", b"LOAD", b"SAVE"),
     "CLIENT": (b"PAUSE", b"UNPAUSE"),
 }
+# The subcommands of CLUSTER about a slot, which its master knows.
+_OF_A_SLOT: Final = frozenset({b"COUNTKEYSINSLOT", b"GETKEYSINSLOT", b"FLUSHSLOT"})
 
 
 class SpecialRequests:
@@ -79,7 +81,7 @@ class SpecialRequests:
     @property
     def hears_all(self) -> bool:
         """Whether Redis may tell the client of any key: then it needs each master."""
-        return self._client.connection_settings.tracks_all
+        return self._client.connection_settings.tracks_all or self._subscriptions.hears_events
 
     @property
     def unfinished(self) -> str:
@@ -274,7 +276,7 @@ class SpecialRequests:
 
     async def _cluster(self, args: list[bytes], raw: bytes) -> None:
         number = None
-        if args[1].upper() in (b"COUNTKEYSINSLOT", b"GETKEYSINSLOT") and len(args) > 2:
+        if args[1].upper() in _OF_A_SLOT and len(args) > 2:
             wanted = args[2]
             number = int(wanted) if wanted.isdigit() and int(wanted) < len(self._owners) else None
         self._client.say(await self._client.ask(args, raw, number))
@@ -323,16 +325,12 @@ class SpecialRequests:
     async def _publish_in_slot(self, args: list[bytes], raw: bytes) -> None:
         self._client.say(await self._client.ask(args, raw, slot(args[1])))
 
-    async def _wait(self, args: list[bytes], raw: bytes) -> None:
-        """What the client has written may be at any master, whatever its port.
-
-        A connection may be younger than that: the PING before makes it know how far the master has
-        come (src/server.c, processCommand sets `woff`).
-        """
-        client = self._client
-        await replies_of(client, client.lanes.links_of_all, *_PING)
-        replies = await replies_of(client, client.lanes.links_of_all, args, raw)
-        client.say(gathering.least([*replies.values()]))
+    async def _pubsub(self, args: list[bytes], raw: bytes) -> None:
+        gathered = gathering.PUBSUB.get(args[1].upper()) if len(args) > 1 else None
+        if gathered is None:
+            await self.at_home(args, raw)
+        else:
+            self._client.say(gathered(await self.everywhere(raw, args)))
 
     async def _random_key(self, args: list[bytes], raw: bytes) -> None:
         replies = await self.everywhere(raw, args)
@@ -343,6 +341,21 @@ class SpecialRequests:
 
 
 Special = Callable[[SpecialRequests, list[bytes], bytes], Awaitable[None]]
+
+
+def _waiting(gathered: Callable[[Sequence[bytes]], bytes]) -> Special:
+    async def wait(self: SpecialRequests, args: list[bytes], raw: bytes) -> None:
+        """What the client has written may be at any master, whatever its port.
+
+        A connection may be younger than that: the PING before makes it know how far the master has
+        come (src/server.c, processCommand sets `woff`).
+        """
+        client = self._client
+        await replies_of(client, client.lanes.links_of_all, *_PING)
+        replies = await replies_of(client, client.lanes.links_of_all, args, raw)
+        client.say(gathered([*replies.values()]))
+
+    return wait
 
 
 def _on_all(gathered: Callable[[Sequence[bytes]], bytes]) -> Special:
@@ -404,7 +417,9 @@ _SPECIAL: Final[dict[str, Special]] = {
     "RANDOMKEY": SpecialRequests._random_key,
     "FLUSHALL": SpecialRequests._flush,
     "FLUSHDB": SpecialRequests._flush,
-    "WAIT": SpecialRequests._wait,
+    "WAIT": _waiting(gathering.least),
+    "WAITAOF": _waiting(gathering.least_of_each),
+    "PUBSUB": SpecialRequests._pubsub,
     "SCRIPT": SpecialRequests._some_everywhere,
     "FUNCTION": SpecialRequests._some_everywhere,
     "CONFIG": SpecialRequests._some_everywhere,

@@ -1,18 +1,23 @@
 """SUBSCRIBE and its like in front of several masters: at the home, or at the master of a slot.
 
-In RESP2 messages are arrays like any reply, so a subscribed client's requests go one at a time.
+What may hear keyspace events is also subscribed to at all other masters of the client's port, from
+which the client gets nothing else. In RESP2 messages are arrays like any reply, so a subscribed
+client's requests go one at a time.
 """
 
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
 from ttlproxy.core.keys import slot
 from ttlproxy.link import Backoff
 from ttlproxy.proxy.routed.bounces import is_bounce, shown
+from ttlproxy.proxy.routed.keyspace_events import bulks, is_event, may_be, published_key
 from ttlproxy.proxy.routed.lane import Lane
+from ttlproxy.proxy.routed.lane_replies import CONFIRMATIONS, MESSAGES
 from ttlproxy.proxy.routed.ticket import Ticket
 from ttlproxy.wire import encode
 
@@ -29,6 +34,7 @@ KINDS: Final = {
     "SSUBSCRIBE": ("shard", True),
     "SUNSUBSCRIBE": ("shard", False),
 }
+_REQUESTS: Final = {what: name.encode() for name, what in KINDS.items()}
 
 
 class Subscriptions:
@@ -37,6 +43,9 @@ class Subscriptions:
     def __init__(self, client: RoutedClient) -> None:
         self._client = client
         self._names: dict[tuple[Lane, str], set[bytes]] = {}
+        self._main: Lane | None = None  # where channels and patterns are subscribed to
+        self._events: dict[str, set[bytes]] = {"channel": set(), "pattern": set(), "shard": set()}
+        self._others: set[Lane] = set()  # where those that may hear events are, too
 
     @property
     def listens(self) -> bool:
@@ -47,11 +56,20 @@ class Subscriptions:
         """Whether Redis takes only requests about subscriptions: the client is in RESP2."""
         return self.listens and not self._client.connection_settings.is_resp3
 
+    @property
+    def hears_events(self) -> bool:
+        return any(self._events.values())
+
     def needs(self, lane: Lane) -> bool:
-        return any(names and at is lane for (at, _), names in self._names.items())
+        return lane in self._others or any(
+            names and at is lane for (at, _), names in self._names.items()
+        )
 
     def reset(self, home: Lane) -> None:
         self._names.clear()
+        self._others.clear()
+        for names in self._events.values():
+            names.clear()
         home.forget_subscriptions()
 
     async def ask(self, args: list[bytes], raw: bytes) -> None:
@@ -65,7 +83,74 @@ class Subscriptions:
         self._client.say(await lane.asked(Ticket(words, encode(tuple(words)), None)))
 
     async def change(self, args: list[bytes], raw: bytes) -> None:
-        """Sends the request where it belongs; again if its slot has moved."""
+        """Events come from all masters as soon as the client has its confirmation."""
+        kind, adds = self._kind(args)
+        if not adds:
+            known = self._events[kind]
+            await self._tell_others(kind, known.intersection(args[1:] or known), adds=False)
+            await self._change_at_one(args, raw)
+        elif events := {name for name in args[1:] if kind != "shard" and may_be(name, kind)}:
+            await self._reach_others()
+            await self._tell_others(kind, events - self._events[kind], adds=True)
+            before = self._events[kind]
+            self._events[kind] = before | events
+            if (await self._change_at_one(args, raw)).startswith(b"-"):
+                await self._tell_others(kind, events - before, adds=False)
+        else:
+            await self._change_at_one(args, raw)
+        self._hear()
+
+    async def _reach_others(self) -> None:
+        lanes = await self._client.lanes.reach_all()
+        fresh = {*lanes} - self._others - {self._client.lanes.home()}
+        for lane in fresh:
+            lane.hear(_is_of_no_subscription)
+            for kind, names in self._events.items():
+                await self._told(lane, kind, names, adds=True)
+        self._others |= fresh
+
+    async def _tell_others(self, kind: str, names: set[bytes], *, adds: bool) -> None:
+        await asyncio.gather(*(self._told(lane, kind, names, adds=adds) for lane in self._others))
+        if not adds:
+            self._events[kind] = self._events[kind] - names
+
+    async def _told(self, lane: Lane, kind: str, names: set[bytes], *, adds: bool) -> None:
+        if names:
+            words = [_REQUESTS[kind, adds], *names]
+            ticket = Ticket(words, encode(tuple(words)), None)
+            by_push = self._client.connection_settings.is_resp3
+            await lane.confirmed(ticket, len(names), by_push=by_push)
+
+    def _hear(self) -> None:
+        """Each connection passes what the client is subscribed to now."""
+        lanes = [*self._others, *filter(None, (self._main,))]
+        hears_events = self.hears_events
+        if not hears_events:
+            self._others.clear()
+        for lane in lanes:
+            lane.hear(partial(self._hears, lane) if hears_events else None)
+            if not self.needs(lane):
+                lane.forget_subscriptions()
+
+    def _hears(self, lane: Lane, push: bytes) -> bool:
+        """Whether the client gets what a master says to it.
+
+        An event that a script has published comes from each master: it counts from that of its
+        key, where it is in order with other events of the key.
+        """
+        is_main = lane is self._main
+        if b"__:" not in push or not push.startswith(MESSAGES[:2], 4):
+            return is_main or _is_of_no_subscription(push)
+        *_, channel, message = bulks(push)
+        key = published_key(channel, message)
+        owner = None if key is None else self._client.masters.owners[slot(key)]
+        if owner is not None:
+            return owner is lane.link
+        return is_main or (key is None and is_event(channel))
+
+    async def _change_at_one(self, args: list[bytes], raw: bytes) -> bytes:
+        """Sends the request where it belongs; again if its slot has moved. Returns the last
+        confirmation, or the error; the client has it."""
         client, loop = self._client, asyncio.get_running_loop()
         until_s = loop.time() + client.hold_max_s
         for attempt in count(1):
@@ -78,6 +163,7 @@ class Subscriptions:
             await asyncio.sleep(_AGAIN.compute(attempt))
         if reply.startswith(b"-"):
             client.say(shown(reply))
+        return reply
 
     async def _lane(self, args: list[bytes]) -> Lane:
         """Where a request goes, once there is a master for it."""
@@ -99,6 +185,8 @@ class Subscriptions:
         names = self._names.setdefault((lane, kind), set())
         confirmations = len(args) - 1 or len(names) or 1
         by_push = self._client.connection_settings.is_resp3
+        if kind != "shard":
+            self._main = lane
         reply = await lane.confirmed(Ticket(args, raw, None), confirmations, by_push=by_push)
         if reply.startswith(b"-"):
             pass
@@ -112,3 +200,8 @@ class Subscriptions:
 
     def _kind(self, args: list[bytes]) -> tuple[str, bool]:
         return KINDS[self._client.ways.router.find(args[0]).name]
+
+
+def _is_of_no_subscription(push: bytes) -> bool:
+    """Whether it is neither a message of a channel nor the confirmation of a subscription."""
+    return not push.startswith((*CONFIRMATIONS[:4], *MESSAGES[:2]), 4)

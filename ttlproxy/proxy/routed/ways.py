@@ -44,7 +44,8 @@ SPECIALS: Final = frozenset(
         *("MULTI", "EXEC", "DISCARD", "WATCH", "UNWATCH"),
         *("SUBSCRIBE", "UNSUBSCRIBE", "PSUBSCRIBE", "PUNSUBSCRIBE"),
         *("SSUBSCRIBE", "SUNSUBSCRIBE", "SPUBLISH", "MONITOR", "SYNC", "PSYNC"),
-        *("SCAN", "KEYS", "DBSIZE", "RANDOMKEY", "FLUSHALL", "FLUSHDB", "WAIT"),
+        *("SCAN", "KEYS", "DBSIZE", "RANDOMKEY", "FLUSHALL", "FLUSHDB"),
+        *("WAIT", "WAITAOF", "PUBSUB"),
         *("SCRIPT", "FUNCTION", "CONFIG", "ACL", "CLUSTER", "ONEXPIRE", "ONWRITE"),
     ]
 )
