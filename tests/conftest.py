@@ -2,8 +2,8 @@
 
 A test that uses a server runs once for each server version found here. If TTLPROXY_REQUIRE names
 versions, it runs for those only. A test marked with `any_server` does not depend on the version and
-runs on the newest only. A test marked with `both_loops` runs on uvloop and,
-except in a quick run, on asyncio.
+runs on the newest only, or not at all if that is older than the version that the marker names. A
+test marked with `both_loops` runs on uvloop and, except in a quick run, on asyncio.
 """
 
 import gc
@@ -31,6 +31,7 @@ from tests.support.redis_client import Client
 from tests.support.redis_content import LEASE
 from tests.support.requirements import (
     BINARIES,
+    NOT_HERE,
     absent,
     missing,
     servers_here,
@@ -38,8 +39,8 @@ from tests.support.requirements import (
     servers_of_a_run,
 )
 from tests.support.run_report import Progress, not_run
-from tests.support.selection import long_first, selected
-from tests.support.servers import LOG_SHOWN, Binary, Proxy, Server, moves_whole_slots
+from tests.support.selection import long_first, selected, tenth_of
+from tests.support.servers import LOG_SHOWN, Binary, Proxy, Server, moves_whole_slots, release
 from ttlproxy.core.keys import Keys
 
 # No deadline: how long an example takes depends on how busy the machine is.
@@ -88,6 +89,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("ttlproxy")
     quick = "the newest server that is here alone, and without what `slow` and `one_of` leave out"
     group.addoption("--quick", action="store_true", help=quick)
+    tenth = "every tenth of the tests that would run, from this one on, counted from 0"
+    group.addoption("--tenth", type=int, choices=range(10), metavar="N", help=tenth)
     group.addoption("--progress", action="store_true", help="one line that says how much is left")
 
 
@@ -129,13 +132,20 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """One test for each server version that it must run on."""
     if "version" in metafunc.fixturenames:
-        is_one_enough = metafunc.definition.get_closest_marker("any_server") is not None
+        one_enough = metafunc.definition.get_closest_marker("any_server")
         versions = servers_of_a_run("binary" in metafunc.fixturenames)
-        if is_one_enough or metafunc.config.getoption("quick"):
+        if one_enough or metafunc.config.getoption("quick"):
             versions = versions[-1:]
-        metafunc.parametrize(
-            "version", versions, indirect=True, scope="session", ids="redis-{}".format
-        )
+        since = one_enough.args[0] if one_enough and one_enough.args else "0"
+        reason = f"{NOT_HERE}a Redis of version {since} or later"
+        too_old = pytest.mark.skip(reason=reason)
+        cases = [
+            pytest.param(
+                each, id=f"redis-{each}", marks=[too_old] * (release(each) < release(since))
+            )
+            for each in versions
+        ]
+        metafunc.parametrize("version", cases, indirect=True, scope="session")
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -150,6 +160,7 @@ def pytest_collection_modifyitems(
     taken = selected(items, config.getoption("quick"))
     if not servers_here():
         taken = {item for item in taken if not item.get_closest_marker("redis")}
+    taken = tenth_of(items, taken, config.getoption("tenth"))
     if left_out := [item for item in items if item not in taken]:
         config.hook.pytest_deselected(items=left_out)
     items[:] = [item for item in items if item in taken]

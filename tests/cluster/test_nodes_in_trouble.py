@@ -159,12 +159,12 @@ def test_one_node_that_takes_a_right_away(nodes: list[Node], start_proxy: StartP
     proxy = start_proxy(nodes[0].url)
     with Connection(proxy.port) as app:
         _until_served(app, ONE)
-        nodes[AT].ask("ACL", "SETUSER", "default", "-script")
+        nodes[AT].ask("ACL", "SETUSER", "default", "-time")
         try:
             _until_logged(proxy, f"Redis at {nodes[AT].url} refuses to answer the heartbeat: ")
             assert app.ask("SET", TWO, 1) == b"+OK\r\n"
         finally:
-            nodes[AT].ask("ACL", "SETUSER", "default", "+script")
+            nodes[AT].ask("ACL", "SETUSER", "default", "+time")
         _until_served(app, ONE)
 
 

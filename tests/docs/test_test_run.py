@@ -111,6 +111,11 @@ def test_a_quick_run_takes_one_of_several_cases() -> None:
 
 
 @pytest.mark.slow
+def test_a_run_of_a_tenth_takes_every_tenth_test() -> None:
+    whole, third = (_chosen(*ON_A_SERVER, "--quick", *words) for words in ((), ("--tenth", "3")))
+    assert third == whole[3::10]
+
+
 def test_without_redis_none_of_the_tests_needs_a_server() -> None:
     assert _servers("-m", "not redis") == set()
 

@@ -86,7 +86,7 @@ async def test_the_table_of_commands_is_whole_although_it_is_read_in_pieces(
     )
 
 
-@pytest.mark.any_server  # before 7.0 they are read each time
+@pytest.mark.any_server("7.0")  # before 7.0 they are read each time
 async def test_commands_are_read_anew_only_from_another_kind_of_server(
     redis: Redis, server: AnyServer
 ) -> None:
@@ -100,7 +100,7 @@ async def test_commands_are_read_anew_only_from_another_kind_of_server(
     assert calls(server.port, "command|info") == before + 2 * asked
 
 
-@pytest.mark.any_server
+@pytest.mark.any_server("7.0")  # before, there is no COMMAND LIST to refuse
 async def test_commands_are_known_if_their_list_is_refused_but_not_their_table(
     redis: Redis, become: Become
 ) -> None:

@@ -147,7 +147,7 @@ async def test_what_was_stored_before_a_module_brought_commands_is_read_anew(
     assert second.stored.met(info, [how_many + 1, stored]) is None
 
 
-@pytest.mark.any_server  # before 7.0 the server does not list its commands
+@pytest.mark.any_server("7.0")  # before 7.0 the server does not list its commands
 async def test_after_a_restart_nobody_reads_a_table_again_that_was_found_stored(
     first: Proxy, second: Proxy, redis: Redis, server: AnyServer, direct: Client
 ) -> None:

@@ -121,6 +121,15 @@ def selected(items: Iterable[pytest.Item], quick: bool) -> set[pytest.Item]:
     return found
 
 
+def tenth_of(
+    items: Iterable[pytest.Item], taken: set[pytest.Item], tenth: int | None
+) -> set[pytest.Item]:
+    """Every tenth of the items that are taken, from this one on; all if it is None."""
+    if tenth is None:
+        return taken
+    return {*[item for item in items if item in taken][tenth::10]}
+
+
 def long_first(items: Iterable[pytest.Item], workers: int) -> list[pytest.Item]:
     """Each worker gets a contiguous part of the items: here all parts begin with long tests."""
     long, others = list[pytest.Item](), list[pytest.Item]()
