@@ -32,6 +32,8 @@ SWAP: Final = b"!swap:"
 RULES_CHANGED: Final = b"!rules:"
 RULES_VERSION: Final = b"!version:"
 WALKS: Final = b"!walks:"
+# No name of a key, but of an entry of an index: see scripts/lib/index.lua.
+KEY_EXPIRY: Final = b"ttlproxy:key-expires"
 # At the end of a database's number, for scripts: keys are claimed (link/knowledge/claims.py).
 CLAIMS: Final = b"!"
 # The same: the key is reserved, and not claimed.
