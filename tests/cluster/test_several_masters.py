@@ -417,3 +417,17 @@ def test_a_refused_lease_that_would_block_leaves_the_connection_in_order(app: Co
     refused = app.ask("LEASE", "jobs", "taken", "EX", 30, "BLOCK", 1000)
     assert refused.startswith(b"-CROSSSLOT ")
     assert app.ask("LLEN", "jobs") == b":0\r\n"
+
+
+def test_deadlines_of_an_expired_key_do_not_count_before_a_cluster(
+    masters: Masters, client: Client
+) -> None:
+    for number in range(12):
+        key = f"k{number}"
+        client.ask_many(
+            [["SADDEX", key, "PXAT", "4000000000000", "MEMBERS", "1", "a"], ["PEXPIRE", key, "40"]]
+        )
+    wait_until(lambda: not any(client.ask("EXISTS", f"k{n}") for n in range(12)), "all expired")
+    for number in range(12):
+        client.ask("SADD", f"k{number}", "a")
+    assert [client.ask("STTLMEMBER", f"k{n}", "a") for n in range(12)] == [-1] * 12

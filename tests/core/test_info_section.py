@@ -40,7 +40,7 @@ def test_every_figure_has_its_line() -> None:
     registry.announced(3, b"k", NOW_MS)
     counters.clients, counters.accepted, counters.refused = 11, 12, 13
     counters.held, counters.swept_entries, counters.refusals = 14, 15, 16
-    counters.requests.by_rule, counters.dated_elements = 17, 18
+    counters.requests.by_rule, counters.dated_elements, counters.lost_indexes = 17, 18, 20
     for count, late_ms in ((50, 8), (49, 90), (1, 400)):
         counters.count_reaped("set", count, late_ms)
         counters.reap_call_ms.observe(late_ms, count)
@@ -75,6 +75,7 @@ def test_every_figure_has_its_line() -> None:
         "dead_letters": "3",
         "parked_keys": "7",
         "swept_entries": "15",
+        "lost_indexes": "20",
         "writes_by_rule": "17",
         "dated_elements": "18",
         "maxlen_refusals": "0",

@@ -11,6 +11,7 @@ from redis.asyncio import Redis
 from tests.link.conftest import FAR_MS, KEYS, Become, S, manage, set_rule
 from tests.support.containers import AnyServer
 from tests.support.redis_client import Client
+from tests.support.redis_content import noted_ms
 from ttlproxy.cli.main import load
 from ttlproxy.config import Settings
 from ttlproxy.core.counters import Counters
@@ -55,6 +56,40 @@ async def test_more_than_the_limit_is_left_for_the_next_call(
     assert outcome.more == {S}
     assert direct.ask("SCARD", "s") == 1
     assert (await reap(redis, {S: 2})).more == set()
+
+
+async def test_a_key_whose_deadlines_were_evicted_is_counted(
+    reap: ReapScript, redis: Redis, direct: Client, counters: Counters
+) -> None:
+    manage(direct, "s", a=FAR_MS)
+    direct.ask("DEL", KEYS.index(b"s"))  # as an eviction does
+    await reap(redis, {S: 100})
+    await reap(redis, {S: 100})
+    assert counters.lost_indexes == 1
+    manage(direct, "s", a=FAR_MS)
+    await reap(redis, {S: 100})
+    direct.ask("DEL", "s", KEYS.index(b"s"))
+    await reap(redis, {S: 100})
+    assert counters.lost_indexes == 1
+
+
+async def test_a_key_is_looked_at_a_little_before_it_expires(
+    reap: ReapScript, redis: Redis, direct: Client
+) -> None:
+    """Somebody without a proxy may have renewed it."""
+    manage(direct, "s", a=FAR_MS)
+    ends_ms = direct.now_ms() + 50_000
+    direct.ask("PEXPIREAT", "s", ends_ms)
+    await reap(redis, {S: 100})
+    assert noted_ms(direct, b"s") == pytest.approx(ends_ms, abs=2)
+    assert int(direct.ask("ZSCORE", KEYS.schedule, "s")) == pytest.approx(ends_ms - 1000, abs=2)
+    direct.ask("PEXPIREAT", "s", ends_ms + 50_000)
+    await reap(redis, {S: 100})
+    assert noted_ms(direct, b"s") == pytest.approx(ends_ms + 50_000, abs=2)
+    direct.ask("PERSIST", "s")
+    await reap(redis, {S: 100})
+    assert noted_ms(direct, b"s") is None
+    assert int(direct.ask("ZSCORE", KEYS.schedule, "s")) == FAR_MS
 
 
 async def test_entries_without_an_element_are_told(

@@ -13,9 +13,18 @@ from tests.link.conftest import FAR_MS, KEYS, Become, S, manage
 from tests.support.containers import AnyServer
 from tests.support.redis_client import Client
 from ttlproxy.core.counters import Counters
+from ttlproxy.core.keys import KEY_EXPIRY, Keys
 from ttlproxy.core.registry import NOTHING_DUE, Registry
 from ttlproxy.link import Context
 from ttlproxy.link.reaping.sweep_script import SweepScript
+
+# For each type: a command that adds elements, its words, and what removes `a`.
+ADDED_AND_REMOVED = {
+    "hash": ("HSET", ("a", 1, "b", 2), ("HDEL", "hash", "a")),
+    "set": ("SADD", ("a", "b"), ("SREM", "set", "a")),
+    "zset": ("ZADD", (1, "a", 2, "b"), ("ZREM", "zset", "a")),
+    "list": ("RPUSH", ("a", "b"), ("LREM", "list", 0, "a")),
+}
 
 
 @pytest.fixture
@@ -113,9 +122,57 @@ async def test_a_key_that_is_gone_must_be_swept_and_others_are_learnt(
         manage(direct, key, m=FAR_MS)
         registry.announced(0, key.encode(), 1)
     direct.ask("DEL", "gone", KEYS.index(b"emptied"))
-    found = await sweep.must_be_swept(redis, 0, [b"s", b"gone", b"emptied"])
+    found = await sweep.must_be_swept(redis, 0, [b"s", b"gone", b"emptied"], 0)
     assert found == [(0, b"gone")]
     assert registry.due(b"s", FAR_MS) == []
     assert registry.places(b"s") == [S]
     assert registry.places(b"emptied") == []
     assert NOTHING_DUE > FAR_MS
+
+
+async def test_a_key_lacks_an_element_that_has_a_deadline(
+    sweep: SweepScript, redis: Redis, direct: Client
+) -> None:
+    """If HINCRBY created it again, it would get that deadline."""
+    for kind, (add, words, remove) in ADDED_AND_REMOVED.items():
+        direct.ask(add, kind, *words)
+        direct.ask("ZADD", KEYS.index(kind.encode()), FAR_MS, "a", FAR_MS, "b")
+        assert await sweep.must_be_swept(redis, 0, [kind.encode()], 0) == []
+        direct.ask(*remove)
+        place = (0, kind.encode())
+        assert await sweep.must_be_swept(redis, 0, [kind.encode()], 0) == [place]
+        assert await sweep(redis, place) is None
+        assert direct.ask("ZRANGE", KEYS.index(kind.encode()), 0, -1) == [b"b"]
+
+
+async def test_of_many_deadlines_others_are_looked_at_in_each_turn(
+    sweep: SweepScript, redis: Redis, direct: Client
+) -> None:
+    manage(direct, "s", **{f"m{number:02}": FAR_MS for number in range(20)})
+    direct.ask("SREM", "s", "m19")
+    found = [await sweep.must_be_swept(redis, 0, [b"s"], turn) for turn in range(5)]
+    assert found == [[], [], [S], [], []]
+
+
+@pytest.mark.parametrize("changed", ["PEXPIREAT s 4000000000000", "PERSIST s"])
+async def test_a_key_expires_at_another_time_than_its_index_says(
+    sweep: SweepScript, redis: Redis, direct: Client, changed: str
+) -> None:
+    manage(direct, "s", m=FAR_MS)
+    if changed == "PERSIST s":
+        direct.ask("PEXPIREAT", "s", FAR_MS)
+        direct.ask("ZADD", KEYS.index(b"s"), -FAR_MS, KEY_EXPIRY)
+    assert await sweep.must_be_swept(redis, 0, [b"s"], 0) == []
+    direct.ask(*changed.split())
+    assert await sweep.must_be_swept(redis, 0, [b"s"], 0) == [S]
+    assert await sweep(redis, S) is None
+    assert await sweep.must_be_swept(redis, 0, [b"s"], 0) == []
+
+
+async def test_what_waits_in_an_outbox_has_no_element_to_be_looked_for(
+    sweep: SweepScript, redis: Redis, direct: Client
+) -> None:
+    box = Keys(clustered=True).outbox_to(b"k", 1)
+    direct.ask("RPUSH", box, "entry")
+    direct.ask("ZADD", KEYS.index(box), FAR_MS, "")
+    assert await sweep.must_be_swept(redis, 0, [box], 0) == []

@@ -15,7 +15,7 @@ from tests.support.doctor import above_info, examine, of
 from tests.support.redis_client import Client
 from tests.support.redis_content import SCHEDULE, until_swept
 from tests.support.servers import Proxy, Server
-from ttlproxy.core.keys import Keys
+from ttlproxy.core.keys import KEY_EXPIRY, Keys
 from ttlproxy.core.write_rules import name_of
 
 FUTURE_MS = 4102444800000
@@ -87,7 +87,7 @@ DAMAGES = (
     Damage("schedule", "error", lambda direct: direct.ask("ZADD", SCHEDULE, FUTURE_MS, "k")),
     Damage("stale", "warning", lambda direct: direct.ask("DEL", INDEX)),
     Damage("stale", "info", lambda direct: direct.ask("DEL", INDEX, "k")),
-    Damage("lifetime", "error", lambda direct: direct.ask("EXPIRE", INDEX, 100)),
+    Damage("lifetime", "error", lambda direct: direct.ask("ZADD", INDEX, -FUTURE_MS, KEY_EXPIRY)),
 )
 
 

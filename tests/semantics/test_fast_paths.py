@@ -18,7 +18,7 @@ from tests.support.containers import AnyServer
 from tests.support.raw_client import Connection
 from tests.support.redis_client import Client
 from tests.support.server_queries import info
-from ttlproxy.core.keys import DEFAULT_PREFIX, Keys
+from ttlproxy.core.keys import DEFAULT_PREFIX, KEY_EXPIRY, Keys
 from ttlproxy.scripts import Script, Scripts, Traits
 
 KEY = b"k"
@@ -143,7 +143,7 @@ class State(NamedTuple):
     there: list[str]
     dated: dict[str, int]
     key_expires: bool
-    index_expires: bool
+    is_noted: bool
     index_is_other: bool
     schedule: str
     is_full: bool
@@ -187,8 +187,8 @@ def requests(
         yield ["ZADD", schedule, min(state.dated.values()), key]
     if state.key_expires:
         yield ["PEXPIREAT", key, FAR_MS]
-    if state.index_expires:
-        yield ["PEXPIREAT", index, FAR_MS]
+    if state.is_noted and not state.index_is_other:
+        yield ["ZADD", index, -FAR_MS, KEY_EXPIRY]
 
 
 class Outcome(NamedTuple):
@@ -445,6 +445,6 @@ def test_a_first_deadline_takes_the_fast_path(
 def test_elements_lose_their_deadlines_on_a_fast_path(
     world: World, scripts: Scripts, write: Write, count: int
 ) -> None:
-    dated = {"a": FAR_MS, "b": FAR_MS, "old": FAR_MS}
+    dated = {"a": FAR_MS, "b": FAR_MS, "c": FAR_MS, "old": FAR_MS}
     text = scripts[write.script].text
     assert world.count(PLAIN._replace(dated=dated), write, text) == count

@@ -14,6 +14,7 @@ from tests.oracle.data import Value, score_text
 from tests.oracle.model import Model
 from tests.support.processes import wait_until
 from tests.support.redis_client import Client, milliseconds
+from ttlproxy.core.keys import KEY_EXPIRY, Keys
 
 PREFIX = b"__ttl:"
 LATER = PREFIX + b"later:"
@@ -24,7 +25,7 @@ STATE = b"ttlproxy-state:" + PREFIX
 SHARED = frozenset(
     {LEASE, STATE, *(PREFIX + name for name in (b"others", b"claimed", b"reserved"))}
 )
-TICKS_MS = 20
+TICKS_MS = 2
 NOTHING = PREFIX + b"no index"  # a key that never exists
 
 
@@ -57,13 +58,19 @@ def read(servers: list[Client], version: tuple[int, int]) -> Content:
     return content
 
 
+def noted_ms(server: Client, key: bytes) -> int | None:
+    """When `key` expires as its index knows it, None if it does not."""
+    score = server.ask("ZSCORE", Keys().index(key), KEY_EXPIRY)
+    return None if score is None else -int(score)
+
+
 def until_swept(*servers: Client) -> None:
     """Returns when internal content is consistent; `servers[n]` is a connection to database n."""
     wait_until(lambda: not read([*servers], (7, 0)).faults, "internal content in order")
 
 
-# A key's type, content and index, and the expiry of the key and of its index.
-_Found: TypeAlias = tuple[str, Any, list[bytes], int | None, int | None]
+# A key's type, content and index, when it expires, and how many ms the index itself has left.
+_Found: TypeAlias = tuple[str, Any, list[bytes], int | None, int]
 
 
 class _Reader:
@@ -112,8 +119,7 @@ class _Reader:
                 break
         for n, type_ in enumerate(types):
             content, ttl_ms, scores, index_ttl_ms = replies[4 * n : 4 * n + 4]
-            expiries = _absolute(ttl_ms, clock_ms), _absolute(index_ttl_ms, clock_ms)
-            yield type_, content, scores, *expiries
+            yield type_, content, scores, _absolute(ttl_ms, clock_ms), index_ttl_ms
 
     def _key(
         self,
@@ -122,7 +128,7 @@ class _Reader:
         content: Any,
         scores: list[bytes],
         expires_ms: int | None,
-        index_expires_ms: int | None,
+        index_ttl_ms: int,
     ) -> None:
         if content is None or content == []:
             return  # removed since the names were read
@@ -131,13 +137,20 @@ class _Reader:
             value.items = content
         else:
             value.elements = _ELEMENTS.get(type_, _string)(content)
+        said_ms = None
         for element, score in zip(scores[::2], scores[1::2], strict=True):
-            if element in value and type_ != "string":
+            if element == KEY_EXPIRY:
+                said_ms = -int(float(score))
+            elif element in value and type_ != "string":
                 value.deadlines[element] = int(float(score))
             else:
                 self.faults.append(f"{key!r}: a deadline for {element!r}, which is gone")
-        if scores and not _together(expires_ms, index_expires_ms):
-            self.faults.append(f"{key!r} expires at {expires_ms}, its index at {index_expires_ms}")
+        if scores and not _are_same(expires_ms, said_ms):
+            self.faults.append(f"{key!r} expires at {expires_ms}, its index says {said_ms}")
+        if index_ttl_ms >= 0:
+            self.faults.append(f"the index of {key!r} expires")
+        if len(scores) == 2 and said_ms is not None:
+            self.faults.append(f"the index of {key!r} has no deadlines")
         self.database[key] = value
 
     def _schedule(self) -> None:
@@ -163,11 +176,11 @@ def _is_index(name: bytes) -> bool:
     return name.startswith((PREFIX + b"{", PREFIX + b"t:"))
 
 
-def _together(expires_ms: int | None, index_expires_ms: int | None) -> bool:
-    """Key and index expire together, never the index first; before 7.0 up to 20 ms later."""
-    if expires_ms is None or index_expires_ms is None:
-        return expires_ms is index_expires_ms
-    return 0 <= index_expires_ms - expires_ms <= TICKS_MS
+def _are_same(one_ms: int | None, other_ms: int | None) -> bool:
+    """Before 7.2 the clock may tick while a script reads it."""
+    if one_ms is None or other_ms is None:
+        return one_ms is other_ms
+    return abs(one_ms - other_ms) <= TICKS_MS
 
 
 def _absolute(ttl_ms: int, clock_ms: int) -> int | None:

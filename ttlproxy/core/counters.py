@@ -203,7 +203,8 @@ class Counters:
     dead_lettered_elements: those of them that had been handed on too often; lag_ms: for each reaped
     element, the lateness of the oldest element of its key that was reaped with it; reap_call_ms:
     Redis's time for each call of the reap script; swept_entries: index entries whose element was
-    gone; dated_elements: those that got the deadline of a rule of ONWRITE after their write, by a
+    gone; lost_indexes: those that were gone though their key was there, as Redis had evicted them;
+    dated_elements: those that got the deadline of a rule of ONWRITE after their write, by a
     sweep; waiting_entries: those in outboxes, as far as this proxy carries them; carried_entries:
     those carried to other slots; refusals: the proxy's own requests that Redis answered with an
     error; unsigned: items not carried out because no proxy signed them, by kind; gone: closed
@@ -229,6 +230,7 @@ class Counters:
         "holding",
         "lag_ms",
         "loads",
+        "lost_indexes",
         "nodes",
         "reap_call_ms",
         "reaped_elements",
@@ -268,6 +270,7 @@ class Counters:
         self.to_clients = Tally()
         self.to_redis = Tally()
         self.swept_entries = 0
+        self.lost_indexes = 0
         self.dated_elements = 0
         self.refusals = 0
         self.reaped_elements: Counter[str] = Counter()

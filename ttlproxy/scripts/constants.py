@@ -22,6 +22,8 @@ VALUES: Final[Mapping[str, int | bytes]] = {
     "RULES": keys.RULES,
     "LATER": keys.LATER,
     "NONE": keys.NONE,
+    # The entry of an index that tells when its key expires.
+    "KEY_EXPIRY": keys.KEY_EXPIRY,
     "CLAIM": keys.CLAIM,
     "CLAIMED": keys.CLAIMED,
     "CLAIMS": keys.CLAIMS,

@@ -11,7 +11,7 @@ local page = redis.pcall('HSCAN', data, cursor, 'COUNT', 500)
 if page.err then
   return page
 end
-local before, first = index_first(index), nil
+local before, first = (index_follow(data, index, schedule, now)), nil
 for i = 1, #page[2], 2 do
   local field = page[2][i]
   if native_deadline(field) then

@@ -12,7 +12,7 @@
 -- include deadline
 -- include events
 -- include deadlines_changed
-local before = index_first(index)
+local before = index_follow(data, index, schedule, now)
 local dated, persisted, cleared = {}, {}, 0
 
 local function change(field)

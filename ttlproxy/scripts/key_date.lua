@@ -24,7 +24,7 @@ else
     elements[#elements + 1] = page[2][i]
   end
 end
-local before, dated = index_first(index), 0
+local before, dated = (index_follow(data, index, schedule, now)), 0
 for _, element in ipairs(elements) do
   if not (failure or index_get(index, element)) then
     index_set(index, element, deadline_by_rule(), before)

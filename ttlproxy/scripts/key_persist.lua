@@ -1,8 +1,8 @@
--- PERSIST: index and data lose their key-level expiry; the deadlines of elements stay.
--- KEYS: data index
--- ARGV:
+-- PERSIST: the key does not expire any more; the deadlines of elements stay.
+-- KEYS: data index schedule
+-- ARGV: db
 -- RESULT: the command's
 -- include try
+-- include clock
 -- include index
-index_lasts(index)
-return try('PERSIST', data)
+return index_expire(db, prefix, data, index, schedule, now, 'PERSIST')

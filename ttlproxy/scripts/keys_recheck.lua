@@ -1,20 +1,52 @@
--- Looks at some managed keys again: somebody else may have deleted them.
+-- Looks at some managed keys again: somebody may have changed them without a proxy.
 -- READS
 -- KEYS: key...
--- ARGV:
--- RESULT: for each key its first deadline in ms; -1 without an index; null where the index is to be swept, as
---   the key is gone or of a type without elements, or something else than an index stands in its place
--- The keys are all data keys, then all their indexes.
+-- ARGV: turn
+-- RESULT: for each key its first deadline in ms; -1 without an index; null where the index is to be swept: the key
+--   is gone, expires at another time, or lacks an element that has a deadline, or something else stands in its place
+--   or in the index's
+-- The keys are all data keys, then all their indexes. Of many deadlines some are looked at, in the next turn others;
+-- none of a long list.
+local LOOKED_AT, SHORT = 8, 128
+local OUTBOX = const.OUTBOX .. prefix
+local data
+-- include try
 -- include index
-local WITH_ELEMENTS = { hash = true, set = true, zset = true, list = true }
-local all = (#KEYS - first_key + 1) / 2
-local firsts = {}
-for at = first_key, first_key + all - 1 do
-  local page = index_page(KEYS[all + at], 0, 1)
-  local first = not page.err and (tonumber(page[2]) or const.NO_DEADLINE)
-  if first and first ~= const.NO_DEADLINE and not WITH_ELEMENTS[redis.call('TYPE', KEYS[at]).ok] then
-    first = false
+-- include finders
+
+-- What is in an outbox has no deadlines of its own.
+local function has_all(kind, elements)
+  if string.sub(data, 1, #OUTBOX) == OUTBOX or kind == 'list' and redis.call('LLEN', data) > SHORT then
+    return true
   end
-  firsts[#firsts + 1] = first
+  for _, element in ipairs(elements) do
+    local found = finders[kind](element)
+    if not found or found == 0 then
+      return false
+    end
+  end
+  return true
+end
+
+local function first_of(index)
+  local first = index_page(index, 0, 1)
+  if first.err then
+    return false
+  elseif not first[2] then
+    return const.NO_DEADLINE
+  end
+  local kind = redis.call('TYPE', data).ok
+  if not (finders[kind] and expiry_is_noted(data, index)) then
+    return false
+  end
+  local pages = math.ceil(index_size(index) / LOOKED_AT)
+  return has_all(kind, index_elements(index, turn % pages * LOOKED_AT, LOOKED_AT)) and tonumber(first[2])
+end
+
+local firsts = {}
+local all = (#KEYS - first_key + 1) / 2
+for at = first_key, first_key + all - 1 do
+  data = KEYS[at]
+  firsts[#firsts + 1] = first_of(KEYS[all + at])
 end
 return firsts

@@ -52,7 +52,7 @@ local items = choose()
 if #items == 0 then
   return answer(false)
 end
-local before = index_first(target_index)
+local before = index_follow(target, target_index, schedule, now)
 for _, item in ipairs(items) do
   index_set(target_index, item, at)
 end

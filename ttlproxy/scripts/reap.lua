@@ -6,7 +6,7 @@
 -- RESULT: nil where the rules are not of that version any more; else now in ms; how long the script
 --   took in us; in front of a Cluster when the first key of the schedule needs attention then, in ms,
 --   '' if it is empty; for each key that it got to Redis's error where what is due cannot be handed on, or
---   [removed, first deadline left in ms or -1, entries without an element: 1 or 0, type,
+--   [removed, first deadline left in ms or -1, 1 if the index has entries without an element and 2 if it is gone, type,
 --    how late the earliest of those that were due is, in ms, handed on, of these too often,
 --    commands that nobody has signed]
 -- After `budget` us no further key is begun. The keys are `count` data keys, then all destinations that
@@ -102,7 +102,7 @@ end
 local entries, over = {}, {}
 
 local function reschedule()
-  local first, attention = index_attention(data, index, now)
+  local first, attention = index_attention(data, index, schedule, now)
   if first then
     entries[#entries + 1] = ms(attention)
     entries[#entries + 1] = data
@@ -131,8 +131,12 @@ local function reap(number)
   if fires then
     most = math.min(most, actions_left)
   end
-  local due = removers[kind] and index_due(index, now, most)
-  if not due or is_no_index(due) then
+  local due, ends
+  if removers[kind] then
+    due, ends = index_due_and_ends(index, now, most)
+  end
+  local is_over = ends and ends < now and not index_follow(data, index, schedule, now)
+  if not due or is_over or is_no_index(due) then
     worked = worked + 5
     index_drop(data, index, schedule)
     return { 0, const.NO_DEADLINE, 0, kind, 0, 0, 0, 0 }
@@ -140,6 +144,7 @@ local function reap(number)
     failure = due
     return
   end
+  local is_lost = not due[1] and index_count(index) == 0 and schedule_has(schedule, data)
   worked = worked + 15 + #due
   local late = due[1] and now - index_get(index, due[1]) or 0
   local trouble, fired, dead_lettered, found = nil, 0, 0, #due
@@ -149,14 +154,14 @@ local function reap(number)
   publish_expired(kind, due)
   -- Unlike elsewhere, the elements go first: if that is refused, they keep their deadlines.
   local removed = remove_due(kind, due)
-  index_remove_first(index, due, found)
+  index_remove_first(index, due, found, ends)
   if failure then
     return
   end
   local first = reschedule()
   local has_stale = first and index_size(index) > redis.call(lengths[kind], data)
-  local stale = has_stale and 1 or 0
-  return trouble or { removed, first or const.NO_DEADLINE, stale, kind, late, fired, dead_lettered, 0 }
+  local fault = is_lost and 2 or has_stale and 1 or 0
+  return trouble or { removed, first or const.NO_DEADLINE, fault, kind, late, fired, dead_lettered, 0 }
 end
 
 -- Whether there is no time for another key. Reading the clock costs as much as an element, so it is

@@ -6,7 +6,7 @@
 -- include try
 -- include clock
 -- include index
-local first, attention = index_attention(data, index, now)
+local first, attention = index_attention(data, index, schedule, now)
 local place = first and tonumber(schedule_get(schedule, data) or math.huge)
 if not first or place <= attention then
   return failure or 0

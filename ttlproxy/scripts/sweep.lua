@@ -1,4 +1,4 @@
--- Drops index entries whose element is gone, one page at a time, and mends the index's expiry.
+-- Drops index entries whose element is gone, one page at a time, and writes down when the key expires.
 -- KEYS: data index schedule
 -- ARGV: cursor count
 -- RESULT: [the next cursor, 0 at the end; dropped; first deadline left in ms, -1 without an index]
@@ -23,10 +23,7 @@ if is_no_index(page) then
 elseif page.err then
   return page
 end
-local elements = {}
-for i = 1, #page[2], 2 do
-  elements[#elements + 1] = page[2][i]
-end
+local elements = page[2]
 if kind == 'list' then
   look_for(elements, 1)
 end
@@ -38,6 +35,6 @@ for _, element in ipairs(elements) do
   end
 end
 index_write_when_full(index, prefix)
-local first, attention = index_attention(data, index, now)
+local first, attention = index_attention(data, index, schedule, now)
 entries_write(schedule, first and { ms(attention), data } or {}, first and {} or { data })
 return failure or { page[1], dropped, first or const.NO_DEADLINE }

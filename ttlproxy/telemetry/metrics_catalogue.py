@@ -385,6 +385,12 @@ METRICS: Final = (
         lambda source: source.counters.swept_entries,
     ),
     MetricSpec(
+        "ttlproxy_lost_indexes_total",
+        "counter",
+        "keys whose deadlines Redis had evicted, found when the first of them was due",
+        lambda source: source.counters.lost_indexes,
+    ),
+    MetricSpec(
         "ttlproxy_refusals_total",
         "counter",
         "the proxy's own requests that Redis answered with an error",

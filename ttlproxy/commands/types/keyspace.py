@@ -138,10 +138,11 @@ OVERRIDES = (
     on_all_keys("UNLINK", "key_delete"),
     # With more words DELEX deletes strings only.
     replace(on_all_keys("DELEX", "key_delete"), takes=lambda args: len(args) == 2),
-    on_key("EXPIRE", "key_expire", with_name),
-    on_key("PEXPIRE", "key_expire", with_name),
-    on_key("EXPIREAT", "key_expire", with_name),
-    on_key("PEXPIREAT", "key_expire", with_name),
+    # They announce, so each call needs the client's database.
+    *(
+        replace(on_key(name, "key_expire", with_name), direct=None)
+        for name in ("EXPIRE", "PEXPIRE", "EXPIREAT", "PEXPIREAT")
+    ),
     on_key("PERSIST", "key_persist", lambda args: ()),
     _COPY,
     _MOVE,

@@ -188,7 +188,8 @@ class Lookups:
         self, connection: LookupConnection, keys: Sequence[bytes]
     ) -> list[float | None]:
         """The first deadline in each index, for want of a schedule."""
-        heads = [(b"ZRANGE", self._keys.index(key), 0, 0, b"WITHSCORES") for key in keys]
+        first = (0, b"+inf", b"WITHSCORES", b"LIMIT", 0, 1)
+        heads = [(b"ZRANGEBYSCORE", self._keys.index(key), *first) for key in keys]
         replies = await connection.ask(heads)
         return [reply[0][1] if isinstance(reply, list) and reply else None for reply in replies]
 

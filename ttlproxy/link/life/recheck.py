@@ -46,6 +46,7 @@ class Recheck:
         self._would_wait = would_wait
         self._listed: list[Place] = []  # the next one stands last
         self._next = 0
+        self._turn = 0  # how many walks have ended
         self._rest = self._resting = _REST
         self._left = 0  # keys at the end of the last walk
         self._found = False  # something in the present walk
@@ -75,7 +76,7 @@ class Recheck:
                     return
                 db = places[0][0]
                 unswept = await self._sweep_script.must_be_swept(
-                    redis, db, [key for _, key in places]
+                    redis, db, [key for _, key in places], self._turn
                 )
                 self._context.sweep_later(unswept)
                 self._found = self._found or bool(unswept)
@@ -94,6 +95,7 @@ class Recheck:
     def _end(self) -> None:
         """The walk is over."""
         context = self._context
+        self._turn += 1
         found = self._found or len(context.registry) < self._left or context.fleet.is_alone
         self._rest = _REST if found else min(self._rest * 2, _LONGEST_REST)
         self._resting, self._left, self._found = self._rest, len(context.registry), False

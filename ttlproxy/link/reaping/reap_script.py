@@ -23,6 +23,8 @@ from ttlproxy.link.shared.context import Context
 # After this part of its budget a call begins no further key: that may be a large one.
 _LAST_KEY = 0.4
 _NO_PADS = (b"", b"")
+# What may be wrong with an index (reap.lua).
+_STALE_ENTRIES, _LOST = 1, 2
 
 
 class Undelivered(ResponseError):  # noqa: N818 - the name says it
@@ -203,9 +205,7 @@ class ReapScript:
             if refusal := error(answer):
                 self._refuse(place, Undelivered(str(refusal)), outcome)
                 continue
-            removed, first_ms, has_stale_entries, kind, late_ms, fired, dead_lettered, unsigned = (
-                answer
-            )
+            removed, first_ms, fault, kind, late_ms, fired, dead_lettered, unsigned = answer
             self._context.registry.set_first_deadline(place, first_ms if first_ms >= 0 else None)
             outcome.removed.append(removed)
             self._counters.count_reaped(kind.decode(), removed, late_ms)
@@ -218,8 +218,10 @@ class ReapScript:
                 self._refusals.unsigned("deferred", place[0], unsigned)
             if 0 <= first_ms < now_ms:
                 outcome.more.add(place)
-            elif has_stale_entries:
+            elif fault == _STALE_ENTRIES:
                 outcome.stale_entries.add(place)
+            elif fault == _LOST:
+                self._counters.lost_indexes += 1
 
     def _refuse(self, place: Place, refusal: ResponseError, outcome: Outcome) -> None:
         self._refusals.note(f"to reap in database {place[0]}", refusal)

@@ -63,26 +63,26 @@ class SweepScript:
 
     async def _look(self, redis: Redis, db: int, keys: Sequence[bytes]) -> list[Place]:
         try:
-            firsts = await self._firsts(redis, "keys_first", db, keys)
+            firsts = await self._firsts(redis, db, Call("keys_first", keys, ()))
         except ResponseError:  # the sweep will be refused as well, and reports it
             return [(db, key) for key in keys]
         return [place for place, first_ms in firsts.items() if first_ms != -1]
 
-    async def must_be_swept(self, redis: Redis, db: int, keys: Sequence[bytes]) -> list[Place]:
-        """The places whose index must be swept, as the key is gone or one of both has a wrong type.
+    async def must_be_swept(
+        self, redis: Redis, db: int, keys: Sequence[bytes], turn: int
+    ) -> list[Place]:
+        """The places whose index must be swept: see keys_recheck.lua.
 
         The registry learns of the others. Raises redis-py's RedisError.
         """
-        firsts = await self._firsts(redis, "keys_recheck", db, keys)
+        firsts = await self._firsts(redis, db, Call("keys_recheck", keys, (b"%d" % turn,)))
         return [place for place, first_ms in firsts.items() if first_ms is None]
 
-    async def _firsts(
-        self, redis: Redis, script: str, db: int, keys: Sequence[bytes]
-    ) -> dict[Place, int | None]:
+    async def _firsts(self, redis: Redis, db: int, call: Call) -> dict[Place, int | None]:
         """The first deadline of each key, as the script tells it: see `_learn`."""
-        places = [(db, key) for key in keys]
+        places = [(db, key) for key in call.keys]
         with self._asking(places):
-            reply = valid(await answered(redis, self._script_calls, db, Call(script, keys, ())))
+            reply = valid(await answered(redis, self._script_calls, db, call))
             firsts = dict(zip(places, reply, strict=True))
             for place, first_ms in firsts.items():
                 self._learn(place, first_ms)

@@ -61,6 +61,7 @@ def _section(
         "waiting_entries": counters.waiting_entries,
         "parked_keys": sum(counters.parked.values()),
         "swept_entries": counters.swept_entries,
+        "lost_indexes": counters.lost_indexes,
         "writes_by_rule": counters.requests.by_rule,
         "dated_elements": counters.dated_elements,
         "maxlen_refusals": sum(node.maxlen_refusals for node in counters.nodes),

@@ -44,7 +44,7 @@ def _trials(keys: Keys) -> tuple[Call, ...]:
         Call("reap", (key,), (b"10", b"1000", b"*", b"", b"", b"", b"1")),
         Call("sweep", (key,), (b"0", b"10")),
         Call("keys_first", (key,), ()),
-        Call("keys_recheck", (key,), ()),
+        Call("keys_recheck", (key,), (b"0",)),
         Call("lease_drop", (), (b"nobody",)),
         Call("schedule_mend", (key,), ()),
         Call("barrier", (), ()),

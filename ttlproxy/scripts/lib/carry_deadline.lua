@@ -6,7 +6,7 @@ local function carry_deadline(element, deadline)
     index_was_cleared(target, target_index, schedule, index_clear(target_index, element))
     return
   end
-  local before = index_first(target_index)
+  local before = index_follow(target, target_index, schedule, now)
   index_set(target_index, element, deadline, before)
   if not failure then
     index_was_set(db, prefix, target, target_index, schedule, now, before, deadline)

@@ -1,5 +1,5 @@
 -- Gives `at` as deadline to the elements in ARGV; returns the reply.
--- NEEDS: words.lua try.lua clock.lua deadline.lua index.lua index has data
+-- NEEDS: words.lua try.lua clock.lua deadline.lua index.lua index has data schedule
 -- include events
 -- include each
 -- include deadlines_changed
@@ -20,7 +20,7 @@ local function refuses(old)
   return forbids(string.sub(condition, 1, 2), old) or forbids(string.sub(condition, 3), old)
 end
 
-local before = index_first(index)
+local before = index_follow(data, index, schedule, now)
 local dated, cleared = {}, 0
 
 local function expire(element)

@@ -11,7 +11,8 @@ if not dry_run and not counting and #ARGV < const.LONG_PAGE and (#ARGV - first_w
   local probe = class == 'h' and 'HEXISTS' or class == 's' and 'SISMEMBER' or 'ZSCORE'
   if
     type(dated) == 'number'
-    and dated > #cleared
+    -- One of them may tell when the key expires.
+    and (dated > #cleared + 1 or dated > #cleared and not redis.pcall('ZSCORE', index, const.KEY_EXPIRY))
     and type(redis.pcall(probe, data, '')) ~= 'table'
     and (not takes_memory or redis.pcall('ZADD', index, 'XX', 'GT', '0', '') == 0)
     and type(redis.pcall('ZREM', index, unpack(cleared))) == 'number'

@@ -1,6 +1,7 @@
 -- The fast path of a command that sets deadlines begins here, before any function is made, which is half of
 -- what a script costs. It is for a time to come, without conditions, limits and subscribers, and for a key
--- without an expiry of its own. `fast_how` is what `how` looks like then: a digit, perhaps a plus, and the time.
+-- without an expiry of its own, or with one that the index knows. `fast_how` is what `how` looks like then: a
+-- digit, perhaps a plus, and the time.
 -- `deadline` is that time, as text; nil if the script must go on below. `first` is the first deadline of all
 -- before, nil without an index.
 -- `known` is the database, if `origin` has its number; `claims` is not '' if keys are claimed, or
@@ -17,9 +18,15 @@ if not dry_run and events == '' and digit and known and #ARGV < const.LONG_PAGE 
   local head = now < at and at <= const.DEADLINE_MAX_MS and redis.pcall('ZRANGE', index, '0', '0', 'WITHSCORES')
   if head and not head.err then
     first = tonumber(head[2])
+    local left, ends = redis.pcall('PTTL', data), -1
+    if first and first < 0 then
+      ends, head = -first, redis.pcall('ZRANGE', index, '1', '1', 'WITHSCORES')
+      first = tonumber(head[2])
+      -- Before 7.2 the clock may tick between two looks at it.
+      ends = first and ends > now and math.abs(now + left - ends) <= 2 and left
+    end
     is_earlier = not first or at < first
-    local left = redis.pcall('PTTL', first and index or data)
-    if left == -1 or left == -2 and not first then
+    if left == ends or left == -2 and ends == -1 and not first then
       deadline = sign == '' and amount or string.format('%.0f', at)
     end
   end

@@ -25,7 +25,7 @@ if keys <= 8 and #KEYS == first_key - 1 + 2 * keys and not ARGV[first_action] th
     local size = may_be and tonumber(redis.pcall('ZCARD', index)) or 0
     elements = elements + size
     may_be = size > 0 and size <= tonumber(limit) and elements <= const.LONG_PAGE
-    local due = may_be and redis.pcall('ZRANGEBYSCORE', index, '-inf', before, 'LIMIT', '0', limit)
+    local due = may_be and redis.pcall('ZRANGEBYSCORE', index, '0', before, 'LIMIT', '0', limit)
     is_ordinary = due and #due == size
     at = at + 1
     kinds[at], dues[at] = kind, due

@@ -2,13 +2,19 @@
 -- attention). No other file knows how they are laid out, except for those that are listed, with reasons, in
 -- tests/core/test_script_pieces.py.
 -- NEEDS: try.lua db
--- GIVES: ms index_get index_deadlines index_first index_count index_may_have_entries index_kind
--- GIVES: index_left index_scan index_page index_due is_no_index index_elements index_sample index_size index_due_count schedule_get
+-- GIVES: ms index_get index_deadlines index_first index_ends index_count index_may_have_entries index_kind
+-- GIVES: index_scan index_page index_due index_due_and_ends is_no_index index_elements index_sample index_size index_due_count schedule_get schedule_has
 -- GIVES: schedule_due_count schedule_some actual_db announce_guard index_set index_set_all index_evict
 -- GIVES: index_remove index_remove_first counts_name index_clear index_persist index_guard kept_name
 -- GIVES: absent_key announce announce_swap_guard announce_swap index_was_set index_was_cleared
--- GIVES: index_drop index_delete index_lasts index_expire index_copy index_leave index_arrived index_move
--- GIVES: index_write_when_full index_attention entries_write schedule_make_room
+-- GIVES: index_drop index_delete index_follow index_expire index_copy index_leave
+-- GIVES: index_arrived index_move index_write_when_full index_attention entries_write schedule_make_room
+-- GIVES: expiry_is_noted
+--
+-- If the key expires by itself, one entry says when: its score is that instant, negative, so it is the first of all.
+-- The index has no expiry itself, because with `maxmemory-policy volatile-*` Redis evicts what has one. Instead that entry
+-- tells, once the instant is past, that the deadlines are of a key that is no more (decisions/0033).
+local EXPIRY = const.KEY_EXPIRY
 
 -- As text, all digits of it: Lua by itself prints 14.
 local function ms(number)
@@ -32,10 +38,26 @@ local function index_deadlines(index, elements)
   return deadlines, reasons
 end
 
-local function index_first(index)
+-- The first deadline, and when the key expires as far as the index knows: each nil if there is none.
+local function index_head(index)
   -- As text, because a conversion of a number costs 0.2 us.
   local head = redis.call('ZRANGE', index, '0', '0', 'WITHSCORES')
-  return head[2] and tonumber(head[2])
+  local score = head[2] and tonumber(head[2])
+  if score and score < 0 then
+    head = redis.call('ZRANGE', index, '1', '1', 'WITHSCORES')
+    return head[2] and tonumber(head[2]), -score
+  end
+  return score
+end
+
+local function index_first(index)
+  return (index_head(index))
+end
+
+-- When the key expires as far as the index knows, or nil; nil, too, if something else is in the index's place.
+local function index_ends(index)
+  local score = redis.pcall('ZSCORE', index, EXPIRY)
+  return type(score) == 'string' and -tonumber(score) or nil
 end
 
 -- How many entries an index has, or the schedule; 0 if something else is in its place.
@@ -54,25 +76,39 @@ local function index_kind(index)
   return redis.call('TYPE', index).ok
 end
 
--- How many ms the index has left itself, as PTTL says it.
-local function index_left(index)
-  return redis.call('PTTL', index)
-end
-
--- [the next cursor, [element, deadline, ...]], or Redis's error.
+-- [the next cursor, [element, ...]], or Redis's error.
 local function index_scan(index, cursor, count)
-  return redis.pcall('ZSCAN', index, cursor, 'COUNT', count)
+  local page, elements = redis.pcall('ZSCAN', index, cursor, 'COUNT', count), {}
+  if page.err then
+    return page
+  end
+  for i = 1, #page[2], 2 do
+    if tonumber(page[2][i + 1]) >= 0 then
+      elements[#elements + 1] = page[2][i]
+    end
+  end
+  return { page[1], elements }
 end
 
 -- [element, deadline, ...], the earliest first, or Redis's error, as for an offset that is no number.
 local function index_page(index, offset, count)
-  return redis.pcall('ZRANGEBYSCORE', index, '-inf', '+inf', 'WITHSCORES', 'LIMIT', offset, count)
+  return redis.pcall('ZRANGEBYSCORE', index, '0', '+inf', 'WITHSCORES', 'LIMIT', offset, count)
 end
 
 -- Elements past their deadline: `deadline < now`, as for Redis's keys and hash fields. Redis's error if
 -- something else stands in the place of the index.
 local function index_due(index, now, limit)
-  return redis.pcall('ZRANGEBYSCORE', index, '-inf', '(' .. ms(now), 'LIMIT', '0', limit)
+  return redis.pcall('ZRANGEBYSCORE', index, '0', '(' .. ms(now), 'LIMIT', '0', limit)
+end
+
+-- The same for a reap. Also returns when the key expires as far as the index knows.
+local function index_due_and_ends(index, now, limit)
+  local due = redis.pcall('ZRANGEBYSCORE', index, '-inf', '(' .. ms(now), 'LIMIT', '0', limit)
+  if due[1] == EXPIRY then
+    table.remove(due, 1)
+    return due, index_ends(index)
+  end
+  return due
 end
 
 -- Whether this is Redis's error because something else stands in the place of an index. Callers drop
@@ -81,29 +117,40 @@ local function is_no_index(reply)
   return reply.err and string.find(reply.err, 'WRONGTYPE', 1, true)
 end
 
--- Elements in the order of their deadlines: all, or those from rank `from` to rank `to`.
-local function index_elements(index, from, to)
-  return redis.call('ZRANGE', index, from or 0, to or -1)
+-- Elements in the order of their deadlines: all, or `count` from rank `from` on.
+local function index_elements(index, from, count)
+  return redis.call('ZRANGEBYSCORE', index, '0', '+inf', 'LIMIT', from or 0, count or -1)
 end
 
 -- Some elements, each at most once, in no order.
 local function index_sample(index, count)
-  return redis.call('ZRANDMEMBER', index, count)
+  local found = {}
+  for _, element in ipairs(redis.call('ZRANDMEMBER', index, count)) do
+    if element ~= EXPIRY then
+      found[#found + 1] = element
+    end
+  end
+  return found
 end
 
 -- How many elements have a deadline.
 local function index_size(index)
-  return redis.call('ZCARD', index)
+  return redis.call('ZCOUNT', index, '0', '+inf')
 end
 
 -- How many elements are past their deadline at an instant; 0 if something else is in the index's place.
 local function index_due_count(index, at)
-  return tonumber(redis.pcall('ZCOUNT', index, '-inf', '(' .. ms(at))) or 0
+  return tonumber(redis.pcall('ZCOUNT', index, '0', '(' .. ms(at))) or 0
 end
 
 -- When a key needs attention, as text; false if it is not in the schedule.
 local function schedule_get(schedule, data)
   return redis.call('ZSCORE', schedule, data)
+end
+
+-- Whether a key is in the schedule; something else may be in the schedule's place.
+local function schedule_has(schedule, data)
+  return type(redis.pcall('ZSCORE', schedule, data)) == 'string'
 end
 
 -- How many keys need attention at an instant.
@@ -197,10 +244,11 @@ local function index_remove(index, ...)
   return try('ZREM', index, ...)
 end
 
--- The same for `elements`, which are all or some of the first `count` of the index.
-local function index_remove_first(index, elements, count)
+-- The same for `elements`, which are all or some of the first `count` of the index. `ends`: whether it also says
+-- when the key expires.
+local function index_remove_first(index, elements, count, ends)
   if #elements == count and count > 0 then
-    return try('ZREMRANGEBYRANK', index, '0', count - 1)
+    return try('ZREMRANGEBYRANK', index, ends and '1' or '0', ends and count or count - 1)
   end
   batches(1, #elements, function(from, to)
     index_remove(index, unpack(elements, from, to))
@@ -287,27 +335,76 @@ local function announce_swap(prefix, one, other)
   try('DEL', name)
 end
 
--- The index must not expire before its key. It may have an old expiry: that of a former key, which a
--- script or a pop has emptied and nobody has swept yet, or one that a script has changed on the key.
--- `wanted` is the PTTL of `data`, if known.
-local function index_must_last(data, index, wanted)
-  local left = redis.call('PTTL', index)
+local function index_drop(data, index, schedule)
+  try('DEL', index)
+  try('ZREM', schedule, data)
+end
+
+-- When a key expires by itself, nil if it does not, false if there is no such key.
+local function key_ends(data)
+  local left = redis.call('PTTL', data)
   if left < 0 then
-    return
+    return left == -2 and false or nil
   end
-  wanted = wanted or redis.call('PTTL', data)
-  if wanted < 0 then
-    try('PERSIST', index)
-  elseif wanted > left + 1 then -- before 7.0 the clock may tick between the two
-    try('PEXPIRE', index, wanted)
+  -- Before 7.2 the clock goes on while a script runs.
+  local clock = redis.call('TIME')
+  return clock[1] * 1000 + math.floor(clock[2] / 1000) + left
+end
+
+-- Before 7.2 the clock may tick between two looks at it.
+local function is_same_instant(one, other)
+  return one and other and math.abs(one - other) <= 2 or not (one or other)
+end
+
+local function expiry_is_noted(data, index)
+  return is_same_instant(key_ends(data), index_ends(index))
+end
+
+local function index_write_expiry(index, ends)
+  if ends then
+    try('ZADD', index, ms(-ends), EXPIRY)
+  else
+    try('ZREM', index, EXPIRY)
   end
 end
 
--- Call it after elements of `data` got the deadline `at`; `before`: what index_first returned before.
-local function index_was_set(db, prefix, data, index, schedule, now, before, at)
-  if before then
-    index_must_last(data, index)
+-- Call it before a script relies on deadlines of `data`, or adds some. Drops the index if its key is gone, or has
+-- expired and is another one now; otherwise writes down when the key expires, which somebody may have changed without
+-- a proxy. A key that is there after the instant that was written down may have been renewed just before it, or be a
+-- new one: then it counts as new, because an element that never expires is better than a new one that goes.
+-- Returns the first deadline, nil without one, and when the key expires, if it does.
+local function index_follow(data, index, schedule, now)
+  local first, noted = index_head(index)
+  if not (first or noted) then
+    return nil
   end
+  local ends = key_ends(data)
+  local is_noted = is_same_instant(ends, noted)
+  if not first or ends == false or (noted and noted < now and not is_noted) then
+    index_drop(data, index, schedule)
+    return nil
+  elseif not is_noted then
+    index_write_expiry(index, ends)
+  end
+  return first, ends
+end
+
+-- When a key needs attention that has its first deadline and expires at these instants. Before the key expires it is
+-- looked at, because somebody may have renewed it without a proxy: early enough, and once more as late as possible.
+local function attention_at(first, ends, now)
+  if not ends then
+    return first
+  end
+  for _, ahead in ipairs({ 1000, 100 }) do
+    if ends - ahead > now then
+      return math.min(first, ends - ahead)
+    end
+  end
+  return math.min(first, ends)
+end
+
+-- Call it after elements of `data` got the deadline `at`; `before`: what index_follow returned before.
+local function index_was_set(db, prefix, data, index, schedule, now, before, at)
   if not is_earlier(before, at) then
     unclaim(db, prefix, index)
     return
@@ -315,14 +412,11 @@ local function index_was_set(db, prefix, data, index, schedule, now, before, at)
   if before then
     try('ZADD', schedule, 'LT', ms(at), data)
   else
-    -- A new index carries the key-level expiry of its data.
-    local attention, left = at, redis.call('PTTL', data)
-    if left >= 0 then
-      -- In its last millisecond the key still exists; PEXPIRE 0 would drop the index before it.
-      try('PEXPIRE', index, math.max(left, 1))
-      attention = math.min(at, now + left)
+    local ends = key_ends(data)
+    if ends then
+      index_write_expiry(index, ends)
     end
-    try('ZADD', schedule, ms(attention), data)
+    try('ZADD', schedule, ms(attention_at(at, ends, now)), data)
   end
   announce(db, prefix, index, at)
 end
@@ -330,15 +424,18 @@ end
 -- Call it after `cleared` elements lost their deadline: the schedule entry goes with the last one. A dry
 -- run assumes that it was the last one.
 local function index_was_cleared(data, index, schedule, cleared)
-  local any = type(cleared) == 'number' and cleared > 0
-  if any and (redis.call('EXISTS', index) == 0 or dry_run) then
+  if type(cleared) ~= 'number' or cleared == 0 then
+    return
+  end
+  -- Scripts that pop have replies of RESP3, where scores are tables.
+  local left = index_count(index)
+  if (left == 1 or dry_run) and redis.call('ZSCORE', index, EXPIRY) then
+    try('ZREM', index, EXPIRY)
+    left = 0
+  end
+  if left == 0 or dry_run then
     try('ZREM', schedule, data)
   end
-end
-
-local function index_drop(data, index, schedule)
-  try('DEL', index)
-  try('ZREM', schedule, data)
 end
 
 -- Deletes data keys with their indexes: in KEYS from `first` on are so many data keys, then the indexes.
@@ -356,41 +453,49 @@ local function index_delete(command, schedule, first, count)
   return removed
 end
 
--- Takes the key-level expiry from the index.
-local function index_lasts(index)
-  try('PERSIST', index)
+-- A write that a full server allows, and after which it refuses the script nothing.
+local function index_write_when_full(index, prefix)
+  try('DEL', absent_key(index, prefix))
 end
 
--- Gives `data` and its index a key-level expiry, by a command of Redis and its arguments. `at`: the instant,
--- if it is known. Returns Redis's reply.
-local function index_expire(data, index, schedule, now, at, command, ...)
-  if redis.call('EXISTS', data) == 0 then
-    -- Of a former key, and not swept yet. Without it a sweep would not find the schedule entry.
-    try('DEL', index)
-    try('ZREM', schedule, data)
-  else
-    try(command, index, ...)
+-- Changes when `data` expires by itself, by a command of Redis and its arguments. Returns Redis's reply. An earlier
+-- instant is announced, so that the reaper looks in time; if the client may not do that, it looks later.
+local function index_expire(db, prefix, data, index, schedule, now, command, ...)
+  local first, noted = index_head(index)
+  if noted and noted < now then
+    first = index_follow(data, index, schedule, now)
   end
-  if failure then
-    return failure
+  if dry_run then
+    try('ZADD', index, 'XX', 'GT', 0, '')
+    try('SET', prefix .. const.ANNOUNCEMENT .. slot_tag, '', 'XX')
+    index_drop(data, index, schedule)
   end
+  -- After this write a full server refuses the script nothing.
   local reply = try(command, data, ...)
-  if reply == 1 and at then
-    if at <= now then
-      try('ZREM', schedule, data)
+  if first and reply == 1 then
+    local ends = key_ends(data)
+    if ends == false then
+      index_drop(data, index, schedule)
     else
-      try('ZADD', schedule, 'XX', 'LT', ms(at), data)
+      index_write_expiry(index, ends)
+      local attention = attention_at(first, ends, now)
+      if attention < (tonumber(schedule_get(schedule, data)) or 0) and not failure then
+        try('ZADD', schedule, ms(attention), data)
+        if actual_db(db) then
+          announce(db, prefix, index, attention)
+        end
+      end
     end
   end
   return reply
 end
 
--- Copies the index, with its expiry, to another name, perhaps in another database.
+-- Copies the index to another name, perhaps in another database.
 local function index_copy(index, target_index, database)
   try('COPY', index, target_index, 'DB', database, 'REPLACE')
 end
 
--- Moves the index, with its expiry, to another database.
+-- Moves the index to another database.
 local function index_leave(data, index, schedule, database)
   try('MOVE', index, database)
   try('ZREM', schedule, data)
@@ -402,7 +507,7 @@ local function index_arrived(db, prefix, data, index, schedule, attention, first
   announce(db, prefix, index, first)
 end
 
--- Moves the index, with its expiry, and the schedule entry from one data key to another, whose own
+-- Moves the index and the schedule entry from one data key to another, whose own
 -- index is dropped.
 local function index_move(db, prefix, source, source_index, target, target_index, schedule)
   local first = index_first(source_index)
@@ -420,20 +525,10 @@ local function index_move(db, prefix, source, source_index, target, target_index
   index_arrived(db, prefix, target, target_index, schedule, attention, first)
 end
 
--- A write that a full server allows, and after which it refuses the script nothing.
-local function index_write_when_full(index, prefix)
-  try('DEL', absent_key(index, prefix))
-end
-
 -- The first deadline of `data`, or nil, and when it needs attention next.
-local function index_attention(data, index, now)
-  local first = index_first(index)
-  if not first then
-    return nil
-  end
-  local left = redis.call('PTTL', data)
-  index_must_last(data, index, left)
-  return first, left >= 0 and math.min(first, now + left) or first
+local function index_attention(data, index, schedule, now)
+  local first, ends = index_follow(data, index, schedule, now)
+  return first, first and attention_at(first, ends, now)
 end
 
 -- Changes the schedule, or an index if no proxy need know. `entries`: [deadline, key or element, ...];

@@ -9,7 +9,7 @@
 -- It spares the `written` ones; the elements `gone` already are the first `past` entries of the index.
 -- Returns how many it has evicted.
 local function evict_others(over, written, gone, past)
-  local before, chosen, all = index_first(index), {}, over
+  local before, chosen, all = (index_follow(data, index, schedule, now)), {}, over
 
   local function choose(elements)
     for _, element in ipairs(elements) do
@@ -27,7 +27,7 @@ local function evict_others(over, written, gone, past)
 
   local place = past
   repeat
-    local dated = index_elements(index, place, place + (const.PAGE - 1))
+    local dated = index_elements(index, place, const.PAGE)
     choose(dated)
     place = place + const.PAGE
   until over <= 0 or #dated < const.PAGE

@@ -15,7 +15,7 @@ local function rule_date(element)
     index_was_cleared(data, index, schedule, index_clear(index, element))
     return
   end
-  local before = index_first(index)
+  local before = index_follow(data, index, schedule, now)
   index_set_all(index, { element }, at, before)
   index_was_set(db, prefix, data, index, schedule, now, before, at)
   if not failure then

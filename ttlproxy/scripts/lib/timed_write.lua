@@ -1,5 +1,5 @@
 -- Writes elements and gives them a deadline in one step.
--- NEEDS: words.lua try.lua deadline.lua index.lua has index data
+-- NEEDS: words.lua try.lua clock.lua deadline.lua index.lua has index data schedule
 -- GIVES: write_timed
 -- include events
 -- include deadlines_changed
@@ -18,7 +18,7 @@ end
 -- theirs. `write` writes the elements. Those that go at once are written too, because Redis 8 publishes
 -- both events; with `keep` they are not, because some stay as they are.
 local function write_timed(elements, keep, write)
-  local before, changed, cleared = index_first(index), keep and new_ones(elements) or elements, 0
+  local before, changed, cleared = (index_follow(data, index, schedule, now)), keep and new_ones(elements) or elements, 0
   local dated = at and not at_once and changed or {}
   if dated[1] then
     index_set_all(index, changed, at, before)
