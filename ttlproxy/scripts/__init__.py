@@ -134,8 +134,13 @@ class Scripts(Mapping[str, Script]):
         refuse the command. Before Redis 7.0 a script cannot say so."""
         if script.reads or not self.traits.flags:
             return script.text
-        flags = _DENIES_OOM if denies_oom else _WORKS_WHEN_FULL
-        return flags + script.text.replace(b"\n", b"", 1)  # the first line ends with a comment
+        text = self._declared.get((script.sha, denies_oom))
+        if text is None:
+            flags = _DENIES_OOM if denies_oom else _WORKS_WHEN_FULL
+            # In place of the first line, which is a comment.
+            text = flags + script.text.replace(b"\n", b"", 1)
+            self._declared[script.sha, denies_oom] = text
+        return text
 
     def all(self) -> list[Script]:
         """All that Redis should know: careful scripts only if somebody may need them."""
@@ -175,6 +180,7 @@ class Scripts(Mapping[str, Script]):
         # A script is made when it is first asked for, so that changes of the traits cost little.
         self._scripts: dict[str, Script] = {}
         self._careful: dict[str, Script] = {}
+        self._declared: dict[tuple[bytes, bool], bytes] = {}
 
     def __getitem__(self, name: str) -> Script:
         made = self._scripts
