@@ -56,7 +56,6 @@ SINCE: Final[Mapping[str, tuple[int, int]]] = {
     "+hpersist": (7, 4),
     "+hpexpireat": (7, 4),
     "+hpexpiretime": (7, 4),
-    "+clusterscan": (99, 0),  # Valkey 9.1 alone has it
 }
 # Valkey has these since 9.0, which gives its Redis version as 7.2.
 FIELD_TTLS: Final = frozenset({"+hpersist", "+hpexpireat", "+hpexpiretime"})
