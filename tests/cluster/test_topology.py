@@ -11,11 +11,11 @@ from redis.asyncio import RedisCluster as AsyncRedisCluster
 from redis.exceptions import ResponseError
 
 from tests.conftest import StartProxy
-from tests.support.cluster import Node
-from tests.support.processes import free_range
+from tests.support.cluster import Cluster, Node
+from tests.support.processes import free_range, wait_until
 from tests.support.raw_client import Connection
 from tests.support.redis_client import Client
-from tests.support.servers import Proxy
+from tests.support.servers import Binary, Proxy
 from ttlproxy.core.keys import slot
 
 
@@ -53,11 +53,16 @@ def _fields(flat: list[Any]) -> dict[bytes, Any]:
     return dict(zip(flat[::2], flat[1::2], strict=True))
 
 
-@pytest.mark.parametrize("word", ["REPLICAS", "slaves"])
-def test_the_proxy_has_no_replicas(node: Node, shared: Proxy, word: str) -> None:
-    with closing(Client(shared.port)) as app:
-        assert app.ask("CLUSTER", word, node.id) == []
-        assert str(app.ask("CLUSTER", word, "x")) == "Unknown node x"
+@pytest.mark.any_server
+def test_the_proxy_has_no_replicas(binary: Binary, start_proxy: StartProxy) -> None:
+    with Cluster(binary, nodes=2) as cluster:
+        cluster.replicate()
+        master = cluster.nodes[0]
+        wait_until(lambda: len(master.ask("CLUSTER", "REPLICAS", master.id)) == 1, "it is known")
+        with closing(Client(start_proxy(master.url).port)) as app:
+            for word in ("REPLICAS", "slaves"):
+                assert app.ask("CLUSTER", word, master.id) == []
+                assert str(app.ask("CLUSTER", word, "x")) == "Unknown node x"
 
 
 def test_a_client_that_may_run_no_script_is_not_told_of_the_node_behind(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import shlex
+from contextlib import closing
 
 import hiredis
 import pytest
@@ -12,11 +13,13 @@ import pytest
 from tests.support.containers import AnyServer
 from tests.support.raw_client import Connection
 from tests.support.redis_cli_format import shown
+from tests.support.redis_client import Client
 from tests.support.server_queries import received, until_called_by_digest
-from ttlproxy.commands import Native, Router
+from ttlproxy.commands import Native, Router, natives
 from ttlproxy.commands.model.key_positions import FIRST
 from ttlproxy.commands.model.spec import Virtual
 from ttlproxy.commands.router import BLOCKING, LONGER, OVERRIDES, STATEFUL, VIRTUALS
+from ttlproxy.commands.types.key_scans import KEYSPACE
 from ttlproxy.scripts import Scripts
 from ttlproxy.scripts.script_calls import _roles
 from ttlproxy.session.connection_commands import CHANGES
@@ -141,6 +144,14 @@ def test_hsetex_with_a_cap_is_ours_though_the_server_has_hsetex(line: str, is_ou
     assert override.always
     assert override.always(line.encode().split()) is is_ours
     assert b"HSETEX" not in rules.passthrough
+
+
+def test_each_command_of_the_server_about_keys_is_known(server: AnyServer) -> None:
+    with closing(Client(server.port)) as direct:
+        table = natives(direct.ask("COMMAND"))
+    found = {native.name for native in table if b"@keyspace" in native.categories}
+    assert found - KEYSPACE == set()
+    assert found >= {"SCAN", "KEYS", "DBSIZE", "RANDOMKEY"}
 
 
 def test_names_of_commands_are_found_in_any_case() -> None:

@@ -15,7 +15,7 @@ from ttlproxy.scripts import Scripts, Traits
 
 SCRIPTS = Scripts(DEFAULT_PREFIX)
 _IN_A_CLUSTER = {
-    *("cluster_topology", "slots_learn", "slots_occupied", "slots_survey"),
+    *("cluster_scan", "cluster_topology", "slots_learn", "slots_occupied", "slots_survey"),
     *("outbox_apply", "outbox_drop", "outbox_read"),
 }
 ALL_TRAITS = [Traits(), Traits(field_ttls=True, subkeys=True, events="hszlKESTIV", flags=True)]

@@ -18,6 +18,7 @@ from tests.support.redis_client import Client
 from tests.support.server_queries import info
 from tests.support.servers import Server
 from ttlproxy import scripts
+from ttlproxy.commands.types.key_scans import KEYSPACE
 from ttlproxy.core.keys import Keys
 from ttlproxy.core.signing import Signer
 from ttlproxy.operations.doctor import CHECKS, Finding
@@ -150,6 +151,17 @@ def test_several_proxies_with_io_threads_are_worth_a_warning(
 def test_io_threads_that_cannot_be_read_are_named(start_server: StartServer) -> None:
     found = of("io-threads", examine(start_server("--rename-command", "CONFIG", "").url))
     assert (str(found.severity), found.what[:25]) == ("info", "io-threads cannot be read")
+
+
+def test_a_command_about_keys_that_is_not_known_is_named(
+    start_server: StartServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = start_server()
+    assert str(of("keyspace", examine(server.url)).severity) == "ok"
+    monkeypatch.setattr("ttlproxy.operations.doctor.server.KEYSPACE", KEYSPACE - {"KEYS"})
+    found = of("keyspace", examine(server.url))
+    assert (str(found.severity), "know KEYS," in found.what) == ("warning", True)
+    assert found.mend.endswith(" -keys")
 
 
 def test_a_snapshot_that_fails_is_an_error(start_server: StartServer) -> None:

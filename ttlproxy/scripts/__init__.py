@@ -43,7 +43,7 @@ _READING = {
         "EXISTS",
         "PTTL",
         "RANDOMKEY",
-        "SCAN",
+        *("SCAN", "CLUSTERSCAN"),
         "TYPE",
         "GET",
     ),
@@ -69,7 +69,7 @@ _IN_DRY_RUNS = re.compile(
 )
 # Scripts that are needed in front of a Cluster only.
 _IN_A_CLUSTER = {
-    *("cluster_topology", "slots_learn", "slots_occupied", "slots_survey"),
+    *("cluster_scan", "cluster_topology", "slots_learn", "slots_occupied", "slots_survey"),
     *("outbox_apply", "outbox_drop", "outbox_read"),
 }
 # How names of indexes end in a script's header; "key..." are data keys, then their indexes.

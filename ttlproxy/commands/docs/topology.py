@@ -25,4 +25,11 @@ def _plan(args: Sequence[bytes]) -> Call | None:
     return None
 
 
-SURVEYS = (Survey(name="CLUSTER", plan=_plan, of_proxy=True),)
+def _plan_scan(args: Sequence[bytes]) -> Call:
+    return Call("cluster_scan", args[1:2], args[2:])
+
+
+SURVEYS = (
+    Survey(name="CLUSTER", plan=_plan, of_proxy=True),
+    Survey(name="CLUSTERSCAN", plan=_plan_scan, of_keys=True),
+)

@@ -17,6 +17,15 @@ def _channels(args: Args) -> Call | None:
     return _listed(args) if len(args) > 1 and args[1].upper() == b"CHANNELS" else None
 
 
+_KEYSPACE = """
+    ASKING CLUSTER CLUSTERSCAN COPY DBSIZE DEL DELEX DUMP EXISTS EXPIRE EXPIREAT EXPIRETIME FLUSHALL
+    FLUSHDB KEYS MIGRATE MOVE OBJECT PERSIST PEXPIRE PEXPIREAT PEXPIRETIME PTTL RANDOMKEY READONLY
+    READWRITE RENAME RENAMENX RESTORE RESTORE-ASKING SCAN SELECT SFLUSH SWAPDB TOUCH TRIMSLOTS TTL
+    TYPE UNLINK WAIT
+"""
+# The commands in the ACL category `keyspace` of Redis up to 8.6 and Valkey up to 9.1. The ones that
+# list or count keys have a survey. The doctor names others: they may show internal keys.
+KEYSPACE = frozenset(_KEYSPACE.split())
 SURVEYS = (
     Survey(name="SCAN", plan=_listed, of_keys=True),
     Survey(name="KEYS", plan=_listed, of_keys=True),

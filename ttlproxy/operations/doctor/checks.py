@@ -35,6 +35,7 @@ CHECKS: Mapping[str, Check] = {
     "version": server.version,
     "cluster": server.cluster,
     "databases": server.databases,
+    "keyspace": server.keyspace,
     "sentinels": sentinels.sentinels,
     "role": durability.role,
     "loading": server.loading,

@@ -6,6 +6,8 @@ from contextlib import suppress
 
 from redis.exceptions import NoPermissionError, ResponseError
 
+from ttlproxy.commands.router import VIRTUALS
+from ttlproxy.commands.types.key_scans import KEYSPACE
 from ttlproxy.core.counted import counted
 from ttlproxy.core.keys import SLOTS
 from ttlproxy.errors import UnfitUpstream, UpstreamError
@@ -90,6 +92,24 @@ async def databases(target: Target) -> list[Finding]:
             f"cluster-databases is {target.config['cluster-databases']}{has_keys}",
             "In front of a Cluster, clients of ttlproxy have database 0 alone: SELECT of another"
             " one is refused, and deadlines there are not kept.",
+        )
+    ]
+
+
+async def keyspace(target: Target) -> list[Finding]:
+    """Commands of later versions, or of modules, that may list keys."""
+    keyspace = (name for name, row in target.commands.items() if b"@keyspace" in row.categories)
+    unknown = sorted(set(keyspace) - KEYSPACE - VIRTUALS.keys())
+    if not unknown:
+        return [Finding("keyspace", OK, "each of the server's commands about keys is known")]
+    return [
+        Finding(
+            "keyspace",
+            WARNING,
+            f"this ttlproxy does not know {', '.join(unknown)}, in the category keyspace",
+            "Such a command may show internal keys, and keys whose elements have all expired.",
+            "upgrade ttlproxy, or take the right to it from clients: ACL SETUSER USER"
+            + "".join(f" -{name.lower()}" for name in unknown),
         )
     ]
 

@@ -95,6 +95,8 @@ def _way(route: Route) -> Way:
         return SPLIT
     if route.blocks or route.name == "LEASE":
         return ALONE
+    if route.name == "CLUSTERSCAN":
+        return FIRST  # its cursor has the tag of the slot where it goes on
     if route.key_kind == NO_KEY:
         return HOME
     return KEYS if route.key_kind == ANY_KEY else FIRST
