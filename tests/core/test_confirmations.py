@@ -40,6 +40,11 @@ class World:
         self.done.append("job")
         self.has_job.set()
 
+    def flushes(self) -> None:
+        """A client flushes the scripts, all of which Redis has."""
+        self.scripts.loaded = True
+        self.unconfirmed.note(Flush(), Registry())
+
     def begin(self, pause_s: float = LONG_S) -> asyncio.Task[None]:
         return asyncio.create_task(self.confirmations.until_beat(pause_s, NOBODY, self.look))
 
@@ -134,7 +139,7 @@ async def test_after_a_wrong_change_looks_are_few(
 ) -> None:
     monkeypatch.setattr(module, "_DISTRUST_S", LONG_S)
     beat = world.begin()
-    world.unconfirmed.note(Flush(), Registry())
+    world.flushes()
     await world.confirmations.confirm()
     assert not world.unconfirmed.believed
     del world.done[:]
@@ -150,7 +155,7 @@ async def test_changes_are_believed_again_after_a_while(
     monkeypatch.setattr(module, "_DISTRUST_S", 0.0)
     beat = world.begin()
     for _ in range(2):
-        world.unconfirmed.note(Flush(), Registry())
+        world.flushes()
         await world.confirmations.confirm()
         assert not world.unconfirmed.believed
         await asyncio.sleep(0)  # timers of this moment have their turn
@@ -164,7 +169,7 @@ async def test_a_change_that_is_found_restores_trust_at_once(
 ) -> None:
     monkeypatch.setattr(module, "_DISTRUST_S", LONG_S)
     beat = world.begin()
-    world.unconfirmed.note(Flush(), Registry())
+    world.flushes()
     await world.confirmations.confirm()
     assert not world.unconfirmed.believed
     world.answers = iter([True])

@@ -26,8 +26,9 @@ def walks(context: Context) -> Walks:
 
 
 @pytest.fixture
-def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody waits until the others are silent."""
+def at_once(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There are others, and nobody waits until they are silent."""
+    context.fleet.attached = 2
     monkeypatch.setattr(module, "_AT_FIRST", (0.0, 0.0))
 
 

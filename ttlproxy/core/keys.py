@@ -43,6 +43,8 @@ RESERVES: Final = b"~"
 # Before the prefix.
 STATE: Final = b"ttlproxy-state:"
 OUTBOX: Final = b"ttlproxy-outbox:"
+# How the channels begin by which proxies find each other, whatever prefix they have.
+MEETING: Final = b"ttlproxy-proxies:"
 
 
 def slot(key: bytes) -> int:

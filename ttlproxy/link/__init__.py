@@ -18,7 +18,7 @@ from ttlproxy.link.connecting.backoff import Backoff
 from ttlproxy.link.connecting.connections import client
 from ttlproxy.link.connecting.discovery import located
 from ttlproxy.link.connecting.pipeline import KEYS_PER_CALL, run, valid
-from ttlproxy.link.connecting.proxy_count import attached
+from ttlproxy.link.connecting.proxy_count import attached, other_prefixes
 from ttlproxy.link.connecting.pushes import announcing
 from ttlproxy.link.connecting.refusals import is_wrong_type, passes, reason
 from ttlproxy.link.connecting.sentinels import Sentinel, Sentinels
@@ -76,6 +76,7 @@ __all__ = [
     "is_wrong_type",
     "located",
     "mismatch",
+    "other_prefixes",
     "passes",
     "reason",
     "run",

@@ -15,6 +15,7 @@ from ttlproxy.core.counted import counted
 from ttlproxy.core.keys import Keys
 from ttlproxy.errors import PurgeError, UpstreamError
 from ttlproxy.link import (
+    LAYOUT,
     NodeOfSeveral,
     attached,
     client,
@@ -115,6 +116,9 @@ async def _purge_server(
         progress.say(f"{at}there are no keys at all")
     for database in databases:
         removed, kept = await _purge(database, keys, how, outboxes, progress)
+        if kept and not (how.is_dry or keys.clustered):  # a proxy that finds no state hides nothing
+            note = (b"SADD", keys.others, keys.state)
+            await run(redis, [(0, (b"HSET", keys.state, b"layout", LAYOUT)), (0, note)])
         progress.say(how.told(database.shown, removed))
         if kept:
             progress.say(

@@ -11,4 +11,12 @@ end
 if type(reply[2]) == 'table' then
   return { reply[1], visible(reply[2]) }
 end
-return visible(reply)
+local found = visible(reply)
+if string.upper(ARGV[1]) == 'PUBSUB' then
+  for i = #found, 1, -1 do
+    if string.sub(found[i], 1, #const.MEETING) == const.MEETING then
+      table.remove(found, i)
+    end
+  end
+end
+return found

@@ -2,10 +2,9 @@
 -- KEYS: state others claimed reserved
 -- ARGV: database...
 -- RESULT: 1 if it is gone
-local schedule, rules = prefix .. const.SCHEDULE, prefix .. const.RULES
 for i = first_database, #ARGV do
   redis.call('SELECT', ARGV[i])
-  local left = redis.call('EXISTS', schedule, rules)
+  local left = redis.call('EXISTS', prefix .. const.SCHEDULE, prefix .. const.RULES)
   for _, name in ipairs(redis.call('SMEMBERS', others)) do
     left = left + ((name == state or name == claimed or name == reserved) and 0 or 1)
   end

@@ -20,6 +20,16 @@ def push_name(prefix: bytes) -> bytes:
     return name if prefix == DEFAULT_PREFIX else name + b":" + _NO_NAME.sub(b"?", prefix)
 
 
+async def other_prefixes(redis: Redis, prefix: bytes) -> set[bytes]:
+    """The prefixes of proxies that have another one, as far as names show them. Raises
+    ResponseError."""
+    (listed,) = await run(redis, [(0, (b"CLIENT", b"LIST"))])
+    named = {word[5:] for line in valid(listed).splitlines() for word in line.split(b" ")}
+    pushes = {name for name in named if name.startswith(push_name(DEFAULT_PREFIX))}
+    others = pushes - {push_name(prefix)}
+    return {name[len(push_name(DEFAULT_PREFIX)) + 1 :] or DEFAULT_PREFIX for name in others}
+
+
 async def attached(redis: Redis, prefix: bytes) -> int:
     """How many proxies with this prefix there are.
 

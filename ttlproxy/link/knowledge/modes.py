@@ -23,12 +23,14 @@ from typing import Any, Final
 from redis.asyncio import Redis
 
 from ttlproxy.config import Settings
+from ttlproxy.core.keys import MEETING
 from ttlproxy.errors import UpstreamError
 from ttlproxy.link.connecting.pipeline import Words, run, valid
 from ttlproxy.link.connecting.push_socket import Ask
 from ttlproxy.link.connecting.pushes import Pushes
 from ttlproxy.link.connecting.server_identity import CLIENTS, fields, trackers
 from ttlproxy.link.knowledge.lookup_connection import LookupConnection
+from ttlproxy.link.server.meeting import meet
 from ttlproxy.link.shared.barriers import IsPaused
 from ttlproxy.link.shared.context import Context
 
@@ -58,6 +60,8 @@ class Modes:
         self._wanted = settings.knowledge
         self._context = context
         self._is_paused = is_paused
+        signer = context.script_calls.signer
+        self._key = signer.sign(MEETING, ())[:8] if context.has_own_secret else b"stored"
         self._may_subscribe = False  # else it hears of all keys, and always claims
         self._is_unclaiming = False  # others see that this proxy does not claim
         self._has_threads: bool | None = False  # None: Redis does not tell
@@ -79,6 +83,7 @@ class Modes:
         context, keys = self._context, self._context.keys
         if keys.clustered:
             return False
+        meet(ask, keys.prefix, self._key)
         if context.has_mode and context.knowledge is not None:
             return True
         names = (keys.broadcast, keys.unclaiming)

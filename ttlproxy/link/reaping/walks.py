@@ -53,7 +53,7 @@ class Walks:
 
     async def mine(self, redis: Redis) -> bool:
         """Whether this proxy walks now. Raises redis-py's ConnectionError or TimeoutError."""
-        if self._fleet.is_alone:
+        if self._fleet.is_alone or self._fleet.attached <= 1:  # nobody would hear it
             self.is_on = True
             return True
         if not self.is_on and self._now_s() < self._begins_s:

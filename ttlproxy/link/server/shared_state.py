@@ -105,7 +105,9 @@ class SharedState:
     async def drop(self, redis: Redis, databases: Iterable[int]) -> None:
         """Removes it if nothing needs it. `databases`: those that hold keys."""
         calls = self._script_calls
-        if not calls.has_state or self._is_needed or await self._is_paused() or self._is_needed:
+        if calls.has_state is False or self._is_needed:
+            return
+        if await self._is_paused() or self._is_needed:
             return
         calls.has_state = None  # from now on sessions wait for it
         call = Call("state_drop", (), tuple(b"%d" % db for db in databases))
@@ -160,5 +162,6 @@ class SharedState:
             calls.signer.adopt(secret)
             self._actions.forget_all()
         is_whole = bool(layout and (secret or not self._shares_secret))
-        calls.has_state = is_whole or keys.clustered
+        # What has no secret is of a purge that has left elements which wait for TAKE.
+        calls.has_state = is_whole or keys.clustered or (None if layout else False)
         return is_whole

@@ -57,6 +57,7 @@ CHECKS: Mapping[str, Check] = {
     "replicas": durability.replicas,
     "clock": durability.clock,
     "proxies": neighbours.proxies,
+    "prefixes": neighbours.prefixes,
     "lease": neighbours.lease,
     "overdue": neighbours.overdue,
     "scripts": neighbours.scripts,

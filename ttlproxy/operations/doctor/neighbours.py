@@ -7,12 +7,15 @@ from hashlib import sha1
 from redis.exceptions import ResponseError
 
 from ttlproxy.core.counted import counted
+from ttlproxy.core.keys import STATE
+from ttlproxy.link import other_prefixes
 from ttlproxy.operations.doctor.finding import ERROR, INFO, OK, WARNING, Finding
 from ttlproxy.operations.doctor.scripting import COMPILE, PROBE
 from ttlproxy.operations.doctor.target import Target
 from ttlproxy.scripts import Scripts
 
 _LATE_MS = 5000
+_PAGES = 100  # of 1,000 names each
 
 
 async def proxies(target: Target) -> list[Finding]:
@@ -24,6 +27,51 @@ async def proxies(target: Target) -> list[Finding]:
             )
         ]
     return [Finding("proxies", OK, f"{counted(count, 'proxy is', 'proxies are')} connected")]
+
+
+async def prefixes(target: Target) -> list[Finding]:
+    """Proxies with another prefix do not know of deadlines under this one, nor the other way."""
+    others = await other_prefixes(target.redis, target.keys.prefix)
+    left = await _states(target) - {target.keys.prefix} - others
+    if not (others or left):
+        return [Finding("prefixes", OK, "nobody uses another prefix")]
+    why = (
+        "A write through a proxy with one prefix leaves the deadlines under the other, so that new"
+        " elements are deleted at old deadlines."
+    )
+    return [
+        *(
+            Finding("prefixes", ERROR, f"a proxy has the prefix {_shown(other)}", why, "stop it")
+            for other in sorted(others)
+        ),
+        *(
+            Finding(
+                "prefixes",
+                WARNING,
+                f"keys of the prefix {_shown(other)} are left",
+                why,
+                f"ttlproxy purge --prefix {_shown(other)}",
+            )
+            for other in sorted(left)
+        ),
+    ]
+
+
+async def _states(target: Target) -> set[bytes]:
+    """The prefixes of which the state that proxies share is there, as far as names are looked at;
+    none in front of a Cluster."""
+    found, cursor = set[bytes](), b"0"
+    for _ in range(0 if target.keys.clustered else _PAGES):
+        words = (b"SCAN", cursor, b"MATCH", STATE + b"*", b"COUNT", b"1000")
+        cursor, names = await target.ask(*words)
+        found.update(name[len(STATE) :] for name in names)
+        if cursor == b"0":
+            break
+    return found
+
+
+def _shown(prefix: bytes) -> str:
+    return prefix.decode(errors="backslashreplace")
 
 
 async def lease(target: Target) -> list[Finding]:

@@ -175,6 +175,11 @@ def asked(keys: Keys) -> tuple[Right, ...]:
                 (b"CLIENT", b"CACHING", b"YES"),
             )
         ),
+        Right(
+            (b"PUBSUB", b"CHANNELS"),
+            WARNING,
+            "A proxy does not notice others with another prefix or signing key, and data is lost.",
+        ),
         Right((b"SELECT", b"0"), ERROR, "Deadlines work in database 0 only."),
         Right((b"SET", keys.hello, b""), WARNING, _LATE),
         Right((b"DEL", keys.hello), WARNING, _LATE),

@@ -1,0 +1,47 @@
+"""How proxies that cannot work together find each other, whatever prefix each of them has.
+
+Each subscribes to a channel whose name says its layout, the key with which it signs, and its
+prefix; nothing is published there. Then it asks which such channels there are. So of two that begin
+together one knows of the other. Keys of another prefix are data like any other to a proxy: it would
+leave deadlines under that prefix with elements that it replaces, which would then be deleted.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from ttlproxy.core.keys import MEETING
+from ttlproxy.errors import UnfitUpstream
+from ttlproxy.link.connecting.push_socket import Ask
+from ttlproxy.link.server.compatibility import LAYOUT, said_by
+
+log = logging.getLogger(__name__)
+
+_DIFFERENCES: Final = (
+    "the layout {other}, and this one has {ours}: stop one of them first",
+    "another signing key: give all proxies the same --signing-key-file",
+    "the prefix {other}, and this one has {ours}: each would leave the deadlines of the other with"
+    " elements that it replaces. Stop one of them first",
+)
+
+
+def meet(ask: Ask, prefix: bytes, key: bytes) -> None:
+    """Subscribes, and looks for others. `key`: tells signing keys apart.
+
+    Raises UnfitUpstream if there is another proxy that this one cannot work with. If Redis refuses,
+    others go unnoticed.
+    """
+    ours = (b"%d" % LAYOUT, key, prefix)
+    name = MEETING + b":".join(ours)
+    replies = ask((b"SUBSCRIBE", name), (b"PUBSUB", b"CHANNELS", MEETING + b"*"))
+    names = replies[-1]
+    if not isinstance(names, list):
+        log.debug("this proxy cannot look for those with other prefixes: %s", names)
+        return
+    for other in names:
+        theirs = other[len(MEETING) :].split(b":", 2)
+        for mine, its, what in zip(ours, theirs, _DIFFERENCES, strict=False):
+            if mine != its:
+                said = what.format(other=said_by(its), ours=said_by(mine))
+                raise UnfitUpstream(f"another ttlproxy in front of it has {said}")
