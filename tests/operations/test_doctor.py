@@ -149,9 +149,13 @@ def test_several_proxies_with_io_threads_are_worth_a_warning(
     assert str(of("io-threads", examine(server.url)).severity) == "warning"
 
 
-def test_io_threads_that_cannot_be_read_are_named(start_server: StartServer) -> None:
+def test_io_threads_that_cannot_be_read_are_named(start_server: StartServer, version: str) -> None:
+    """INFO of later versions tells of them where CONFIG is refused."""
     found = of("io-threads", examine(start_server("--rename-command", "CONFIG", "").url))
-    assert (str(found.severity), found.what[:25]) == ("info", "io-threads cannot be read")
+    named = (
+        "io-threads cannot be read" if version in ("6.2", "7.0") else "Redis uses one I/O thread"
+    )
+    assert found.what.startswith(named)
 
 
 def test_a_command_about_keys_that_is_not_known_is_named(
