@@ -49,7 +49,7 @@ ILLS = (
     Ill("layout", "error", ("HSET ttlproxy-state:__ttl: layout 99",), "layout 99", cured=False),
     Ill("users", "warning", ("ACL SETUSER a on nopass ~a:* ~__ttl:*",), "1 user may", cured=False),
     Ill("users", "warning", ("ACL SETUSER a on nopass ~a:* ~ttlp*",), "1 user may", cured=False),
-    Ill("prefixes", "warning", ("HSET ttlproxy-state:app: layout 2",), "prefix app:", cured=False),
+    Ill("prefixes", "warning", ("HSET ttlproxy-state:app: layout 3",), "prefix app:", cured=False),
     Ill("lease", "error", ("SET __ttl:lease somebody",), "never expires"),
     Ill("role", "error", ("REPLICAOF 127.0.0.1 {port}",), "a replica of 127.0.0.1", cured=False),
     Ill(

@@ -23,7 +23,7 @@ Said = Mapping[str, str]
 """What INFO says."""
 
 # The version of what stands in Redis: a proxy that meets another one does not serve.
-LAYOUT = 2
+LAYOUT = 3  # an index has no expiry, and says when its key has one
 OLDEST = (6, 2)
 _SUBKEY_EVENTS = (8, 8)
 _SCRIPT_READS = (7, 0)
