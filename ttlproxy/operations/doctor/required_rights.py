@@ -55,6 +55,8 @@ SINCE: Final[Mapping[str, tuple[int, int]]] = {
     "+hpersist": (7, 4),
     "+hpexpireat": (7, 4),
     "+hpexpiretime": (7, 4),
+    # Of Valkey 9.1, which gives its Redis version as 7.2: only the client that calls it needs it.
+    "+clusterscan": (99, 0),
 }
 # Valkey has these since 9.0, which gives its Redis version as 7.2.
 FIELD_TTLS: Final = frozenset({"+hpersist", "+hpexpireat", "+hpexpiretime"})
