@@ -95,7 +95,7 @@ def _altered(row: Virtual, number: int) -> Iterator[list[bytes]]:
             instead = chance.choices([*WORDS, *options, *words], k=chance.randrange(3))
             words[at : at + chance.randrange(3)] = instead
         words[1:2] = [b"k%d" % chance.randrange(9)]
-        if row.fits(len(words)):
+        if row.fits(words):
             yield words
 
 

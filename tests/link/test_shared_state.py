@@ -215,6 +215,15 @@ async def test_it_is_written_where_it_is_needed(
     assert stored is None or stored.done()
 
 
+async def test_what_is_gone_although_it_is_needed_leaves_keys_to_hide(
+    context: Context, redis: Redis
+) -> None:
+    """As after SWAPDB, until it is written again."""
+    context.registry.announced(*S, FAR_MS)
+    await SharedState(context, paused).keep(redis)
+    assert context.script_calls.has_state is None
+
+
 async def test_a_request_goes_on_where_redis_refuses_the_state(
     state: SharedState, redis: Redis, context: Context, become: Become
 ) -> None:

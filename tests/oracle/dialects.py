@@ -82,7 +82,7 @@ def _fieldexpire(call: Call) -> Reply:
     _, key, seconds, *elements = call.words
     value = call.find(key)
     if value is not None and value.type not in _DRAGONFLY_TYPES:
-        return WRONGTYPE
+        return [-2] * len(elements)
     deadline = call.now_ms + (integer(seconds) or 0) * 1000
     found = value or Value("hash")
     return [_date(call, found, each, deadline) for each in elements]

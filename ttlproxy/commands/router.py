@@ -248,5 +248,6 @@ def _overriding(virtual: Virtual, plan: Plan) -> Override:
         keys=first,
         targets=targets,
         always=virtual.only_ours,
+        takes=virtual.fits,
         needed_with_action=virtual.sets_deadlines,
     )

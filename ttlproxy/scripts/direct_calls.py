@@ -106,7 +106,7 @@ class Setter:
         """The script, and its call for the request `args`; None if that is refused, waits, is no
         such call, or it `may` not be sent."""
         virtual = self._virtual
-        if not virtual.fits(len(args)) or len(args) > MOST_WORDS or virtual.waits(args) is not None:
+        if not virtual.fits(args) or len(args) > MOST_WORDS or virtual.waits(args) is not None:
             return None
         call = virtual.plan(args)
         script = call.script

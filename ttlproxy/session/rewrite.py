@@ -23,7 +23,7 @@ def decide(state: State, route: Route, args: list[bytes], now_ms: int) -> bytes 
             return instead
     if route.virtual:
         return _virtual(state, route, route.virtual, args, now_ms)
-    if route.longer and route.longer.fits(len(args)):
+    if route.longer and route.longer.fits(args):
         return _virtual(state, route, route.longer, args, now_ms)
     if route.override and route.fits(len(args)) and route.override.takes(args):
         return _override(state, route, route.override, args, now_ms)
@@ -41,7 +41,7 @@ def refuse(state: State, route: Route, text: bytes) -> bytes:
 def _virtual(
     state: State, route: Route, virtual: Virtual, args: list[bytes], now_ms: int
 ) -> bytes | None:
-    if not virtual.fits(len(args)):
+    if not virtual.fits(args):
         if state.transaction is not None:
             return None  # Redis refuses it, and EXEC aborts
         return refuse(state, route, errors.wrong_arity(route.name))

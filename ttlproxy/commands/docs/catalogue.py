@@ -109,7 +109,7 @@ class Catalogue:
         virtual = self._asked(request) if request else None
         if virtual is None:
             return None
-        if not virtual.fits(len(request)):
+        if not virtual.fits(request):
             return (*args[:2], b"HSET", *request[1:2])
         keys = [key for spec in virtual.positions for key in spec.words(request)]
         if not keys:
@@ -123,7 +123,7 @@ class Catalogue:
         """The command of ours that a request is for."""
         name = request[0].lower()
         longer = self._longer.get(name)
-        return longer if longer and longer.fits(len(request)) else self._virtuals.get(name)
+        return longer if longer and longer.fits(request) else self._virtuals.get(name)
 
 
 _SUBCOMMANDS: dict[bytes, Callable[[Catalogue, Args], Call | Words | None]] = {

@@ -66,12 +66,15 @@ def behind_seconds(args: Args) -> int:
     return at + 1 if parsing.is_integer(args[at]) else 0
 
 
+def is_cut(args: Args) -> bool:
+    """Whether a HSETEX has fewer words than Redis's form, and is not Dragonfly's."""
+    return len(args) < _LEAST_WORDS and not behind_seconds(args)
+
+
 def short_options(form: Form, args: Args) -> Options | None:
     """`[NX|FNX|FXX] [KEEPTTL] seconds field value ...`, in Dragonfly's form; None for Redis's. The
     condition begins with a D: the reply is how many fields are new."""
     at = behind_seconds(args)
-    if not at and len(args) < _LEAST_WORDS:
-        raise Refused(errors.wrong_arity(form.command))
     if not at:
         return None
     given = [word.upper() for word in args[2 : at - 1]]

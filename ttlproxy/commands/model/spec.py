@@ -36,13 +36,22 @@ def _never(args: Sequence[bytes]) -> int | None:
     return None
 
 
+def _takes_all(args: Sequence[bytes]) -> bool:
+    return True
+
+
+def _takes_none(args: Sequence[bytes]) -> bool:
+    return False
+
+
 @dataclass(frozen=True, kw_only=True)
 class Virtual:
     """A command that Redis does not have.
 
     name: in upper case; forms: the arguments of each form, as `redis-cli help` shows them; plan:
-    makes the call for a request whose arity is right; no_form_has: a number of words that is wrong,
-    though between those of two forms; open_ended: the plan itself refuses too many words; example:
+    makes the call for a request whose arity is right; is_of_no_form: whether a request has a wrong
+    number of words, though no fewer than the shortest form; open_ended: the plan itself refuses too
+    many words; example:
     lines typed in redis-cli one after the other on an empty database, each with its reply;
     sets_deadlines: it may make the key at word `target` managed; dialect: the server whose command
     it is, "" for our own; only_ours: the requests that we handle even if the server has this
@@ -63,7 +72,7 @@ class Virtual:
     example: tuple[tuple[str, str], ...]
     sets_deadlines: bool = False
     target: int = 1
-    no_form_has: int = 0
+    is_of_no_form: Callable[[Sequence[bytes]], bool] = _takes_none
     open_ended: bool = False
     dialect: str = ""
     only_ours: Callable[[Sequence[bytes]], bool] | None = None
@@ -101,13 +110,9 @@ class Virtual:
             return inf
         return 1 + max(_most_words(form) for form in self.forms)
 
-    def fits(self, words: int) -> bool:
-        """Whether a request of so many words, the name counted, has the right arity."""
-        return self.min_words <= words <= self.max_words and words != self.no_form_has
-
-
-def _takes_all(args: Sequence[bytes]) -> bool:
-    return True
+    def fits(self, args: Sequence[bytes]) -> bool:
+        """Whether a request has the right arity."""
+        return self.min_words <= len(args) <= self.max_words and not self.is_of_no_form(args)
 
 
 class Direct(NamedTuple):

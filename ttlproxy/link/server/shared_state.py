@@ -162,6 +162,8 @@ class SharedState:
             calls.signer.adopt(secret)
             self._actions.forget_all()
         is_whole = bool(layout and (secret or not self._shares_secret))
-        # What has no secret is of a purge that has left elements which wait for TAKE.
-        calls.has_state = is_whole or keys.clustered or (None if layout else False)
+        # What has no secret is of a purge that has left elements which wait for TAKE. Where a swap
+        # has moved the state, it is written again: till then there are keys to hide.
+        may_come = layout or self._is_needed
+        calls.has_state = is_whole or keys.clustered or (None if may_come else False)
         return is_whole
