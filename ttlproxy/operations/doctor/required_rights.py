@@ -60,8 +60,6 @@ SINCE: Final[Mapping[str, tuple[int, int]]] = {
 }
 # Valkey has these since 9.0, which gives its Redis version as 7.2.
 FIELD_TTLS: Final = frozenset({"+hpersist", "+hpexpireat", "+hpexpiretime"})
-# A script for clients of Valkey 9.1 alone calls it.
-ONLY_VALKEY: Final = frozenset({b"CLUSTERSCAN"})
 # Script -> how bad it is if one of its commands is refused, and what happens then.
 SCRIPTS: Final[Mapping[str, tuple[Severity, str]]] = {
     **dict.fromkeys(("reap", "sweep", "keys_first", "lease_take", "lease_drop"), (ERROR, _FIRES)),
