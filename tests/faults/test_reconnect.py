@@ -345,7 +345,9 @@ def test_a_right_that_is_lost_while_the_link_serves_ends_no_life_of_it(
             short = ("HSETEX", "h", "PX", 1, "FIELDS", 1, "a", 1)
             wait_until(lambda: client.ask(*short) == b":1\r\n", "scripts")
             if taken != "-acl":  # the first call of a script makes the proxy load them
-                wait_until(lambda: "Redis refuses to" in proxy.stderr, "it is said")
+                wait_until(
+                    lambda: "Redis refuses to answer the heartbeat" in proxy.stderr, "it is said"
+                )
             wait_until(lambda: client.ask("EXISTS", "h") == b":0\r\n", "the field gone")
             with Connection(proxy.port) as newcomer:
                 assert newcomer.ask("HSETEX", "h", "EX", 9, "FIELDS", 1, "a", 1) == b":1\r\n"

@@ -40,7 +40,7 @@ class Proxy:
             context,
             self.known,
             self.acl,
-            ScriptCache(context, Barriers(context, lambda name: Redis())),
+            ScriptCache(context.scripts, Barriers(context, lambda name: Redis()), context.fleet),
             state := SharedState(context, unpaused),
             self.stored,
             Modes(settings, context, unpaused),
@@ -78,7 +78,9 @@ def second(settings: Settings) -> Proxy:
 def _asked(server: AnyServer) -> int:
     """How often Redis was asked for what it takes a millisecond to tell. Before 7.0 it does not
     count subcommands apart: of each proxy there are two COMMAND COUNT and two ACL LIST."""
-    names = ("command", "command|info", "command|list", "acl", "acl|cat")
+    names: tuple[str, ...] = ("command", "acl")
+    if not server.name.startswith("6.2"):
+        names += ("command|info", "command|list", "acl|cat")
     return sum(calls(server.port, name) for name in names)
 
 

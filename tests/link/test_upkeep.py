@@ -61,7 +61,7 @@ def _upkeep(
     return Upkeep(
         context,
         known,
-        ScriptCache(context, Barriers(context, lambda name: Redis())),
+        ScriptCache(context.scripts, Barriers(context, lambda name: Redis()), context.fleet),
         Schedules(context),
         NativeDeadlines(context, unpaused),
         SweepScript(context, counters),

@@ -160,7 +160,7 @@ class Link:
         self._acl = Acl(context.rights, context.suit_scripts_to_users)
         self.recent_users = RecentUsers(self._acl, self.confirmations)
         self.login_check = LoginCheck(lambda: self.upstream, lambda: settings.connect_timeout)
-        self._scripts = ScriptCache(context, self._barriers)
+        self._scripts = ScriptCache(context.scripts, self._barriers, context.fleet)
         context.scripts.on_call = lambda: self.confirmations.first(self._load_scripts)
         context.slot_schedules.survey = SlotSurvey(
             context.script_calls, context.keys, self._scripts.would_wait
