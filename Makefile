@@ -12,6 +12,8 @@ IMAGE ?= build/image
 # The two need one core each.
 BEFORE = $(MAKE) --no-print-directory --jobs=2 lint collected
 QUICK := $(if $(TTLPROXY_REQUIRE),,--quick)
+# Built by the installation, where there is a compiler.
+CORE := $(wildcard ttlproxy/wire/*.c)
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 # Keeps the compiled Python files: the tests start a thousand processes.
@@ -117,12 +119,12 @@ $(BIN)/python: | python
 	cd $(@D) && if npm pack --silent mermaid@11; then \
 	  tar -xzf mermaid-11*.tgz --strip-components=2 package/dist/$(@F) && rm mermaid-11*.tgz; fi
 
-.venv/run.stamp: pyproject.toml ttlproxy/wire/_core.c | python $(BIN)/python
+.venv/run.stamp: pyproject.toml $(CORE) | python $(BIN)/python
 	$(INSTALL) -e '.[embedded]'
 	touch $@
 
 # Most of these modules are never imported, so none is compiled in advance.
-.venv/dev.stamp: pyproject.toml ttlproxy/wire/_core.c | python $(BIN)/python
+.venv/dev.stamp: pyproject.toml $(CORE) | python $(BIN)/python
 	$(INSTALL) --no-compile -e '.[dev,embedded]'
 	touch $@
 

@@ -131,7 +131,7 @@ OF_LINK = {
         Call("schedule_clear", (IN_SLOT[b"k"],), ()),
         Call("lease_take", (IN_SLOT[b"k"],), (b"me", b"1000")),
         Call("lease_drop", (IN_SLOT[b"k"],), (b"me",)),
-        Call("state_keep", (IN_SLOT[b"k"],), (b"secret", b"3", b"1.0")),
+        Call("state_keep", (IN_SLOT[b"k"],), (b"secret", b"3", b"0.1.0")),
         Call("others_tidy", (IN_SLOT[b"k"],), ()),
         Call("deferred_examine", (IN_SLOT[b"k"],), (b"", b"", b"10")),
         Call("deferred_page", (IN_SLOT[b"k"],), (b"1", b"10")),

@@ -390,13 +390,15 @@ def test_replicas_behind_one_address_are_alike(
     assert TOLD not in proxy.stderr
 
 
-def _until_sent(server: Server, gets: int) -> None:
-    """Returns when Redis has sent all replies to so many GETs."""
+def _get(client: Connection, server: Server, gets: int) -> None:
+    """Returns when Redis has sent all replies to so many GETs, of which the client reads none."""
+    until = calls(server.port, "get") + gets
+    client.send(command("GET", "k") * gets)
 
     def is_sent() -> bool:
         readers = [each for each in connections(server.port) if each["cmd"] == "get"]
         waits = any({each["obl"], each["oll"], each["omem"]} != {"0"} for each in readers)
-        return calls(server.port, "get") == gets and not waits
+        return calls(server.port, "get") == until and not waits
 
     wait_until(is_sent, "all replies on their way")
 
@@ -405,8 +407,7 @@ def test_what_redis_has_sent_comes_before_the_end(pair: Pair) -> None:
     with Connection(pair.proxy.port) as client:
         value = b"x" * (1 << 18)
         assert client.ask("SET", "k", value) == b"+OK\r\n"
-        client.send(command("GET", "k") * 16)
-        _until_sent(pair.master, 16)
+        _get(client, pair.master, 16)
         _fail_over(pair)
         wait_until(lambda: TOLD in pair.proxy.stderr, "the proxy to notice")
         assert client.read_to_end() == b"$%d\r\n%b\r\n" % (len(value), value) * 16
@@ -419,8 +420,7 @@ def test_who_reads_slowly_has_all_that_redis_has_sent(pair: Pair) -> None:
         client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 17)
         value = b"x" * (1 << 19)
         assert client.ask("SET", "k", value) == b"+OK\r\n"
-        client.send(command("GET", "k") * 16)
-        _until_sent(pair.master, 16)
+        _get(client, pair.master, 16)
         _fail_over(pair)
         wait_until(lambda: TOLD in pair.proxy.stderr, "the proxy to notice")
         with Connection(
@@ -447,8 +447,7 @@ def test_what_redis_has_sent_comes_before_the_end_however_slowly(
         proxy = start_proxy(f"redis://127.0.0.1:{relay.port}")
         with Connection(proxy.port) as client:
             assert client.ask("SET", "k", value) == b"+OK\r\n"
-            client.send(command("GET", "k"))
-            _until_sent(server, 1)
+            _get(client, server, 1)
             with Connection(server.port) as direct:
                 direct.ask("REPLICAOF", "127.0.0.1", master.port)
             wait_until(lambda: TOLD in proxy.stderr, "the proxy to notice")

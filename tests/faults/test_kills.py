@@ -18,6 +18,7 @@ from tests.support.redis_content import SHARED, STATE
 from tests.support.server_queries import unnamed
 from tests.support.servers import Proxy, Server, unshared
 from ttlproxy.core.keys import SLOTS
+from ttlproxy.link import LAYOUT
 
 pytestmark = pytest.mark.long
 
@@ -177,8 +178,8 @@ def _refuses_to_start(server: Server, reason: str) -> None:
 def test_a_newer_layout_refuses_to_start(start_server: StartServer) -> None:
     server = start_server()
     with Connection(server.port) as direct:
-        direct.ask("HSET", STATE, "layout", "3")
-    _refuses_to_start(server, "layout 3")
+        direct.ask("HSET", STATE, "layout", LAYOUT + 1)
+    _refuses_to_start(server, f"layout {LAYOUT + 1}")
 
 
 @unshared

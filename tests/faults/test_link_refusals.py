@@ -200,6 +200,7 @@ def test_a_proxy_that_cannot_read_a_schedule_serves_nobody_and_says_why(
 ) -> None:
     server = start_server()
     with Connection(server.port) as direct:
+        direct.ask("SET", "k", "v")  # a database without keys has no schedule
         direct.ask("ACL", "SETUSER", "default", "-zscan")
         proxy = start_proxy(server.url)
         with Connection(proxy.port) as app:

@@ -13,7 +13,7 @@ from tests.support.containers import AnyServer
 from tests.support.redis_client import Client
 from ttlproxy.core.keys import MEETING
 from ttlproxy.errors import UnfitUpstream
-from ttlproxy.link import other_prefixes
+from ttlproxy.link import LAYOUT, other_prefixes
 
 
 async def _refuses(url: str, *words: str, why: str) -> None:
@@ -53,7 +53,7 @@ async def test_a_proxy_of_another_layout_is_refused_also_where_nothing_is_stored
 ) -> None:
     with closing(Client(server.port)) as other:
         other.ask("SUBSCRIBE", MEETING + b"9:stored:__ttl:")
-        await _refuses(server.url, why="the layout 9, and this one has 2")
+        await _refuses(server.url, why=f"the layout 9, and this one has {LAYOUT}")
 
 
 async def test_whoever_may_not_look_for_others_is_served(server: AnyServer, direct: Client) -> None:

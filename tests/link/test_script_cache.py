@@ -41,7 +41,7 @@ def cache(context: Context, pause: Pause) -> ScriptCache:
     """Of a proxy whose scripts are called, beside another one."""
     context.scripts.called = True
     context.fleet.attached = 2
-    return ScriptCache(context.scripts, pause, context.fleet)
+    return ScriptCache(context, pause)
 
 
 @pytest.fixture

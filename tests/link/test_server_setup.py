@@ -43,7 +43,7 @@ def stored(context: Context, acl: Acl) -> StoredCommands:
 
 @pytest.fixture
 def setup(settings: Settings, context: Context, acl: Acl, stored: StoredCommands) -> ServerSetup:
-    scripts = ScriptCache(context.scripts, Barriers(context, lambda name: Redis()), context.fleet)
+    scripts = ScriptCache(context, Barriers(context, lambda name: Redis()))
     known = KnownServer("redis", lambda: None)
     modes = Modes(settings, context, unpaused)
     state = SharedState(context, unpaused)

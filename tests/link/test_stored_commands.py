@@ -40,7 +40,7 @@ class Proxy:
             context,
             self.known,
             self.acl,
-            ScriptCache(context.scripts, Barriers(context, lambda name: Redis()), context.fleet),
+            ScriptCache(context, Barriers(context, lambda name: Redis())),
             state := SharedState(context, unpaused),
             self.stored,
             Modes(settings, context, unpaused),

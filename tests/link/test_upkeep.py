@@ -61,7 +61,7 @@ def _upkeep(
     return Upkeep(
         context,
         known,
-        ScriptCache(context.scripts, Barriers(context, lambda name: Redis()), context.fleet),
+        ScriptCache(context, Barriers(context, lambda name: Redis())),
         Schedules(context),
         NativeDeadlines(context, unpaused),
         SweepScript(context, counters),

@@ -198,9 +198,14 @@ def test_slow_calls_are_named_by_their_script(
     proxy = start_proxy(server.url, *FLAGS)
     admin = pages(proxy)
     with Connection(proxy.port) as client:
-        client.ask("SADDEX", "secret-key", 100, "secret-member")
+
+        def is_named() -> bool:
+            client.ask("SADDEX", "secret-key", 100, "secret-member")
+            calls = answered(admin, "slow")["calls"]
+            return ("set_addex", "a client") in {(call["script"], call["by"]) for call in calls}
+
+        wait_until(is_named, "the script is called by its SHA, as it is not at first")
     slow = answered(admin, "slow")
-    assert ("set_addex", "a client") in {(call["script"], call["by"]) for call in slow["calls"]}
     assert slow["from_ms"] == 0
     assert "secret" not in admin.get("/status.json").text
 

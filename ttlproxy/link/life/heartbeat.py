@@ -155,13 +155,12 @@ class Heartbeat:
             has_told = self._refresh(asked, sent)
             self._loader.want()
             self.look_again()
+        for reply in asked["state"]:  # sessions may wait for it
+            await self._shared_state.learn(redis, reply)
         if has_told:
             if asked["info"] or asked["keyspace"]:
                 await self._populate(redis, glance)
             await self._learn(redis, asked, traits)
-        for reply in asked["state"]:
-            await self._shared_state.learn(redis, reply)
-        if has_told:
             await self._keep_serving(redis, glance, asked["proxies"])
         if has_told and self._beats.regular:
             await upkeep.run(redis, glance, thorough=thorough)

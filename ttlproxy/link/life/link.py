@@ -160,8 +160,8 @@ class Link:
         self._acl = Acl(context.rights, context.suit_scripts_to_users)
         self.recent_users = RecentUsers(self._acl, self.confirmations)
         self.login_check = LoginCheck(lambda: self.upstream, lambda: settings.connect_timeout)
-        self._scripts = ScriptCache(context.scripts, self._barriers, context.fleet)
-        context.scripts.on_call = self._load_scripts
+        self._scripts = ScriptCache(context, self._barriers)
+        context.scripts.on_call = lambda: self.confirmations.first(self._load_scripts)
         context.slot_schedules.survey = SlotSurvey(
             context.script_calls, context.keys, self._scripts.would_wait
         )
@@ -353,8 +353,10 @@ class Link:
             self._barriers.may_hold,
         )
 
-    def _load_scripts(self) -> None:
-        self.confirmations.first(self._scripts.load_called)
+    async def _load_scripts(self, redis: Redis) -> None:
+        """A session may wait until the state is stored, which takes less time: so that is first."""
+        await self._shared_state.keep(redis)
+        await self._scripts.load_called(redis)
 
     def _rules_changed(self) -> None:
         if self.context.actions.book.in_doubt:

@@ -10,14 +10,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from redis.asyncio import Redis
+from redis.exceptions import NoPermissionError
 
 from ttlproxy.link.connecting.pipeline import error, run, valid
 from ttlproxy.link.connecting.server_identity import cached_scripts
 from ttlproxy.link.server import compatibility
 from ttlproxy.link.server.compatibility import setting
 from ttlproxy.link.shared.barriers import Barriers
-from ttlproxy.link.shared.fleet import Fleet
-from ttlproxy.scripts import Scripts, Traits
+from ttlproxy.link.shared.context import Context
+from ttlproxy.scripts import Traits
 
 # Asks which keyspace events the server publishes.
 EVENTS: Final = (b"CONFIG", b"GET", b"notify-keyspace-events")
@@ -29,9 +30,10 @@ _HASH_DEADLINES: Final = {"HPEXPIRETIME", "HPEXPIREAT", "HPERSIST"}
 class ScriptCache:
     """Loads scripts that Redis does not have; `scripts` says what is believed of them."""
 
-    def __init__(self, scripts: Scripts, barriers: Barriers, fleet: Fleet) -> None:
-        self._fleet = fleet
-        self._scripts = scripts
+    def __init__(self, context: Context, barriers: Barriers) -> None:
+        self._fleet = context.fleet
+        self._refusals = context.refusals
+        self._scripts = context.scripts
         self._barriers = barriers
         self._given: Traits | None = None  # the traits of the scripts that were last loaded
         self._loaded: Traits | None = None  # the same, as long as Redis surely has them all
@@ -93,7 +95,7 @@ class ScriptCache:
             if not scripts.called:
                 scripts.loaded = False
             elif not await self.would_wait():
-                await self.load(redis)
+                await self._load_later(redis)
         elif is_calm:
             scripts.loaded = not scripts.by_text
         return changed
@@ -117,7 +119,16 @@ class ScriptCache:
     async def load_called(self, redis: Redis) -> None:
         """Loads them if one has been called."""
         if self._scripts.called and not (self._scripts.loaded or await self.would_wait()):
+            await self._load_later(redis)
+
+    async def _load_later(self, redis: Redis) -> None:
+        """Loads them while clients are served. If the proxy has lost the right to, that keeps it
+        from nothing else: calls send the text."""
+        try:
             await self.load(redis)
+        except NoPermissionError as refusal:
+            self._scripts.loaded = False
+            self._refusals.note("to load scripts", refusal)
 
     async def load(self, redis: Redis) -> None:
         """Loads the scripts that Redis does not have."""

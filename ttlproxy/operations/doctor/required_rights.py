@@ -55,11 +55,11 @@ SINCE: Final[Mapping[str, tuple[int, int]]] = {
     "+hpersist": (7, 4),
     "+hpexpireat": (7, 4),
     "+hpexpiretime": (7, 4),
+    # Of Valkey 9.1, which gives its Redis version as 7.2: only the client that calls it needs it.
+    "+clusterscan": (99, 0),
 }
 # Valkey has these since 9.0, which gives its Redis version as 7.2.
 FIELD_TTLS: Final = frozenset({"+hpersist", "+hpexpireat", "+hpexpiretime"})
-# A script for clients of Valkey 9.1 alone calls it.
-ONLY_VALKEY: Final = frozenset({b"CLUSTERSCAN"})
 # Script -> how bad it is if one of its commands is refused, and what happens then.
 SCRIPTS: Final[Mapping[str, tuple[Severity, str]]] = {
     **dict.fromkeys(("reap", "sweep", "keys_first", "lease_take", "lease_drop"), (ERROR, _FIRES)),

@@ -14,7 +14,7 @@ from ttlproxy.core.keys import Keys
 from ttlproxy.link import run
 from ttlproxy.operations.doctor.content import script_calls_of
 from ttlproxy.operations.doctor.finding import ERROR, OK, WARNING, Finding
-from ttlproxy.operations.doctor.required_rights import ONLY_VALKEY, SINCE, all_scripted
+from ttlproxy.operations.doctor.required_rights import SINCE, all_scripted
 from ttlproxy.operations.doctor.server import permit
 from ttlproxy.operations.doctor.target import Target
 from ttlproxy.scripts import Scripts
@@ -84,7 +84,7 @@ async def scripting(target: Target) -> list[Finding]:
 def _lacking(target: Target) -> Iterator[Finding]:
     """Commands that scripts call and that this server lacks although its version has them."""
     later = {rule for rule, since in SINCE.items() if since > target.version}
-    scripted = all_scripted(target.keys.clustered) - ONLY_VALKEY
+    scripted = all_scripted(target.keys.clustered)
     names = sorted(name.decode() for name in scripted)
     missing = [name for name in names if f"+{name.lower()}" not in later]
     missing = [name for name in missing if target.commands and name not in target.commands]
