@@ -1,11 +1,11 @@
-"""What the doctor says of a Cluster: scripts, nodes that are away, clocks that differ."""
+"""What the doctor says of a Cluster's nodes that are away, or whose clocks differ."""
 
 from __future__ import annotations
 
 import pytest
 
 from tests.support.clock_shim import Clock
-from tests.support.cluster import Cluster, Node
+from tests.support.cluster import Cluster
 from tests.support.doctor import examine, of
 from tests.support.processes import wait_until
 from tests.support.servers import Binary
@@ -42,7 +42,3 @@ def test_clocks_that_differ_are_told(binary: Binary, clock: Clock) -> None:
         (told,) = _found(cluster, "clocks")
         assert str(told.severity) == "warning"
         assert told.what.startswith("the masters' clocks differ by 60")
-
-
-def test_a_node_lacks_no_command_that_scripts_call(node: Node) -> None:
-    assert str(of("scripting", examine(node.url)).severity) == "ok"

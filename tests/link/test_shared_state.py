@@ -215,11 +215,17 @@ async def test_it_is_written_where_it_is_needed(
     assert stored is None or stored.done()
 
 
+@pytest.mark.parametrize("need", ["a deadline", "a rule"])
 async def test_what_is_gone_although_it_is_needed_leaves_keys_to_hide(
-    context: Context, redis: Redis
+    context: Context, redis: Redis, direct: Client, need: str
 ) -> None:
     """As after SWAPDB, until it is written again."""
-    context.registry.announced(*S, FAR_MS)
+    if need == "a deadline":
+        context.registry.announced(*S, FAR_MS)
+    else:
+        set_rule(direct, context.script_calls.signer, "s*", "KEEP")
+        await context.actions.learn(redis, 0)
+        context.actions.forget(0, 1)
     await SharedState(context, paused).keep(redis)
     assert context.script_calls.has_state is None
 

@@ -16,7 +16,6 @@ from tests.support.servers import release
 from ttlproxy.core.keys import Keys
 from ttlproxy.operations.doctor.required_rights import (
     CONTAINERS,
-    ONLY_VALKEY,
     OPTIONS,
     SCRIPTS,
     SINCE,
@@ -90,7 +89,7 @@ def test_the_table_has_the_scripts_that_are_called_and_no_more() -> None:
 
 def test_each_word_of_a_script_is_a_command_or_an_option(server: AnyServer, direct: Client) -> None:
     """So no command is missed whose name a script builds."""
-    words = [*(all_scripted() - ONLY_VALKEY), *OPTIONS]
+    words = [*all_scripted(), *OPTIONS]
     version = release(server.name) if hasattr(server, "name") else (9,)
     for word, row in zip(words, direct.ask("COMMAND", "INFO", *words), strict=True):
         since = SINCE.get(f"+{word.decode().lower()}", (0,))

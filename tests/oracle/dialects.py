@@ -4,6 +4,7 @@ those servers. Garnet's commands are the nine of sorted sets under other names."
 from __future__ import annotations
 
 from tests.oracle.data import (
+    NOT_AN_INTEGER,
     WRONGTYPE,
     Call,
     Command,
@@ -80,10 +81,12 @@ def _longer(name: str, run: Command) -> Row:
 
 def _fieldexpire(call: Call) -> Reply:
     _, key, seconds, *elements = call.words
+    if (amount := integer(seconds) or 0) < 1:
+        return NOT_AN_INTEGER
     value = call.find(key)
     if value is not None and value.type not in _DRAGONFLY_TYPES:
         return [-2] * len(elements)
-    deadline = call.now_ms + (integer(seconds) or 0) * 1000
+    deadline = call.now_ms + amount * 1000
     found = value or Value("hash")
     return [_date(call, found, each, deadline) for each in elements]
 

@@ -115,7 +115,7 @@ def test_a_proxy_that_is_not_alone_looks_at_announcements_before_each_request(
 def test_a_plain_write_that_waits_for_a_reap_while_another_gives_the_first_deadline(
     start_server: StartServer, start_proxy: StartProxy
 ) -> None:
-    server, held = start_server(), Gate(b"EVALSHA", b"due-before")
+    server, held = start_server(), Gate(b"EVAL", b"due-before")
     with (
         Relay(server.port, 1 << 16, held) as relay,
         Connection(server.port) as direct,

@@ -82,8 +82,9 @@ class ActionCache:
 
     @property
     def has_rules(self) -> bool:
-        """Whether there are rules, as far as they have been read."""
-        return bool(self.book) or any(self._known.values())
+        """Whether there are rules, as far as is known; where they are to be read again, those that
+        were there may still be."""
+        return bool(self.book) or any(self._known.values()) or any(self._patterns.values())
 
     def knows(self, db: int) -> bool:
         return db in self._known
