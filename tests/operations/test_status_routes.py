@@ -13,6 +13,7 @@ from tests.support.admin_pages import FLAGS, Pages, pages
 from tests.support.containers import AnyServer
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection
+from tests.support.server_queries import until_called_by_digest
 from tests.support.servers import Proxy
 from ttlproxy.admin.page import document
 
@@ -198,6 +199,8 @@ def test_slow_calls_are_named_by_their_script(
     proxy = start_proxy(server.url, *FLAGS)
     admin = pages(proxy)
     with Connection(proxy.port) as client:
+        client.ask("SADDEX", "other-key", 100, "member")  # which loads the scripts
+        until_called_by_digest(server.port, client)
         client.ask("SADDEX", "secret-key", 100, "secret-member")
     slow = answered(admin, "slow")
     assert ("set_addex", "a client") in {(call["script"], call["by"]) for call in slow["calls"]}
