@@ -203,8 +203,8 @@ def test_a_token_is_asked_for_on_a_unix_socket_too(
     start_server: StartServer, start_proxy: StartProxy, tmp_path: Path
 ) -> None:
     path = tmp_path / "admin"
-    flags = [*with_token(tmp_path)]
-    flags[flags.index("--admin") + 1] = f"unix://{path}"
+    _, _, *with_file = with_token(tmp_path)
+    flags = ("--admin", f"unix://{path}", *with_file)
     proxy = start_proxy(start_server().url, *flags)
     admin = Pages(str(path))
     assert admin.end().status == 403

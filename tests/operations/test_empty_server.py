@@ -92,9 +92,8 @@ def test_after_the_last_deadline_rule_and_deferred_command_nothing_is_left(
     for db in (0, 3):
         with closing(Client(proxy.port, db)) as app:
             assert app.ask("SADDEX", "s", "EX", 100, "MEMBERS", 1, "m") == 1
-            assert direct.ask("HGET", STATE, "layout") == b"%d" % LAYOUT, (
-                "it was there before the deadline"
-            )
+            layout = direct.ask("HGET", STATE, "layout")
+            assert layout == b"%d" % LAYOUT, "it was there before the deadline"
             app.ask("DEFER", "PX", 1, "DEL", "none")
             app.ask("ONEXPIRE", "k", "KEEP")
             app.ask("ONWRITE", "w", "EX", 100)
