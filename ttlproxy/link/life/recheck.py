@@ -52,6 +52,7 @@ class Recheck:
         self._found = False  # something in the present walk
         self._has_more = False  # keys than the schedule
         self._may = True
+        self._ruled = False
 
     async def look(self, redis: Redis, walks: bool, size: int | None) -> None:
         """Checks one page, if it is time. `walks`: this proxy does it for all; `size`: the number
@@ -61,6 +62,9 @@ class Recheck:
         """
         if size is not None:
             self._compare(size)
+        ruled = self._context.scripts.traits.ruled
+        if ruled != self._ruled:  # keys become kept, or are given back
+            self._ruled, self._resting, self._listed, self._next = ruled, 0, [], 0
         if not (walks or self._has_more):
             return
         self._resting = max(self._resting - 1, 0)
