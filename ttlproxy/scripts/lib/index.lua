@@ -339,15 +339,26 @@ local function announce_swap(prefix, one, other)
   try('DEL', name)
 end
 
+local function clock_ms()
+  local clock = redis.call('TIME')
+  return clock[1] * 1000 + math.floor(clock[2] / 1000)
+end
+
 -- When a key expires by itself, nil if it does not, false if there is no such key.
 local function key_ends(data)
-  local left = redis.call('PTTL', data)
-  if left < 0 then
-    return left == -2 and false or nil
+  local left, before = redis.call('PTTL', data), nil
+  if left == -2 then
+    return false
+  elseif left < 0 then
+    return nil
   end
-  -- Before 7.2 the clock goes on while a script runs.
-  local clock = redis.call('TIME')
-  return clock[1] * 1000 + math.floor(clock[2] / 1000) + left
+  -- Before 7.2 the clock goes on while a script runs; a tick between the two would make it a ms too late.
+  local after = clock_ms()
+  while after ~= before do
+    before, left = after, redis.call('PTTL', data)
+    after = clock_ms()
+  end
+  return after + left
 end
 
 -- Before 7.2 the clock may tick between two looks at it.
@@ -517,6 +528,29 @@ local function index_outlives(data, index)
   index_write_expiry(index, nil)
 end
 
+-- If EXPIRE or its like deletes the key at once, though something that is due by then is to be handed on first: when the
+-- key ends, and the conditions that matter.
+local function ends_at_once(first, now, command, time, ...)
+  if not (ruled and first and time and string.find(time, '^-?%d+$')) then
+    return nil
+  end
+  local at = tonumber(time) * (string.sub(command, 1, 1) == 'P' and 1 or 1000)
+  at = math.max(at + (string.find(command, 'AT$') and 0 or now), now)
+  -- The clock goes on until Redis compares.
+  if at < first or at > now + 5 then
+    return nil
+  end
+  local given, conditions = {}, {}
+  for _, word in ipairs({ ... }) do
+    given[string.upper(word)] = true
+    conditions[#conditions + 1] = string.upper(word) ~= 'LT' and word or nil
+  end
+  if given.GT or given.LT and given.NX then
+    return nil -- it does not, or Redis refuses it
+  end
+  return at, conditions
+end
+
 -- Changes when `data` expires by itself, by a command of Redis and its arguments. Returns Redis's reply. An earlier
 -- instant is announced, so that the reaper looks in time; if the client may not do that, it looks later.
 local function index_expire(db, prefix, data, index, schedule, now, command, ...)
@@ -536,13 +570,17 @@ local function index_expire(db, prefix, data, index, schedule, now, command, ...
     try('SET', prefix .. const.ANNOUNCEMENT .. slot_tag, '', 'XX')
     index_drop(data, index, schedule)
   end
+  local over, conditions = ends_at_once(first, now, command, ...)
+  if over then
+    command, conditions = 'PEXPIREAT', { ms(now + const.KEPT_MS), unpack(conditions) }
+  end
   -- After this write a full server refuses the script nothing.
-  local reply = try(command, data, ...)
+  local reply = try(command, data, unpack(conditions or { ... }))
   if kept and reply ~= 1 then
     -- By pcall, because Redis may have refused the command.
     redis.pcall('PEXPIREAT', data, ms(noted + const.KEPT_MS))
   elseif first and reply == 1 then
-    local ends = key_ends(data)
+    local ends = over or key_ends(data)
     if ends == false then
       index_drop(data, index, schedule)
     else
