@@ -1,5 +1,6 @@
-"""Checks managed keys again, those of the registry or, without one, of the schedules: another proxy,
-or a client without one, may have deleted or replaced a key, and no announcement tells that.
+"""Checks managed keys again: another proxy, or a client without one, may have deleted or replaced
+a key, and no announcement tells that. It takes them from the registry, or from the schedules where
+keys are looked up.
 
 One of several proxies walks over all keys, a page at each regular heartbeat, for some 2 us a key:
 what it finds goes from the schedule. The others walk only while they know of more keys than the
