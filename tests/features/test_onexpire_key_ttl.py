@@ -128,14 +128,13 @@ def test_a_key_that_ends_through_another_proxy_is_handed_on_first(
 def test_elements_whose_deadline_is_after_the_end_of_their_key_go_with_it(
     client: Client, direct: Client
 ) -> None:
-    at_ms = direct.now_ms() + 100
-    client.ask_many(
-        [
-            ["SADDEX", "q", "PXAT", str(at_ms), "MEMBERS", "1", "a"],
-            ["SADDEX", "q", "PXAT", str(at_ms + 1), "MEMBERS", "1", "b"],
-            ["PEXPIREAT", "q", str(at_ms)],
-        ]
-    )
+    _kept(client, direct)
+    # As if the time had come: the instants are moved, not the clock. b is due a ms after the end.
+    at_ms = direct.now_ms() - 1000
+    client.ask("SADDEX", "q", "PXAT", LATER_MS, "MEMBERS", 1, "b")
+    direct.ask("ZADD", INDEX, -at_ms, KEY_EXPIRY, at_ms, "a", at_ms + 1, "b")
+    direct.ask("PEXPIREAT", "q", at_ms + KEPT_MS)
+    direct.ask("ZADD", Keys().schedule, at_ms, "q")
     wait_until(lambda: direct.ask("EXISTS", "q", INDEX) == 0, "the key gone")
     assert direct.ask("LRANGE", "out", 0, -1) == [b"a"]
     assert direct.ask("ZSCORE", Keys().schedule, "q") is None
@@ -320,6 +319,8 @@ def test_what_is_written_while_elements_cannot_be_handed_on_stays(
     client.ask("PEXPIREAT", "q", at_ms + 5)
     wait_until(lambda: _real_ms(direct) == -1, "it to outlive its end")
     assert client.ask("SADD", "q", "b") == 1
+    told = b"parked_wrongtype:keys=1"
+    wait_until(lambda: told in client.ask("INFO", "ttlproxy"), "somebody told")
     direct.ask("DEL", "out")
     wait_until(lambda: direct.ask("LRANGE", "out", 0, -1) == [b"a"], "the element handed on")
     assert client.ask("SMEMBERS", "q") == [b"b"]
