@@ -200,6 +200,21 @@ def _outboxes(masters: Masters) -> list[bytes]:
     return [name for name in names if KEYS.destination(name) is not None]
 
 
+def test_what_is_due_when_its_key_ends_comes_into_the_outbox(
+    masters: Masters, client: Client
+) -> None:
+    assert client.ask("ONEXPIRE", "held:{*}", "RPUSH", "late", "OUTBOX") == b"OK"
+    keys = [f"held:{{{part}}}" for part in PARTS]
+    for number, key in enumerate(keys):
+        at_ms = masters.nodes[0].client.now_ms() + 200
+        client.ask("SADDEX", key, "PXAT", at_ms, "MEMBERS", 1, key)
+        client.ask("PEXPIREAT", key, at_ms + number % 3)
+        assert client.ask("PTTL", key) <= 202
+    wait_until(lambda: client.ask("EXISTS", *keys) == 0, "the keys gone")
+    _until(client, "LLEN late", len(keys))
+    assert sorted(client.ask("LRANGE", "late", 0, -1)) == sorted(map(str.encode, keys))
+
+
 def test_deliveries_are_counted_when_an_element_leaves_its_key(client: Client) -> None:
     rule = ("ONEXPIRE", "busy:{*}", "RPUSH", "tasks", "MAX", "2", "ELSE", "dead:{%1}", "OUTBOX")
     assert client.ask(*rule) == b"OK"

@@ -52,6 +52,17 @@ def _expired(direct: Client, type_: str) -> None:
 
 
 @every_type
+@pytest.mark.usefixtures("no_reaper")
+def test_a_key_that_was_deleted_past_the_proxies_leaves_no_deadlines_to_a_new_one(
+    client: Client, direct: Client, type_: str
+) -> None:
+    client.ask(*_words(WRITES[type_], at=FAR_MS, element="a"))
+    direct.ask("DEL", "k")
+    client.ask(*_words(WRITES[type_], at=FAR_MS + 9, element="b"))
+    assert direct.ask("ZRANGE", INDEX, 0, -1) == [b"b"]
+
+
+@every_type
 @pytest.mark.parametrize("first", ["expiry", "deadline"])
 def test_no_index_expires_so_redis_evicts_none_by_volatile_policies(
     client: Client, direct: Client, type_: str, first: str

@@ -75,6 +75,7 @@ REWRITTEN = {
     "PERSIST": ["PERSIST s"],
     "PEXPIRE": ["PEXPIRE h 100000"],
     "PEXPIREAT": ["PEXPIREAT h 4102444800000"],
+    "PTTL": ["PTTL h"],
     "PSETEX": ["PSETEX h 100000 v"],
     "RENAME": ["RENAME h s", "RENAME text s"],
     "RENAMENX": ["RENAMENX h new"],
@@ -105,11 +106,12 @@ REWRITTEN = {
     "ZREMRANGEBYLEX": ["ZREMRANGEBYLEX z - +"],
     "ZREMRANGEBYRANK": ["ZREMRANGEBYRANK z 0 0"],
     "ZREMRANGEBYSCORE": ["ZREMRANGEBYSCORE z 1 1"],
+    "TTL": ["TTL h"],
     "ZUNIONSTORE": ["ZUNIONSTORE h 2 zs z"],
     "SWAPDB": ["SWAPDB 0 1"],
 }
-# Not on the servers of these tests, or only from a master to its replica.
-ELSEWHERE = {"DELEX", "MSETEX", "RESTORE-ASKING"}
+# Not on all servers of these tests, or only from a master to its replica.
+ELSEWHERE = {"DELEX", "EXPIRETIME", "MSETEX", "PEXPIRETIME", "RESTORE-ASKING"}
 # Requests of ours that their examples do not have: what goes at once, and what makes room.
 MORE = {
     "HSETEX": [

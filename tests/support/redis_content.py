@@ -14,7 +14,7 @@ from tests.oracle.data import Value, score_text
 from tests.oracle.model import Model
 from tests.support.processes import wait_until
 from tests.support.redis_client import Client, milliseconds
-from ttlproxy.core.keys import KEY_EXPIRY, Keys
+from ttlproxy.core.keys import KEPT_MS, KEY_EXPIRY, Keys
 
 PREFIX = b"__ttl:"
 LATER = PREFIX + b"later:"
@@ -145,6 +145,8 @@ class _Reader:
                 value.deadlines[element] = int(float(score))
             else:
                 self.faults.append(f"{key!r}: a deadline for {element!r}, which is gone")
+        if said_ms and expires_ms and expires_ms > said_ms + KEPT_MS - TICKS_MS:
+            expires_ms = value.expires_ms = expires_ms - KEPT_MS
         if scores and not _are_same(expires_ms, said_ms):
             self.faults.append(f"{key!r} expires at {expires_ms}, its index says {said_ms}")
         if index_ttl_ms >= 0:

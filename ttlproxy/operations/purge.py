@@ -12,7 +12,7 @@ from redis.exceptions import RedisError
 from ttlproxy.addresses import Upstream
 from ttlproxy.config import Settings
 from ttlproxy.core.counted import counted
-from ttlproxy.core.keys import Keys
+from ttlproxy.core.keys import KEPT_MS, KEY_EXPIRY, Keys
 from ttlproxy.errors import PurgeError, UpstreamError
 from ttlproxy.link import (
     LAYOUT,
@@ -29,6 +29,8 @@ from ttlproxy.link import (
 from ttlproxy.net.progress import Progress, of_names
 
 _PAGE = 1000
+# The clock is read before the keys.
+_SLACK_MS = 60_000
 
 
 class How(NamedTuple):
@@ -137,6 +139,31 @@ class _Database(NamedTuple):
     redis: Redis
 
 
+async def _give_back(redis: Redis, db: int, keys: Keys, names: Sequence[bytes]) -> None:
+    """Gives keys their own expiry back that rules have put off: their indexes go."""
+    found = [(name, key) for name in names if (key := keys.data(name)) is not None]
+    asked = [(db, (b"ZSCORE", name, KEY_EXPIRY)) for name, _ in found]
+    scores = await run(redis, asked) if asked else []
+    ends = [
+        (key, -int(float(score)))
+        for (_, key), score in zip(found, scores, strict=True)
+        if isinstance(score, bytes | float)
+    ]
+    if not ends:
+        return
+    (clock,) = await run(redis, [(db, (b"TIME",))])
+    seconds, microseconds = valid(clock)
+    now_ms = int(seconds) * 1000 + int(microseconds) // 1000
+    lefts = await run(redis, [(db, (b"PTTL", key)) for key, _ in ends])
+    off = [
+        (db, (b"PEXPIREAT", key, at_ms))
+        for (key, at_ms), left_ms in zip(ends, lefts, strict=True)
+        if abs(now_ms + valid(left_ms) - at_ms - KEPT_MS) < _SLACK_MS
+    ]
+    if off:
+        await run(redis, off)
+
+
 async def _databases(redis: Redis, at: str) -> list[_Database]:
     """Those that hold keys; `at`: what they begin with for people."""
     keyspace: dict[str, Any] = await redis.info("keyspace")
@@ -167,6 +194,8 @@ async def _purge(
                     kept.update(name for name in page if keys.is_kept(name))
                     posted.update(name for name in page if name in outboxes)
                 gone = [name for name in page if name not in kept and name not in posted]
+                if not how.is_dry:
+                    await _give_back(redis, db, keys, gone)
                 requests = [(db, (*command, *group)) for group in keys.groups(gone)]
                 removed += sum(map(valid, await run(redis, requests)))
                 looked_at += _PAGE

@@ -29,6 +29,6 @@ if field_ttls and kind == 'hash' and first and tonumber(count) > 0 then
   end
 end
 return {
-  kind, place, redis.call('PTTL', data), ends and math.max(ends - now, 0) or const.NO_DEADLINE,
+  kind, place, key_left(data, index, now), ends and math.max(ends - now, 0) or const.NO_DEADLINE,
   tonumber(schedule_get(schedule, data) or const.NO_DEADLINE), first or const.NO_DEADLINE, looked, gone, native,
 }

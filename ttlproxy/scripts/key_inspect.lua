@@ -15,5 +15,5 @@ local page = index_page(index, offset, count)
 if page.err then
   return page
 end
-local timed, left = index_size(index), redis.call('PTTL', data)
+local timed, left = index_size(index), key_left(data, index, now)
 return { now, kind, size, timed, left, cut_page(there(page), tonumber(most)) }

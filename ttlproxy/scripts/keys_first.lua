@@ -5,10 +5,12 @@
 -- RESULT: for each key its first deadline in ms, -1 without an index, null where something else than an
 --   index stands in its place
 -- The keys are all data keys, then all their indexes.
+-- include try
 -- include index
 local firsts = {}
 for at = (first_key + #KEYS + 1) / 2, #KEYS do
   local page = index_page(KEYS[at], 0, 1)
-  firsts[#firsts + 1] = not page.err and (tonumber(page[2]) or const.NO_DEADLINE)
+  local first = not page.err and bound_of(tonumber(page[2]), index_ends(KEYS[at]))
+  firsts[#firsts + 1] = not page.err and (first or const.NO_DEADLINE)
 end
 return firsts

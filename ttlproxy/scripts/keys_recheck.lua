@@ -40,7 +40,7 @@ local function first_of(index)
     return false
   end
   local pages = math.ceil(index_size(index) / LOOKED_AT)
-  return has_all(kind, index_elements(index, turn % pages * LOOKED_AT, LOOKED_AT)) and tonumber(first[2])
+  return has_all(kind, index_elements(index, turn % pages * LOOKED_AT, LOOKED_AT)) and bound_of(tonumber(first[2]), index_ends(index))
 end
 
 local firsts = {}

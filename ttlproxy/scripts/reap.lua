@@ -102,14 +102,14 @@ end
 local entries, over = {}, {}
 
 local function reschedule()
-  local first, attention = index_attention(data, index, schedule, now)
+  local first, attention, bound = index_attention(data, index, schedule, now)
   if first then
     entries[#entries + 1] = ms(attention)
     entries[#entries + 1] = data
   else
     over[#over + 1] = data
   end
-  return first
+  return bound
 end
 
 -- Work since the clock was read last, in elements or what costs as much as one.
@@ -135,14 +135,16 @@ local function reap(number)
   if removers[kind] then
     due, ends = index_due_and_ends(index, now, most)
   end
-  local is_over = ends and ends < now and not index_follow(data, index, schedule, now)
-  if not due or is_over or is_no_index(due) then
+  local is_over = ends and ends < now
+  if not due or is_no_index(due) or is_over and not index_follow(data, index, schedule, now) then
     worked = worked + 5
     index_drop(data, index, schedule)
     return { 0, const.NO_DEADLINE, 0, kind, 0, 0, 0, 0 }
   elseif due.err then
     failure = due
     return
+  elseif is_over then
+    due = index_due(index, ends + 1, most) -- the others go with the key
   end
   local is_lost = not due[1] and index_count(index) == 0 and schedule_has(schedule, data)
   worked = worked + 15 + #due
@@ -157,6 +159,13 @@ local function reap(number)
   index_remove_first(index, due, found, ends)
   if failure then
     return
+  end
+  if is_over and trouble then
+    -- Who writes there in the meantime writes to a key that is new.
+    index_outlives(data, index)
+  elseif is_over and not index_due(index, ends + 1, 1)[1] then
+    try('DEL', data)
+    index_drop(data, index, schedule)
   end
   local first = reschedule()
   local has_stale = first and index_size(index) > redis.call(lengths[kind], data)

@@ -35,6 +35,6 @@ for _, element in ipairs(elements) do
   end
 end
 index_write_when_full(index, prefix)
-local first, attention = index_attention(data, index, schedule, now)
+local first, attention, bound = index_attention(data, index, schedule, now)
 entries_write(schedule, first and { ms(attention), data } or {}, first and {} or { data })
-return failure or { page[1], dropped, first or const.NO_DEADLINE }
+return failure or { page[1], dropped, bound or const.NO_DEADLINE }

@@ -89,7 +89,9 @@ def _override(
     if not (managed or _is_ours(state, override, args)) or (override.only_ruled and not ruled):
         _native(state, route, args, now_ms)
         return None
-    state.changes()
+    call = ruled or override.plan(args)
+    if not state.script_calls.reads(call):
+        state.changes()
     state.names(route.keys(args), now_ms)
     target_db = override.other_db(args)
     db = state.db if target_db is None else target_db
@@ -100,7 +102,7 @@ def _override(
         state.manages([(state.db, ruled.keys[-1])])
     state.by_rule = ruled is not None
     _dates(state, route, args)
-    return state.encoded(ruled or override.plan(args), denies_oom=route.denies_oom)
+    return state.encoded(call, denies_oom=route.denies_oom)
 
 
 def _ruled(state: State, override: Override, args: list[bytes], late: bool) -> Call | None:

@@ -1,5 +1,6 @@
-"""Checks the keys of the registry again: another proxy, or a client without one, may have deleted
-or replaced a key, and no announcement tells that.
+"""Checks managed keys again: another proxy, or a client without one, may have deleted or replaced
+a key, and no announcement tells that. It takes them from the registry, or from the schedules where
+keys are looked up.
 
 One of several proxies walks over all keys, a page at each regular heartbeat, for some 2 us a key:
 what it finds goes from the schedule. The others walk only while they know of more keys than the
@@ -9,7 +10,7 @@ commands, and its fields get our deadlines even where the server has its own.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Final
 
 from redis.asyncio import Redis
@@ -32,7 +33,7 @@ _LISTED: Final = 50_000
 
 
 class Recheck:
-    """The walk over the registry, and how far it is."""
+    """The walk over managed keys, and how far it is."""
 
     def __init__(
         self,
@@ -46,12 +47,14 @@ class Recheck:
         self._would_wait = would_wait
         self._listed: list[Place] = []  # the next one stands last
         self._next = 0
+        self._pages: AsyncIterator[list[Place]] | None = None  # of the schedules
         self._turn = 0  # how many walks have ended
         self._rest = self._resting = _REST
         self._left = 0  # keys at the end of the last walk
         self._found = False  # something in the present walk
         self._has_more = False  # keys than the schedule
         self._may = True
+        self._ruled = False
 
     async def look(self, redis: Redis, walks: bool, size: int | None) -> None:
         """Checks one page, if it is time. `walks`: this proxy does it for all; `size`: the number
@@ -61,6 +64,10 @@ class Recheck:
         """
         if size is not None:
             self._compare(size)
+        ruled = self._context.scripts.traits.ruled
+        if ruled != self._ruled:  # keys become kept, or are given back
+            self._ruled, self._resting, self._listed, self._next = ruled, 0, [], 0
+            self._pages = None
         if not (walks or self._has_more):
             return
         self._resting = max(self._resting - 1, 0)
@@ -70,7 +77,7 @@ class Recheck:
             self._resting = self._context.fleet.attached // FEW + 1
         try:
             for _ in range(_CALLS):
-                places = self._take()
+                places = await self._take(redis)
                 if not places:
                     self._end()
                     return
@@ -100,11 +107,10 @@ class Recheck:
         self._rest = _REST if found else min(self._rest * 2, _LONGEST_REST)
         self._resting, self._left, self._found = self._rest, len(context.registry), False
 
-    def _take(self) -> list[Place]:
+    async def _take(self, redis: Redis) -> list[Place]:
         """The next places, all of which one script may name; none at the end of the walk."""
         if not self._listed:
-            self._listed = self._context.registry.listed(self._next, _LISTED)[::-1]
-            self._next = self._next + len(self._listed) if self._listed else 0
+            self._listed = (await self._list(redis))[::-1]
         if not self._listed:
             return []
         together, taken = self._context.keys.together, list[Place]()
@@ -112,3 +118,23 @@ class Recheck:
         while self._listed and together(*self._listed[-1]) == group and len(taken) < KEYS_PER_CALL:
             taken.append(self._listed.pop())
         return taken
+
+    async def _list(self, redis: Redis) -> list[Place]:
+        """The next places of the walk."""
+        if self._context.knowledge is None:
+            listed = self._context.registry.listed(self._next, _LISTED)
+            self._next = self._next + len(listed) if listed else 0
+            return listed
+        self._pages = self._pages or self._scheduled(redis)
+        async for page in self._pages:
+            return page
+        self._pages = None
+        return []
+
+    async def _scheduled(self, redis: Redis) -> AsyncIterator[list[Place]]:
+        """What is in the schedules, page by page."""
+        context = self._context
+        for db in context.registry.databases():
+            async for page in context.schedule_queries.pages(redis, db):
+                if page:
+                    yield [(db, key) for key, _ in page]

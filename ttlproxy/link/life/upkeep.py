@@ -80,8 +80,8 @@ class Upkeep:
                 await self._shared_state.drop(redis, databases)
         else:
             self._waiting.forget()
-        if self._context.knowledge is None:  # else there is no list of keys to go through
-            await self._recheck.look(redis, walks, await glance.size(redis))
+        is_loaded = self._context.knowledge is None
+        await self._recheck.look(redis, walks, await glance.size(redis) if is_loaded else None)
 
     async def _count_overdue(self, redis: Redis, glance: Glance) -> None:
         context = self._context

@@ -223,10 +223,10 @@ async def indexed(
         pages = pages and pages - 1
 
 
-async def script_calls_of(target: Target, *names: str) -> ScriptCalls:
-    """Calls of these scripts, after it has loaded them into the server."""
+async def script_calls_of(target: Target, *names: str, ruled: bool = False) -> ScriptCalls:
+    """Calls of these scripts, which it has loaded into the server. `ruled`: there are rules."""
     scripts = Scripts(target.keys.prefix)
-    scripts.suit(target.traits)
+    scripts.suit(target.traits._replace(ruled=ruled))
     for name in names:
         await target.ask(b"SCRIPT", b"LOAD", scripts[name].text)
     scripts.loaded = target.has_sha

@@ -30,7 +30,10 @@ async def mended(target: Target, state: MendState) -> None:
     schedule, and announces their first deadlines to the proxies. Raises DoctorError if the state
     cannot be written.
     """
-    script_calls = await script_calls_of(target, "sweep", "key_examine")
+    rules = target.keys.home(target.keys.rules)
+    asked = [(db, (b"EXISTS", rules)) for db in target.databases]
+    ruled = any(map(valid, await run(target.redis, asked))) if asked else False
+    script_calls = await script_calls_of(target, "sweep", "key_examine", ruled=ruled)
     for db in target.databases:
         mending = _Mending(target, script_calls, state, db)
         try:

@@ -23,7 +23,8 @@ if not dry_run and events == '' and digit and known and #ARGV < const.LONG_PAGE 
       ends, head = -first, redis.pcall('ZRANGE', index, '1', '1', 'WITHSCORES')
       first = tonumber(head[2])
       -- Before 7.2 the clock may tick between two looks at it.
-      ends = first and ends > now and math.abs(now + left - ends) <= 2 and left
+      local own = now + left - (ruled and const.KEPT_MS or 0)
+      ends = first and ends > now and math.abs(own - ends) <= 2 and left
     end
     is_earlier = not first or at < first
     if left == ends or left == -2 and ends == -1 and not first then

@@ -9,11 +9,13 @@
 -- GIVES: absent_key announce announce_swap_guard announce_swap index_was_set index_was_cleared
 -- GIVES: index_drop index_delete index_follow index_expire index_copy index_leave
 -- GIVES: index_arrived index_move index_write_when_full index_attention entries_write schedule_make_room
--- GIVES: expiry_is_noted
+-- GIVES: expiry_is_noted kept_until key_left bound_of index_outlives
 --
 -- If the key expires by itself, one entry says when: its score is that instant, negative, so it is the first of all.
 -- The index has no expiry itself, because with `maxmemory-policy volatile-*` Redis evicts what has one. Instead that entry
 -- tells, once the instant is past, that the deadlines are of a key that is no more (decisions/0033).
+-- While there are rules of ONEXPIRE, Redis gets a later expiry of the key, so that what is due before the key ends can
+-- be handed on first. Then the key is kept: the entry says when it really ends, and the reap removes it (decisions/0034).
 local EXPIRY = const.KEY_EXPIRY
 
 -- As text, all digits of it: Lua by itself prints 14.
@@ -57,7 +59,9 @@ end
 -- When the key expires as far as the index knows, or nil; nil, too, if something else is in the index's place.
 local function index_ends(index)
   local score = redis.pcall('ZSCORE', index, EXPIRY)
-  return type(score) == 'string' and -tonumber(score) or nil
+  -- In RESP3 a table.
+  score = type(score) == 'table' and score.double or type(score) == 'string' and tonumber(score)
+  return score and -score or nil
 end
 
 -- How many entries an index has, or the schedule; 0 if something else is in its place.
@@ -335,20 +339,26 @@ local function announce_swap(prefix, one, other)
   try('DEL', name)
 end
 
-local function index_drop(data, index, schedule)
-  try('DEL', index)
-  try('ZREM', schedule, data)
+local function clock_ms()
+  local clock = redis.call('TIME')
+  return clock[1] * 1000 + math.floor(clock[2] / 1000)
 end
 
 -- When a key expires by itself, nil if it does not, false if there is no such key.
 local function key_ends(data)
-  local left = redis.call('PTTL', data)
-  if left < 0 then
-    return left == -2 and false or nil
+  local left, before = redis.call('PTTL', data), nil
+  if left == -2 then
+    return false
+  elseif left < 0 then
+    return nil
   end
-  -- Before 7.2 the clock goes on while a script runs.
-  local clock = redis.call('TIME')
-  return clock[1] * 1000 + math.floor(clock[2] / 1000) + left
+  -- Before 7.2 the clock goes on while a script runs; a tick between the two would make it a ms too late.
+  local after = clock_ms()
+  while after ~= before do
+    before, left = after, redis.call('PTTL', data)
+    after = clock_ms()
+  end
+  return after + left
 end
 
 -- Before 7.2 the clock may tick between two looks at it.
@@ -356,8 +366,50 @@ local function is_same_instant(one, other)
   return one and other and math.abs(one - other) <= 2 or not (one or other)
 end
 
+-- Whether Redis has a later expiry of a key than it really has.
+local function is_kept(ends, noted)
+  return ends and noted and is_same_instant(ends, noted + const.KEPT_MS)
+end
+
+-- Whether the index knows when its key expires, and the key is kept if there are rules.
 local function expiry_is_noted(data, index)
-  return is_same_instant(key_ends(data), index_ends(index))
+  local ends, noted = key_ends(data), index_ends(index)
+  return is_same_instant(ends, noted and ruled and noted + const.KEPT_MS or noted)
+end
+
+-- When a kept key really ends; nil if it is not kept.
+local function kept_until(data, index)
+  local noted = index_ends(index)
+  return noted and is_kept(key_ends(data), noted) and noted or nil
+end
+
+-- How many ms a key has left, as PTTL says it of one that is not kept.
+local function key_left(data, index, now)
+  local ends = kept_until(data, index)
+  return ends and math.max(ends - now, 0) or redis.call('PTTL', data)
+end
+
+local function key_expires_at(data, ends)
+  try('PEXPIREAT', data, ms(ends))
+end
+
+-- Gives the key its own expiry back, if it is kept: its index goes.
+local function give_back(data, index)
+  local ends = kept_until(data, index)
+  if ends then
+    key_expires_at(data, ends)
+  end
+end
+
+local function index_drop(data, index, schedule)
+  give_back(data, index)
+  try('DEL', index)
+  try('ZREM', schedule, data)
+end
+
+-- A lower bound of when something of the key is gone.
+local function bound_of(first, ends)
+  return first and ends and math.min(first, ends) or first
 end
 
 local function index_write_expiry(index, ends)
@@ -379,12 +431,19 @@ local function index_follow(data, index, schedule, now)
     return nil
   end
   local ends = key_ends(data)
+  local kept = is_kept(ends, noted)
+  ends = kept and noted or ends
   local is_noted = is_same_instant(ends, noted)
   if not first or ends == false or (noted and noted < now and not is_noted) then
     index_drop(data, index, schedule)
     return nil
   elseif not is_noted then
     index_write_expiry(index, ends)
+  end
+  if ends and ends > now and ruled and not kept then
+    key_expires_at(data, ends + const.KEPT_MS)
+  elseif kept and ends > now and not ruled then
+    key_expires_at(data, ends)
   end
   return first, ends
 end
@@ -415,6 +474,10 @@ local function index_was_set(db, prefix, data, index, schedule, now, before, at)
     local ends = key_ends(data)
     if ends then
       index_write_expiry(index, ends)
+      if ruled then
+        key_expires_at(data, ends + const.KEPT_MS)
+      end
+      at = math.min(at, ends)
     end
     try('ZADD', schedule, ms(attention_at(at, ends, now)), data)
   end
@@ -430,6 +493,7 @@ local function index_was_cleared(data, index, schedule, cleared)
   -- Scripts that pop have replies of RESP3, where scores are tables.
   local left = index_count(index)
   if (left == 1 or dry_run) and redis.call('ZSCORE', index, EXPIRY) then
+    give_back(data, index)
     try('ZREM', index, EXPIRY)
     left = 0
   end
@@ -458,32 +522,82 @@ local function index_write_when_full(index, prefix)
   try('DEL', absent_key(index, prefix))
 end
 
+-- Lets a key live on whose end has come, but not what is to be handed on before.
+local function index_outlives(data, index)
+  try('PERSIST', data)
+  index_write_expiry(index, nil)
+end
+
+-- If EXPIRE or its like deletes the key at once, though something that is due by then is to be handed on first: when the
+-- key ends, and the conditions that matter.
+local function ends_at_once(first, now, command, time, ...)
+  if not (ruled and first and time and string.find(time, '^-?%d+$')) then
+    return nil
+  end
+  local at = tonumber(time) * (string.sub(command, 1, 1) == 'P' and 1 or 1000)
+  at = math.max(at + (string.find(command, 'AT$') and 0 or now), now)
+  -- The clock goes on until Redis compares.
+  if at < first or at > now + 5 then
+    return nil
+  end
+  local given, conditions = {}, {}
+  for _, word in ipairs({ ... }) do
+    given[string.upper(word)] = true
+    conditions[#conditions + 1] = string.upper(word) ~= 'LT' and word or nil
+  end
+  if given.GT or given.LT and given.NX then
+    return nil -- it does not, or Redis refuses it
+  end
+  return at, conditions
+end
+
 -- Changes when `data` expires by itself, by a command of Redis and its arguments. Returns Redis's reply. An earlier
 -- instant is announced, so that the reaper looks in time; if the client may not do that, it looks later.
 local function index_expire(db, prefix, data, index, schedule, now, command, ...)
   local first, noted = index_head(index)
   if noted and noted < now then
     first = index_follow(data, index, schedule, now)
+    if first then
+      return 0 -- a kept key that has ended, and is not reaped yet
+    end
+  end
+  local kept = noted and is_kept(key_ends(data), noted)
+  if kept then
+    key_expires_at(data, noted) -- Redis decides about conditions
   end
   if dry_run then
     try('ZADD', index, 'XX', 'GT', 0, '')
     try('SET', prefix .. const.ANNOUNCEMENT .. slot_tag, '', 'XX')
     index_drop(data, index, schedule)
   end
+  local over, conditions = ends_at_once(first, now, command, ...)
+  if over then
+    command, conditions = 'PEXPIREAT', { ms(now + const.KEPT_MS), unpack(conditions) }
+  end
   -- After this write a full server refuses the script nothing.
-  local reply = try(command, data, ...)
-  if first and reply == 1 then
-    local ends = key_ends(data)
+  local reply = try(command, data, unpack(conditions or { ... }))
+  if kept and reply ~= 1 then
+    -- By pcall, because Redis may have refused the command.
+    redis.pcall('PEXPIREAT', data, ms(noted + const.KEPT_MS))
+  elseif first and reply == 1 then
+    local ends = over or key_ends(data)
     if ends == false then
       index_drop(data, index, schedule)
     else
       index_write_expiry(index, ends)
-      local attention = attention_at(first, ends, now)
-      if attention < (tonumber(schedule_get(schedule, data)) or 0) and not failure then
+      if ends and ruled then
+        key_expires_at(data, ends + const.KEPT_MS)
+      end
+      local attention, place = attention_at(first, ends, now), tonumber(schedule_get(schedule, data)) or 0
+      if attention < place then
         try('ZADD', schedule, ms(attention), data)
-        if actual_db(db) then
-          announce(db, prefix, index, attention)
-        end
+      end
+      local is_sooner = ruled and ends and ends < (noted or math.huge)
+      if is_sooner then
+        unclaim(const.CLAIMS, prefix, index, true)
+      end
+      if (attention < place or is_sooner) and actual_db(db) then
+        announce(db, prefix, index, attention)
       end
     end
   end
@@ -525,10 +639,10 @@ local function index_move(db, prefix, source, source_index, target, target_index
   index_arrived(db, prefix, target, target_index, schedule, attention, first)
 end
 
--- The first deadline of `data`, or nil, and when it needs attention next.
+-- The first deadline of `data`, or nil, when it needs attention next, and the first instant at which something goes.
 local function index_attention(data, index, schedule, now)
   local first, ends = index_follow(data, index, schedule, now)
-  return first, first and attention_at(first, ends, now)
+  return first, first and attention_at(first, ends, now), bound_of(first, ends)
 end
 
 -- Changes the schedule, or an index if no proxy need know. `entries`: [deadline, key or element, ...];
