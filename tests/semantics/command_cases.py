@@ -172,6 +172,10 @@ TYPES = {
 # (type, release): commands, or replies, since that release. 6.2 leaves the target of a GEO command
 # alone if the source is missing.
 SINCE = {
+    ("hash", (7, 0)): """
+EXPIRETIME k                            -> -1   ; k 100 100 -1 -2
+PEXPIRETIME k                           -> -1   ; k 100 100 -1 -2
+""",
     ("set", (7, 0)): """
 SINTERCARD 2 k k                        -> 3    ; k 100 100 -1 -2
 """,

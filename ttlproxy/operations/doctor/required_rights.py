@@ -221,7 +221,14 @@ def asked(keys: Keys) -> tuple[Right, ...]:
         Right((b"EXISTS", schedule), INFO, _UNMENDED),
         Right((b"FUNCTION", b"LIST"), INFO, "The doctor does not list function libraries."),
         Right((b"SLOWLOG", b"GET"), INFO, _UNTOLD),
-        Right((b"UNLINK", schedule), INFO, _UNPURGED),
+        *(
+            Right(words, INFO, _UNPURGED)
+            for words in (
+                (b"UNLINK", schedule),
+                (b"ZSCORE", schedule, b""),
+                (b"PEXPIREAT", schedule, b"0"),
+            )
+        ),
         Right(
             (b"GET", keys.home(keys.old_layout)),
             INFO,
