@@ -61,7 +61,7 @@ def test_what_a_server_has_and_replicates_is_as_without_a_proxy(
     start_server: StartServer, start_proxy: StartProxy
 ) -> None:
     server = start_server("--repl-ping-replica-period", "3600")
-    mirror = start_server("--replicaof", f"127.0.0.1 {server.port}")
+    mirror = start_server("--replicaof", "127.0.0.1", str(server.port))
     with closing(Client(server.port)) as direct, closing(Client(mirror.port)) as replica:
         wait_until(lambda: b"master_link_status:up" in replica.ask("INFO"), "the replica connected")
         with closing(Client(server.port)) as app:
