@@ -108,7 +108,7 @@ def _rule(target: Target, right: Right, refusal: ResponseError) -> str:
     """The missing ACL rule: Redis's error says whether it is a command, a key or a channel."""
     text = str(refusal)
     internal = target.keys.prefix in b" ".join(right.words)
-    if "channel" in text:
+    if "channel" in text and "|channels" not in text:
         return f"&{target.keys.prefix.decode()}*" if internal else "&*"
     if _KEYS.search(text) and "run the" not in text:
         return f"~{target.keys.prefix.decode()}*" if internal else "~*"
