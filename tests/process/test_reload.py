@@ -113,7 +113,9 @@ def _budget_of_a_reap(server: Server, client: Connection) -> int:
         client.ask("HPEXPIREFIELD", "h", "a", 1)
         while True:
             name, *words = re.findall(rb'"((?:[^"\\]|\\.)*)"', monitor.read())
-            if name.lower() == b"evalsha" and words[2:4] == [b"__ttl:schedule", b"__ttl:rules"]:
+            # The first call of a script carries its text.
+            called = name.lower() in (b"eval", b"evalsha")
+            if called and words[2:4] == [b"__ttl:schedule", b"__ttl:rules"]:
                 _, _, budget, *_ = words[2 + int(words[1]) :]
                 return int(budget)
 
