@@ -74,6 +74,7 @@ class Caller:
             1 << 30,
             Handled(),
             lambda: True,
+            lambda: False,
         )
         chunk = encode(tuple(words))
         out = chunk if session.passes(chunk) else session.from_client(chunk).to_redis

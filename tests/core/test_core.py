@@ -130,15 +130,17 @@ def test_both_find_the_same_ends_of_replies_wherever_they_are_cut(
     data: bytes, cuts: list[int]
 ) -> None:
     places = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]
-    left = size = 0
+    left = size = kind = 0
     head = b""
     for begin, end in pairwise(places):
         chunk = head + data[begin:end]
-        found = _result(core.reply_ends, chunk, left, size)
-        assert found == _result(twin.reply_ends, chunk, left, size)
-        if not isinstance(found, tuple) or len(found) != 4:
+        found = _result(core.reply_ends, chunk, left, size, kind, True)
+        assert found == _result(twin.reply_ends, chunk, left, size, kind, True)
+        if not isinstance(found, tuple) or len(found) != 7:
             return  # no reply
-        _, left, size, at = found
+        counted = core.reply_ends(chunk, left, size, kind, False)
+        assert counted == twin.reply_ends(chunk, left, size, kind, False) == (None, *found[1:])
+        _, _, _, left, size, kind, at = found
         head = chunk[at:]
 
 
@@ -241,7 +243,7 @@ def test_a_table_of_all_commands_knows_each(of: Any) -> None:
         lambda: core.request_ends("text", 0),
         lambda: core.request_ends(b"", "0"),
         lambda: core.request_ends(b""),
-        lambda: core.reply_ends("text", 0, 0),
+        lambda: core.reply_ends("text", 0, 0, 0, True),
         lambda: core.reply_ends(b"", 0),
         lambda: core.Table([]),
         lambda: core.Table({"GET": 0}),
@@ -262,7 +264,7 @@ def test_a_wrong_argument_is_refused(call: Callable[[], object]) -> None:
 @pytest.mark.parametrize(("left", "size"), [(-1, 0), (0, -1), (1 << 62, 0)])
 def test_a_wrong_position_is_refused(of: Any, left: int, size: int) -> None:
     with pytest.raises(ValueError, match="out of range"):
-        of.reply_ends(b"+OK\r\n", left, size)
+        of.reply_ends(b"+OK\r\n", left, size, 0, True)
     with pytest.raises(ValueError, match="outside"):
         of.request_ends(b"", 1)
 
@@ -275,7 +277,8 @@ def test_no_memory_is_taken_for_a_number_in_a_header(of: Any) -> None:
         for header in headers:
             assert of.cut(header) == ([], 0)
             assert of.Table(KINDS).plain(header, (), {}, NO_BYTE, ()) == (0, NOTHING_DUE)
-        assert of.reply_ends(b"*999999999999999999\r\n$999999999999999999\r\n", 0, 0)[0] == []
+        reply = b"*999999999999999999\r\n$999999999999999999\r\n"
+        assert of.reply_ends(reply, 0, 0, 0, True)[0] == []
         assert tracemalloc.get_traced_memory()[1] < 256 * 1024
     finally:
         tracemalloc.stop()
@@ -290,7 +293,7 @@ def test_calls_leave_no_memory_behind() -> None:
     def calls() -> None:
         core.cut(data)
         core.request_ends(data, 0)
-        _result(core.reply_ends, replies, 0, 0)
+        _result(core.reply_ends, replies, 0, 0, 0, True)
         table.plain(data, (b"__ttl:",), {b"a": 1 << 50}, NO_BYTE, ())
         _result(table.plain, data, (), {b"a": None}, NO_BYTE, ())
         core.Table(KINDS)

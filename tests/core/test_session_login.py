@@ -24,20 +24,24 @@ def test_a_login_waits_until_what_is_owed_before_it_has_come() -> None:
     world = World(asks_login=True)
     ping, login = encode((b"PING",)), encode((b"AUTH", b"word"))
     assert world.take(ping + ping + login + ping) == ping + ping
-    assert (world.step.owed, world.step.login, world.step.withheld) == (2, None, login + ping)
-    assert world.step.pauses
-    world.session.has_replies(2)
-    assert world.take(world.step.withheld) == login
-    assert (world.step.owed, world.step.login, world.step.withheld) == (None, 2, ping)
-    assert world.step.pauses
+    assert (world.step.requests, world.step.told, world.step.withheld) == (2, [], login + ping)
+    assert world.step.awaits
+    world.owes = True
+    assert world.take(login) == b""
+    assert (world.step.requests, world.step.awaits, world.step.withheld) == (0, True, login)
+    world.owes = False
+    assert world.take(login + ping) == login
+    assert (world.step.requests, world.step.awaits, world.step.withheld) == (1, True, ping)
+    assert [told.before for told in world.step.told] == [0]
 
 
 def test_a_login_waits_for_the_reply_to_what_was_too_large_too() -> None:
     world = World(asks_login=True)
     large, login = encode((b"SET", b"k", b"v" * 100_000)), encode((b"AUTH", b"word"))
     assert world.take(large[:90_000]) == large[:90_000]
+    world.owes = True
     assert world.take(large[90_000:] + login) == large[90_000:]
-    assert world.step.owed == 1
+    assert (world.step.awaits, world.step.withheld) == (True, login)
 
 
 def test_a_command_on_one_element_stays_within_the_words_of_who_has_not_logged_in(
@@ -78,7 +82,7 @@ def test_the_name_of_a_connection_is_no_user(world: World) -> None:
 def test_of_a_client_that_tries_many_users_only_some_are_kept(world: World) -> None:
     for number in range(100):
         world.say(f"AUTH user:{number} word")
-    assert len(world.session.users) <= 8
+    assert len(world.session.users) <= 17
     assert b"user:99" in world.session.users
 
 
@@ -99,7 +103,11 @@ def test_whoever_is_let_in_is_served() -> None:
     assert world.session.before_login
     ((_, sha, *_),) = world.say("HTTLFIELD h f")
     assert sha == world.scripts["refuse"].sha
-    world.session.logged_in()
+    world.say("AUTH wrong")
+    world.answer(b"-WRONGPASS no\r\n")
+    assert world.session.before_login
+    world.say("AUTH word")
+    world.answer(b"+OK\r\n")
     assert not world.session.before_login
     ((_, sha, *_),) = world.say("HTTLFIELD h f")
     assert sha == world.scripts["hash_ttl"].sha

@@ -33,22 +33,6 @@ def test_who_departs_ends_once_its_server_sends_nothing_more(run: Run) -> None:
     run(main)
 
 
-def test_the_measure_of_a_round_trip_ends_with_its_connection(run: Run) -> None:
-    async def main() -> None:
-        async with connected() as (client, backend, redis):
-            watched = backend.watch(lambda trip: None)
-            assert client.to_redis == watched.sends
-            assert not backend.may_be_watched
-            redis[1].write(b"+OK\r\n")
-            await client.gets(b"+OK\r\n")
-            redis[1].close()
-            await client.ended.wait()
-            assert watched.is_over
-            assert client.to_redis != watched.sends
-
-    run(main)
-
-
 def test_writing_cannot_be_ended_where_the_connection_is_over(run: Run) -> None:
     async def main() -> None:
         async with socket_pair() as (transport, _):

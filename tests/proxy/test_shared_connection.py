@@ -132,7 +132,7 @@ async def test_clients_of_a_lost_connection_end_some_in_each_turn_and_send_no_mo
             seat = Seat(client, shared, lambda: other, departures)
             client.send_by(seat.write)
             seats.append(seat)
-            seat.count = 1
+            seat.expect(1)
             client.to_redis(b"PING")
         redis.close()
         await until(lambda: shared.is_lost)

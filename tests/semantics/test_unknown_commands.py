@@ -69,9 +69,9 @@ def without(described: list[Native], monkeypatch: pytest.MonkeyPatch) -> Callabl
 
 def _session(rules: Router, registry: Registry) -> Session:
     script_calls = ScriptCalls(Scripts(b"__ttl:"), Keys(), bytes)
-    return Session(
-        rules, script_calls, registry, Rights(), lambda: 0, 1 << 30, Handled(), lambda: True
-    )
+    never, always = lambda: False, lambda: True
+    rights, counts = Rights(), Handled()
+    return Session(rules, script_calls, registry, rights, lambda: 0, 1 << 30, counts, always, never)
 
 
 def _planned(rules: Router, words: list[bytes]) -> Call:

@@ -120,13 +120,14 @@ def _compare(core: Any, tables: tuple[Any, Any], chance: random.Random) -> None:
     data = _random_bytes(chance)
     _same("cut", core, data)
     _same("request_ends", core, data, chance.randrange(len(data) + 2))
-    _same("reply_ends", core, data, chance.choice(_NUMBERS), chance.choice(_NUMBERS))
-    left, size, head = 0, 0, b""
+    begun = chance.choice(_NUMBERS), chance.choice(_NUMBERS), chance.choice(b"\0>*$+")
+    _same("reply_ends", core, data, *begun, chance.random() < 0.5)
+    left, size, kind, head = 0, 0, 0, b""
     for piece in _pieces(data, chance):
-        found = _same("reply_ends", core, head + piece, left, size)
+        found = _same("reply_ends", core, head + piece, left, size, kind, True)
         if isinstance(found, str):
             break
-        _, left, size, end = found
+        _, _, _, left, size, kind, end = found
         head = (head + piece)[end:]
     heads = chance.choice(_HEADS)
     begins = tuple(b"" in heads or byte in {head[0] for head in heads} for byte in range(256))

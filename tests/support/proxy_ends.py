@@ -15,6 +15,8 @@ from ttlproxy.proxy.write_batch import Write, WriteBatch
 class Frontend:
     """A client as its connection to Redis sees it. full: whether Redis does not keep up"""
 
+    takes = watchable = None
+
     def __init__(self) -> None:
         self.replies = bytearray()
         self.write: Write = self._take

@@ -42,8 +42,10 @@ _NOTHING = Step(
     modifies=False,
     sweep_after=set(),
     date_after=set(),
-    owed=None,
-    login=None,
+    requests=0,
+    told=(),
+    uncounted=False,
+    awaits=False,
     look=False,
     wait=None,
     pauses=False,
@@ -77,7 +79,9 @@ class World:
             max_request_bytes,
             self.counts,
             lambda: True,
+            lambda: self.owes,
         )
+        self.owes = False  # whether Redis owes replies to earlier chunks
         self.step = _NOTHING
 
     def say(self, *requests: bytes | str) -> list[list[bytes]]:
@@ -98,6 +102,12 @@ class World:
             return chunk
         self.step = self.session.from_client(chunk)
         return self.step.to_redis
+
+    def answer(self, line: bytes) -> None:
+        """The replies that matter to the last step begin so."""
+        for told in self.step.told:
+            assert told.tell is not None
+            told.tell(line)
 
     def names(self, *requests: str) -> list[bytes]:
         return [words[0] for words in self.say(*requests)]

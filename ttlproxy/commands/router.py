@@ -62,7 +62,11 @@ STATEFUL: Final = {
     "SUBSCRIBE": Stateful(-2),
     "PSUBSCRIBE": Stateful(-2),
     "SSUBSCRIBE": Stateful(-2),
+    "UNSUBSCRIBE": Stateful(-1),
+    "PUNSUBSCRIBE": Stateful(-1),
+    "SUNSUBSCRIBE": Stateful(-1),
     "MONITOR": Stateful(1),
+    "REPLCONF": Stateful(-1),
     "PSYNC": Stateful(-3),
     "SYNC": Stateful(1),
     "AUTH": Stateful(-2, before_login=True, logs_in=True),
@@ -85,15 +89,6 @@ BLOCKING: Final = frozenset(
         "WAITAOF",
     ]
 )
-# Further commands that have exactly one reply in every case.
-_EVEN: Final = frozenset(
-    form(name)
-    for name in (
-        *(b"AUTH", b"HELLO", b"SELECT", b"READONLY", b"READWRITE"),
-        *(b"MULTI", b"EXEC", b"DISCARD", b"WATCH", b"UNWATCH"),
-    )
-    for form in (bytes.upper, bytes.lower)
-)
 
 
 class Router:
@@ -109,7 +104,6 @@ class Router:
     shareable: the names of commands that may go over a connection to Redis that clients share, in
     upper and in lower case
     plain, shareably_plain: passthrough, and what of it is shareable, for whole chunks
-    even: these, and others that have exactly one reply in every case
     categories: the ACL categories that our commands are in
     natives: the rows of the server's COMMAND reply; `heard`: what its ACL CAT says, by category;
     `forms`: plans for commands that the server has itself, but not in Redis 8's way; `clustered`:
@@ -120,7 +114,6 @@ class Router:
         "_routes",
         "categories",
         "direct",
-        "even",
         "keyless",
         "passthrough",
         "plain",
@@ -160,7 +153,6 @@ class Router:
         scripted = () if table else overrides
         for name in {*VIRTUALS, *LONGER, *scripted, *STATEFUL, *BLOCKING} - table.keys():
             self._add(_ours(name, overrides.get(name)))
-        self.even = self.shareable | _EVEN
         self.keyless = dict.fromkeys(self.passthrough, NO_KEY)
         kinds = self.passthrough.items()
         self.plain = Table(self.passthrough)

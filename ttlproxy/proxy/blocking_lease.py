@@ -7,32 +7,34 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Final
 
 from ttlproxy.core.registry import Place
 from ttlproxy.link import ListWaiters
 from ttlproxy.session import Session, Wait
+from ttlproxy.session.told import Tell
+
+_NULLS: Final = (b"$-1\r\n", b"_\r\n")
 
 
 class BlockingLease:
-    """`run` ends when the request's reply is on its way."""
+    """`run` ends when the request has been answered, or its last attempt is on its way."""
 
     def __init__(
         self,
         session: Session,
         wait: Wait,
         list_waiters: ListWaiters,
-        to_redis: Callable[[bytes], None],
-        is_answered: Callable[[Callable[[bytes], bytes]], Awaitable[bool]],
+        ask: Callable[[bytes, Tell], None],
         claim: Callable[[Place], Awaitable[None]],
     ) -> None:
-        """`is_answered(request)` sends `request(mark)`; False if the reply is null, and kept
-        back; `claim(place)` comes before each attempt."""
+        """`ask(request, tell)` sends a request, and `tell` is told its reply; `claim(place)` comes
+        before each attempt."""
         self._claim = claim
         self._session = session
         self._wait = wait
         self._list_waiters = list_waiters
-        self._to_redis = to_redis
-        self._is_answered = is_answered
+        self._ask = ask
         self._limit: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def end(self) -> None:
@@ -46,11 +48,21 @@ class BlockingLease:
         try:
             if not await self._list_waiters.wait(self._wait.source, self._attempt, self._limit):
                 await self._claim(self._wait.target)
-                self._to_redis(self._session.attempt(self._wait))
+                self._ask(self._session.attempt(self._wait), lambda line: True)
         finally:
             if timer is not None:
                 timer.cancel()
 
     async def _attempt(self) -> bool:
+        """Whether the client has its reply: an item, or an error."""
         await self._claim(self._wait.target)
-        return await self._is_answered(lambda mark: self._session.attempt(self._wait, mark))
+        is_answered: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+
+        def tell(line: bytes | None) -> bool:
+            has_reply = line not in _NULLS
+            if not is_answered.done():
+                is_answered.set_result(has_reply)
+            return has_reply
+
+        self._ask(self._session.attempt(self._wait), tell)
+        return await is_answered

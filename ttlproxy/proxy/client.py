@@ -39,10 +39,11 @@ from ttlproxy.proxy.phase import (
     WAITING,
     Phase,
 )
-from ttlproxy.proxy.redis_connection import HIGH, LOW, Backend, ToRedis, half_close
+from ttlproxy.proxy.redis_connection import HIGH, LOW, Backend, ToRedis, Watchable, half_close
 from ttlproxy.proxy.slow_clients import Activity, SlowClients
 from ttlproxy.proxy.write_batch import Write, WriteBatch
 from ttlproxy.session import AskingSession, Session, Step
+from ttlproxy.session.told import Tell
 
 
 class Host(Protocol):
@@ -74,6 +75,7 @@ class Client(asyncio.Protocol):
     """A client's socket. Stops reading while a request is held, or Redis does not keep up."""
 
     activity: Activity | None = None
+    takes = None  # its connection to Redis counts replies
 
     def __init__(self, server: Host, source: str) -> None:
         """`source`: the address from a PROXY header; empty without one."""
@@ -88,7 +90,7 @@ class Client(asyncio.Protocol):
         self._held: HeldStep | None = None
         self._soon: asyncio.Future[None] | None = None  # done when it need wait no longer
         self._met: Sequence[Place] = ()  # what the present chunk names was looked up here
-        self._reads: CheckedReads | None = None  # while its requests and replies are counted
+        self._reads: CheckedReads | None = None
         self._ending: Ending | None = None
         self._phase = CONNECTING
         self._early = b""  # bytes that came in and are kept
@@ -118,7 +120,8 @@ class Client(asyncio.Protocol):
             self._link.announcements.receive()  # may find them lost: then nothing is served
         if self._phase is not OPEN or not self._serving.now:
             self._keep(data)
-        elif self._passes(data):
+        elif count := self._passes(data):
+            self._expect(count)
             self.to_redis(data)
         else:
             self._take(data)
@@ -209,6 +212,10 @@ class Client(asyncio.Protocol):
             self._read()
             self._end_by(LingeringClose(self._transport))
         self._server.slow_clients.keeps(self)  # until it has taken what is left
+
+    @property
+    def watchable(self) -> Watchable | None:
+        return None
 
     @property
     def is_plain(self) -> bool:
@@ -337,7 +344,7 @@ class Client(asyncio.Protocol):
             self._task = None
             self._refuse(trouble)
             return
-        self._backend = backend
+        self._backend, self._expect = backend, backend.expect
         if term != link.server.term:
             self._task = None
             self._depart(backend)  # its server may not be served any more
@@ -354,10 +361,9 @@ class Client(asyncio.Protocol):
             server.settings.max_request_bytes,
             server.counters.requests,
             backend.has_settled,
+            self._owes,
             server.reached(self._transport) if context.keys.clustered else None,
         )
-        if self._session.stranger:
-            backend.count_lines()
         self._passes = self._session.passes
         if context.knowledge is not None:
             self._check_reads(self._session, context.knowledge, backend)
@@ -369,8 +375,11 @@ class Client(asyncio.Protocol):
         await protected_mode.check(server.settings, self._transport, self._source, self._link)
         return await server.connect(self)
 
+    def _owes(self) -> bool:
+        return self._backend is not None and self._backend.owed > 0
+
     def _check_reads(self, session: Session, knowledge: Knowledge, backend: ToRedis) -> None:
-        """From its first request on, it is counted what it is owed: see CheckedReads."""
+        """Its reads of unknown keys are checked: see CheckedReads."""
         assert isinstance(session, AskingSession)
         assert isinstance(backend, Backend)
 
@@ -379,14 +388,8 @@ class Client(asyncio.Protocol):
                 self._early = again + self._early
                 self._go_on()
 
-        def stop() -> None:
-            self._reads, self._passes = None, session.passes
-            backend.client_takes(self.write)
-
         counts = self._server.counters.requests
-        reads = CheckedReads(session, knowledge, counts, self.write, go_on, stop)
-        self._reads, self._passes = reads, reads.passes
-        backend.client_takes(reads.takes)
+        self._reads = CheckedReads(session, knowledge, backend.replies, counts, go_on)
 
     def _refuse(self, trouble: OSError | Denied) -> None:
         """There will be no connection to Redis: answers an error, and ends."""
@@ -415,20 +418,14 @@ class Client(asyncio.Protocol):
             return
         step = session.from_client(data)
         self._early = step.withheld + self._early
-        if self._reads is not None:
-            self._reads.handled(data.removesuffix(step.withheld))
         if session.kept > LOW or len(self._early) > LOW:
             self._server.slow_clients.keeps(self)
-        let_in = None
-        if step.login is not None:
-            let_in = backend.lets_in(step.login)
-            self._logs_in(data.removesuffix(step.withheld), step.login)
         out = step.to_redis
         holds = step.is_held or len(out) > HIGH  # its requests, before they go to Redis
         if holds or step.pauses:
             unsent = out if holds else b""
             light = step._replace(to_redis=b"", withheld=b"")
-            held = HeldStep(self, self._link, session, backend, light, let_in, unsent)
+            held = HeldStep(self, self._link, session, backend, light, unsent)
             self._held = held
             if len(unsent) > LOW:
                 self._server.slow_clients.keeps(self)
@@ -438,12 +435,17 @@ class Client(asyncio.Protocol):
             else:
                 self._hold(held.run, "held step")
         if not holds:
+            self.expects(step)
             if out:
                 self.to_redis(out)
             self.sent(session, step)
 
-    def _logs_in(self, data: bytes, number: int) -> None:
-        """The client may be let in by the last of these requests; `number` replies come before."""
+    def expects(self, step: Step) -> None:
+        """The requests of a step are about to go to Redis."""
+        if self._backend is not None:
+            if step.uncounted:
+                self._backend.relay()
+            self._backend.expect(step.requests, step.told)
 
     def _not_met(self, places: Sequence[Place]) -> Sequence[Place]:
         """Those of these places that were not looked up for the present chunk."""
@@ -470,6 +472,7 @@ class Client(asyncio.Protocol):
         """Sends the requests of a step that waits for claims alone."""
 
         def go_on() -> None:
+            self.expects(step)
             self.to_redis(held.unsent)
             self.sent(session, step)
             self._go_on()
@@ -575,9 +578,8 @@ class Client(asyncio.Protocol):
             return  # nobody is left to answer it
         elif session.before_login:
             self._take(data)  # Redis alone decides what becomes of that
-        elif session.needs_nothing(data):
-            if self._reads is not None:
-                self._reads.handled(data)
+        elif count := session.needs_nothing(data):
+            self._expect(count)
             self.to_redis(data)
         else:
             self._hold(self._link.holds.until_served, "wait for the link")
@@ -587,6 +589,11 @@ class Client(asyncio.Protocol):
         self._early += data
         if len(self._early) > LOW:
             self._server.slow_clients.keeps(self)
+
+    def ask(self, request: bytes, tell: Tell) -> None:
+        """Sends a request of ours; `tell` is told its reply."""
+        assert self._backend is not None
+        self._backend.ask(request, tell)
 
     def sent(self, session: Session, step: Step) -> None:
         """Requests have gone to Redis: does what follows at once."""

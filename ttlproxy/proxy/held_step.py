@@ -12,9 +12,9 @@ from typing import Protocol
 from ttlproxy.core.registry import Place
 from ttlproxy.link import Link
 from ttlproxy.proxy.blocking_lease import BlockingLease
-from ttlproxy.proxy.redis_connection import ToRedis
 from ttlproxy.proxy.write_batch import Write
 from ttlproxy.session import Session, Step, Wait
+from ttlproxy.session.told import Tell
 
 
 class Holder(Protocol):
@@ -28,11 +28,27 @@ class Holder(Protocol):
     def redis_is_full(self) -> bool:
         """Whether Redis does not keep up."""
 
+    def expects(self, step: Step) -> None:
+        """The requests of the step are about to go to Redis."""
+
     def sent(self, session: Session, step: Step) -> None:
         """The requests of the step have gone to Redis."""
 
+    def ask(self, request: bytes, tell: Tell) -> None:
+        """Sends a request of ours; `tell` is told its reply."""
+
     def wait_for_item(self) -> bool:
         """A request waits for an item from now on; False if it must be answered at once."""
+
+
+class _Way(Protocol):
+    """The client's way to Redis; most_at_once: as in ToRedis"""
+
+    @property
+    def most_at_once(self) -> int: ...
+
+    async def answered(self) -> None:
+        """Ends when all that was sent before has been answered."""
 
 
 class HeldStep:
@@ -46,19 +62,16 @@ class HeldStep:
         client: Holder,
         link: Link,
         session: Session,
-        backend: ToRedis,
+        backend: _Way,
         step: Step,
-        let_in: asyncio.Future[bool] | None,
         unsent: bytes,
     ) -> None:
-        """`step` has no bytes, so that nothing keeps them from being freed; `let_in`: whether
-        Redis accepts the step's login."""
+        """`step` has no bytes, so that nothing keeps them from being freed."""
         self._client = client
         self._link = link
         self._session = session
         self._backend = backend
         self._step = step
-        self._let_in = let_in
         self.unsent = unsent
         self._drained: asyncio.Future[None] | None = None  # done when Redis keeps up again
         self._lease: BlockingLease | None = None
@@ -71,6 +84,7 @@ class HeldStep:
         if step.claims:
             await self._link.holds.until_claimed(step.claims)
         if step.is_held or self.unsent:
+            self._client.expects(step)
             await self._send()
             self._client.sent(self._session, step)
         await self._follow()
@@ -88,12 +102,9 @@ class HeldStep:
 
     async def _follow(self) -> None:
         """Requests have gone to Redis: waits for what they need."""
-        step, session = self._step, self._session
-        if step.owed is not None:
-            await self._backend.has_replied(step.owed)
-            session.has_replies(step.owed)
-        if self._let_in is not None and await self._let_in:
-            session.logged_in()
+        step = self._step
+        if step.awaits:
+            await self._backend.answered()
         if step.look:
             await self._link.confirmations.confirm()
         if step.wait is not None:
@@ -101,10 +112,8 @@ class HeldStep:
 
     async def _wait(self, wait: Wait) -> None:
         """A request waits for an item."""
-        client, ask = self._client, self._backend.is_answered
-        lease = BlockingLease(
-            self._session, wait, self._link.list_waiters, client.to_redis, ask, self._claim
-        )
+        client, ask = self._client, self._client.ask
+        lease = BlockingLease(self._session, wait, self._link.list_waiters, ask, self._claim)
         if not client.wait_for_item():
             lease.end()
         self._lease = lease

@@ -12,33 +12,19 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Protocol, runtime_checkable
 
 from ttlproxy.core.counters import Counters
-from ttlproxy.proxy.round_trip import RoundTrip
+from ttlproxy.proxy.redis_connection import Watchable
 from ttlproxy.proxy.write_batch import Write, WriteBatch
+from ttlproxy.wire import whole
 
-# From the end of one to the choice of the next: at least so long, and so many times as long as the
-# counting took, which is much where pipelines are long. So it takes a thousandth of a core at most.
+# From the end of one to the choice of the next.
 _PAUSE_S: Final = 0.2
-_RARELY: Final = 1000
-# A client that sends so little is waited for no longer; and Redis, longer than most clients wait.
-_IDLE_S: Final = 2.0
+# Redis is waited for longer than most clients wait.
 _LONGEST_S: Final = 60.0
 # So many connections of a turn are looked at.
 _LOOKS: Final = 4
+# Larger chunks are not read, to see which script they call.
+_LARGEST: Final = 4096
 _EVALSHA: Final = b"EVALSHA"
-
-
-class Watchable(Protocol):
-    """A client's way to Redis, as it is seen here."""
-
-    @property
-    def may_be_watched(self) -> bool:
-        """Whether a round trip can be measured here."""
-
-    def watch(self, over: Callable[[RoundTrip], None]) -> RoundTrip:
-        """Measures a round trip, from the next requests on; `over(it)` is called at its end."""
-
-    def watch_no_more(self) -> None:
-        """What comes and goes passes at once again."""
 
 
 @runtime_checkable
@@ -63,19 +49,19 @@ class RoundTrips:
         self._write_batch = write_batch
         self._names = names
         self._known: Mapping[bytes, str] = {}
-        self._watched: tuple[RoundTrip, Watchable] | None = None
         self._later: asyncio.TimerHandle | None = None
+        self._number = 0  # of the present round trip
 
     def start(self) -> None:
         """Chooses from now on."""
+        self._number += 1
         self._later = None
         self._write_batch.tell(self._choose)
 
     def stop(self) -> None:
-        """Ends what is under way, and chooses no more."""
+        """Chooses no more."""
+        self._number += 1
         self._write_batch.tell(None)
-        if self._watched is not None:
-            self._watched[0].end()
         if self._later is not None:
             self._later.cancel()
 
@@ -85,47 +71,38 @@ class RoundTrips:
             protocol = write.__self__.get_protocol()  # type: ignore[attr-defined]
             way = protocol.watchable if isinstance(protocol, _HasWay) else None
             if way is not None and way.may_be_watched:
-                self._watch(way)
+                last = [data for other, data in writes if other == write][-1]
+                self._watch(way, last)
                 return
-        self._wait(_PAUSE_S, self.start)
+        self._wait(_PAUSE_S)
 
-    def _watch(self, way: Watchable) -> None:
-        round_trip = way.watch(self._over)
-        self._watched = round_trip, way
-        self._wait(_IDLE_S, self._lose_patience)
+    def _watch(self, way: Watchable, data: bytes) -> None:
+        number = self._number
 
-    def _lose_patience(self) -> None:
-        if self._watched is None:
-            return
-        round_trip, _ = self._watched
-        if round_trip.is_begun:
-            self._wait(_LONGEST_S, round_trip.end)
-        else:
-            round_trip.end()
+        def over(took_ms: float, data: bytes, is_error: bool) -> None:
+            if number != self._number:
+                return  # it has taken too long
+            self._counters.round_trip_ms.observe(took_ms)
+            if script := self._script(data):
+                self._counters.count_script_trip(script, took_ms, failed=is_error)
+            self._number += 1
+            self._wait(_PAUSE_S)
 
-    def _wait(self, pause_s: float, then: Callable[[], None]) -> None:
+        self._wait(_LONGEST_S)
+        way.watch(data, over)
+
+    def _wait(self, pause_s: float) -> None:
         self._write_batch.tell(None)
-        self._later = asyncio.get_running_loop().call_later(pause_s, then)
-
-    def _over(self, round_trip: RoundTrip) -> None:
         if self._later is not None:
             self._later.cancel()
-        if self._watched is not None:
-            self._watched[1].watch_no_more()
-            self._watched = None
-        self._wait(max(_PAUSE_S, _RARELY * round_trip.spent_s), self.start)
-        if round_trip.took_ms is not None:
-            self._counters.round_trip_ms.observe(round_trip.took_ms)
-            script = self._script(round_trip.request)
-            if script is not None:
-                self._counters.count_script_trip(
-                    script, round_trip.took_ms, failed=round_trip.has_failed
-                )
+        self._later = asyncio.get_running_loop().call_later(pause_s, self.start)
 
-    def _script(self, request: Sequence[bytes] | None) -> str | None:
-        """The script of ours that a request calls."""
-        if request is None or request[0] != _EVALSHA or len(request) < 2:
+    def _script(self, data: bytes) -> str | None:
+        """The script of ours that is called, if that is all there is."""
+        requests = whole(data) if len(data) <= _LARGEST else None
+        if not requests or len(requests) > 1 or requests[0][0] != _EVALSHA:
             return None
-        if request[1] not in self._known:
+        sha = requests[0][1]
+        if sha not in self._known:
             self._known = self._names()
-        return self._known.get(request[1])
+        return self._known.get(sha)

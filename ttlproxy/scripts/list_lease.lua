@@ -2,8 +2,7 @@
 -- the set already has stays in the list, and the next one is taken.
 -- KEYS: data target index target_index schedule
 -- ARGV: origin how
--- RESULT: the item, with a flag an array of at most `cap` of them; null where there is none. With a mark
---   [mark, that]
+-- RESULT: the item, with a flag an array of at most `cap` of them; null where there is none
 -- include words
 -- include try
 -- include clock
@@ -44,13 +43,9 @@ local function choose()
   return items
 end
 
-local function answer(reply)
-  return mark == '' and reply or mark ~= '' and { mark, reply }
-end
-
 local items = choose()
 if #items == 0 then
-  return answer(false)
+  return false
 end
 local before = index_follow(target, target_index, schedule, now)
 for _, item in ipairs(items) do
@@ -70,4 +65,4 @@ if failure then
 end
 clear_removed(items)
 notify('s', 'expire', db, target, items)
-return answer(flag == '1' and items or items[1])
+return flag == '1' and items or items[1]

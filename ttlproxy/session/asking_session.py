@@ -3,25 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final
 
 from ttlproxy.commands import ANY_KEY, FIRST_ALONE, KEPT_KEY, READ_KEY, Route
 from ttlproxy.core.knowledge import UNMANAGED, Asker
 from ttlproxy.core.registry import Place
 from ttlproxy.session.session import Routed, Session, has_script
-from ttlproxy.session.shareable import may_go
 from ttlproxy.session.step import Step
 from ttlproxy.wire import Table, whole
-
-# Subcommands of CLIENT that have exactly one reply in every case.
-_OF_CLIENT: Final = frozenset(
-    (b"GETNAME", b"ID", b"INFO", b"NO-EVICT", b"NO-TOUCH", b"SETINFO", b"SETNAME")
-)
-
-
-def _is_of_client(args: Sequence[bytes]) -> bool:
-    """Whether a request is one of these."""
-    return len(args) > 1 and args[0].upper() == b"CLIENT" and args[1].upper() in _OF_CLIENT
 
 
 def _beyond(route: Route, args: Sequence[bytes]) -> list[Place]:
@@ -66,19 +54,11 @@ class AskingSession(Session):
         parts = self.stranger or self._requests.pending or self._requests.relay
         return None if parts else whole(data)
 
-    def counted(self, data: bytes) -> list[list[bytes]] | None:
-        """The requests of a chunk, if it is whole and each is one that Redis answers once."""
-        requests, even = whole(data), self._router.even
-        for args in requests or ():
-            if args[0] not in even and not (may_go(args, even) or _is_of_client(args)):
-                return None
-        return requests
-
-    def only_read(self, data: bytes, requests: Iterable[list[bytes]]) -> list[bytes] | None:
-        """The unknown keys of a chunk that only reads, if nothing is known to be due there; None
-        for any other. `requests`: all that `data` is."""
-        hidden = self._hidden_begin in data and self._hidden in data
-        if self._must_parse or hidden or not self.rights.have_all(self.users):
+    def only_reads(self, data: bytes) -> tuple[list[bytes], int] | None:
+        """The unknown keys of a chunk that `passes` has just refused, and how many requests it is,
+        if it only reads, and nothing is known to be due there; None for any other."""
+        requests, hidden = self._read, self._names_hidden
+        if requests is None or hidden or self._must_parse or not self.rights.have_all(self.users):
             return None
         passthrough, bounds, now_ms = self._passthrough, self.registry.names.bounds, 0
         keys = []
@@ -95,7 +75,7 @@ class AskingSession(Session):
                         return None
         except (KeyError, IndexError):
             return None  # not in the table, or no key
-        return keys
+        return (keys, len(requests)) if keys else None
 
     def _plain(self, table: Table, data: bytes) -> int:
         """Keys that are not known are to be looked up: `_pass_through` tells."""

@@ -23,26 +23,19 @@ def decide(state: State, route: Route, args: list[bytes], now_ms: int) -> bytes 
     """The bytes for Redis in place of a request; None means the request as it came."""
     rules = route.stateful
     logs_in = rules is not None and rules.logs_in
-    if logs_in and state.replies is not None and state.replies > state.answered:
+    if logs_in and not state.resets and (state.requests or state.owes()):
         # Redis 8.2 sends no reply to a login that fails while it has other replies to send.
-        state.owed = state.replies
+        state.awaits = state.is_unsent = True
         return None
-    owe_reply(state)
     if len(args) > MOST_WORDS or max(map(len, args)) > LARGEST:
         return None
     if route.virtual:
         return refuse(state, route, errors.NOAUTH)
     if rules is not None and rules.before_login:
         change(state, rules, route, args, now_ms)
-    if logs_in:
-        if state.replies is None:
-            state.stranger = False
-        else:
-            state.login = state.replies - 1
+    if logs_in and state.resets:
+        state.stranger = state.resets = False
+    elif logs_in:
+        state.awaits = True
+        state.tell(state.logs_in)
     return None
-
-
-def owe_reply(state: State) -> None:
-    """A request goes on: one more reply is owed."""
-    if state.replies is not None:
-        state.replies += 1

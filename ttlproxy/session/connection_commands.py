@@ -1,14 +1,15 @@
 """Commands that change what later ones mean, a function for each.
 
 Each function notes in the state what the request may change, and returns what goes to Redis in its
-place, or None if the request is handled like any other. Redis may refuse the request: then the note
-costs its own client some speed, and other clients nothing that lasts
+place, or None if the request is handled like any other. Redis may refuse the request: its reply
+tells, or the note costs its own client some speed, and other clients nothing that lasts
 (ttlproxy.scripts.unconfirmed).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Final
 
@@ -19,6 +20,7 @@ from ttlproxy.commands.model.calls import refusal
 from ttlproxy.commands.model.route import Stateful
 from ttlproxy.scripts.unconfirmed import Emptied, Events, Flush, Swap, Users
 from ttlproxy.session.state import State
+from ttlproxy.session.told import ERRORS
 from ttlproxy.session.transaction import Transaction
 from ttlproxy.wire import encode
 
@@ -118,10 +120,18 @@ def _watch(state: State, args: list[bytes], now_ms: int) -> bytes | None:
 def _reset(state: State, args: list[bytes], now_ms: int) -> None:
     state.transaction = None
     state.selects(0)
+    state.tries(b"default")
     if not state.listens:
         state.silent = False
     if state.rights.asks_login and not state.stranger:
-        state.stranger, state.replies = True, None
+        state.stranger = state.resets = True
+        state.tell(partial(_was_reset, state))
+
+
+def _was_reset(state: State, line: bytes) -> None:
+    """The reply to a RESET begins so: the client has to log in again, or has not been reset."""
+    if state.resets:
+        state.resets, state.stranger = False, line[0] not in ERRORS
 
 
 def _client(state: State, args: list[bytes], now_ms: int) -> bytes | None:
@@ -132,7 +142,7 @@ def _client(state: State, args: list[bytes], now_ms: int) -> bytes | None:
         return None
     mode = args[2].upper()
     if mode in (b"OFF", b"SKIP"):
-        state.silent = True
+        state.silent = state.uncounted = True
     elif mode == b"ON" and state.transaction is None and not state.listens:
         state.silent = False  # a user that may send OFF may send ON
     return None
@@ -180,10 +190,19 @@ def _auth(state: State, args: list[bytes], now_ms: int) -> None:
 
 def _hello(state: State, args: list[bytes], now_ms: int) -> None:
     if args[1:2] == [b"3"]:
-        state.resp = b"3"
+        before, state.resp = state.resp, b"3"
+        state.tell(lambda line: _was_greeted(state, before, line))
+    elif args[1:] and state.listens:
+        state.uncounted = True  # what comes is in the form of one version, or of the other
     for word, user in pairwise(args[2:]):
         if word.upper() == b"AUTH":
             state.tries(user)
+
+
+def _was_greeted(state: State, before: bytes, line: bytes) -> None:
+    """The reply to a HELLO 3 begins so; `before`: the version of the protocol until then."""
+    if line[0] in ERRORS:
+        state.resp = before
 
 
 def _quit(state: State, args: list[bytes], now_ms: int) -> None:
@@ -192,10 +211,28 @@ def _quit(state: State, args: list[bytes], now_ms: int) -> None:
 
 def _listens(state: State, args: list[bytes], now_ms: int) -> None:
     state.listens = True
+    _ends_listening(state, args, now_ms)
+
+
+def _ends_listening(state: State, args: list[bytes], now_ms: int) -> None:
+    """Redis confirms each channel, in RESP2 also without one; of all together it is not known how
+    many there are, and in MULTI not where the confirmations are."""
+    state.confirmations = len(args) - 1
+    if not state.confirmations or state.transaction is not None:
+        state.uncounted = True
+
+
+def _monitors(state: State, args: list[bytes], now_ms: int) -> None:
+    state.listens = state.uncounted = True
 
 
 def _replicates(state: State, args: list[bytes], now_ms: int) -> None:
-    state.replicates = True
+    state.replicates = state.uncounted = True
+
+
+def _replconf(state: State, args: list[bytes], now_ms: int) -> None:
+    """Redis does not answer some of these."""
+    state.uncounted = True
 
 
 CHANGES: Final[dict[str, Callable[[State, list[bytes], int], bytes | None]]] = {
@@ -216,7 +253,11 @@ CHANGES: Final[dict[str, Callable[[State, list[bytes], int], bytes | None]]] = {
     "SUBSCRIBE": _listens,
     "PSUBSCRIBE": _listens,
     "SSUBSCRIBE": _listens,
-    "MONITOR": _listens,
+    "UNSUBSCRIBE": _ends_listening,
+    "PUNSUBSCRIBE": _ends_listening,
+    "SUNSUBSCRIBE": _ends_listening,
+    "MONITOR": _monitors,
+    "REPLCONF": _replconf,
     "PSYNC": _replicates,
     "SYNC": _replicates,
     "AUTH": _auth,

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
+from ttlproxy.session.told import ERRORS, Tell
 from ttlproxy.wire import encode, whole
-from ttlproxy.wire.reply_ends import ERROR, ReplyEnds
 
 # A client that sends more such requests than this is not beginning.
 _MOST: Final = 16
@@ -114,7 +114,7 @@ def outcome(words: Sequence[bytes]) -> Callable[[bytes], bool] | None:
     begins = _read(words)
     if begins is None:
         return None
-    return lambda reply: begins.may_fail if reply[0] == ERROR else begins.may_succeed
+    return lambda reply: begins.may_fail if reply[0] in ERRORS else begins.may_succeed
 
 
 def state_after(requests: Iterable[Sequence[bytes]]) -> ConnectionState | None:
@@ -151,31 +151,21 @@ class Handshake:
         self.introductions: list[bytes] = []
         self.is_over = False
         self._left = _MOST
-        self.connects()
 
-    def connects(self) -> None:
-        """The client has another connection, which is in this state."""
-        self._sent = self._replied = 0
-        self._asked: dict[int, _Begins] = {}  # by how many come before
-        self._ends = ReplyEnds()
-        self._first: int | None = None  # the first byte of a reply that has begun
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether all replies have come, or nobody knows which have."""
-        return self.is_over or self._replied == self._sent
-
-    def sends(self, words: Sequence[bytes], number: int | None = None) -> None:
-        """A request has been sent. `number`: so many were sent before, if they were not told here,
-        as Redis has refused them."""
-        self._sent = self._sent if number is None else number
+    def sends(self, words: Sequence[bytes]) -> Tell | None:
+        """A request is about to be sent; what is to be told its reply, None if it does not
+        matter."""
         begins = _read(words)
         self._left -= 1
         if begins is None or self._left < 0:
             self.is_over = True
-            return
-        self._asked[self._sent] = begins
-        self._sent += 1
+            return None
+
+        def tell(line: bytes | None) -> bool:
+            self._takes(begins, line)
+            return True
+
+        return tell
 
     def introduces(self, requests: Sequence[Sequence[bytes]]) -> bool:
         """The client says what it is called over another connection; False if too often."""
@@ -185,27 +175,10 @@ class Handshake:
         self.introductions += [encode(tuple(words)) for words in requests]
         return True
 
-    def from_redis(self, data: bytes) -> None:
-        """Takes what Redis sends."""
-        try:
-            ends = self._ends.take(data)
-        except ValueError:
-            self.is_over = True
-            return
-        begin = 0
-        for end in ends:
-            first = data[begin] if self._first is None else self._first
-            self._takes(self._asked.pop(self._replied, None), first != ERROR)
-            self._replied += 1
-            self._first, begin = None, end
-        if begin < len(data) and self._first is None:
-            self._first = data[begin]
-
-    def _takes(self, begins: _Begins | None, has_succeeded: bool) -> None:
-        if begins is None:
-            return
+    def _takes(self, begins: _Begins, line: bytes | None) -> None:
+        has_succeeded = line is not None and line[0] not in ERRORS
         is_known = begins.may_succeed if has_succeeded else begins.may_fail
-        self.is_over = self.is_over or not is_known
+        self.is_over = self.is_over or line is None or not is_known
         if has_succeeded:
             self.state = self.state._replace(**begins.sets)  # type: ignore[arg-type]
             if begins.introduces:

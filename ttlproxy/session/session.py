@@ -7,7 +7,6 @@ from typing import Final, TypeAlias
 
 from ttlproxy import errors
 from ttlproxy.commands import ANY_KEY, KEPT_KEY, NO_KEY, ONE_KEY, READ_KEY, Route, Router
-from ttlproxy.commands.model.calls import marked
 from ttlproxy.core.cluster_view import Reached
 from ttlproxy.core.counters import Handled
 from ttlproxy.core.permissions import Rights
@@ -18,6 +17,7 @@ from ttlproxy.session import before_login, fast_path, shareable
 from ttlproxy.session.rewrite import decide, refuse
 from ttlproxy.session.state import State, Wait
 from ttlproxy.session.step import Step
+from ttlproxy.session.told import Told, all_of
 from ttlproxy.wire import Requests, Table, cut, encode, whole
 
 QUIT: Final = encode((b"QUIT",))
@@ -56,12 +56,14 @@ class Session(State):
         max_request_bytes: int,
         counts: Handled,
         has_settled: Callable[[], bool],
+        owes: Callable[[], bool],
         reached: Reached | None = None,
     ) -> None:
-        """`has_settled`: whether the connection to Redis is at rest, as `Owner` defines it;
-        `reached`: where a Cluster's client has connected, None if it learns of no node."""
+        """`has_settled`: whether the connection to Redis is at rest, as `Owner` defines it; `owes`:
+        whether Redis owes it replies; `reached`: where a Cluster's client has connected, None if it
+        learns of no node."""
         owner = Owner(has_settled, self._heed)
-        super().__init__(script_calls, registry, rights, owner, reached)
+        super().__init__(script_calls, registry, rights, owner, owes, reached)
         self._router = router
         self._passthrough = router.passthrough
         self._now_ms = now_ms
@@ -82,19 +84,19 @@ class Session(State):
         self._read: list[list[bytes]] | None = None
         self._names_hidden = False  # whether one of these may name an internal key
 
-    def passes(self, data: bytes) -> bool:
-        """Whether a chunk goes to Redis as it is, without effects.
+    def passes(self, data: bytes) -> int:
+        """How many requests a chunk is, if it goes to Redis as it is, without effects; else 0.
 
         This is the common case, and all that is done for it. Any other chunk then goes to
         `from_client`.
         """
         if self._must_parse:
-            return False
+            return 0
         if count := self._plain(self._router.plain, data):
             self._counts.forwarded += count
-            return True
+            return count
         requests, end = cut(data)
-        return end == len(data) and self.passes_read(data, requests)
+        return len(requests) if end == len(data) and self.passes_read(data, requests) else 0
 
     def shares_plainly(self, data: bytes) -> int:
         """How many requests a chunk is, if it may go over a connection to Redis that clients
@@ -148,14 +150,17 @@ class Session(State):
         self._counts.forwarded += len(requests)
         return True
 
-    def needs_nothing(self, data: bytes) -> bool:
-        """Whether a chunk may go to Redis as it is while nothing is known of managed keys.
+    def needs_nothing(self, data: bytes) -> int:
+        """How many requests a chunk is, if it may go to Redis as it is while nothing is known of
+        managed keys; else 0.
 
         Examples are INFO and PING, which Redis answers in every state.
         """
         requests = None if self._must_parse else whole(data)
         find = self._router.find
-        return requests is not None and all(find(args[0]).is_indifferent for args in requests)
+        if requests is None or not all(find(args[0]).is_indifferent for args in requests):
+            return 0
+        return len(requests)
 
     def unmet(self, data: bytes) -> Sequence[Place]:
         """Where nothing is known yet of keys that a chunk names which `passes` has just refused.
@@ -171,7 +176,7 @@ class Session(State):
 
     def from_client(self, data: bytes) -> Step:
         """Takes any chunk; returns what is to be done with it."""
-        out = self._out(data)
+        requests, out = self._requests, self._out(data)
         step = Step(
             out,
             self.reap_places,
@@ -181,8 +186,10 @@ class Session(State):
             self.modifies,
             self.sweep_after,
             self.date_after,
-            self.owed,
-            self.login,
+            self.requests,
+            self.told,
+            self.uncounted or (requests.relay and not requests.refused),
+            self.awaits,
             self.look,
             self.wait,
             self._pauses,
@@ -197,6 +204,7 @@ class Session(State):
         if self._read is not None:
             commands, self._read = self._read, None
             if (plain := self._on_fast_path(commands, data)) is not None:
+                self.requests += len(commands)
                 return plain
             requests.take(data)
             out = self._with_care(commands, self._now_ms())
@@ -212,6 +220,7 @@ class Session(State):
             commands
         ):
             out = raw
+            self.requests += len(commands)
             self._counts.forwarded += len(commands)
         else:
             out = self._with_care(commands, self._now_ms())
@@ -228,15 +237,7 @@ class Session(State):
     @property
     def before_login(self) -> bool:
         """Whether the client has certainly not logged in, so Redis refused its requests."""
-        return self.stranger and self.replies is not None
-
-    def logged_in(self) -> None:
-        """The last AUTH or HELLO has let the client in."""
-        self.stranger = False
-
-    def has_replies(self, count: int) -> None:
-        """So many replies have come, of those that are owed to a stranger."""
-        self.answered = count
+        return self.stranger and not self.resets
 
     @property
     def over(self) -> bool:
@@ -248,11 +249,11 @@ class Session(State):
         """Whether Redis has a part of a request, and the rest has not come yet."""
         return self._requests.streams
 
-    def attempt(self, wait: Wait, mark: bytes = b"") -> bytes:
-        """The bytes for a waiting request; with a mark, an item can be told from a null."""
+    def attempt(self, wait: Wait) -> bytes:
+        """The bytes for a waiting request."""
         self.manages([wait.target])
         self.claims -= {wait.target}  # the caller has claimed it
-        return self.encoded(marked(wait.call, mark) if mark else wait.call)
+        return self.encoded(wait.call)
 
     @property
     def kept(self) -> int:
@@ -302,8 +303,7 @@ class Session(State):
     @property
     def _pauses(self) -> bool:
         """Whether nothing behind the last request may be read yet."""
-        withholds = self.owed is not None or self.login is not None
-        return withholds or self.look or self.wait is not None
+        return self.awaits or self.look or self.wait is not None
 
     def _pass_through(self, requests: Sequence[list[bytes]]) -> bool:
         """Whether these need only a look at their keys, and none of those is managed.
@@ -395,7 +395,7 @@ class Session(State):
         if self.stranger:
             if not self._requests.exceeds(before_login.MOST_WORDS, before_login.LARGEST):
                 return b""
-            before_login.owe_reply(self)
+            self.requests += 1
             return self._requests.stream()  # Redis refuses it, or reads it as it comes
         words = self._requests.begun
         return b"" if words is None else self._begin(words)
@@ -405,11 +405,13 @@ class Session(State):
         route = self._router.find(words[0]) if words else None
         if route is None or self._may_pass(route, words):
             self._passing = words[1:2]
+            self.requests += 1
             self._counts.forwarded += 1
             return self._requests.stream()
         if not self._requests.excessive:
             return b""
         self._requests.skip()
+        self.requests += 1
         return self._too_large(words)
 
     def _too_large(self, words: list[bytes]) -> bytes:
@@ -458,9 +460,10 @@ class Session(State):
         for route, args, begin, end in found:
             take = self._of_stranger if self.stranger else instead_of
             rewritten = take(route, args, now_ms)
-            if self.owed is not None:
+            if self.is_unsent:
                 self.withheld = requests.withhold(begin)
                 break
+            self._count_request()
             if rewritten is None:
                 self._counts.forwarded += 1
             else:
@@ -477,6 +480,16 @@ class Session(State):
         out.append(requests.raw[sent:])
         # A single piece is not copied: it may be large.
         return b"".join(filter(None, out))
+
+    def _count_request(self) -> None:
+        """A request goes to Redis."""
+        if self.tells:
+            self.told.append(Told(self.requests, all_of(self.tells)))
+            self.tells = []
+        elif self.confirmations:
+            self.told.append(Told(self.requests, confirmations=self.confirmations))
+            self.confirmations = 0
+        self.requests += self.wait is None
 
     def _reach(self, found: list[Routed]) -> None:
         """Requests are to be looked at that may write to databases where their client is not."""

@@ -1,12 +1,11 @@
 """A client's state: what its requests so far mean for the next one.
 
-A request may fail and its reply is never read, so the state says what may be true.
+Between a request and its reply the state says what may be true; some replies are never known.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Set
-from itertools import islice
+from collections.abc import Callable, Collection, Iterable, Set
 from typing import Final, NamedTuple
 
 from ttlproxy.commands import Call
@@ -18,14 +17,11 @@ from ttlproxy.core.reservations import MARGIN_MS
 from ttlproxy.scripts.script_calls import ScriptCalls
 from ttlproxy.scripts.unconfirmed import Flush, UnconfirmedChange, Users
 from ttlproxy.session.effects import Effects
+from ttlproxy.session.told import ERRORS, Candidates, Tell, Told, V
 from ttlproxy.session.transaction import Transaction
 from ttlproxy.wire import encode
 
-# Users that one client may try to log in as; after so many they are all forgotten.
-_USERS_MAX = 8
 _DEFAULT_USER: Final = frozenset({b"default"})
-# Databases that one client may be in, for all that is known; as many as Redis has by default.
-_DATABASES_MAX = 16
 
 
 class Wait(NamedTuple):
@@ -45,10 +41,10 @@ class State(Effects):
     """The state of a client, and its effects; inside MULTI these are noted for EXEC.
 
     transaction: the one that MULTI began; None outside
-    databases: those that the client may be in, the likeliest first: a SELECT may have failed
+    databases: those that the client may be in, the likeliest first: a SELECT may be refused
     database: the same as scripts get it, such as "?3,0"; without a mark if it is certain
-    resp: b"3" after a HELLO 3, which may have failed
-    users: all users that the client may be logged in as; a login may have failed
+    resp: b"3" after a HELLO 3, which may be refused
+    users: all users that the client may be logged in as; a login may be refused
     quit: a QUIT is on its way, the client's or ours
     silent: CLIENT REPLY OFF or SKIP has passed, so a request may have no reply
     flushed: the client's own SCRIPT FLUSH has passed, and may be carried out at any time
@@ -56,44 +52,52 @@ class State(Effects):
     modifies: whether a request of the last chunk may write when it is carried out
     look: the link must look at what the last request did; nothing behind it has been read
     behind_blocking: a blocking command has passed, and its reply may still be out
-    stranger: the client has not logged in, and Redis refuses nearly all its requests; after a
-    RESET any AUTH or HELLO ends this, even one that fails
-    login: the last request is a stranger's AUTH or HELLO, and so many replies come before its
-    own; nothing behind it has been read
-    replies: how many a stranger is owed in all, each of one line; None after a RESET
-    answered: how many of these are known to have come
-    owed: an AUTH or HELLO is withheld until so many replies have come
+    stranger: the client has not logged in, and Redis refuses nearly all its requests; `resets`:
+    because of a RESET that has not been answered, and may be refused
+    requests: how many of the last chunk go to Redis; told: those of them whose replies matter
+    tells, confirmations: of the request that is looked at, what is to be told its reply, and how
+    many confirmations it has
+    uncounted: a request may have no reply, or several
+    owes(): whether Redis owes replies to earlier chunks
+    awaits: all that was sent must be answered before more is read; is_unsent: also before the last
+    request is sent
     listens: SUBSCRIBE, its variants or MONITOR has passed: Redis sends what other clients do
     replicates: PSYNC or SYNC has passed, so what Redis sends may be no replies
     by_rule: the last request that was rewritten writes by a rule of ONWRITE
     wait: the last request waits for an item; nothing behind it has been read
-    withheld: the bytes that have not been read: those behind the last request, or from the AUTH or
-    HELLO on that waits for `owed`
+    withheld: the bytes that have not been read: those behind the last request, or with it
     """
 
     __slots__ = (
-        "answered",
+        "_databases",
+        "_users",
+        "awaits",
         "behind_blocking",
         "by_rule",
+        "confirmations",
         "database",
         "databases",
         "flushed",
+        "is_unsent",
         "listens",
-        "login",
         "look",
         "may_be_held",
         "modifies",
-        "owed",
+        "owes",
         "quit",
         "reached",
         "replicates",
-        "replies",
+        "requests",
+        "resets",
         "resp",
         "rights",
         "script_calls",
         "silent",
         "stranger",
+        "tells",
+        "told",
         "transaction",
+        "uncounted",
         "users",
         "wait",
         "withheld",
@@ -105,13 +109,17 @@ class State(Effects):
         registry: Registry,
         rights: Rights,
         owner: Owner,
+        owes: Callable[[], bool],
         reached: Reached | None = None,
     ) -> None:
         super().__init__(registry, owner)
+        self.owes = owes
         self.reached = reached
         self.script_calls = script_calls
         self.rights = rights
         self.transaction: Transaction | None = None
+        self._databases = Candidates(0)
+        self._users = Candidates(b"default")
         self.databases: tuple[int, ...] = (0,)
         self.database = b"0"
         self.resp = b"2"
@@ -125,14 +133,17 @@ class State(Effects):
         self.flushed = False
         self.may_be_held = False
         self.stranger = rights.asks_login
-        self.replies: int | None = 0
-        self.answered = 0
+        self.resets = False
+        self.uncounted = False
+        self.tells: list[Tell] = []
+        self.confirmations = 0
 
     def begin_step(self) -> None:
         super().begin_step()
         self.modifies = False
-        self.owed: int | None = None
-        self.login: int | None = None
+        self.requests = 0
+        self.told: list[Told] = []
+        self.awaits = self.is_unsent = False
         self.wait: Wait | None = None
         self.look = False
         self.withheld = b""
@@ -142,22 +153,46 @@ class State(Effects):
         """The logical database that the client is believed to be in."""
         return self.databases[0]
 
+    def tell(self, tell: Callable[[bytes], None]) -> None:
+        """`tell` is to be told how the reply to this request begins, if that is ever known."""
+
+        def told(line: bytes | None) -> bool:
+            if line is not None:
+                tell(line)
+            return True
+
+        self.tells.append(told)
+
+    def logs_in(self, line: bytes) -> None:
+        """The reply to an AUTH or HELLO of a stranger begins so."""
+        self.stranger = line[0] in ERRORS
+
     def selects(self, db: int) -> None:
-        """A request may bring the client into this database, or leave it where it is.
+        """A request may bring the client into this database, or leave it where it is."""
+        self._tries(self._databases, db, self._know_databases)
 
-        The list has an end. Only if all SELECTs in it have failed, the client is in none of them;
-        then scripts that set deadlines return an error until a SELECT succeeds.
-        """
-        if self.databases != (db,):
-            others = (known for known in self.databases if known != db)
-            self.databases = (db, *islice(others, _DATABASES_MAX - 1))
-            self.database = b"?" + b",".join(b"%d" % known for known in self.databases)
-            self.registry.select(self.databases)
+    def _know_databases(self) -> None:
+        known = self._databases.values
+        if self.databases != known:
+            self.databases = known
+            several = b"?" + b",".join(b"%d" % db for db in known)
+            self.database = several if len(known) > 1 else b"%d" % known[0]
+            self.registry.select(known)
 
-    def is_in(self, db: int) -> None:
-        """Redis has taken the last SELECT that was sent."""
-        self.databases, self.database = (db,), b"%d" % db
-        self.registry.select(self.databases)
+    def _tries(self, candidates: Candidates[V], value: V, know: Callable[[], None]) -> None:
+        """A request may set this value; its reply tells, if it is not queued by MULTI."""
+        if self.transaction is not None:
+            candidates.may_be(value)
+        else:
+            candidates.tries(value)
+
+            def told(line: bytes | None) -> bool:
+                candidates.answered(None if line is None else line[0] not in ERRORS)
+                know()
+                return True
+
+            self.tells.append(told)
+        know()
 
     @property
     def takes_effect_later(self) -> bool:
@@ -184,8 +219,10 @@ class State(Effects):
         """The client tries to log in; the link looks up the rights of a user that is not known."""
         if not self.rights.knows(user):
             self.may_change(Users())
-        known = self.users if len(self.users) < _USERS_MAX else frozenset()
-        self.users = known | {user}
+        self._tries(self._users, user, self._know_users)
+
+    def _know_users(self) -> None:
+        self.users = frozenset(self._users.values)
 
     def encoded(self, call: Call, reserved: bool = False, *, denies_oom: bool = False) -> bytes:
         """A script call as a request, in the client's database and RESP version. `reserved`: its

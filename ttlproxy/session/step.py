@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from typing import NamedTuple
 
 from ttlproxy.core.registry import Place
 from ttlproxy.session.state import Wait
+from ttlproxy.session.told import Told
 
 
 class Step(NamedTuple):
@@ -20,13 +21,13 @@ class Step(NamedTuple):
     to_redis: the bytes
     sweep_after: keys to sweep afterwards: a request may have changed them without their index
     date_after: places where elements then get deadlines by rules of ONWRITE
-    owed: the AUTH or HELLO in `withheld` is sent after so many replies have come
-    login: the last request is an AUTH or HELLO, and so many replies come before its own
+    requests: how many requests the bytes are; told: those of them whose replies matter
+    uncounted: these or later requests may have no reply, or several
+    awaits: what was sent must have been answered before more is read
     look: the link must look at what the last request did
     wait: the last request waits for an item
-    pauses: the session has read nothing behind the last request, because of one of these four
-    withheld: the bytes that wait for `owed`, or came behind the request of `login`, `look` or
-      `wait`; the session gets them again when that is over
+    pauses: the session has read nothing behind the last request, because of one of these three
+    withheld: the bytes that have not been read; the session gets them again when that is over
     """
 
     to_redis: bytes
@@ -37,8 +38,10 @@ class Step(NamedTuple):
     modifies: bool
     sweep_after: Set[bytes]
     date_after: Set[Place]
-    owed: int | None
-    login: int | None
+    requests: int
+    told: Sequence[Told]
+    uncounted: bool
+    awaits: bool
     look: bool
     wait: Wait | None
     pauses: bool

@@ -1,15 +1,11 @@
 """RESP as bytes. Knows framing; knows no command, no clock and no socket."""
 
 from ttlproxy.wire.core import IS_COMPILED, Table, cut
-from ttlproxy.wire.line_replies import Lines
-from ttlproxy.wire.marked import Marked
 from ttlproxy.wire.requests import Located, Requests, encode, pieces, whole
 
 __all__ = [
     "IS_COMPILED",
-    "Lines",
     "Located",
-    "Marked",
     "Requests",
     "Table",
     "cut",

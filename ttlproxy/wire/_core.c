@@ -156,29 +156,22 @@ static PyObject *cut(PyObject *Py_UNUSED(self), PyObject *data)
 PyDoc_STRVAR(request_ends_doc, "request_ends(data, begin) -> list[int]\n\n"
                                "The position behind each whole request from `begin` on.");
 
-static PyObject *request_ends(PyObject *Py_UNUSED(self), PyObject *const *args, Py_ssize_t nargs)
+static PyObject *request_ends(PyObject *Py_UNUSED(self), PyObject *args)
 {
-    PyObject *ends;
+    PyObject *data, *ends;
     const char *at, *next;
     Py_ssize_t begin, count;
     Bytes all;
 
-    if (nargs != 2) {
-        PyErr_SetString(PyExc_TypeError, "request_ends(data, begin)");
+    if (!PyArg_ParseTuple(args, "Sn:request_ends", &data, &begin))
         return NULL;
-    }
-    if (!is_bytes(args[0]))
-        return NULL;
-    begin = PyLong_AsSsize_t(args[1]);
-    if (begin == -1 && PyErr_Occurred())
-        return NULL;
-    if (begin < 0 || begin > PyBytes_GET_SIZE(args[0])) {
+    if (begin < 0 || begin > PyBytes_GET_SIZE(data)) {
         PyErr_SetString(PyExc_ValueError, "begin is outside data");
         return NULL;
     }
     if ((ends = PyList_New(0)) == NULL)
         return NULL;
-    all = bytes_of(args[0]);
+    all = bytes_of(data);
     for (at = all.at + begin; at < all.end; at = next) {
         next = request(at, all.end, &count);
         if (next == NULL || (next = skip(next, all.end, count)) == NULL)
@@ -262,44 +255,37 @@ static const char *line_break(const char *at, const char *end)
 }
 
 PyDoc_STRVAR(reply_ends_doc,
-             "reply_ends(data, left, size) -> (ends, left, size, end)\n\n"
-             "The position behind each reply that ends in `data`. `left`, `size`: the values that are to\n"
-             "come of a reply that has begun, and the bytes of its present value, before and after. From\n"
-             "`end` on is the beginning of a header. Raises ValueError for what is no reply.");
+             "reply_ends(data, left, size, kind, lists) -> (ends, replies, pushes, left, size, kind, end)\n\n"
+             "How many replies and pushes end in `data`, and where; see ttlproxy/wire/twin.py.");
 
-static PyObject *reply_ends(PyObject *Py_UNUSED(self), PyObject *const *args, Py_ssize_t nargs)
+static PyObject *reply_ends(PyObject *Py_UNUSED(self), PyObject *args)
 {
-    PyObject *ends;
+    PyObject *data, *ends = NULL;
     const char *line;
-    Py_ssize_t left, at, size, skipped;
+    Py_ssize_t left, at, size, skipped, replies = 0, pushes = 0;
+    int kind, lists, has_ended;
     Bytes all;
 
-    if (nargs != 3) {
-        PyErr_SetString(PyExc_TypeError, "reply_ends(data, left, size)");
-        return NULL;
-    }
-    if (!is_bytes(args[0]))
-        return NULL;
-    left = PyLong_AsSsize_t(args[1]);
-    if (left == -1 && PyErr_Occurred())
-        return NULL;
-    at = PyLong_AsSsize_t(args[2]);
-    if (at == -1 && PyErr_Occurred())
+    if (!PyArg_ParseTuple(args, "Snnip:reply_ends", &data, &left, &at, &kind, &lists))
         return NULL;
     if (left < 0 || left > MAX_VALUES || at < 0) {
         PyErr_SetString(PyExc_ValueError, "left or size is out of range");
         return NULL;
     }
-    if ((ends = PyList_New(0)) == NULL)
+    if (lists && (ends = PyList_New(0)) == NULL)
         return NULL;
-    all = bytes_of(args[0]);
+    all = bytes_of(data);
     size = all.end - all.at;
-    if (left == 0 && at > 0 && at <= size && !append(ends, PyLong_FromSsize_t(at)))
-        goto failed;
-    while (at < size) {
-        line = line_break(all.at + at, all.end);
-        if (line == NULL)
-            return Py_BuildValue("(Nnnn)", ends, left, (Py_ssize_t)0, at);
+    has_ended = at > 0 && left == 0;
+    while (at <= size) {
+        if (has_ended) {
+            *(kind == '>' ? &pushes : &replies) += 1;
+            kind = 0;
+            if (lists && !append(ends, PyLong_FromSsize_t(at)))
+                goto failed;
+        }
+        if ((line = line_break(all.at + at, all.end)) == NULL)
+            break;
         if (!after_header(all.at + at, line, &left, &skipped)) {
             PyObject *head = PyBytes_FromStringAndSize(all.at + at, Py_MIN(line - all.at - at, 64));
 
@@ -308,13 +294,14 @@ static PyObject *reply_ends(PyObject *Py_UNUSED(self), PyObject *const *args, Py
             Py_XDECREF(head);
             goto failed;
         }
+        kind = kind ? kind : all.at[at];
         at = (line - all.at) + 2 + skipped;
-        if (left == 0 && at <= size && !append(ends, PyLong_FromSsize_t(at)))
-            goto failed;
+        has_ended = left == 0;
     }
-    return Py_BuildValue("(Nnnn)", ends, left, at - size, size);
+    return Py_BuildValue("(Nnnnnin)", lists ? ends : Py_NewRef(Py_None), replies, pushes, left,
+                         at > size ? at - size : 0, kind, Py_MIN(at, size));
 failed:
-    Py_DECREF(ends);
+    Py_XDECREF(ends);
     return NULL;
 }
 
@@ -583,8 +570,8 @@ static PyType_Spec table_spec = {
 
 static PyMethodDef functions[] = {
     {"cut", cut, METH_O, cut_doc},
-    {"request_ends", (PyCFunction)(void (*)(void))request_ends, METH_FASTCALL, request_ends_doc},
-    {"reply_ends", (PyCFunction)(void (*)(void))reply_ends, METH_FASTCALL, reply_ends_doc},
+    {"request_ends", request_ends, METH_VARARGS, request_ends_doc},
+    {"reply_ends", reply_ends, METH_VARARGS, reply_ends_doc},
     {NULL, NULL, 0, NULL},
 };
 

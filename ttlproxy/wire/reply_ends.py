@@ -17,19 +17,40 @@ _BEGINNINGS: Final = frozenset(b"->|\n")
 
 
 class ReplyEnds:
-    """Where one connection's replies end."""
+    """Where one connection's replies end.
 
-    __slots__ = ("_head", "_left", "_size")
+    pushes: how many of the last ends are those of pushes
+    """
+
+    __slots__ = ("_head", "_kind", "_left", "_size", "pushes")
 
     def __init__(self) -> None:
         self._left = 0  # values to come of a reply that has begun
         self._size = 0  # bytes to come of the last value, with its CRLF
         self._head = b""  # of the next value, as far as it has come
+        self._kind = 0  # the first byte of the reply, or push, that has begun
+        self.pushes = 0
 
     @property
     def is_between(self) -> bool:
         """Whether the last reply is whole, and no other has begun."""
-        return not (self._left or self._size or self._head)
+        return not self.begun
+
+    @property
+    def begun(self) -> int:
+        """The first byte of the reply, or push, that has begun; 0 without one."""
+        return self._kind or (self._head[0] if self._head else 0)
+
+    def count(self, data: bytes) -> tuple[int, int]:
+        """How many replies and pushes end in these bytes. Raises ValueError for what is no
+        reply."""
+        if self._head:
+            data = self._head + data
+        _, replies, pushes, self._left, self._size, self._kind, end = reply_ends(
+            data, self._left, self._size, self._kind, False
+        )
+        self._head = data[end:]
+        return replies, pushes
 
     def take(self, data: bytes) -> list[int]:
         """The positions behind each reply that ends in these bytes. Raises ValueError for what is
@@ -37,8 +58,11 @@ class ReplyEnds:
         before = len(self._head)
         if before:
             data = self._head + data
-        ends, self._left, self._size, end = reply_ends(data, self._left, self._size)
+        ends, _, self.pushes, self._left, self._size, self._kind, end = reply_ends(
+            data, self._left, self._size, self._kind, True
+        )
         self._head = data[end:]
+        assert ends is not None
         return [at - before for at in ends] if before else ends
 
 

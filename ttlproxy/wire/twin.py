@@ -115,31 +115,36 @@ def _after(head: bytes, left: int) -> tuple[int, int] | None:
     return None
 
 
-def reply_ends(data: bytes, left: int, size: int) -> tuple[list[int], int, int, int]:
-    """(ends, left, size, end): the position behind each reply that ends in `data`.
+def reply_ends(
+    data: bytes, left: int, size: int, kind: int, lists: bool
+) -> tuple[list[int] | None, int, int, int, int, int, int]:
+    """(ends, replies, pushes, left, size, kind, end): how many replies and pushes end in `data`,
+    and if `lists`, the position behind each of them; else None.
 
-    `left`, `size`: the values that are to come of a reply that has begun, and the bytes of its
-    present value, before and after. From `end` on is the beginning of a header. Raises ValueError
-    for what is no reply.
+    `left`, `size`, `kind`: the values that are to come of a reply that has begun, the bytes of its
+    present value, and its first byte, before and after; 0 without one. From `end` on is the
+    beginning of a header. Raises ValueError for what is no reply.
     """
     if not (0 <= left <= _MAX_VALUES and size >= 0):
         raise ValueError("left or size is out of range")
     ends: list[int] = []
-    at = size
-    if not left and 0 < at <= len(data):
-        ends.append(at)
-    while at < len(data):
+    pushes, at, has_ended = 0, size, size > 0 and not left
+    while at <= len(data):
+        if has_ended:
+            pushes += kind == _PUSH
+            kind = 0
+            ends.append(at)
         line = data.find(b"\r\n", at)
         if line < 0:
-            return ends, left, 0, at
+            break
         found = _after(data[at:line], left)
         if found is None or found[0] > _MAX_VALUES:
             raise ValueError(f"no reply: {data[at : min(line, at + 64)]!r}")
         left, skipped = found
-        at = line + 2 + skipped
-        if not left and at <= len(data):
-            ends.append(at)
-    return ends, left, at - len(data), len(data)
+        kind = kind or data[at]
+        at, has_ended = line + 2 + skipped, not left
+    missing, end = max(at - len(data), 0), min(at, len(data))
+    return ends if lists else None, len(ends) - pushes, pushes, left, missing, kind, end
 
 
 class Table:

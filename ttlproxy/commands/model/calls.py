@@ -40,12 +40,6 @@ def plain_deadline_ms(call: Call, now_ms: int) -> int | None:
     return found and int(found[2]) + (now_ms if found[1] else 0)
 
 
-def marked(call: Call, mark: bytes) -> Call:
-    """The same call, but its reply will be `[mark, reply]`."""
-    origin, how, *rest = call.argv
-    return call._replace(argv=(origin, b"%b#%b" % (how, mark), *rest))
-
-
 def refusing(plan: Plan, refuse: Callable[[Sequence[bytes], Refused], Call]) -> Plan:
     """The plan; for a malformed request the call that `refuse` makes."""
 

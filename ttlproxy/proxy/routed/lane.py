@@ -7,6 +7,7 @@ it knows only what `Owner` says.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
@@ -26,6 +27,7 @@ from ttlproxy.proxy.connecting import connect
 from ttlproxy.proxy.held_step import HeldStep
 from ttlproxy.proxy.phase import CLOSED, CONNECTING, HOLDING, OPEN, WAITING
 from ttlproxy.proxy.redis_connection import HIGH, TOO_MANY, Backend
+from ttlproxy.proxy.reply_queue import Over
 from ttlproxy.proxy.routed.batch import Share
 from ttlproxy.proxy.routed.lane_replies import LaneReplies, Miscounted
 from ttlproxy.proxy.routed.lane_seat import LaneSeat
@@ -36,9 +38,18 @@ from ttlproxy.proxy.write_batch import Write
 from ttlproxy.session import Step
 from ttlproxy.session.lane_session import LaneSession
 from ttlproxy.session.session import Session
+from ttlproxy.session.told import Tell
 from ttlproxy.wire import Requests, encode
 
 ASKING: Final = encode((b"ASKING",))
+OK: Final = b"+OK\r\n"
+
+
+def _tell(step: Step, line: bytes) -> None:
+    """The reply to the only request of a step begins so."""
+    for told in step.told:
+        if told.tell is not None:
+            told.tell(line)
 
 
 class Lane:
@@ -73,6 +84,9 @@ class Lane:
         self._expected = 0  # how many wait in `opened`
         self._held: HeldStep | None = None
         self._task: asyncio.Task[None] | None = None
+        self._sent = 0  # requests in all
+        self._sent_before: int | None = None  # at the last look, if nothing was owed
+        self._trip: tuple[float, bytes, Over] | None = None  # a round trip that is measured
         self._loop = asyncio.get_running_loop()
         self._start(self._open())
 
@@ -367,6 +381,11 @@ class Lane:
 
     @property
     def write(self) -> Write:
+        """Takes what Redis sends."""
+        return self.taken
+
+    @property
+    def takes(self) -> Write:
         """Takes what Redis sends first."""
         return self._take_first
 
@@ -375,7 +394,7 @@ class Lane:
             self._owner.turned_away(self, data)
             return
         if isinstance(self._backend, Backend):
-            self._backend.client_takes(self.taken)
+            self._backend.give_to(self.taken)
         self.taken(data)
 
     def turn_back(self, error: bytes) -> None:
@@ -406,8 +425,31 @@ class Lane:
             self._owner.order.open()
             if self.kept > HIGH:
                 self._hold_up()
+        if self._trip is not None and not self.owes:
+            (began_s, sent, over), self._trip = self._trip, None
+            over((time.monotonic() - began_s) * 1000, sent, False)
         if self.retires and not self.waits:
             self._owner.lost(self)
+
+    @property
+    def watchable(self) -> Lane:
+        """It counts the replies."""
+        return self
+
+    @property
+    def may_be_watched(self) -> bool:
+        """Whether a round trip can be measured here."""
+        return self._trip is None and self.is_plain
+
+    def watch(self, data: bytes, over: Over) -> None:
+        """Measures the round trip of what was just sent: see RoundTrips."""
+        self._trip = time.monotonic(), data, over
+
+    def has_settled(self) -> bool:
+        """Whether nothing is owed, and nothing was sent since this was last asked."""
+        rests = not (self.owes or self._replies.relays)
+        before, self._sent_before = self._sent_before, self._sent if rests else None
+        return self.is_closed or (before is not None and before == self._sent_before)
 
     @property
     def is_plain(self) -> bool:
@@ -444,6 +486,14 @@ class Lane:
         self._have_gone()
         self._write(data, count)
 
+    def expects(self, step: Step) -> None:
+        """Its tickets say so."""
+
+    def ask(self, request: bytes, tell: Tell) -> None:
+        """Sends a request of ours in place of the last one in flight."""
+        self._replies.attempt = tell
+        self._write(request, 1)
+
     def sent(self, session: Session, step: Step) -> None:
         """Requests have gone to Redis: does what follows at once."""
         self._have_gone()
@@ -466,6 +516,7 @@ class Lane:
         """Sends so many requests."""
         backend = self._backend
         assert backend is not None
+        self._sent += count
         if self._has_seat:
             cast(LaneSeat, backend).send(data, count)
         else:
@@ -497,7 +548,7 @@ class Lane:
         if holds or step.pauses:
             light = step._replace(to_redis=b"", withheld=b"")
             unsent = out if holds else b""
-            held = HeldStep(self, self.link, session, self._backend, light, None, unsent)
+            held = HeldStep(self, self.link, session, self._backend, light, unsent)
             self._held = held
             self._owner.counters.held += 1 if step.must_reap else 0
             self._hold(held.run())
@@ -531,7 +582,7 @@ class Lane:
         if term != self.link.server.term:
             raise SlotMoved("the master has changed")
         self.used_s = self._loop.time()
-        self.session = owner.session(self, backend.has_settled)
+        self.session = owner.session(self)
         for words in owner.replays:
             if self._has_seat:
                 self._was_told(self.session, words)
@@ -545,8 +596,6 @@ class Lane:
         """Sends a request outside of the client's; returns its reply."""
         session = self.session
         assert session is not None
-        if session.before_login:
-            session.has_replies(session.replies or 0)  # nothing is in flight
         ticket = Ticket(list(words), b"", None)
         taker = ticket.awaited()
         step = session.from_client(encode(tuple(words)))
@@ -554,19 +603,14 @@ class Lane:
         self._write(step.to_redis, 1)
         self.sent(session, step)
         reply = await taker
-        if step.login is not None and not reply.startswith(b"-"):
-            session.logged_in()
+        _tell(step, reply.partition(b"\n")[0] + b"\n")
         if step.look:
             await self.link.confirmations.confirm()
         return reply
 
     def _was_told(self, session: LaneSession, words: Sequence[bytes]) -> None:
         """The shared connection has been told this, or what says the same."""
-        if session.before_login:
-            session.has_replies(session.replies or 0)
-        step = session.from_client(encode(tuple(words)))
-        if step.login is not None:
-            session.logged_in()
+        _tell(session.from_client(encode(tuple(words))), OK)
 
     async def _serves_again(self) -> None:
         """Ends when the link serves. Raises NotServed after hold_max."""

@@ -17,6 +17,7 @@ from ttlproxy.proxy.routed.bounces import is_bounce
 from ttlproxy.proxy.routed.owner import Owner
 from ttlproxy.proxy.routed.run import Run
 from ttlproxy.proxy.routed.ticket import Ticket
+from ttlproxy.session.told import Tell
 from ttlproxy.wire.reply_ends import ERROR, PUSH, ReplyEnds, may_be_special
 
 # How what subscribers get begins, behind the header of its array.
@@ -37,6 +38,7 @@ class LaneReplies:
     in_flight: the requests that are owed a reply, the oldest first; run, shares: or these
     relays: what comes is not read
     hears: whether the client gets a push, or a message in RESP2; None: it gets all
+    attempt: is told the next reply to the last request in flight, and says whether it is one
     """
 
     def __init__(self, owner: Owner, hold_up: Callable[[], None]) -> None:
@@ -46,6 +48,7 @@ class LaneReplies:
         self.shares: deque[Share] = deque()
         self.relays = False
         self.hears: Callable[[bytes], bool] | None = None
+        self.attempt: Tell | None = None
         self._owner = owner
         self._hold_up = hold_up
         self._ends = ReplyEnds()
@@ -116,7 +119,7 @@ class LaneReplies:
         if self._kind and ends:
             begin = ends.pop(0)
             self._one(data[:begin])
-        if may_be_special(data) or self._fences or not self._are_pushes:
+        if may_be_special(data) or self._fences or self.attempt or not self._are_pushes:
             for end in ends:
                 self._one(data[begin:end])
                 begin = end
@@ -193,8 +196,17 @@ class LaneReplies:
                 self._owner.pushed(piece)
         elif not self.in_flight:
             raise Miscounted
-        else:
+        elif not self._is_attempted or self._has_succeeded(piece):
             self._answer(self.in_flight.popleft(), kind, piece)
+
+    @property
+    def _is_attempted(self) -> bool:
+        """Whether the next reply is that to an attempt."""
+        return self.attempt is not None and len(self.in_flight) == 1
+
+    def _has_succeeded(self, reply: bytes) -> bool:
+        attempt, self.attempt = self.attempt, None
+        return attempt is None or attempt(reply.partition(b"\n")[0] + b"\n")
 
     def _all(self, replies: list[bytes]) -> None:
         """Takes whole replies without errors."""
@@ -231,7 +243,7 @@ class LaneReplies:
         """A part of a reply that goes on."""
         self._kind = self._kind or piece[0]
         self._begun.append(piece)
-        if self._kind in (ERROR, PUSH) or not self.in_flight:
+        if self._kind in (ERROR, PUSH) or self._is_attempted or not self.in_flight:
             return
         ticket = self.in_flight[0]
         if ticket.taker is None:

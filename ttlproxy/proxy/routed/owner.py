@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from ttlproxy.core.counters import Counters
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from ttlproxy.proxy.routed.connection_limit import ConnectionLimit
     from ttlproxy.proxy.routed.lane import Lane
     from ttlproxy.proxy.routed.lane_seat import LaneSeat
-
-HasSettled = Callable[[], bool]
 
 
 class Owner(Protocol):
@@ -43,7 +41,7 @@ class Owner(Protocol):
     async def dial(self, lane: Lane) -> Backend | LaneSeat:
         """Connects, or finds a seat. Raises OSError."""
 
-    def session(self, lane: Lane, has_settled: HasSettled) -> LaneSession:
+    def session(self, lane: Lane) -> LaneSession:
         """A new session, over what is known of the lane's master."""
 
     def answered(self, ticket: Ticket, reply: bytes) -> None:

@@ -29,7 +29,6 @@ from ttlproxy.proxy.routed.connection_settings import ConnectionSettings
 from ttlproxy.proxy.routed.host import Host
 from ttlproxy.proxy.routed.lane import Lane
 from ttlproxy.proxy.routed.lane_seat import LaneSeat
-from ttlproxy.proxy.routed.owner import HasSettled
 from ttlproxy.proxy.routed.redirects import Redirects
 from ttlproxy.proxy.routed.reply_order import ReplyOrder
 from ttlproxy.proxy.routed.requests_in import RequestsIn
@@ -193,7 +192,7 @@ class RoutedClient(asyncio.Protocol):
             seat = await server.pools.seat(lane, self.riding.state, self.keeps)
         return await server.connect(lane) if seat is None else seat
 
-    def session(self, lane: Lane, has_settled: HasSettled) -> LaneSession:
+    def session(self, lane: Lane) -> LaneSession:
         context = lane.link.context
         return LaneSession(
             context.router,
@@ -203,7 +202,8 @@ class RoutedClient(asyncio.Protocol):
             context.clock.now_ms,
             self.settings.max_request_bytes,
             self.counters.requests,
-            has_settled,
+            lane.has_settled,
+            lambda: lane.owes,
             self._reached,
         )
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Final
 
 from ttlproxy.proxy.sharing.shared_connection import Rider, SharedConnection
+from ttlproxy.session.told import Tell
 
 # A server that hangs lets nobody open a connection; those that are there may serve all the same.
 _PATIENCE_S: Final = 0.1
@@ -61,6 +62,11 @@ class AnySeat(Rider, ABC):
         self._connection = connection
         connection.join(self)
 
+    @property
+    def progress(self) -> object:
+        """Is another one when anything has come."""
+        return self.received
+
     @abstractmethod
     def close(self) -> None:
         """What is owed is thrown away."""
@@ -84,14 +90,11 @@ class AnySeat(Rider, ABC):
 
     # Not here, unless a kind of seat says otherwise.
 
-    def count_lines(self) -> None:
+    def relay(self) -> None:
         raise NotImplementedError
 
-    async def is_answered(self, request: Callable[[bytes], bytes]) -> bool:
+    def ask(self, request: bytes, tell: Tell) -> None:
         raise NotImplementedError
 
-    async def has_replied(self, count: int) -> None:
-        raise NotImplementedError
-
-    def lets_in(self, number: int) -> asyncio.Future[bool]:
+    async def answered(self) -> None:
         raise NotImplementedError

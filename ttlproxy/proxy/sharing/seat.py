@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Protocol
+from typing import Final, NamedTuple, Protocol
 
 from ttlproxy.proxy.departures import Departures
-from ttlproxy.proxy.round_trip import RoundTrip
+from ttlproxy.proxy.reply_queue import Over
 from ttlproxy.proxy.sharing.any_seat import AnySeat
 from ttlproxy.proxy.sharing.shared_connection import SharedConnection
 from ttlproxy.proxy.write_batch import Write
+from ttlproxy.session.told import Told
+
+# How errors begin.
+_ERRORS: Final = b"-!"
 
 
 def _drop(data: bytes) -> None:
@@ -46,10 +51,17 @@ class Passenger(Protocol):
         """It gets more replies, and has not taken all of the last ones."""
 
 
+class _Trip(NamedTuple):
+    """A round trip that is measured. until: it ends with the reply of this number, from 1 on"""
+
+    until: int
+    began_s: float
+    data: bytes
+    over: Over
+
+
 class Seat(AnySeat):
-    """
-    count: how many requests the next bytes for Redis are
-    """
+    """Of a client of one Redis."""
 
     def __init__(
         self,
@@ -61,12 +73,12 @@ class Seat(AnySeat):
         """`next_connection()` gives another when this one is lost; `departures`: spreads the ends
         of many clients that are then owed replies."""
         super().__init__(connection)
-        self.count = 0
+        self._count = 0  # how many requests the next bytes for Redis are
         self._client = client
-        self._to_client = client.write
         self._next_connection = next_connection
         self._departures = departures
-        self._watched: RoundTrip | None = None  # requests and replies go by it
+        self._watches: Over | None = None  # the next requests are to be measured
+        self._trip: _Trip | None = None
         self._is_full = False  # Redis does not keep up
         self._when_settled: Callable[[], None] | None = None
         connection.join(self)
@@ -78,7 +90,10 @@ class Seat(AnySeat):
         self.received += len(data)
         if self._is_gone:
             return
-        self._to_client(data)
+        self._client.write(data)
+        if self._trip is not None and ends:
+            last = ends[-2] - begin if len(ends) > 1 else 0
+            self._end_trip(self._trip, is_error=data[last] in _ERRORS)
         if self._is_slow:
             self._client.reads_slowly()
         if not self.owed and self._when_settled is not None:
@@ -92,7 +107,6 @@ class Seat(AnySeat):
         """What is owed stays owed, so the client cannot leave and go on without it."""
         if self._is_gone:
             return
-        self.watch_no_more()
         self._client.send_by(_drop)  # replies to more requests would be taken for those it is owed
         if not self._departures.put_off(self._end):
             self._end()
@@ -103,12 +117,19 @@ class Seat(AnySeat):
 
     # From the client.
 
+    def expect(self, count: int, told: Sequence[Told] = ()) -> None:
+        """So many whole requests are written next; nobody has to be told of their replies."""
+        self._count = count
+
     def write(self, data: bytes) -> None:
-        """Sends `count` whole requests."""
+        """Sends so many whole requests as `expect` has said."""
         connection = self._connection
         if connection.is_lost:
             connection = self._change()
-        count = self.count
+        count = self._count
+        if self._watches is not None:
+            self._trip = _Trip(self._sent + count, time.monotonic(), data, self._watches)
+            self._watches = None
         self.owed += count
         self._sent += count
         connection.send(self, count, data)
@@ -144,37 +165,28 @@ class Seat(AnySeat):
     @property
     def may_be_watched(self) -> bool:
         """Whether a round trip can be measured here."""
-        return not (self._is_gone or self._watched) and self._client.is_plain
+        return not (self._is_gone or self._watches or self._trip) and self._client.is_plain
 
-    def watch(self, over: Callable[[RoundTrip], None]) -> RoundTrip:
-        """Measures a round trip, from the next requests on; `over(it)` is called at its end."""
-        self._watched = watched = RoundTrip(self.write, self._client.write, over)
-        self._client.send_by(watched.sends)
-        self._to_client = watched.takes
-        return watched
+    def watch(self, data: bytes, over: Over) -> None:
+        """Measures the round trip of the next requests: `data` are replies."""
+        self._watches = over
 
-    def watch_no_more(self) -> None:
-        """What comes and goes passes at once again."""
-        if self._watched is not None:
-            watched, self._watched = self._watched, None
-            self._client.send_by(self.write)
-            self._to_client = self._client.write
-            watched.end()
+    def _end_trip(self, trip: _Trip, *, is_error: bool) -> None:
+        """Ends a round trip if its last reply has come."""
+        if self._sent - self.owed >= trip.until:
+            self._trip = None
+            trip.over((time.monotonic() - trip.began_s) * 1000, trip.data, is_error)
 
     def close(self) -> None:
         """The client has gone, or has a connection of its own: what is owed is thrown away."""
         if self._is_closed:
             return
         self._is_closed = self._is_gone = True
-        self.watch_no_more()
-        self._when_settled = None
+        self._watches = self._trip = self._when_settled = None
         self._connection.leave(self)
         if self._is_full:
             self._client.full(False)
         # What is owed may come much later: the client's memory is free now.
-        del self._client, self._to_client
+        del self._client
 
     abort = close
-
-    def count_lines(self) -> None:
-        """Its requests go over a connection of its own."""

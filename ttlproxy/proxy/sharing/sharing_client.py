@@ -21,7 +21,7 @@ from ttlproxy.proxy.sharing.seat import Seat
 from ttlproxy.proxy.slow_clients import Activity
 from ttlproxy.session import Session, Step
 from ttlproxy.session.handshake import ConnectionState, Handshake, first_request
-from ttlproxy.wire.reply_ends import ERROR
+from ttlproxy.session.told import Told, all_of
 
 # A client that has so many bytes of replies to take gets a connection of its own, where Redis waits
 # for it.
@@ -52,7 +52,6 @@ class SharingClient(Client):
         self._rest = b""  # an incomplete request, which waits for its end
         self._handshake = Handshake()
         self._sending: list[bytes] = []  # a request of it, on its way to its own connection
-        self._settled: asyncio.Future[None] | None = None  # done when it has the replies to these
         self._is_beginning = True  # its own connection, if it has one, may be left again
         self._must_leave = False  # with its next request, for good
         self._is_slow = False  # it does not keep up
@@ -77,7 +76,7 @@ class SharingClient(Client):
             data, self._rest = self._rest + data, b""
         is_plain = self._serving.now and not self._must_leave
         if is_plain and (count := session.shares_plainly(data)):
-            seat.count = count
+            seat.expect(count)
             self.to_redis(data)
             return
         requests = None if self._must_leave else session.shares(data)
@@ -87,10 +86,10 @@ class SharingClient(Client):
             self._ride(seat, session, data, requests)
 
     def _ride(self, seat: Seat, session: Session, data: bytes, requests: list[list[bytes]]) -> None:
-        seat.count = len(requests)
         if not self._serving.now:
             self._keep(data)
         elif session.passes_read(data, requests):
+            seat.expect(len(requests))
             self.to_redis(data)
         else:
             self._take(data)
@@ -103,27 +102,29 @@ class SharingClient(Client):
 
     # With a connection of its own, which it may leave again.
 
-    def follow(self, own: Backend) -> None:
-        """It has a new connection of its own: what it does there tells whether it may share."""
-        self._handshake.connects()
-        own.client_takes(self._follows)
-
     def _check_reads(self, session: Session, knowledge: Knowledge, backend: ToRedis) -> None:
         """Its keys are looked up, wherever it sends its requests."""
 
-    def _follows(self, data: bytes) -> None:
-        self._handshake.from_redis(data)
-        self.write(data)
-        if self._settled is not None and self._handshake.is_settled:
-            settled, self._settled = self._settled, None
-            settled.set_result(None)
+    def _take(self, data: bytes) -> None:
+        if self.seat is None and self._is_beginning and not self._sending:
+            found = first_request(data)  # of a client that has not logged in
+            self._sending = found[1] if found is not None and found[0] == data else []
+        super()._take(data)
 
-    def _logs_in(self, data: bytes, number: int) -> None:
-        found = first_request(data)
-        if found is None or found[0] != data:
-            self._stays("form")
-        else:
-            self._handshake.sends(found[1], number)
+    def expects(self, step: Step) -> None:
+        words, self._sending = self._sending, []
+        if step.requests and self._is_beginning and self.seat is None:
+            if words:
+                step = self._followed(step, words)
+            elif step.awaits and step.told:
+                self._stays("form")  # it has logged in among other requests
+        super().expects(step)
+
+    def _followed(self, step: Step, words: list[bytes]) -> Step:
+        """The step, whose only request is part of the handshake."""
+        tells = [each.tell for each in step.told if each.tell is not None]
+        tell = self._handshake.sends(words)
+        return step if tell is None else step._replace(told=[Told(0, all_of([*tells, tell]))])
 
     def _begin(self, session: Session, data: bytes) -> None:
         """Handles a chunk for its own connection, or the first one for a shared one."""
@@ -149,12 +150,6 @@ class SharingClient(Client):
         elif self._phase in KEEPING:
             self._early += rest
 
-    def sent(self, session: Session, step: Step) -> None:
-        if self._sending:
-            self._handshake.sends(self._sending)
-            self._sending = []
-        super().sent(session, step)
-
     def _stay(self, data: bytes, why: str) -> None:
         """Handles a chunk that leaves it with its own connection for good; `why`: one of
         LEFT_SHARING."""
@@ -164,8 +159,6 @@ class SharingClient(Client):
     def _stays(self, why: str) -> None:
         self._is_beginning = False
         self._left(why)
-        if isinstance(self._backend, Backend):
-            self._backend.client_takes(self.write)
 
     async def _join(self) -> None:
         """Ends when it shares a connection, or will never do so."""
@@ -177,9 +170,7 @@ class SharingClient(Client):
         )
         assert session is not None
         assert isinstance(own, Backend)
-        if not handshake.is_settled:
-            self._settled = asyncio.get_running_loop().create_future()
-            await self._settled
+        await own.answered()
         if handshake.is_over:
             return
         try:
@@ -189,7 +180,7 @@ class SharingClient(Client):
             self._stays("refused")
             return
         self.seat = self._backend = seat
-        own.watch_no_more()
+        self._expect = seat.expect
         self.send_by(seat.write)
         session.owner.has_settled = seat.has_settled
         own.leave()
@@ -293,7 +284,7 @@ class SharingClient(Client):
             return
         seat.close()
         self.seat = None
-        self._backend = own
+        self._backend, self._expect = own, own.expect
         if not await self._is_prepared(own, seat.has_sent):
             self._task = None
             self._refuse(ConnectionError("Redis refuses the login of this client now"))
@@ -302,10 +293,6 @@ class SharingClient(Client):
         session.owner.has_settled = own.has_settled
         own.pause(self._is_slow)
         self._is_beginning = not self._must_leave
-        if self._is_beginning:
-            self.follow(own)
-        if session.stranger:
-            own.count_lines()
 
     async def _is_prepared(self, own: Backend, has_sent: bool) -> bool:
         """Brings a new connection into the state of the shared one. `has_sent`: it has sent
@@ -313,9 +300,8 @@ class SharingClient(Client):
         requests = self._handshake.state.requests
         if not (requests or has_sent):
             return True
-        replies = await own.pings([*requests, *self._handshake.introductions])
-        done = [reply for reply in replies[: len(requests)] if reply[0] != ERROR]
-        return len(done) == len(requests)
+        done = await own.accepts([*requests, *self._handshake.introductions])
+        return sum(done[: len(requests)]) == len(requests)
 
 
 class TimedSharingClient(TimedClient, SharingClient):

@@ -30,9 +30,7 @@ class SharingServer(Server):
         rights = self.link.context.rights
         is_known = rights.asks_login or await self.link.recent_users.known()
         if rights.asks_login:
-            own = await self.connect_alone(client)
-            client.follow(own)
-            return own
+            return await self.connect_alone(client)
         if not is_known:
             client.keeps_its_own()
             return await self.connect_alone(client)

@@ -1,0 +1,316 @@
+"""The replies that Redis owes one client, counted: so a request of ours may come between the
+client's, and whoever has to know what a request has done is told.
+
+Redis answers in order, each request once. It confirms a subscription for each of its channels, and
+sends messages between replies; RESP3 marks both as pushes, RESP2 does not. What cannot be counted
+(CLIENT REPLY OFF, MONITOR, replication, what Redis refuses to read) is relayed unread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections import deque
+from collections.abc import Callable
+from enum import Enum
+from typing import Final, NamedTuple, TypeAlias
+
+from ttlproxy.session.told import ERRORS, Tell, Told
+from ttlproxy.wire.reply_ends import PUSH, ReplyEnds
+
+_FAR: Final = 1 << 62
+# What subscribers get begins with one of these; a confirmation ends with how many are left.
+_PUBLISHED: Final = re.compile(rb"\*[34]\r\n\$\d+\r\n[ps]?message\r\n")
+_CONFIRMATION: Final = re.compile(rb"[*>]3\r\n\$\d+\r\n([ps]?)(?:un)?subscribe\r\n")
+_LEFT: Final = re.compile(rb":(\d+)\r\n\Z")
+# So many bytes tell these from other replies, and so do their first ones.
+_ENOUGH: Final = 40
+_SUBSCRIBED: Final = b"*>"
+_RESET: Final = b"+RESET"
+
+Take = Callable[[bytes], None]
+Over: TypeAlias = Callable[[float, bytes, bool], None]
+"""Is called when a round trip has ended: how many ms it took, the requests that were sent last, and
+whether the last reply was an error."""
+
+
+class _Entry(NamedTuple):
+    """number: that of the reply, counted from 0; `tell`, `confirmations`: as in Told; then: called
+    before that reply begins"""
+
+    number: int
+    tell: Tell | None = None
+    confirmations: int = 0
+    then: Callable[[], None] | None = None
+
+
+_NOTHING: Final = _Entry(-1)
+
+
+class _What(Enum):
+    """Of what has begun to come: a reply, also one that the client does not get, a confirmation, a
+    message or another push; or it is not known yet."""
+
+    REPLY = 0
+    DROPPED = 1
+    CONFIRMS = 2
+    MESSAGE = 3
+    UNKNOWN = 4
+
+
+_REPLY, _DROPPED, _CONFIRMS, _MESSAGE, _UNKNOWN = _What
+
+
+class ReplyQueue:
+    """
+    sent: how many replies were asked for; came: how many have come
+    pieces: how many pieces have come, of whatever
+    relays: nothing is counted any more
+    """
+
+    __slots__ = (
+        "_drops_until",
+        "_ends",
+        "_entries",
+        "_is",
+        "_kept",
+        "_kind",
+        "_next",
+        "_out",
+        "_subscriptions",
+        "_to_client",
+        "came",
+        "pieces",
+        "relays",
+        "sent",
+    )
+
+    def __init__(self, to_client: Take) -> None:
+        self.sent = self.came = self.pieces = 0
+        self.relays = False
+        self._to_client = to_client
+        self._ends = ReplyEnds()
+        self._entries: deque[_Entry] = deque()
+        self._next = _FAR  # the number of the first entry
+        self._drops_until = 0  # replies before this number are not the client's
+        # Of the reply, or push, that has begun, if they are taken one by one: its first byte, what
+        # it is, and what is kept until that is known.
+        self._kind = 0
+        self._is = _REPLY
+        self._kept = b""
+        self._out: list[bytes] = []
+        # In RESP2: how many channels and patterns, and shard channels, are subscribed to.
+        self._subscriptions = [0, 0]
+
+    # From the client.
+
+    @property
+    def owed(self) -> int:
+        """How many replies are to come."""
+        return self.sent - self.came
+
+    def expect(self, count: int) -> None:
+        """So many requests are about to go, with a reply each."""
+        self.sent += count
+
+    def tell(self, told: Told) -> None:
+        """Of the requests that go next, whose replies are expected after this."""
+        self._add(_Entry(self.sent + told.before, told.tell, told.confirmations))
+
+    def ask(self, tell: Tell) -> None:
+        """A request of ours is about to go; `tell` is told its reply."""
+        self._add(_Entry(self.sent, tell))
+        self.sent += 1
+
+    def after(self, then: Callable[[], None]) -> None:
+        """`then()` is called once all that was sent before has been answered; perhaps at once."""
+        if self.relays or not self.owed:
+            then()
+        else:
+            self._add(_Entry(self.sent, then=then))
+
+    async def answered(self) -> None:
+        """Ends when all that was sent before has been answered."""
+        if self.owed and not self.relays:
+            has_answered = asyncio.Event()
+            self.after(has_answered.set)
+            await has_answered.wait()
+
+    def watch(self, data: bytes, over: Over) -> None:
+        """Calls `over` when all that was sent has been answered; `data` was sent last."""
+        began_s, last, is_error = time.monotonic(), self.sent - 1, False
+
+        def tell(line: bytes | None) -> bool:
+            nonlocal is_error
+            is_error = line is not None and line[0] in ERRORS
+            return True
+
+        if last >= self.came and (not self._entries or self._entries[-1].number < last):
+            self._add(_Entry(last, tell))
+        self.after(lambda: over((time.monotonic() - began_s) * 1000, data, is_error))
+
+    def drop(self, count: int) -> None:
+        """From `tell`: the client does not get so many replies behind the one that it is told."""
+        self._drops_until = self.came + 1 + count
+
+    def relay(self) -> None:
+        """From now on it is not known which request a reply belongs to."""
+        if self.relays:
+            return
+        self.relays = True
+        entries, self._entries, self._next = self._entries, deque(), _FAR
+        for entry in entries:
+            if entry.tell is not None:
+                entry.tell(None)
+            if entry.then is not None:
+                entry.then()
+        self._out.append(self._kept)
+        self._kept = b""
+        self._flush()
+
+    # From Redis.
+
+    def takes(self, data: bytes) -> None:
+        """Redis has sent this."""
+        self.pieces += 1
+        if self.relays:
+            self._to_client(data)
+            return
+        listens = any(self._subscriptions)
+        if self._next is not _FAR or self._kind or (listens and self.owed):
+            self._take_slowly(data)
+            return
+        try:
+            replies, _ = self._ends.count(data)
+        except ValueError:
+            self._uncounted(data)
+            return
+        if not listens:
+            self.came += replies
+            if self.came > self.sent:
+                self.relay()
+        self._to_client(data)
+
+    # Inside.
+
+    def _add(self, entry: _Entry) -> None:
+        if not self.relays:
+            self._entries.append(entry)
+            self._next = self._entries[0].number
+        elif entry.tell is not None:
+            entry.tell(None)
+
+    def _uncounted(self, data: bytes) -> None:
+        """Nobody knows which replies these are."""
+        self.relay()
+        self._to_client(data)
+
+    def _take_slowly(self, data: bytes) -> None:
+        """Takes replies one by one; those that nobody looks at together."""
+        if not self._kind and (begun := self._ends.begun):
+            is_message = begun == PUSH or any(self._subscriptions)
+            self._kind, self._is = begun, _MESSAGE if is_message else _REPLY
+        try:
+            ends = self._ends.take(data)
+        except ValueError:
+            self._uncounted(data)
+            return
+        begin = at = 0
+        while at < len(ends) and not self.relays:
+            unseen = min(self._next - self.came, len(ends) - at)
+            if unseen > 1 and self._are_plain:
+                at += unseen
+                self._out.append(data[begin : ends[at - 1]])
+                self._answered(unseen)
+            else:
+                at += 1
+                self._piece(data[begin : ends[at - 1]], has_ended=True)
+            begin = ends[at - 1]
+        if self.relays:
+            self._out.append(data[begin:])
+        elif begin < len(data):
+            self._piece(data[begin:], has_ended=False)
+        self._flush()
+
+    @property
+    def _are_plain(self) -> bool:
+        """Whether a reply begins, and what comes until the next entry is the client's replies."""
+        is_special = self._kind or self._ends.pushes or any(self._subscriptions)
+        return not is_special and self.came >= self._drops_until
+
+    def _piece(self, piece: bytes, *, has_ended: bool) -> None:
+        """A reply, or push, or a part of one."""
+        if not self._kind:
+            self._kind, self._is = piece[0], _UNKNOWN
+        if self._is is _UNKNOWN:
+            piece, self._kept = self._kept + piece, b""
+            self._is = self._what(piece, has_ended)
+        if self._is is _UNKNOWN:
+            self._kept = piece
+        elif self._is is not _DROPPED:
+            self._out.append(piece)
+        if not has_ended:
+            return
+        kind, self._kind = self._kind, 0
+        if self._is is _CONFIRMS:
+            self._confirmed(kind, piece)
+        elif self._is is not _MESSAGE:
+            self._answered(1)
+
+    def _what(self, piece: bytes, has_ended: bool) -> _What:
+        """What begins with this."""
+        entry = self._entries[0] if self._next == self.came else _NOTHING
+        listens = self._kind != PUSH and any(self._subscriptions)
+        if self._kind in _SUBSCRIBED and (entry.confirmations or listens):
+            if not (has_ended or len(piece) >= _ENOUGH):
+                return _UNKNOWN
+            if entry.confirmations and _CONFIRMATION.match(piece):
+                return _CONFIRMS if has_ended else _UNKNOWN
+            if listens and _PUBLISHED.match(piece):
+                return _MESSAGE
+        if self._kind == PUSH:
+            return _MESSAGE
+        if self.came < self._drops_until:
+            return _DROPPED
+        if entry.tell is None:
+            return _REPLY
+        line, line_break, _ = piece.partition(b"\r\n")
+        if not line_break:
+            return _UNKNOWN
+        if line == _RESET:  # it ends all subscriptions, and confirms none
+            self._subscriptions = [0, 0]
+        return _REPLY if entry.tell(line + line_break) else _DROPPED
+
+    def _confirmed(self, kind: int, piece: bytes) -> None:
+        """A channel of the first request is confirmed."""
+        if kind != PUSH:
+            shard, left = _CONFIRMATION.match(piece), _LEFT.search(piece)
+            assert shard is not None
+            assert left is not None
+            self._subscriptions[shard[1] == b"s"] = int(left[1])
+        entry = self._entries[0]
+        self._entries[0] = entry._replace(confirmations=entry.confirmations - 1)
+        if entry.confirmations == 1:
+            self._answered(1)
+
+    def _answered(self, count: int) -> None:
+        """So many replies have ended."""
+        self.came += count
+        if self.came > self.sent:
+            self.relay()
+        while self._next <= self.came:
+            entry = self._entries[0]
+            if entry.then is None and entry.number == self.came:
+                return
+            self._entries.popleft()
+            self._next = self._entries[0].number if self._entries else _FAR
+            if entry.then is not None:
+                self._flush()
+                entry.then()
+
+    def _flush(self) -> None:
+        """The client gets what has come for it."""
+        if self._out:
+            out, self._out = self._out, []
+            self._to_client(b"".join(out))
