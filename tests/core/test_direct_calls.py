@@ -179,7 +179,12 @@ def _are_same(world: World, reference: World, requests: list[bytes]) -> None:
     """The reference takes the general way, because its session is not asked whether it passes."""
     chunk = b"".join(requests)
     step = reference.session.from_client(chunk)
-    passed = NOTHING._replace(to_redis=chunk) if world.session.passes(chunk) else None
+    count = world.session.passes(chunk)
+    passed = (
+        NOTHING._replace(to_redis=chunk, requests=count, uncounted=step.uncounted)
+        if count
+        else None
+    )
     assert (passed or world.session.from_client(chunk)) == step
     names, expected = world.registry.names, reference.registry.names
     assert dict(getattr(names, "managed", names)) == dict(getattr(expected, "managed", expected))

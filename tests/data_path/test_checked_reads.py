@@ -229,18 +229,6 @@ def test_where_they_are_not_keys_are_looked_up(
         assert _asked(server) - before >= 2
 
 
-def test_a_client_that_names_no_new_keys_is_not_counted_for_long(
-    server: AnyServer, proxy: Proxy
-) -> None:
-    with closing(Client(proxy.port)) as client:
-        client.ask_many([("SET", "known", "v"), ("GET", "known")])
-        for _ in range(20):
-            assert client.ask("GET", "known") == b"v"
-        before = _asked(server)
-        assert client.ask("GET", "new") is None
-        assert _asked(server) - before == 2
-
-
 def test_reads_behind_a_login_are_checked(server: AnyServer, start_proxy: StartProxy) -> None:
     with closing(Client(server.port)) as direct:
         direct.ask("CONFIG", "SET", "requirepass", "word")

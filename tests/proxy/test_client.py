@@ -336,8 +336,8 @@ async def _read_until(redis: Streams, pattern: bytes) -> re.Match[bytes]:
 
 async def _answered_without_item(client: Streams, redis: Streams) -> None:
     """Redis is asked for an item, has none, and is asked for a reply that the client gets."""
-    mark = (await _read_until(redis, rb"#([0-9a-f]{32})\r\n"))[1]
-    redis[1].write(b"*2\r\n$32\r\n%b\r\n$-1\r\n" % mark)
+    await _read_until(redis, re.escape(b"+100000/1\r\n") + rb"$")
+    redis[1].write(b"$-1\r\n")
     await _read_until(redis, re.escape(b"+100000/1\r\n" + QUIT) + rb"$")
     redis[1].write(b"$-1\r\n+OK\r\n")
     redis[1].write_eof()

@@ -43,7 +43,7 @@ from ttlproxy.proxy.redis_connection import HIGH, LOW, Backend, ToRedis, Watchab
 from ttlproxy.proxy.slow_clients import Activity, SlowClients
 from ttlproxy.proxy.write_batch import Write, WriteBatch
 from ttlproxy.session import AskingSession, Session, Step
-from ttlproxy.session.told import Tell
+from ttlproxy.session.told import Tell, Told
 
 
 class Host(Protocol):
@@ -95,6 +95,7 @@ class Client(asyncio.Protocol):
         self._phase = CONNECTING
         self._early = b""  # bytes that came in and are kept
         self._has_ended = False  # the client sends no more
+        self._expect = self._expect_nothing
         self.redis_is_full = False  # Redis does not keep up
         self._why = ""  # why it ends, a key of Counters.gone, once that is known
 
@@ -173,13 +174,14 @@ class Client(asyncio.Protocol):
         if self._backend is not None:
             self._backend.close()
         if self._session is not None:
-            self._session.owner.end()
+            self._session.end()
         self._ends_because("client")
         self.client_log.closed(self._why)
         self._server.counters.gone[self._why] += 1
         self._server.forget(self)
         # Without this cycle of references its memory is free now, not when the collector comes.
         self._backend = self._task = self._held = self._soon = self._ending = self._reads = None
+        self._expect = self._expect_nothing
 
     def pause_writing(self) -> None:
         self._server.slow_clients.keeps(self)
@@ -374,6 +376,10 @@ class Client(asyncio.Protocol):
         server = self._server
         await protected_mode.check(server.settings, self._transport, self._source, self._link)
         return await server.connect(self)
+
+    @staticmethod
+    def _expect_nothing(count: int, told: Sequence[Told] = ()) -> None:
+        """It has no connection to Redis."""
 
     def _owes(self) -> bool:
         return self._backend is not None and self._backend.owed > 0
@@ -592,8 +598,10 @@ class Client(asyncio.Protocol):
 
     def ask(self, request: bytes, tell: Tell) -> None:
         """Sends a request of ours; `tell` is told its reply."""
-        assert self._backend is not None
-        self._backend.ask(request, tell)
+        if self._backend is not None:
+            self._backend.ask(request, tell)
+        else:
+            tell(None)
 
     def sent(self, session: Session, step: Step) -> None:
         """Requests have gone to Redis: does what follows at once."""

@@ -137,6 +137,10 @@ class Watchable(Protocol):
     def may_be_watched(self) -> bool:
         """Whether a round trip can be measured here."""
 
+    @property
+    def is_measured(self) -> bool:
+        """Whether the requests that are measured have been written."""
+
     def watch(self, data: bytes, over: Over) -> None:
         """Calls `over` when `data`, which was just written, has been answered; a way on a shared
         connection: when what is written next has been."""
@@ -232,6 +236,7 @@ class Backend:
         self._connections.now -= self._is_counted
         if not self._is_closed and exc is not None and (data := undelivered(self._transport)):
             take(data)
+        self.replies.end()
         if self._is_left:
             return
         if exc is not None:  # at once, while the end of a stream waits for its turn
@@ -312,6 +317,8 @@ class Backend:
     def watchable(self) -> Watchable:
         """Where the round trips of this connection are measured."""
         return self if self._client.watchable is None else self._client.watchable
+
+    is_measured = True
 
     def watch(self, data: bytes, over: Over) -> None:
         """Measures the round trip of what was just sent: see RoundTrips."""

@@ -12,7 +12,7 @@ import asyncio
 import re
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import Final, NamedTuple, TypeAlias
 
@@ -30,9 +30,9 @@ _SUBSCRIBED: Final = b"*>"
 _RESET: Final = b"+RESET"
 
 Take = Callable[[bytes], None]
-Over: TypeAlias = Callable[[float, bytes, bool], None]
+Over: TypeAlias = Callable[[float | None, bytes, bool], None]
 """Is called when a round trip has ended: how many ms it took, the requests that were sent last, and
-whether the last reply was an error."""
+whether the last reply was an error. None: it will never be known how long it took."""
 
 
 class _Entry(NamedTuple):
@@ -80,6 +80,7 @@ class ReplyQueue:
         "_out",
         "_subscriptions",
         "_to_client",
+        "_watched",
         "came",
         "pieces",
         "relays",
@@ -92,6 +93,7 @@ class ReplyQueue:
         self._to_client = to_client
         self._ends = ReplyEnds()
         self._entries: deque[_Entry] = deque()
+        self._watched: Over | None = None  # a round trip is measured
         self._next = _FAR  # the number of the first entry
         self._drops_until = 0  # replies before this number are not the client's
         # Of the reply, or push, that has begun, if they are taken one by one: its first byte, what
@@ -146,9 +148,14 @@ class ReplyQueue:
             is_error = line is not None and line[0] in ERRORS
             return True
 
+        def ended() -> None:
+            self._watched = None
+            over((time.monotonic() - began_s) * 1000, data, is_error)
+
+        self._watched = over
         if last >= self.came and (not self._entries or self._entries[-1].number < last):
             self._add(_Entry(last, tell))
-        self.after(lambda: over((time.monotonic() - began_s) * 1000, data, is_error))
+        self.after(ended)
 
     def drop(self, count: int) -> None:
         """From `tell`: the client does not get so many replies behind the one that it is told."""
@@ -158,9 +165,7 @@ class ReplyQueue:
         """From now on it is not known which request a reply belongs to."""
         if self.relays:
             return
-        self.relays = True
-        entries, self._entries, self._next = self._entries, deque(), _FAR
-        for entry in entries:
+        for entry in self._stop():
             if entry.tell is not None:
                 entry.tell(None)
             if entry.then is not None:
@@ -168,6 +173,10 @@ class ReplyQueue:
         self._out.append(self._kept)
         self._kept = b""
         self._flush()
+
+    def end(self) -> None:
+        """Nothing more comes, and nobody is told anything."""
+        self._stop()
 
     # From Redis.
 
@@ -200,6 +209,15 @@ class ReplyQueue:
             self._next = self._entries[0].number
         elif entry.tell is not None:
             entry.tell(None)
+
+    def _stop(self) -> Iterable[_Entry]:
+        """Counts no more; returns the entries that were left."""
+        self.relays = True
+        entries, self._entries, self._next = self._entries, deque(), _FAR
+        if self._watched is not None:
+            self._watched(None, b"", False)
+            self._watched = None
+        return entries
 
     def _uncounted(self, data: bytes) -> None:
         """Nobody knows which replies these are."""

@@ -18,7 +18,8 @@ from ttlproxy.wire import whole
 
 # From the end of one to the choice of the next.
 _PAUSE_S: Final = 0.2
-# Redis is waited for longer than most clients wait.
+# A client that sends nothing is waited for no longer; and Redis, longer than most clients wait.
+_IDLE_S: Final = 2.0
 _LONGEST_S: Final = 60.0
 # So many connections of a turn are looked at.
 _LOOKS: Final = 4
@@ -74,28 +75,32 @@ class RoundTrips:
                 last = [data for other, data in writes if other == write][-1]
                 self._watch(way, last)
                 return
-        self._wait(_PAUSE_S)
+        self._wait(_PAUSE_S, self.start)
 
     def _watch(self, way: Watchable, data: bytes) -> None:
         number = self._number
 
-        def over(took_ms: float, data: bytes, is_error: bool) -> None:
+        def over(took_ms: float | None, data: bytes, is_error: bool) -> None:
             if number != self._number:
                 return  # it has taken too long
-            self._counters.round_trip_ms.observe(took_ms)
-            if script := self._script(data):
-                self._counters.count_script_trip(script, took_ms, failed=is_error)
+            if took_ms is not None:
+                self._counters.round_trip_ms.observe(took_ms)
+                if script := self._script(data):
+                    self._counters.count_script_trip(script, took_ms, failed=is_error)
             self._number += 1
-            self._wait(_PAUSE_S)
+            self._wait(_PAUSE_S, self.start)
 
-        self._wait(_LONGEST_S)
+        def lose_patience() -> None:
+            self._wait(_LONGEST_S if way.is_measured else 0, self.start)
+
+        self._wait(_IDLE_S, lose_patience)
         way.watch(data, over)
 
-    def _wait(self, pause_s: float) -> None:
+    def _wait(self, pause_s: float, then: Callable[[], None]) -> None:
         self._write_batch.tell(None)
         if self._later is not None:
             self._later.cancel()
-        self._later = asyncio.get_running_loop().call_later(pause_s, self.start)
+        self._later = asyncio.get_running_loop().call_later(pause_s, then)
 
     def _script(self, data: bytes) -> str | None:
         """The script of ours that is called, if that is all there is."""

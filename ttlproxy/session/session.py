@@ -239,6 +239,11 @@ class Session(State):
         """Whether the client has certainly not logged in, so Redis refused its requests."""
         return self.stranger and not self.resets
 
+    def end(self) -> None:
+        """Nothing more comes: what it knew of its client is free."""
+        self.owner.end()
+        self.owes = lambda: False
+
     @property
     def over(self) -> bool:
         """Whether Redis reads nothing more, and closes after its last reply."""

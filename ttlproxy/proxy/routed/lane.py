@@ -348,7 +348,7 @@ class Lane:
         if self._backend is not None:
             (self._backend.abort if at_once else self._backend.close)()
         if self.session is not None:
-            self.session.owner.end()
+            self.session.end()
         self._replies.end(self._trouble)
         for ticket in self._take_unsent():
             ticket.fail(SlotMoved("its master is served no more"))
@@ -440,6 +440,8 @@ class Lane:
     def may_be_watched(self) -> bool:
         """Whether a round trip can be measured here."""
         return self._trip is None and self.is_plain
+
+    is_measured = True
 
     def watch(self, data: bytes, over: Over) -> None:
         """Measures the round trip of what was just sent: see RoundTrips."""

@@ -167,6 +167,11 @@ class Seat(AnySeat):
         """Whether a round trip can be measured here."""
         return not (self._is_gone or self._watches or self._trip) and self._client.is_plain
 
+    @property
+    def is_measured(self) -> bool:
+        """Whether the requests that are measured have been written."""
+        return self._trip is not None
+
     def watch(self, data: bytes, over: Over) -> None:
         """Measures the round trip of the next requests: `data` are replies."""
         self._watches = over

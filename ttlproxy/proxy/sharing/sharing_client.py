@@ -52,6 +52,7 @@ class SharingClient(Client):
         self._rest = b""  # an incomplete request, which waits for its end
         self._handshake = Handshake()
         self._sending: list[bytes] = []  # a request of it, on its way to its own connection
+        self._chunk = b""  # that is handled
         self._is_beginning = True  # its own connection, if it has one, may be left again
         self._must_leave = False  # with its next request, for good
         self._is_slow = False  # it does not keep up
@@ -106,18 +107,20 @@ class SharingClient(Client):
         """Its keys are looked up, wherever it sends its requests."""
 
     def _take(self, data: bytes) -> None:
-        if self.seat is None and self._is_beginning and not self._sending:
-            found = first_request(data)  # of a client that has not logged in
-            self._sending = found[1] if found is not None and found[0] == data else []
+        self._chunk = data
         super()._take(data)
 
     def expects(self, step: Step) -> None:
         words, self._sending = self._sending, []
+        chunk, self._chunk = self._chunk, b""
         if step.requests and self._is_beginning and self.seat is None:
+            if step.awaits and step.told:  # it logs in
+                found = first_request(sent := chunk.removesuffix(step.withheld))
+                words = found[1] if found is not None and found[0] == sent else []
+                if not words:
+                    self._stays("form")
             if words:
                 step = self._followed(step, words)
-            elif step.awaits and step.told:
-                self._stays("form")  # it has logged in among other requests
         super().expects(step)
 
     def _followed(self, step: Step, words: list[bytes]) -> Step:
