@@ -24,6 +24,8 @@ from ttlproxy.wire.reply_ends import ERROR
 HIGH: Final = 256 * 1024
 LOW: Final = 64 * 1024
 _PING: Final = encode((b"PING",))
+# Redis's reply to QUIT.
+_OK: Final = b"+OK\r\n"
 # How Redis refuses a connection, before any request (src/networking.c, acceptCommonHandler); a node
 # of a Cluster counts the connections of other nodes, too, and says so.
 TOO_MANY: Final = b"-ERR max number of clients"
@@ -210,6 +212,7 @@ class Backend:
         self._tally = tally
         self._keepalive_s = keepalive_s
         self.replies = ReplyQueue(client.write)
+        self._held = b""  # the last bytes, which may be the reply to our QUIT
         self.is_cut = False  # no more is written
         self._is_closed = False  # by the client, which takes no more
         self._is_left = False  # by the client, which has another connection
@@ -236,6 +239,8 @@ class Backend:
         self._connections.now -= self._is_counted
         if not self._is_closed and exc is not None and (data := undelivered(self._transport)):
             take(data)
+        if self._held not in (b"", _OK) and not self._is_closed:
+            self._client.write(self._held)
         self.replies.end()
         if self._is_left:
             return
@@ -272,6 +277,9 @@ class Backend:
 
     def ask(self, request: bytes, tell: Tell) -> None:
         """Sends a request of ours; `tell` is told its reply."""
+        if self.is_cut:
+            tell(None)
+            return
         self.replies.ask(tell)
         self.write(request)
 
@@ -326,7 +334,15 @@ class Backend:
 
     def finish(self, request: bytes) -> None:
         """Sends our QUIT, whose reply is not the client's."""
+        if self.replies.relays:  # what is not counted ends with it
+            self.give_to(self._hold_back)
         self.ask(request, lambda line: False)
+
+    def _hold_back(self, data: bytes) -> None:
+        data = self._held + data
+        data, self._held = data[: -len(_OK)], data[-len(_OK) :]
+        if data:
+            self._client.write(data)
 
     def cut(self) -> None:
         """The client is gone: tells Redis at once."""
