@@ -121,13 +121,14 @@ def _compare(core: Any, tables: tuple[Any, Any], chance: random.Random) -> None:
     _same("cut", core, data)
     _same("request_ends", core, data, chance.randrange(len(data) + 2))
     begun = chance.choice(_NUMBERS), chance.choice(_NUMBERS), chance.choice(b"\0>*$+")
-    _same("reply_ends", core, data, *begun, chance.random() < 0.5)
+    _same("reply_ends", core, data, *begun)
+    _same("whole_replies", core, data)
     left, size, kind, head = 0, 0, 0, b""
     for piece in _pieces(data, chance):
-        found = _same("reply_ends", core, head + piece, left, size, kind, True)
+        found = _same("reply_ends", core, head + piece, left, size, kind)
         if isinstance(found, str):
             break
-        _, _, _, left, size, kind, end = found
+        _, _, left, size, kind, end = found
         head = (head + piece)[end:]
     heads = chance.choice(_HEADS)
     begins = tuple(b"" in heads or byte in {head[0] for head in heads} for byte in range(256))

@@ -43,7 +43,7 @@ from ttlproxy.proxy.redis_connection import HIGH, LOW, Backend, ToRedis, Watchab
 from ttlproxy.proxy.slow_clients import Activity, SlowClients
 from ttlproxy.proxy.write_batch import Write, WriteBatch
 from ttlproxy.session import AskingSession, Session, Step
-from ttlproxy.session.told import Tell, Told
+from ttlproxy.session.told import Tell
 
 
 class Host(Protocol):
@@ -95,7 +95,7 @@ class Client(asyncio.Protocol):
         self._phase = CONNECTING
         self._early = b""  # bytes that came in and are kept
         self._has_ended = False  # the client sends no more
-        self._expect = self._expect_nothing
+        self._expect: Callable[[int], None] = self._expect_nothing
         self.redis_is_full = False  # Redis does not keep up
         self._why = ""  # why it ends, a key of Counters.gone, once that is known
 
@@ -378,7 +378,7 @@ class Client(asyncio.Protocol):
         return await server.connect(self)
 
     @staticmethod
-    def _expect_nothing(count: int, told: Sequence[Told] = ()) -> None:
+    def _expect_nothing(count: int) -> None:
         """It has no connection to Redis."""
 
     def _owes(self) -> bool:
@@ -451,7 +451,9 @@ class Client(asyncio.Protocol):
         if self._backend is not None:
             if step.uncounted:
                 self._backend.relay()
-            self._backend.expect(step.requests, step.told)
+            for told in step.told:
+                self._backend.tell(told)
+            self._expect(step.requests)
 
     def _not_met(self, places: Sequence[Place]) -> Sequence[Place]:
         """Those of these places that were not looked up for the present chunk."""

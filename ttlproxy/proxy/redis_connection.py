@@ -60,8 +60,12 @@ class ToRedis(Protocol):
     def has_settled(self) -> bool:
         """Whether nothing is on its way, and was not when this was last asked."""
 
-    def expect(self, count: int, told: Sequence[Told] = ()) -> None:
-        """So many requests are about to be written. `told`: those of them whose replies matter."""
+    @property
+    def expect(self) -> Callable[[int], None]:
+        """So many requests are about to be written."""
+
+    def tell(self, told: Told) -> None:
+        """Of the requests that are about to be written, before `expect`: its reply matters."""
 
     def relay(self) -> None:
         """What is written from now on may have no reply, or several."""
@@ -265,11 +269,14 @@ class Backend:
 
     # From the client.
 
-    def expect(self, count: int, told: Sequence[Told] = ()) -> None:
-        """So many requests are about to be written. `told`: those of them whose replies matter."""
-        for each in told:
-            self.replies.tell(each)
-        self.replies.expect(count)
+    @property
+    def expect(self) -> Callable[[int], None]:
+        """So many requests are about to be written."""
+        return self.replies.expect
+
+    def tell(self, told: Told) -> None:
+        """Of the requests that are about to be written, before `expect`: its reply matters."""
+        self.replies.tell(told)
 
     def relay(self) -> None:
         """What is written from now on may have no reply, or several."""
@@ -358,7 +365,7 @@ class Backend:
     @property
     def progress(self) -> object:
         """Is another one when anything has come from Redis."""
-        return self.replies.pieces
+        return self.replies.came, self.replies.pieces
 
     @property
     def owed(self) -> int:

@@ -12,11 +12,12 @@ import asyncio
 import re
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from typing import Final, NamedTuple, TypeAlias
 
 from ttlproxy.session.told import ERRORS, Tell, Told
+from ttlproxy.wire.core import whole_replies
 from ttlproxy.wire.reply_ends import PUSH, ReplyEnds
 
 _FAR: Final = 1 << 62
@@ -65,7 +66,7 @@ _REPLY, _DROPPED, _CONFIRMS, _MESSAGE, _UNKNOWN = _What
 class ReplyQueue:
     """
     sent: how many replies were asked for; came: how many have come
-    pieces: how many pieces have come, of whatever
+    pieces: how many pieces have come that were not just counted
     relays: nothing is counted any more
     """
 
@@ -74,6 +75,7 @@ class ReplyQueue:
         "_ends",
         "_entries",
         "_is",
+        "_is_plain",
         "_kept",
         "_kind",
         "_next",
@@ -95,6 +97,7 @@ class ReplyQueue:
         self._entries: deque[_Entry] = deque()
         self._watched: Over | None = None  # a round trip is measured
         self._next = _FAR  # the number of the first entry
+        self._is_plain = True  # a reply begins, and nobody looks at it
         self._drops_until = 0  # replies before this number are not the client's
         # Of the reply, or push, that has begun, if they are taken one by one: its first byte, what
         # it is, and what is kept until that is known.
@@ -182,58 +185,47 @@ class ReplyQueue:
 
     def takes(self, data: bytes) -> None:
         """Redis has sent this."""
+        if self._is_plain and (count := whole_replies(data)):
+            self.came += count
+            if self.came > self.sent:
+                self.relay()
+            self._to_client(data)
+            return
         self.pieces += 1
         if self.relays:
             self._to_client(data)
             return
-        listens = any(self._subscriptions)
-        if self._next is not _FAR or self._kind or (listens and self.owed):
-            self._take_slowly(data)
-            return
         try:
-            replies, _ = self._ends.count(data)
+            ends = self._ends.take(data)
         except ValueError:
-            self._uncounted(data)
+            self.relay()
+            self._to_client(data)
             return
-        if not listens:
-            self.came += replies
-            if self.came > self.sent:
-                self.relay()
-        self._to_client(data)
+        self._take_ends(data, ends)
+        is_special = self._entries or self._kind or self._ends.begun or any(self._subscriptions)
+        self._is_plain = not (is_special or self.relays)
 
     # Inside.
 
     def _add(self, entry: _Entry) -> None:
         if not self.relays:
             self._entries.append(entry)
+            self._is_plain = False
             self._next = self._entries[0].number
         elif entry.tell is not None:
             entry.tell(None)
 
     def _stop(self) -> Iterable[_Entry]:
         """Counts no more; returns the entries that were left."""
-        self.relays = True
+        self.relays, self._is_plain = True, False
         entries, self._entries, self._next = self._entries, deque(), _FAR
         if self._watched is not None:
             self._watched(None, b"", False)
             self._watched = None
         return entries
 
-    def _uncounted(self, data: bytes) -> None:
-        """Nobody knows which replies these are."""
-        self.relay()
-        self._to_client(data)
-
-    def _take_slowly(self, data: bytes) -> None:
+    def _take_ends(self, data: bytes, ends: Sequence[int]) -> None:
         """Takes replies one by one; those that nobody looks at together."""
-        if not self._kind and (begun := self._ends.begun):
-            is_message = begun == PUSH or any(self._subscriptions)
-            self._kind, self._is = begun, _MESSAGE if is_message else _REPLY
-        try:
-            ends = self._ends.take(data)
-        except ValueError:
-            self._uncounted(data)
-            return
         begin = at = 0
         while at < len(ends) and not self.relays:
             unseen = min(self._next - self.came, len(ends) - at)

@@ -1,6 +1,6 @@
 /* RESP as bytes, for the path of every request. Pure functions: no I/O, no clock, and nothing is kept
  * between two calls. ttlproxy/wire/twin.py says the same in Python, and is taken where this file is not
- * built; tests/core/test_core.py holds the two equal.
+ * built; tests/core/test_core.py holds the two equal. Their docstrings are there.
  *
  * Bytes may come from anybody. So each position is compared with the end before it is read, and
  * memory is taken only for bytes that are here, never for a number in a header.
@@ -126,9 +126,6 @@ static Bytes bytes_of(PyObject *object)
     return found;
 }
 
-PyDoc_STRVAR(cut_doc, "cut(data) -> (requests, end)\n\n"
-                      "The words of each whole request that `data` begins with, and how many bytes these have.");
-
 static PyObject *cut(PyObject *Py_UNUSED(self), PyObject *data)
 {
     PyObject *requests, *words;
@@ -152,9 +149,6 @@ static PyObject *cut(PyObject *Py_UNUSED(self), PyObject *data)
     }
     return Py_BuildValue("(Nn)", requests, (Py_ssize_t)(at - all.at));
 }
-
-PyDoc_STRVAR(request_ends_doc, "request_ends(data, begin) -> list[int]\n\n"
-                               "The position behind each whole request from `begin` on.");
 
 static PyObject *request_ends(PyObject *Py_UNUSED(self), PyObject *args)
 {
@@ -254,55 +248,74 @@ static const char *line_break(const char *at, const char *end)
     return NULL;
 }
 
-PyDoc_STRVAR(reply_ends_doc,
-             "reply_ends(data, left, size, kind, lists) -> (ends, replies, pushes, left, size, kind, end)\n\n"
-             "How many replies and pushes end in `data`, and where; see ttlproxy/wire/twin.py.");
+/* Where in a reply the bytes are, and how many have ended; as in reply_ends. */
+typedef struct {
+    Py_ssize_t left, at, replies, pushes;
+    int kind;
+} Reading;
+
+/* Reads on, and notes in `ends`, if that is not NULL, where replies end. Returns 0 for what is no reply,
+ * at `reading->at`, and -1 with an exception. */
+static int read_replies(Bytes all, Reading *reading, PyObject *ends)
+{
+    int has_ended = reading->at > 0 && reading->left == 0;
+    Py_ssize_t size = all.end - all.at, skipped;
+    const char *begin, *line;
+
+    while (reading->at <= size) {
+        if (has_ended) {
+            *(reading->kind == '>' ? &reading->pushes : &reading->replies) += 1;
+            reading->kind = 0;
+            if (ends != NULL && !append(ends, PyLong_FromSsize_t(reading->at)))
+                return -1;
+        }
+        begin = all.at + reading->at;
+        if ((line = line_break(begin, all.end)) == NULL)
+            break;
+        if (!after_header(begin, line, &reading->left, &skipped))
+            return 0;
+        reading->kind = reading->kind ? reading->kind : *begin;
+        reading->at = (line - all.at) + 2 + skipped;
+        has_ended = reading->left == 0;
+    }
+    return 1;
+}
 
 static PyObject *reply_ends(PyObject *Py_UNUSED(self), PyObject *args)
 {
-    PyObject *data, *ends = NULL;
-    const char *line;
-    Py_ssize_t left, at, size, skipped, replies = 0, pushes = 0;
-    int kind, lists, has_ended;
-    Bytes all;
+    PyObject *data, *ends;
+    Py_ssize_t size;
+    Reading now = {0};
+    int done;
 
-    if (!PyArg_ParseTuple(args, "Snnip:reply_ends", &data, &left, &at, &kind, &lists))
+    if (!PyArg_ParseTuple(args, "Snni:reply_ends", &data, &now.left, &now.at, &now.kind))
         return NULL;
-    if (left < 0 || left > MAX_VALUES || at < 0) {
+    if (now.left < 0 || now.left > MAX_VALUES || now.at < 0) {
         PyErr_SetString(PyExc_ValueError, "left or size is out of range");
         return NULL;
     }
-    if (lists && (ends = PyList_New(0)) == NULL)
+    if ((ends = PyList_New(0)) == NULL)
         return NULL;
-    all = bytes_of(data);
-    size = all.end - all.at;
-    has_ended = at > 0 && left == 0;
-    while (at <= size) {
-        if (has_ended) {
-            *(kind == '>' ? &pushes : &replies) += 1;
-            kind = 0;
-            if (lists && !append(ends, PyLong_FromSsize_t(at)))
-                goto failed;
-        }
-        if ((line = line_break(all.at + at, all.end)) == NULL)
-            break;
-        if (!after_header(all.at + at, line, &left, &skipped)) {
-            PyObject *head = PyBytes_FromStringAndSize(all.at + at, Py_MIN(line - all.at - at, 64));
-
-            if (head != NULL)
-                PyErr_Format(PyExc_ValueError, "no reply: %R", head);
-            Py_XDECREF(head);
-            goto failed;
-        }
-        kind = kind ? kind : all.at[at];
-        at = (line - all.at) + 2 + skipped;
-        has_ended = left == 0;
-    }
-    return Py_BuildValue("(Nnnnnin)", lists ? ends : Py_NewRef(Py_None), replies, pushes, left,
-                         at > size ? at - size : 0, kind, Py_MIN(at, size));
-failed:
-    Py_XDECREF(ends);
+    done = read_replies(bytes_of(data), &now, ends);
+    size = PyBytes_GET_SIZE(data);
+    if (done > 0)
+        return Py_BuildValue("(Nnnnin)", ends, now.pushes, now.left, now.at > size ? now.at - size : 0, now.kind,
+                             Py_MIN(now.at, size));
+    if (done == 0)
+        PyErr_Format(PyExc_ValueError, "no reply at %zd", now.at);
+    Py_DECREF(ends);
     return NULL;
+}
+
+static PyObject *whole_replies(PyObject *Py_UNUSED(self), PyObject *data)
+{
+    Reading now = {0};
+
+    if (!is_bytes(data))
+        return NULL;
+    if (read_replies(bytes_of(data), &now, NULL) != 1 || now.kind || now.pushes || now.at != PyBytes_GET_SIZE(data))
+        now.replies = 0;
+    return PyLong_FromSsize_t(now.replies);
 }
 
 /* ---- Which chunks pass as they are ---- */
@@ -444,7 +457,8 @@ static int may_match(Known *known, Bytes key)
     return starts_with_any(key, known->heads);
 }
 
-/* Whether a command of this kind certainly passes with this key; -1 with an exception. */
+/* Whether a command of this kind certainly passes with this key, or a word that may be one; -1 with an
+ * exception. */
 static int key_passes(Known *known, int kind, Bytes key)
 {
     int has_rules = PyTuple_GET_SIZE(known->heads) > 0, is_managed;
@@ -459,18 +473,6 @@ static int key_passes(Known *known, int kind, Bytes key)
         return 0;
     known->first = Py_MIN(known->first, bound);
     return 1;
-}
-
-/* The same for a command any of whose words may be a key. */
-static int word_passes(Known *known, Bytes word)
-{
-    long long bound;
-    int is_managed;
-
-    if (PyTuple_GET_SIZE(known->heads) > 0)
-        return 0;
-    is_managed = bound_of(known->managed, word, &bound);
-    return is_managed < 0 ? -1 : !is_managed;
 }
 
 /* Whether the request of `count` words at `*at` certainly passes; then `*at` is behind it. */
@@ -488,9 +490,7 @@ static int request_passes(Table *table, const char **at, const char *end, Py_ssi
             return 0;
         if (i == 0 || kind == NO_KEY || !known->looks)
             continue;
-        if (kind == ANY_KEY)
-            passes = word_passes(known, word);
-        else if (i == 1)
+        if (i == 1 || kind == ANY_KEY)
             passes = key_passes(known, kind, word);
         if (passes <= 0)
             return passes;
@@ -507,14 +507,6 @@ static int all_are_bytes(PyObject *tuple)
             return 0;
     return 1;
 }
-
-PyDoc_STRVAR(plain_doc,
-             "plain(data, hidden, managed, begins, heads) -> (count, first)\n\n"
-             "How many requests `data` is, if it is whole requests that certainly pass as they are: commands\n"
-             "of the table, no word of which begins with one of `hidden`, none of whose keys is in `managed`\n"
-             "(key -> bound), unless they only read it, and none of which writes a key that begins as the\n"
-             "rules of ONWRITE do (`heads`; `begins`: for each byte, whether one of these begins with it).\n"
-             "Else 0. `first`: the earliest bound of the managed keys that they read; it must not have passed.");
 
 static PyObject *table_plain(Table *table, PyObject *const *args, Py_ssize_t nargs)
 {
@@ -549,7 +541,8 @@ static PyObject *table_plain(Table *table, PyObject *const *args, Py_ssize_t nar
 }
 
 static PyMethodDef table_methods[] = {
-    {"plain", (PyCFunction)(void (*)(void))table_plain, METH_FASTCALL, plain_doc},
+    {"plain", (PyCFunction)(void (*)(void))table_plain, METH_FASTCALL,
+     "plain(data, hidden, managed, begins, heads) -> (count, first)"},
     {NULL, NULL, 0, NULL},
 };
 
@@ -569,9 +562,10 @@ static PyType_Spec table_spec = {
 };
 
 static PyMethodDef functions[] = {
-    {"cut", cut, METH_O, cut_doc},
-    {"request_ends", request_ends, METH_VARARGS, request_ends_doc},
-    {"reply_ends", reply_ends, METH_VARARGS, reply_ends_doc},
+    {"cut", cut, METH_O, "cut(data) -> (requests, end)"},
+    {"request_ends", request_ends, METH_VARARGS, "request_ends(data, begin) -> list[int]"},
+    {"reply_ends", reply_ends, METH_VARARGS, "reply_ends(data, left, size, kind) -> tuple"},
+    {"whole_replies", whole_replies, METH_O, "whole_replies(data) -> int"},
     {NULL, NULL, 0, NULL},
 };
 

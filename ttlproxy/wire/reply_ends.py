@@ -41,28 +41,16 @@ class ReplyEnds:
         """The first byte of the reply, or push, that has begun; 0 without one."""
         return self._kind or (self._head[0] if self._head else 0)
 
-    def count(self, data: bytes) -> tuple[int, int]:
-        """How many replies and pushes end in these bytes. Raises ValueError for what is no
-        reply."""
-        if self._head:
-            data = self._head + data
-        _, replies, pushes, self._left, self._size, self._kind, end = reply_ends(
-            data, self._left, self._size, self._kind, False
-        )
-        self._head = data[end:]
-        return replies, pushes
-
     def take(self, data: bytes) -> list[int]:
         """The positions behind each reply that ends in these bytes. Raises ValueError for what is
         no reply."""
         before = len(self._head)
         if before:
             data = self._head + data
-        ends, _, self.pushes, self._left, self._size, self._kind, end = reply_ends(
-            data, self._left, self._size, self._kind, True
+        ends, self.pushes, self._left, self._size, self._kind, end = reply_ends(
+            data, self._left, self._size, self._kind
         )
         self._head = data[end:]
-        assert ends is not None
         return [at - before for at in ends] if before else ends
 
 

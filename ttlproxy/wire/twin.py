@@ -116,10 +116,10 @@ def _after(head: bytes, left: int) -> tuple[int, int] | None:
 
 
 def reply_ends(
-    data: bytes, left: int, size: int, kind: int, lists: bool
-) -> tuple[list[int] | None, int, int, int, int, int, int]:
-    """(ends, replies, pushes, left, size, kind, end): how many replies and pushes end in `data`,
-    and if `lists`, the position behind each of them; else None.
+    data: bytes, left: int, size: int, kind: int
+) -> tuple[list[int], int, int, int, int, int]:
+    """(ends, pushes, left, size, kind, end): the position behind each reply or push that ends in
+    `data`, and how many of these are pushes.
 
     `left`, `size`, `kind`: the values that are to come of a reply that has begun, the bytes of its
     present value, and its first byte, before and after; 0 without one. From `end` on is the
@@ -139,12 +139,20 @@ def reply_ends(
             break
         found = _after(data[at:line], left)
         if found is None or found[0] > _MAX_VALUES:
-            raise ValueError(f"no reply: {data[at : min(line, at + 64)]!r}")
+            raise ValueError(f"no reply at {at}")
         left, skipped = found
         kind = kind or data[at]
         at, has_ended = line + 2 + skipped, not left
-    missing, end = max(at - len(data), 0), min(at, len(data))
-    return ends if lists else None, len(ends) - pushes, pushes, left, missing, kind, end
+    return ends, pushes, left, max(at - len(data), 0), kind, min(at, len(data))
+
+
+def whole_replies(data: bytes) -> int:
+    """How many replies `data` is; 0 if it is anything else, or has a push."""
+    try:
+        ends, pushes, *_ = reply_ends(data, 0, 0, 0)
+    except ValueError:
+        return 0
+    return len(ends) if ends and ends[-1] == len(data) and not pushes else 0
 
 
 class Table:
@@ -204,10 +212,24 @@ class Table:
             return _NOTHING_DUE
         if len(words) == 1:
             return None
-        if kind == _ANY_KEY:
-            certain = not heads and managed.keys().isdisjoint(words[1:])
-            return _NOTHING_DUE if certain else None
-        key = words[1]
+        keys = words[1:] if kind == _ANY_KEY else words[1:2]
+        first = _NOTHING_DUE
+        for key in keys:
+            bound = self._bound_of(kind, key, managed, begins, heads)
+            if bound is None:
+                return None
+            first = min(first, bound)
+        return first
+
+    def _bound_of(
+        self,
+        kind: int,
+        key: bytes,
+        managed: Mapping[bytes, int],
+        begins: Sequence[bool],
+        heads: tuple[bytes, ...],
+    ) -> int | None:
+        """The same for one key, or a word that may be one."""
         if (bound := managed.get(key)) is not None:
             return bound if kind == _READ_KEY or (kind == _KEPT_KEY and not heads) else None
         may_match = not key or (begins[key[0]] and key.startswith(heads))

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Final
 
 from ttlproxy.proxy.sharing.shared_connection import Rider, SharedConnection
-from ttlproxy.session.told import Tell
+from ttlproxy.session.told import Tell, Told
 
 # A server that hangs lets nobody open a connection; those that are there may serve all the same.
 _PATIENCE_S: Final = 0.1
@@ -89,6 +89,9 @@ class AnySeat(Rider, ABC):
         self._is_gone = True
 
     # Not here, unless a kind of seat says otherwise.
+
+    def tell(self, told: Told) -> None:
+        raise NotImplementedError
 
     def relay(self) -> None:
         raise NotImplementedError

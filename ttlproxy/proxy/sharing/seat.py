@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Final, NamedTuple, Protocol
 
@@ -13,7 +13,6 @@ from ttlproxy.proxy.reply_queue import Over
 from ttlproxy.proxy.sharing.any_seat import AnySeat
 from ttlproxy.proxy.sharing.shared_connection import SharedConnection
 from ttlproxy.proxy.write_batch import Write
-from ttlproxy.session.told import Told
 
 # How errors begin.
 _ERRORS: Final = b"-!"
@@ -117,8 +116,8 @@ class Seat(AnySeat):
 
     # From the client.
 
-    def expect(self, count: int, told: Sequence[Told] = ()) -> None:
-        """So many whole requests are written next; nobody has to be told of their replies."""
+    def expect(self, count: int) -> None:
+        """So many whole requests are written next."""
         self._count = count
 
     def write(self, data: bytes) -> None:
