@@ -72,6 +72,12 @@ def test_scripts_use_no_name_that_is_not_there() -> None:
     assert {name: assigned for name, (_, _, assigned) in found.items() if assigned} == {}
 
 
+def test_no_script_calls_the_command_to_which_redis_6_2_appends_a_word() -> None:
+    """It appends KEEPTTL to INCRBYFLOAT, in a list that all calls of scripts share, and does not
+    note how long the list then is (src/networking.c, rewriteClientCommandArgument)."""
+    assert [name for name, source in FILES.items() if "'INCRBYFLOAT'" in source] == []
+
+
 def test_pieces_say_exactly_what_they_need() -> None:
     for piece, source in PIECES.items():
         needs = _free(source) - _given_to(source)

@@ -15,7 +15,7 @@ from tests.support.containers import AnyServer
 from tests.support.deadlines import until_past
 from tests.support.raw_client import Connection, command
 from tests.support.redis_client import Client, Word
-from tests.support.server_queries import calls
+from tests.support.server_queries import calls, until_quiet
 from tests.support.servers import Proxy, Server
 from ttlproxy.core.keys import Keys
 
@@ -86,6 +86,7 @@ def _signal(server: AnyServer, number: signal.Signals) -> None:
 
 def _asked(server: AnyServer) -> int:
     """One for keys that were checked, two for keys that were looked up."""
+    until_quiet(server.port)
     return calls(server.port, "exists")
 
 

@@ -9,8 +9,10 @@ from fractions import Fraction
 
 import pytest
 
+from tests.conftest import StartProxy, StartServer
 from tests.support.conversation import ALL_WAYS, OUTSIDE_MULTI, Talk, said_in
 from tests.support.error_texts import NOT_AN_INTEGER, WRONGTYPE
+from tests.support.processes import wait_until
 from tests.support.raw_client import Connection
 from tests.support.redis_client import Client
 from ttlproxy.commands import Native, Router
@@ -452,6 +454,54 @@ def test_ten_thousand_counts_agree_with_python(client: Client) -> None:
         else:
             assert tuple(map(int, reply)) == outcome, request
     assert {key: int(client.ask("GET", key)) for key in values} == values
+
+
+# As Redis writes numbers, and as only people do.
+FRACTIONS = ["0", "-7", "10.5", "1e2", "+2.", "0x1p-3", "1e-17", "-1E+3", f"{MOST}", "00.10"]
+NO_FRACTIONS = ["", " 5", "5 ", "x", "1.5x", "nan"]
+
+
+def test_fractions_are_added_as_by_incrbyfloat(client: Client, direct: Client) -> None:
+    draw = random.Random(11)
+
+    def number(digits: int) -> str:
+        if draw.random() < 0.3:
+            return draw.choice(FRACTIONS)
+        return f"{draw.uniform(-1, 1) * 10 ** draw.randint(-18, 18):.{draw.randint(0, digits)}f}"
+
+    pairs = [(number(21), number(17)) for _ in range(2000)]
+    pairs += [(text, "1.5") for text in NO_FRACTIONS]
+
+    def replies(asked: Client, name: str, *option: str) -> list[object]:
+        requests: list[tuple[str | int, ...]] = []
+        for text, addend in pairs:
+            requests += [("SET", "f", text, "EX", 100), (name, "f", *option, addend)]
+            requests += [("GET", "f"), ("TTL", "f")]
+        found = asked.ask_many(requests)
+        return [f"{each[0] if isinstance(each, list) else each!s}" for each in found]
+
+    theirs, ours = replies(direct, "INCRBYFLOAT"), replies(client, "INCREX", "BYFLOAT")
+    for at, pair in enumerate(pairs):
+        one = slice(4 * at, 4 * at + 4)
+        assert ours[one] == theirs[one], pair
+    assert direct.ask("KEYS", "*") == [b"f"]
+
+
+def test_a_fraction_is_replicated_as_its_key_and_value_alone(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    server = start_server()
+    replica = start_server("--replicaof", "127.0.0.1", str(server.port))
+    with Connection(start_proxy(server.url).port) as app, Connection(replica.port) as monitor:
+        wait_until(lambda: b"master_link_status:up" in monitor.ask("INFO"), "the replica connected")
+        monitor.ask("MONITOR")
+        app.ask("INCREX", "f", "BYFLOAT", "0.5")
+        app.ask("SET", "end", "x")
+        seen: list[bytes] = []
+        while b'"end"' not in b"".join(seen):
+            seen.append(monitor.read().partition(b"] ")[2])
+    written = [line for line in seen if line.startswith((b'"SET" ', b'"H', b'"DEL" '))]
+    assert written == [b'"SET" "f" "0.5" "KEEPTTL"\r\n', b'"SET" "end" "x"\r\n']
 
 
 @pytest.mark.parametrize("hello", [2, 3])

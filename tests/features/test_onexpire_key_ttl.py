@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
@@ -13,7 +14,7 @@ from tests.support.processes import wait_until
 from tests.support.raw_client import Connection
 from tests.support.redis_client import Client
 from tests.support.redis_content import noted_ms, until_swept
-from tests.support.servers import Proxy
+from tests.support.servers import Proxy, Server
 from ttlproxy.core.keys import KEPT_MS, KEY_EXPIRY, Keys
 
 FAR_MS = 4_000_000_000_000
@@ -289,24 +290,33 @@ def test_somebody_without_a_proxy_may_change_when_a_kept_key_ends(
     assert _real_ms(direct) == (ends_ms + KEPT_MS if ends_ms else -1)
 
 
-def test_what_was_due_while_no_proxy_ran_is_handed_on(
+@pytest.fixture
+def own(
     start_server: StartServer, start_proxy: StartProxy
-) -> None:
+) -> Iterator[tuple[Server, Proxy, Client]]:
+    """A server that has a kept key, its proxy, and a client of the server."""
     server = start_server()
     proxy = start_proxy(server.url)
     with closing(Client(server.port)) as direct:
         with closing(Client(proxy.port)) as client:
             client.ask("ONEXPIRE", "q", "RPUSH", "out")
             _kept(client, direct)
-        proxy.kill()
-        # As if the time had come: the instants are moved, not the clock.
-        now_ms = direct.now_ms()
-        direct.ask("ZADD", INDEX, -(now_ms - 1000), KEY_EXPIRY, now_ms - 2000, "a")
-        direct.ask("PEXPIREAT", "q", now_ms - 1000 + KEPT_MS)
-        direct.ask("ZADD", Keys().schedule, now_ms - 2000, "q")
-        start_proxy(server.url)
-        wait_until(lambda: direct.ask("EXISTS", "q", INDEX) == 0, "the key gone")
-        assert direct.ask("LRANGE", "out", 0, -1) == [b"a"]
+        yield server, proxy, direct
+
+
+def test_what_was_due_while_no_proxy_ran_is_handed_on(
+    own: tuple[Server, Proxy, Client], start_proxy: StartProxy
+) -> None:
+    server, proxy, direct = own
+    proxy.kill()
+    # As if the time had come: the instants are moved, not the clock.
+    now_ms = direct.now_ms()
+    direct.ask("ZADD", INDEX, -(now_ms - 1000), KEY_EXPIRY, now_ms - 2000, "a")
+    direct.ask("PEXPIREAT", "q", now_ms - 1000 + KEPT_MS)
+    direct.ask("ZADD", Keys().schedule, now_ms - 2000, "q")
+    start_proxy(server.url)
+    wait_until(lambda: direct.ask("EXISTS", "q", INDEX) == 0, "the key gone")
+    assert direct.ask("LRANGE", "out", 0, -1) == [b"a"]
 
 
 @pytest.mark.usefixtures("rule")
@@ -326,16 +336,9 @@ def test_what_is_written_while_elements_cannot_be_handed_on_stays(
     assert client.ask("SMEMBERS", "q") == [b"b"]
 
 
-def test_a_purge_gives_kept_keys_their_own_expiry_back(
-    start_server: StartServer, start_proxy: StartProxy
-) -> None:
-    server = start_server()
-    proxy = start_proxy(server.url)
-    with closing(Client(server.port)) as direct:
-        with closing(Client(proxy.port)) as client:
-            client.ask("ONEXPIRE", "q", "RPUSH", "out")
-            _kept(client, direct)
-        proxy.stop()
-        purged = ttlproxy("purge", "--yes", "--force", "--upstream", server.url)
-        assert purged.returncode == 0, purged.stderr
-        assert _real_ms(direct) == FAR_MS
+def test_a_purge_gives_kept_keys_their_own_expiry_back(own: tuple[Server, Proxy, Client]) -> None:
+    server, proxy, direct = own
+    proxy.stop()
+    purged = ttlproxy("purge", "--yes", "--force", "--upstream", server.url)
+    assert purged.returncode == 0, purged.stderr
+    assert _real_ms(direct) == FAR_MS

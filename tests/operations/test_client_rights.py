@@ -150,6 +150,11 @@ def test_she_has_every_command_on_her_own_keys(
         assert answer.startswith(b"-") == ("(error)" in reply), (line, answer)
 
 
+def test_she_adds_fractions_which_takes_a_key_of_the_proxys(alice: LogIn, proxy: Proxy) -> None:
+    added = alice(proxy.port).ask("INCREX", "alice:f", "BYFLOAT", "0.5", "EX", "100")
+    assert added == b"*2\r\n$3\r\n0.5\r\n$3\r\n0.5\r\n"
+
+
 def test_she_has_what_is_handed_on_and_carried_out(alice: LogIn, proxy: Proxy) -> None:
     client = alice(proxy.port)
     for line in (

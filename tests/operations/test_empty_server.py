@@ -84,6 +84,16 @@ def test_what_a_server_has_and_replicates_is_as_without_a_proxy(
     assert found[0] == found[1]
 
 
+def test_where_nobody_uses_deadlines_redis_has_no_script(
+    own: tuple[Server, Client], start_proxy: StartProxy
+) -> None:
+    server, direct = own
+    direct.ask("SET", "k", "v")
+    start_proxy(server.url)
+    let_beat(server.port, MANY_BEATS)
+    assert info(server.port, "memory")["number_of_cached_scripts"] == "0"
+
+
 def test_after_the_last_deadline_rule_and_deferred_command_nothing_is_left(
     own: tuple[Server, Client], start_proxy: StartProxy
 ) -> None:

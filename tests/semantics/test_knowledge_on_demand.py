@@ -16,7 +16,7 @@ from tests.support.raw_client import Connection
 from tests.support.redis_client import Client
 from tests.support.redis_content import LEASE
 from tests.support.requirements import absent
-from tests.support.server_queries import calls, connections, received
+from tests.support.server_queries import calls, connections, received, until_quiet
 from tests.support.servers import Proxy, Server, moves_whole_slots
 from ttlproxy.core.keys import Keys
 from ttlproxy.link import announcing
@@ -176,12 +176,6 @@ def test_a_key_is_looked_up_once_as_long_as_nobody_changes_it(
         wait_until(lambda: client.ask("HGET", "dated", "f") is None, "it is due here, too")
 
 
-def _until_quiet(server: AnyServer) -> None:
-    """Returns when a new proxy has looked at its own keys, a second after it has written the first.
-    It calls EXISTS there."""
-    wait_until(lambda: calls(server.port, "hexists") > 0, "the first look at the proxy's own keys")
-
-
 @pytest.mark.parametrize(("around", "databases"), [([], 1), (["MULTI", "DISCARD"], 2)])
 def test_a_key_is_looked_up_where_its_client_is(
     own_server: AnyServer, start_proxy: StartProxy, around: list[str], databases: int
@@ -191,7 +185,7 @@ def test_a_key_is_looked_up_where_its_client_is(
     with closing(Client(proxy.port)) as client:
         for words in (*around[:1], "SELECT 3", *around[1:]):
             client.ask(*words.split())
-        _until_quiet(own_server)
+        until_quiet(own_server.port)
         before = calls(own_server.port, "exists")
         assert client.ask("SET", "k", "v") == b"OK"
         assert calls(own_server.port, "exists") == before + 2 * databases, "claims, and indexes"
@@ -265,7 +259,7 @@ def test_a_lost_connection_forgets(own_server: AnyServer, start_proxy: StartProx
     with ExitStack() as stack:
         client = stack.enter_context(closing(Client(proxy.port)))
         direct = stack.enter_context(closing(Client(own_server.port)))
-        _until_quiet(own_server)
+        until_quiet(own_server.port)
         assert [client.ask("HGET", "h", "f") for _ in range(2)] == [None] * 2
         looked_up = calls(own_server.port, "exists")
         for line in direct.ask("CLIENT", "LIST").decode().splitlines():
@@ -281,7 +275,7 @@ def test_any_number_of_keys_without_deadlines_is_looked_up_by_the_same_requests(
 ) -> None:
     proxy = start_proxy(own_server.url, *ON_DEMAND)
     keys, asked = [f"k:{number}" for number in range(100)], []
-    _until_quiet(own_server)
+    until_quiet(own_server.port)
     with closing(Client(proxy.port)) as client:
         for _ in range(3):
             before = calls(own_server.port, "exists")

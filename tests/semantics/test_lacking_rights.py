@@ -135,10 +135,11 @@ MORE = {
     "ZEXPIREMEMBER": ["ZEXPIREMEMBER z a 0"],
     "LEXPIREELEMENT": ["LEXPIREELEMENT l a 0"],
     "LEASE": ["LEASE l s EX 30", "LEASE l new EX 30 COUNT 3", "LEASE ls new EX 10"],
-    # Without BYFLOAT: Redis 6.2 may end when a script calls INCRBYFLOAT while somebody monitors.
     "INCREX": [
         "INCREX n BYINT 2 EX 60",
         "INCREX n PERSIST",
+        "INCREX n BYFLOAT 0.5 EX 60",
+        "INCREX n BYFLOAT 9 UBOUND 1.5 SATURATE PERSIST",
     ],
     "DEFER": ["DEFER EX 100 ID t1 DEL h", "DEFER EX 100 ID t1 PUBLISH news x"],
     "HGETEX": ["HGETEX h EX 10 FIELDS 1 a", "HGETEX h PXAT 1 FIELDS 2 a b"],

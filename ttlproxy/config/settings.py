@@ -396,7 +396,7 @@ class Settings(BaseSettings):
         return len(self.addresses) - 1
 
     @property
-    def takes_strangers(self) -> bool:
+    def is_open_to_other_machines(self) -> bool:
         """Whether a client of another machine can get here without a certificate."""
         is_open = not all(address.is_loopback for address in self.addresses)
         is_open = is_open or self.proxy_protocol == "yes"

@@ -211,6 +211,10 @@ class Keys:
         """The sorted set that counts the deliveries of each element of `key`."""
         return self._beside(COUNTS, key)
 
+    def scratch(self, key: bytes) -> bytes:
+        """A key that exists at most while a script for `key` runs."""
+        return self._beside(NONE, key)
+
     def claim(self, key: bytes) -> bytes:
         """A key that never exists for longer than a moment. A proxy that looks `key` up reads it,
         and Redis tells the proxy when somebody sets it: what is known of `key` may be outdated."""

@@ -23,7 +23,7 @@ async def check(
 ) -> None:
     """Raises Denied if the client may not be connected to this server; OSError if the server does
     not answer. `source`: the address in its PROXY header, or empty."""
-    if settings.protected_mode == "no" or not settings.takes_strangers:
+    if settings.protected_mode == "no" or not settings.is_open_to_other_machines:
         return
     is_local = _is_local(transport.get_extra_info("peername"), source)
     if not (is_local or await link.login_check.asks_login()):
@@ -32,7 +32,7 @@ async def check(
 
 async def warn(settings: Settings, link: Link | Masters) -> None:
     """Logs once, when Redis is served, that clients of other machines are refused, if they are."""
-    if settings.protected_mode == "no" or not settings.takes_strangers:
+    if settings.protected_mode == "no" or not settings.is_open_to_other_machines:
         return
     await link.serving.ready.wait()
     served = [each for each in link.all if each.serving.now]

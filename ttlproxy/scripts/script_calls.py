@@ -185,6 +185,7 @@ _ROLES: Final[dict[str, _Role]] = {
     "rule": lambda keys, data: keys.rule(data[0]),
     "rules": lambda keys, data: keys.rules,
     "kept": lambda keys, data: keys.kept(data[0]),
+    "scratch": lambda keys, data: keys.scratch(data[0]),
     "lease": lambda keys, data: keys.lease,
     "progress": lambda keys, data: keys.outbox,
     "claimed": lambda keys, data: keys.claimed,

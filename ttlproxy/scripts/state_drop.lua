@@ -4,12 +4,7 @@
 -- RESULT: 1 if it is gone
 for i = first_database, #ARGV do
   redis.call('SELECT', ARGV[i])
-  -- EXISTS is what look-ups of keys are counted by.
-  local names = { prefix .. const.SCHEDULE, prefix .. const.RULES }
-  local left = 0
-  for _, name in ipairs(names) do
-    left = left + (redis.call('TYPE', name).ok == 'none' and 0 or 1)
-  end
+  local left = redis.call('EXISTS', prefix .. const.SCHEDULE, prefix .. const.RULES)
   for _, name in ipairs(redis.call('SMEMBERS', others)) do
     left = left + ((name == state or name == claimed or name == reserved) and 0 or 1)
   end

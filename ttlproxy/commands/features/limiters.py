@@ -65,15 +65,14 @@ _MOST_NOW_MS = 2**42
 def _plan_increx(args: Args) -> Call:
     try:
         options = _options(args)
-        how, numbers = b"INT", _integers
+        script, numbers = "string_increx", _integers
         if b"BYFLOAT" in options:
-            how, numbers = b"FLOAT", _floats
-        if b"SATURATE" in options:
-            how += b" SATURATE"
+            script, numbers = "string_increx_float", _floats
+        how = b"SATURATE" if b"SATURATE" in options else b""
         argv = (how, *numbers(options), _expiry(options))
     except Refused as refused:
         return calls.refusal("INCREX", refused.text)
-    return Call("string_increx", args[1:2], argv)
+    return Call(script, args[1:2], argv)
 
 
 def _options(args: Args) -> Options:

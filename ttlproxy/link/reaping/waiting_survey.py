@@ -53,9 +53,11 @@ class WaitingSurvey:
 
         Raises redis-py's ConnectionError or TimeoutError.
         """
-        if not self._may or await self._would_wait():
+        # Without the state, nothing of ours is there, and no script is called to find that out.
+        has_none = self._context.script_calls.has_state is False
+        places = [] if has_none else self._places(databases)
+        if not self._may or (places and await self._would_wait()):
             return
-        places = self._places(databases)
         try:
             parts = zip(places, await self._parts(redis, places), strict=True)
             found = [await self._counts(redis, place, most) for place, most in parts if most]

@@ -48,7 +48,7 @@ async def protected_mode(target: Target) -> list[Finding]:
     settings = target.settings
     if settings.tls_auth_clients == "yes":
         return [_protected(OK, "clients must show a certificate")]
-    if not settings.takes_strangers:
+    if not settings.is_open_to_other_machines:
         return [_protected(OK, f"only this machine can reach {settings.listen}")]
     if asks_login(await target.ask(b"ACL", b"LIST")):
         return [_protected(OK, "Redis asks clients for a password")]

@@ -16,7 +16,8 @@ from ttlproxy.operations.doctor.finding import INFO, OK, Finding, Severity
 from ttlproxy.operations.doctor.required_rights import FIELD_TTLS, SINCE, Right, asked, scripted
 from ttlproxy.operations.doctor.target import Target
 
-_KEYS = re.compile(r"\bkeys?\b")
+_PLACE = re.compile(r"access (?:one of the|the '.*') (key|channel)", re.DOTALL)
+_SIGNS = {"key": "~", "channel": "&"}
 _OF_CHANNELS = (b"PUBLISH", b"SPUBLISH")  # `asked` has these, with a channel
 _KEYSPACE = (b"__keyspace@0__:k", b"__subkeyspace@0__:k")
 
@@ -106,10 +107,8 @@ def _is_there(target: Target, right: Right) -> bool:
 
 def _rule(target: Target, right: Right, refusal: ResponseError) -> str:
     """The missing ACL rule: Redis's error says whether it is a command, a key or a channel."""
-    text = str(refusal)
+    place = _PLACE.search(f"{refusal}")
+    if not place:
+        return right.rule
     internal = target.keys.prefix in b" ".join(right.words)
-    if "channel" in text and "|channels" not in text:
-        return f"&{target.keys.prefix.decode()}*" if internal else "&*"
-    if _KEYS.search(text) and "run the" not in text:
-        return f"~{target.keys.prefix.decode()}*" if internal else "~*"
-    return right.rule
+    return f"{_SIGNS[place[1]]}{target.keys.prefix.decode() if internal else ''}*"

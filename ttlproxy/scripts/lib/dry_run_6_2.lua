@@ -24,7 +24,6 @@ local trials = {
   HMSET = 'K - - -',
   HSET = 'K - - -',
   INCRBY = 'K -',
-  INCRBYFLOAT = 'K -',
   LINSERT = 'K - - -',
   LMOVE = 'K K - -',
   LPOP = 'K -',

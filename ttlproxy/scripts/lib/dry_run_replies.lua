@@ -1,7 +1,7 @@
 -- What a script gets as the reply to a write in its dry run, if it needs another one than a number.
 -- GIVES: replies
 local replies = {
-  INCRBYFLOAT = '0',
+  HINCRBYFLOAT = '0',
   LMOVE = '',
   LPOP = '',
   LTRIM = { ok = 'OK' },

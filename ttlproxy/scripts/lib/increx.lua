@@ -1,0 +1,34 @@
+-- INCREX of a number of either kind: what its bounds allow is decided here, so that a refusal writes nothing.
+-- NEEDS: try.lua decimal.lua data how increment lowest highest expiry
+-- GIVES: increx
+local function set_expiry()
+  local change, time, enx = string.match(expiry, '^(%u*) ?(%d*) ?(%u*)$')
+  if change == '' or enx == 'ENX' and redis.call('PTTL', data) >= 0 then
+    return
+  end
+  if change == 'PEXPIRE' then
+    try('PEXPIRE', data, time)
+  elseif change == 'PEXPIREAT' then
+    try('PEXPIREAT', data, time)
+  else
+    try('PERSIST', data)
+  end
+end
+
+-- `value` is what the key holds. write(sum, applied, bound) writes the sum, which is the bound if there is
+-- one, and returns what was written, or nil and an error. reply_of(number) is a number as the client gets it.
+local function increx(value, write, reply_of)
+  local low, high = decimal(lowest), decimal(highest)
+  local sum = plus(value, decimal(increment), 1)
+  local bound = high and is_less(high, sum) and high or low and is_less(sum, low) and low
+  if bound and how ~= 'SATURATE' then
+    return { reply_of(value), reply_of(decimal('0')) }
+  end
+  sum = bound or sum
+  local written, wrong = write(sum, plus(sum, value, -1), bound)
+  if wrong then
+    return wrong
+  end
+  set_expiry()
+  return failure or { reply_of(written), reply_of(plus(written, value, -1)) }
+end

@@ -1,0 +1,61 @@
+-- INCREX ... BYFLOAT: adds to a number as string_increx.lua does.
+-- KEYS: data scratch
+-- ARGV: resp how increment lowest highest expiry
+-- RESULT: the value, and by how much it was changed
+-- include try
+-- include decimal
+-- include increx
+-- A bound of '' means none.
+local text = redis.pcall('GET', data)
+if type(text) == 'table' then
+  return text
+end
+text = text or '0'
+
+-- The sum of a text and a number as INCRBYFLOAT would make it of long doubles, and with its errors.
+-- INCRBYFLOAT itself is not called: before Redis 7.0 it may shrink the list of arguments that the calls of
+-- scripts share, unnoticed (src/networking.c, rewriteClientCommandArgument), where realloc is that of libc.
+local function long_double_sum(word, number)
+  redis.set_repl(redis.REPL_NONE)
+  try('HSET', scratch, '', number)
+  local reply = try('HINCRBYFLOAT', scratch, '', word)
+  local failed = failure
+  failure = nil
+  try('DEL', scratch)
+  failure = failed
+  redis.set_repl(redis.REPL_ALL)
+  return reply
+end
+
+-- Text; a double under RESP3.
+local function reply_of(number)
+  local digits = shown(number)
+  return resp == '3' and { double = tonumber(digits) } or digits
+end
+
+-- The number in the key, or nil and an error. Redis knows more ways to write a number.
+local function current()
+  local found = decimal(text)
+  if found then
+    return found
+  end
+  local reply = long_double_sum(text, '0')
+  if type(reply) == 'string' then
+    return decimal(reply)
+  end
+  local is_infinite = string.find(reply.err, 'Infinity')
+  return nil, is_infinite and { err = 'ERR value cannot be Infinity' } or reply
+end
+
+-- Long doubles may not reach a bound by adding, so it is written as it is.
+local function write(_, applied, bound)
+  local written = bound and shown(bound) or long_double_sum(text, shown(applied))
+  if type(written) == 'table' then
+    return nil, written
+  end
+  try('SET', data, written, 'KEEPTTL')
+  return decimal(written)
+end
+
+local value, wrong = current()
+return wrong or increx(value, write, reply_of)
