@@ -43,6 +43,7 @@ from ttlproxy.proxy.redis_connection import HIGH, LOW, Backend, ToRedis, Watchab
 from ttlproxy.proxy.slow_clients import Activity, SlowClients
 from ttlproxy.proxy.write_batch import Write, WriteBatch
 from ttlproxy.session import AskingSession, Session, Step
+from ttlproxy.session.invalidations import shown
 from ttlproxy.session.told import Tell
 
 
@@ -367,6 +368,7 @@ class Client(asyncio.Protocol):
             server.reached(self._transport) if context.keys.clustered else None,
         )
         self._passes = self._session.passes
+        self._hides_in(backend)
         if context.knowledge is not None:
             self._check_reads(self._session, context.knowledge, backend)
         self._go_on()
@@ -376,6 +378,12 @@ class Client(asyncio.Protocol):
         server = self._server
         await protected_mode.check(server.settings, self._transport, self._source, self._link)
         return await server.connect(self)
+
+    def _hides_in(self, backend: ToRedis) -> None:
+        """What the connection says of keys names none that is internal."""
+        context = self._link.context
+        if isinstance(backend, Backend) and not context.rights.shows_internal:
+            backend.replies.shown = partial(shown, keys=context.keys)
 
     @staticmethod
     def _expect_nothing(count: int) -> None:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from typing import Final, NamedTuple, TypeAlias
 
+from ttlproxy.session.invalidations import WORD, may_begin
 from ttlproxy.session.told import ERRORS, Tell, Told
 from ttlproxy.wire.core import whole_replies
 from ttlproxy.wire.reply_ends import PUSH, ReplyEnds
@@ -50,17 +51,18 @@ _NOTHING: Final = _Entry(-1)
 
 
 class _What(Enum):
-    """Of what has begun to come: a reply, also one that the client does not get, a confirmation, a
-    message or another push; or it is not known yet."""
+    """Of what has begun to come: a reply, also one that the client does not get, a confirmation, an
+    invalidation, a message or another push; or it is not known yet."""
 
     REPLY = 0
     DROPPED = 1
     CONFIRMS = 2
     MESSAGE = 3
-    UNKNOWN = 4
+    INVALIDATION = 4
+    UNKNOWN = 5
 
 
-_REPLY, _DROPPED, _CONFIRMS, _MESSAGE, _UNKNOWN = _What
+_REPLY, _DROPPED, _CONFIRMS, _MESSAGE, _INVALIDATION, _UNKNOWN = _What
 
 
 class ReplyQueue:
@@ -68,6 +70,7 @@ class ReplyQueue:
     sent: how many replies were asked for; came: how many have come
     pieces: how many pieces have come that were not just counted
     relays: nothing is counted any more
+    shown: what the client gets in place of an invalidation; empty if that is nothing
     """
 
     __slots__ = (
@@ -87,9 +90,11 @@ class ReplyQueue:
         "pieces",
         "relays",
         "sent",
+        "shown",
     )
 
     def __init__(self, to_client: Take) -> None:
+        self.shown: Callable[[bytes], bytes] = bytes
         self.sent = self.came = self.pieces = 0
         self.relays = False
         self._to_client = to_client
@@ -226,6 +231,9 @@ class ReplyQueue:
 
     def _take_ends(self, data: bytes, ends: Sequence[int]) -> None:
         """Takes replies one by one; those that nobody looks at together."""
+        if self._are_messages(data, ends):
+            self._to_client(data)
+            return
         begin = at = 0
         while at < len(ends) and not self.relays:
             unseen = min(self._next - self.came, len(ends) - at)
@@ -243,6 +251,13 @@ class ReplyQueue:
             self._piece(data[begin:], has_ended=False)
         self._flush()
 
+    def _are_messages(self, data: bytes, ends: Sequence[int]) -> bool:
+        """Whether these are whole messages, or other pushes, and no invalidation."""
+        if self._kind or not ends or ends[-1] < len(data) or WORD in data:
+            return False
+        is_listening = any(self._subscriptions) and not self.owed
+        return is_listening or (self._ends.pushes == len(ends) and not self._entries)
+
     @property
     def _are_plain(self) -> bool:
         """Whether a reply begins, and what comes until the next entry is the client's replies."""
@@ -258,6 +273,8 @@ class ReplyQueue:
             self._is = self._what(piece, has_ended)
         if self._is is _UNKNOWN:
             self._kept = piece
+        elif self._is is _INVALIDATION:
+            self._out.append(self.shown(piece))
         elif self._is is not _DROPPED:
             self._out.append(piece)
         if not has_ended:
@@ -265,13 +282,15 @@ class ReplyQueue:
         kind, self._kind = self._kind, 0
         if self._is is _CONFIRMS:
             self._confirmed(kind, piece)
-        elif self._is is not _MESSAGE:
+        elif self._is not in (_MESSAGE, _INVALIDATION):
             self._answered(1)
 
     def _what(self, piece: bytes, has_ended: bool) -> _What:
         """What begins with this."""
         entry = self._entries[0] if self._next == self.came else _NOTHING
         listens = self._kind != PUSH and any(self._subscriptions)
+        if (listens or self._kind == PUSH) and may_begin(piece):
+            return _INVALIDATION if has_ended else _UNKNOWN
         if self._kind in _SUBSCRIBED and (entry.confirmations or listens):
             if not (has_ended or len(piece) >= _ENOUGH):
                 return _UNKNOWN

@@ -38,6 +38,7 @@ class LaneReplies:
     in_flight: the requests that are owed a reply, the oldest first; run, shares: or these
     relays: what comes is not read
     hears: whether the client gets a push, or a message in RESP2; None: it gets all
+    shown: what the client gets in place of a push; empty if that is nothing
     attempt: is told the next reply to the last request in flight, and says whether it is one
     """
 
@@ -49,6 +50,7 @@ class LaneReplies:
         self.relays = False
         self.hears: Callable[[bytes], bool] | None = None
         self.attempt: Tell | None = None
+        self.shown: Callable[[bytes], bytes] = bytes
         self._owner = owner
         self._hold_up = hold_up
         self._ends = ReplyEnds()
@@ -192,7 +194,8 @@ class LaneReplies:
         if kind == PUSH or not self._are_pushes:
             kind = self._subscribed(kind, piece)
         if kind == PUSH:
-            if self.hears is None or self.hears(piece):
+            piece = self.shown(piece)
+            if piece and (self.hears is None or self.hears(piece)):
                 self._owner.pushed(piece)
         elif not self.in_flight:
             raise Miscounted

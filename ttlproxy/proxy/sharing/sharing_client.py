@@ -288,6 +288,7 @@ class SharingClient(Client):
         seat.close()
         self.seat = None
         self._backend, self._expect = own, own.expect
+        self._hides_in(own)
         if not await self._is_prepared(own, seat.has_sent):
             self._task = None
             self._refuse(ConnectionError("Redis refuses the login of this client now"))
