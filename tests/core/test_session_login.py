@@ -96,6 +96,24 @@ def test_a_word_alone_is_a_password_and_no_user(world: World) -> None:
     assert world.session.users == {b"default"}
 
 
+def test_the_reply_to_a_login_tells_who_the_client_is(world: World) -> None:
+    names = (b"default", b"one", b"two")
+    world.rights.learn([b"user %b on nopass ~* &* +@all" % name for name in names])
+    steps = (
+        ("AUTH one word", b"+OK", {b"one"}),
+        ("AUTH two wrong", b"-WRONGPASS no", {b"one"}),
+        ("HELLO 3 AUTH two word", b"%7", {b"two"}),
+        ("AUTH word", b"+OK", {b"default"}),
+        ("AUTH one word", b"+QUEUED", {b"default", b"one"}),
+        ("RESET", b"+RESET", {b"default"}),
+    )
+    for request, line, users in steps:
+        world.say(request)
+        assert world.session.users >= users
+        world.answer(line + b"\r\n")
+        assert world.session.users == users, request
+
+
 def test_whoever_is_let_in_is_served() -> None:
     world = World(asks_login=True)
     assert world.session.before_login

@@ -195,6 +195,21 @@ def test_the_end_of_a_round_trip_says_whether_the_last_reply_was_an_error() -> N
     assert client.got == OK + OK + b"-ERR no\r\n"
 
 
+def test_who_is_unsubscribed_unasked_is_owed_as_before() -> None:
+    """As in RESP2, when the slot of a shard channel moves."""
+    client = Client()
+    client.replies.tell(Told(0, confirmations=1))
+    client.replies.expect(1)
+    client.takes(_array(b"ssubscribe", b"a", 1))
+    client.replies.tell(Told(0, client.tell))
+    client.replies.expect(1)
+    client.takes(_array(b"sunsubscribe", b"a", 0) + OK)
+    client.replies.expect(1)
+    client.takes(LOOKS_LIKE_A_MESSAGE)
+    assert client.lines == [OK]
+    assert client.replies.owed == 0
+
+
 def test_nothing_more_is_subscribed_to_after_a_reset() -> None:
     client = Client()
     client.replies.tell(Told(0, confirmations=1))

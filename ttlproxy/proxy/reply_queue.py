@@ -294,7 +294,7 @@ class ReplyQueue:
         if self._kind in _SUBSCRIBED and (entry.confirmations or listens):
             if not (has_ended or len(piece) >= _ENOUGH):
                 return _UNKNOWN
-            if entry.confirmations and _CONFIRMATION.match(piece):
+            if _CONFIRMATION.match(piece):
                 return _CONFIRMS if has_ended else _UNKNOWN
             if listens and _PUBLISHED.match(piece):
                 return _MESSAGE
@@ -312,14 +312,15 @@ class ReplyQueue:
         return _REPLY if entry.tell(line + line_break) else _DROPPED
 
     def _confirmed(self, kind: int, piece: bytes) -> None:
-        """A channel of the first request is confirmed."""
+        """A channel of the first request is confirmed, or one is unsubscribed from unasked."""
         if kind != PUSH:
             shard, left = _CONFIRMATION.match(piece), _LEFT.search(piece)
             assert shard is not None
             assert left is not None
             self._subscriptions[shard[1] == b"s"] = int(left[1])
-        entry = self._entries[0]
-        self._entries[0] = entry._replace(confirmations=entry.confirmations - 1)
+        entry = self._entries[0] if self._next == self.came else _NOTHING
+        if entry.confirmations:
+            self._entries[0] = entry._replace(confirmations=entry.confirmations - 1)
         if entry.confirmations == 1:
             self._answered(1)
 

@@ -24,6 +24,8 @@ from ttlproxy.session.told import ERRORS
 from ttlproxy.session.transaction import Transaction
 from ttlproxy.wire import encode
 
+_DEFAULT_USER: Final = b"default"
+
 
 def change(
     state: State, rules: Stateful, route: Route, args: list[bytes], now_ms: int
@@ -120,7 +122,7 @@ def _watch(state: State, args: list[bytes], now_ms: int) -> bytes | None:
 def _reset(state: State, args: list[bytes], now_ms: int) -> None:
     state.transaction = None
     state.selects(0)
-    state.tries(b"default")
+    state.tries(_DEFAULT_USER)
     if not state.listens:
         state.silent = False
     if state.rights.asks_login and not state.stranger:
@@ -184,8 +186,7 @@ _FLUSHES: Final = ((), (b"ASYNC",), (b"SYNC",))
 
 
 def _auth(state: State, args: list[bytes], now_ms: int) -> None:
-    if len(args) == 3:
-        state.tries(args[1])
+    state.tries(args[1] if len(args) == 3 else _DEFAULT_USER)
 
 
 def _hello(state: State, args: list[bytes], now_ms: int) -> None:

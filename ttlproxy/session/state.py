@@ -187,7 +187,7 @@ class State(Effects):
             candidates.tries(value)
 
             def told(line: bytes | None) -> bool:
-                candidates.answered(None if line is None else line[0] not in ERRORS)
+                candidates.answered(line)
                 know()
                 return True
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import chain, islice
 from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 # Values that one setting of a client may have, for all that is known.
 _MOST: Final = 16
 # How errors begin.
 ERRORS: Final = b"-!"
+_QUEUED: Final = b"+QUEUED"
 
 Tell: TypeAlias = Callable[[bytes | None], bool]
 """Is told how a reply begins: its first line, with its line break; None: it will never be known.
@@ -46,35 +49,41 @@ class Candidates(Generic[V]):
     """The values of which one holds: a request that sets another may be refused, or not have been
     carried out yet.
 
-    It keeps no more than _MOST: the oldest are forgotten first, but not the one that held last.
+    It gives no more than _MOST, the newest, and the one that held last.
     """
 
     __slots__ = ("_holds", "_may_hold", "_tried")
 
     def __init__(self, value: V) -> None:
         self._holds = value  # for certain, unless one of the others does
-        self._tried: tuple[V, ...] = ()  # by requests whose replies have not come, oldest first
+        # By requests without replies so far, oldest first. Mostly none: a deque takes 600 bytes.
+        self._tried: deque[V] | tuple[()] = ()
         self._may_hold: tuple[V, ...] = ()  # by requests whose replies will never be known
 
     @property
     def values(self) -> tuple[V, ...]:
         """The newest first."""
-        newest = (*reversed((*self._may_hold, *self._tried)[1 - _MOST :]), self._holds)
-        return tuple(dict.fromkeys(newest))
+        newest = islice(chain(reversed(self._tried), reversed(self._may_hold)), _MOST)
+        return tuple(dict.fromkeys((*newest, self._holds)))
 
     def tries(self, value: V) -> None:
         """A request sets it, if it is not refused."""
-        self._tried += (value,)
+        if not self._tried:
+            self._tried = deque()
+        self._tried.append(value)
 
     def may_be(self, value: V) -> None:
         """A request may set it at any time, and nobody will know."""
-        self._may_hold = (*self._may_hold[-_MOST:], value)
+        self._may_hold = (*self._may_hold[1 - _MOST :], value)
 
-    def answered(self, is_set: bool | None) -> None:
-        """The first request that has not been answered has, or never will be: None."""
-        value, *tried = self._tried
-        self._tried = tuple(tried)
-        if is_set:
-            self._holds, self._may_hold = value, ()
-        elif is_set is None:
+    def answered(self, line: bytes | None) -> None:
+        """The reply to the first request that was not answered begins so; None: that will never be
+        known. One that is queued is carried out later, if at all."""
+        assert self._tried
+        value = self._tried.popleft()
+        if line is None or line.startswith(_QUEUED):
             self.may_be(value)
+        elif line[0] not in ERRORS:
+            self._holds, self._may_hold = value, ()
+        if not self._tried:
+            self._tried = ()
