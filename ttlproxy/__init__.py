@@ -1,7 +1,7 @@
 """A proxy in front of Redis that gives elements of hashes, sets, sorted sets and lists a time to
 live.
 
-Requests are rewritten one for one, and replies are copied unread, with few exceptions. The import
+Requests are rewritten one for one, and replies are counted and copied. The import
 contracts in pyproject.toml name the layers, top to bottom.
 """
 

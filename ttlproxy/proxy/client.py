@@ -1,7 +1,7 @@
 """One client: its socket, and what comes and goes there. Bytes across, back-pressure, holding.
 
-A thin shell around `session`, which decides what a request means. Bytes from Redis are copied
-unread. Each direction stops reading while the other side does not keep up, and neither direction
+A thin shell around `session`, which decides what a request means. Replies are counted and copied.
+Each direction stops reading while the other side does not keep up, and neither direction
 waits for the other. So a client that writes before it reads gets as far as without a proxy: Redis
 goes on taking requests, and keeps its replies.
 """

@@ -1,4 +1,4 @@
-"""A client's connection to Redis: copies bytes back to the client, unread, and ends it.
+"""A client's connection to Redis: has its replies counted, and ends it.
 
 Of the client it knows only what `Frontend` says.
 """
