@@ -11,6 +11,7 @@ from tests.conftest import StartProxy
 from tests.support.cluster import Cluster
 from tests.support.doctor import examine, of
 from tests.support.processes import wait_until
+from tests.support.raw_client import Connection, command
 from tests.support.redis_client import Client
 from tests.support.servers import Binary, Proxy
 from ttlproxy.core.keys import slot
@@ -94,11 +95,17 @@ def test_a_master_that_has_lost_a_slot_to_another_is_one_of_several(cluster: Clu
     try:
         app = Client(proxy.port)
         assert app.ask("HSETEX", "h", "EX", 1000, "FIELDS", 1, "f", "v") == 1
-        for node in (other, master):
-            assert node.ask("CLUSTER", "SETSLOT", 7, "NODE", other.id) == b"OK"
+        name = next(b"k:%d" % at for at in range(100_000) if slot(b"k:%d" % at) == 7)
+        with Connection(proxy.port) as reader:
+            assert reader.ask("GET", name) == b"$-1\r\n"
+            for node in (other, master):
+                assert node.ask("CLUSTER", "SETSLOT", 7, "NODE", other.id) == b"OK"
+            reader.send(command("GET", "h2") * 2 + command("GET", name) + command("GET", "h2"))
+            answers = reader.read_many(4)
+        assert answers[2] == b"-TRYAGAIN the slot is on its way to another master\r\n"
+        assert answers[3] == answers[0] == b"$-1\r\n"
         wait_until(lambda: "it owns 16383 of the 16384 slots" in proxy.stderr, "it is noticed")
         app.close()
-        name = next(b"k:%d" % at for at in range(100_000) if slot(b"k:%d" % at) == 7)
         wait_until(lambda: _answer(proxy.port, "SET", name, 1) == b"OK", "both are served")
         assert other.ask("GET", name) == b"1"
         left_s = _answer(proxy.port, "HTTLFIELD", "h", "f")

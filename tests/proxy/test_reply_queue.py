@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.replies import PUSH, REPLIES
+from ttlproxy.errors import ON_ITS_WAY
 from ttlproxy.proxy.reply_queue import ReplyQueue
 from ttlproxy.session.told import Told
 
@@ -208,6 +209,20 @@ def test_who_is_unsubscribed_unasked_is_owed_as_before() -> None:
     client.takes(LOOKS_LIKE_A_MESSAGE)
     assert client.lines == [OK]
     assert client.replies.owed == 0
+
+
+@given(
+    st.lists(st.sampled_from([OK, b"-MOVED 7 a:1\r\n", b"-ASK 7 a:1\r\n", b"-ERR no\r\n"])), CUTS
+)
+def test_no_error_leads_a_client_of_a_cluster_away(replies: list[bytes], cuts: list[int]) -> None:
+    client, other = Client(), Client()
+    client.replies.stays_here = True
+    for each in (client, other):
+        each.replies.expect(len(replies))
+        each.takes(b"".join(replies), cuts)
+    led = (b"-MOVED", b"-ASK")
+    assert client.got == b"".join(ON_ITS_WAY if each.startswith(led) else each for each in replies)
+    assert other.got == b"".join(replies)
 
 
 def test_nothing_more_is_subscribed_to_after_a_reset() -> None:

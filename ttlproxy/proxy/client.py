@@ -380,10 +380,12 @@ class Client(asyncio.Protocol):
         return await server.connect(self)
 
     def _hides_in(self, backend: ToRedis) -> None:
-        """What the connection says of keys names none that is internal."""
+        """The client hears of no internal key and, in front of a Cluster, of no other server."""
         context = self._link.context
-        if isinstance(backend, Backend) and not context.rights.shows_internal:
-            backend.replies.shown = partial(shown, keys=context.keys)
+        if isinstance(backend, Backend):
+            backend.replies.stays_here = context.keys.clustered
+            if not context.rights.shows_internal:
+                backend.replies.shown = partial(shown, keys=context.keys)
 
     @staticmethod
     def _expect_nothing(count: int) -> None:

@@ -16,10 +16,11 @@ from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from typing import Final, NamedTuple, TypeAlias
 
+from ttlproxy.errors import ON_ITS_WAY
 from ttlproxy.session.invalidations import WORD, may_begin
 from ttlproxy.session.told import ERRORS, Tell, Told
 from ttlproxy.wire.core import whole_replies
-from ttlproxy.wire.reply_ends import PUSH, ReplyEnds
+from ttlproxy.wire.reply_ends import ERROR, PUSH, ReplyEnds
 
 _FAR: Final = 1 << 62
 # What subscribers get begins with one of these; a confirmation ends with how many are left.
@@ -30,6 +31,8 @@ _LEFT: Final = re.compile(rb":(\d+)\r\n\Z")
 _ENOUGH: Final = 40
 _SUBSCRIBED: Final = b"*>"
 _RESET: Final = b"+RESET"
+# A node's answer to a request for a slot that has left it, or is leaving.
+_LEADS_AWAY: Final = re.compile(rb"-(?:MOVED|ASK) ")
 
 Take = Callable[[bytes], None]
 Over: TypeAlias = Callable[[float | None, bytes, bool], None]
@@ -51,18 +54,20 @@ _NOTHING: Final = _Entry(-1)
 
 
 class _What(Enum):
-    """Of what has begun to come: a reply, also one that the client does not get, a confirmation, an
-    invalidation, a message or another push; or it is not known yet."""
+    """Of what has begun to come: a reply, also one that the client does not get or that leads it to
+    another server, a confirmation, an invalidation, a message or another push; or it is not known
+    yet."""
 
     REPLY = 0
     DROPPED = 1
     CONFIRMS = 2
     MESSAGE = 3
     INVALIDATION = 4
-    UNKNOWN = 5
+    REDIRECTION = 5
+    UNKNOWN = 6
 
 
-_REPLY, _DROPPED, _CONFIRMS, _MESSAGE, _INVALIDATION, _UNKNOWN = _What
+_REPLY, _DROPPED, _CONFIRMS, _MESSAGE, _INVALIDATION, _REDIRECTION, _UNKNOWN = _What
 
 
 class ReplyQueue:
@@ -70,6 +75,7 @@ class ReplyQueue:
     sent: how many replies were asked for; came: how many have come
     pieces: how many pieces have come that were not just counted
     relays: nothing is counted any more
+    stays_here: errors that lead to another server are replaced, as one may in front of a Cluster
     shown: what the client gets in place of an invalidation; empty if that is nothing
     """
 
@@ -91,9 +97,11 @@ class ReplyQueue:
         "relays",
         "sent",
         "shown",
+        "stays_here",
     )
 
     def __init__(self, to_client: Take) -> None:
+        self.stays_here = False
         self.shown: Callable[[bytes], bytes] = bytes
         self.sent = self.came = self.pieces = 0
         self.relays = False
@@ -190,7 +198,8 @@ class ReplyQueue:
 
     def takes(self, data: bytes) -> None:
         """Redis has sent this."""
-        if self._is_plain and (count := whole_replies(data)):
+        leads_away = self.stays_here and _LEADS_AWAY.search(data) is not None
+        if self._is_plain and not leads_away and (count := whole_replies(data)):
             self.came += count
             if self.came > self.sent:
                 self.relay()
@@ -206,7 +215,7 @@ class ReplyQueue:
             self.relay()
             self._to_client(data)
             return
-        self._take_ends(data, ends)
+        self._take_ends(data, ends, all_alike=not leads_away)
         is_special = self._entries or self._kind or self._ends.begun or any(self._subscriptions)
         self._is_plain = not (is_special or self.relays)
 
@@ -229,15 +238,15 @@ class ReplyQueue:
             self._watched = None
         return entries
 
-    def _take_ends(self, data: bytes, ends: Sequence[int]) -> None:
-        """Takes replies one by one; those that nobody looks at together."""
+    def _take_ends(self, data: bytes, ends: Sequence[int], *, all_alike: bool) -> None:
+        """Takes replies one by one; if they are all alike, those that nobody looks at together."""
         if self._are_messages(data, ends):
             self._to_client(data)
             return
         begin = at = 0
         while at < len(ends) and not self.relays:
             unseen = min(self._next - self.came, len(ends) - at)
-            if unseen > 1 and self._are_plain:
+            if unseen > 1 and all_alike and self._are_plain:
                 at += unseen
                 self._out.append(data[begin : ends[at - 1]])
                 self._answered(unseen)
@@ -275,6 +284,8 @@ class ReplyQueue:
             self._kept = piece
         elif self._is is _INVALIDATION:
             self._out.append(self.shown(piece))
+        elif self._is is _REDIRECTION:
+            self._out.append(ON_ITS_WAY)
         elif self._is is not _DROPPED:
             self._out.append(piece)
         if not has_ended:
@@ -303,7 +314,11 @@ class ReplyQueue:
         if self.came < self._drops_until:
             return _DROPPED
         if entry.tell is None:
-            return _REPLY
+            if not (self.stays_here and self._kind == ERROR):
+                return _REPLY
+            if not has_ended:
+                return _UNKNOWN
+            return _REDIRECTION if _LEADS_AWAY.match(piece) else _REPLY
         line, line_break, _ = piece.partition(b"\r\n")
         if not line_break:
             return _UNKNOWN
