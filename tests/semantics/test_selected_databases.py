@@ -119,7 +119,8 @@ def test_a_managed_key_of_a_client_whose_database_nobody_can_tell_stays_where_it
     three: list[Connection],
 ) -> None:
     one, _, direct = three
-    one.ask("HSETEX", "h", "EX", 1000, "FIELDS", 1, "a", 1)
+    one.ask("HSET", "h", "a", 1)
+    one.ask("HEXPIREFIELD", "h", "a", 1000)
     for db in range(100, 116):
         assert one.ask("SELECT", db).startswith(b"-ERR")
     before = direct.ask("DUMP", "h")
