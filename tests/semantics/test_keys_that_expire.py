@@ -87,7 +87,7 @@ def test_keys_that_survive_an_eviction_have_their_deadlines(
         for key in keys:
             client.ask_many(
                 [
-                    ["HSETEX", key, *"MAXLEN 9 EX 10000 FIELDS 1 f".split(), "x" * 300],
+                    ["HSETEX", key, *["MAXLEN", "9", "EX", "10000", "FIELDS", "1", "f"], "x" * 300],
                     ["EXPIRE", key, "20000"],
                 ]
             )
