@@ -22,9 +22,6 @@ end
 
 local before = index_follow(data, index, schedule, now)
 local dated, cleared = {}, 0
-if at_once then
-  index_guard(index)
-end
 
 local function expire(element)
   if is_past[element] or has(element) == 0 then
