@@ -1,5 +1,5 @@
--- TIME stands still in a script from Redis 7.2 on; from 7.4 on, and in Valkey 8, there is os.clock instead: CPU time
--- of the server in s. `timer` reads it, nil before; `began`: what it was.
+-- TIME stands still in scripts of newer servers (Redis 8.2 and Valkey 9.1; not Redis 7.0), which have os.clock instead:
+-- the CPU time of the server in s. `timer` reads it, nil on older ones; `began`: what it was.
 -- GIVES: timer began
 local timer = rawget(_G, 'os')
 timer = timer and timer.clock
