@@ -50,6 +50,8 @@ def of_one_slot(server: str) -> Vocabulary:
         if row.startswith(OF_ANY_NODE) or not row.startswith(OF_A_NODE)
         # Inside of MULTI there may be others; and Redis takes an empty line for the next request.
         if row not in ("MULTI", "CLIENT REPLY SKIP")
+        # Valkey 9 may have databases there, and refuses others in other words.
+        if not ("{db}" in row and server.startswith("valkey"))
     ]
     queued = [row for row in rows if not row.startswith(NOT_IN_A_TRANSACTION)]
     return Vocabulary(rows, TAG.__add__, queued)

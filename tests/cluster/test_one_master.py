@@ -13,6 +13,7 @@ from tests.conftest import StartProxy
 from tests.semantics.test_command_cases import Row, has_command, look
 from tests.support.cluster import Node
 from tests.support.conversation import WORD, hold
+from tests.support.deadlines import BOUNDED
 from tests.support.per_type import said_of
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection
@@ -93,10 +94,10 @@ def test_a_proxy_that_starts_knows_the_deadlines_of_all_slots(
 def test_a_flush_costs_no_request_for_each_slot(node: Node, shared: Proxy) -> None:
     with closing(Client(shared.port)) as app:
         keys = [b"h:%d" % number for number in range(100)]
-        app.ask_many([("HSETEX", key, "EX", 1000, "FIELDS", 1, "f", "v") for key in keys])
+        app.ask_many([("HSETEX", key, *BOUNDED, "EX", 1000, "FIELDS", 1, "f", "v") for key in keys])
         before = calls(node.port, "zscan")
         assert app.ask("FLUSHALL") == b"OK"
-        app.ask("HSETEX", "h", "EX", 1000, "FIELDS", 1, "f", "v")
+        app.ask("HSETEX", "h", *BOUNDED, "EX", 1000, "FIELDS", 1, "f", "v")
         wait_until(lambda: b"managed_keys:1\r\n" in app.ask("INFO", "ttlproxy"), "all is read anew")
         assert calls(node.port, "zscan") - before < 200
 

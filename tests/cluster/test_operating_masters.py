@@ -15,6 +15,7 @@ from tests.operations.test_purge import purge
 from tests.operations.test_status_routes import inspected, status, surveyed
 from tests.support.admin_pages import FLAGS, Pages, becomes, families, metric, pages
 from tests.support.browser import PHONE, launched, visit
+from tests.support.deadlines import BOUNDED
 from tests.support.doctor import above_info, examine, of
 from tests.support.masters import Masters
 from tests.support.processes import wait_until
@@ -40,7 +41,7 @@ def admin(watched: Proxy) -> Pages:
 
 
 def _fill(client: Client) -> None:
-    client.ask_many([("HSETEX", key, "EX", 1000, "FIELDS", 1, "f", "v") for key in KEYS])
+    client.ask_many([("HSETEX", key, *BOUNDED, "EX", 1000, "FIELDS", 1, "f", "v") for key in KEYS])
 
 
 def test_the_doctor_examines_each_master(masters: Masters, client: Client) -> None:
@@ -214,7 +215,7 @@ def test_metrics_tell_of_all_masters_and_of_each(
 
         def is_reaped_here() -> bool:
             """Another proxy may have been faster."""
-            client.ask("HSETEX", first, "PX", 1, "FIELDS", 1, "f", "v")
+            client.ask("HSETEX", first, *BOUNDED, "PX", 1, "FIELDS", 1, "f", "v")
             client.ask_many([("HLEN", first)] * 99)
             return metric(admin, reaped, node=names[0]) > before[0]
 

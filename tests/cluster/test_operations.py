@@ -7,6 +7,7 @@ import pytest
 from tests.conftest import StartProxy, StartServer, in_cluster_mode
 from tests.operations.test_purge import purge
 from tests.support.cluster import Cluster, Node
+from tests.support.deadlines import BOUNDED
 from tests.support.doctor import above_info, examine, of
 from tests.support.redis_client import Client
 from tests.support.servers import release
@@ -23,7 +24,7 @@ def filled(node: Node, start_proxy: StartProxy) -> Node:
     assert node.ask("FLUSHALL") == b"OK"  # and with it the key of the signatures
     proxy = start_proxy(node.url)
     app = Client(proxy.port)
-    app.ask_many([("HSETEX", key, "EX", 100, "FIELDS", 1, "f", "v") for key in KEYS])
+    app.ask_many([("HSETEX", key, *BOUNDED, "EX", 100, "FIELDS", 1, "f", "v") for key in KEYS])
     app.ask("DEFER", "EX", 100, "DEL", "h")
     app.close()
     proxy.stop()

@@ -10,6 +10,7 @@ import pytest
 from tests.operations.test_status_routes import inspected, status, surveyed
 from tests.support.admin_pages import FLAGS, Pages, becomes, pages
 from tests.support.cluster import Node
+from tests.support.deadlines import BOUNDED
 from tests.support.processes import wait_until
 from tests.support.redis_client import Client, Word
 from tests.support.servers import Proxy
@@ -38,13 +39,13 @@ def app(watched: Proxy) -> Iterator[Client]:
 
 
 def _add(key: str, seconds: int) -> list[Word]:
-    return ["HSETEX", key, "EX", seconds, "FIELDS", 1, "f", "v"]
+    return ["HSETEX", key, *BOUNDED, "EX", seconds, "FIELDS", 1, "f", "v"]
 
 
 @pytest.mark.parametrize("keys", [3, pytest.param(40, marks=pytest.mark.slow)])
 def test_all_slots_are_counted(app: Client, admin: Pages, keys: int) -> None:
     app.ask_many([_add(f"h:{number}", 90) for number in range(keys)])
-    app.ask("HSETEX", "later", "EX", FAR_S, "FIELDS", 2, "f", "v", "g", "w")
+    app.ask("HSETEX", "later", *BOUNDED, "EX", FAR_S, "FIELDS", 2, "f", "v", "g", "w")
     survey = surveyed(admin, keys + 1)
     assert (survey["elements"], survey["sampled"]) == (keys + 2, keys + 1)
     assert survey["types"] == [{"type": "hash", "keys": keys + 1, "elements": keys + 2}]

@@ -16,6 +16,7 @@ from redis.exceptions import ConnectionError
 from tests.conftest import StartProxy
 from tests.support.admin_pages import FLAGS, Pages, becomes, metric, pages
 from tests.support.cluster import Cluster, Node, told_by_all
+from tests.support.deadlines import BOUNDED
 from tests.support.processes import wait_until
 from tests.support.redis_client import Client
 from tests.support.servers import Binary, Proxy
@@ -95,7 +96,7 @@ def _pair(cluster: Cluster, number: int) -> tuple[Node, Node]:
 
 def _keep_reapers_away(node: Node, app: Client, key: bytes) -> bytes:
     """What is due at a master, or at its replica, is reaped for requests only; the lease's name."""
-    assert app.ask("HSETEX", key, "PX", 1, "FIELDS", 1, "f", "v") == 1
+    assert app.ask("HSETEX", key, *BOUNDED, "PX", 1, "FIELDS", 1, "f", "v") == 1
     wait_until(lambda: node.ask("KEYS", "__ttl:lease*"), "a reaper has had the lease")
     (lease,) = node.ask("KEYS", "__ttl:lease*")
     assert node.ask("SET", lease, "a test", "PX", 100_000) == b"OK"
@@ -129,9 +130,11 @@ def test_nobody_waits_for_deadlines_that_are_known(
     with closing(Client(proxy.port)) as app:
         for at in range(0, len(keys), 500):
             some = keys[at : at + 500]
-            app.ask_many([("HSETEX", key, "EX", 1000, "FIELDS", 1, "f", "v") for key in some])
+            app.ask_many(
+                [("HSETEX", key, *BOUNDED, "EX", 1000, "FIELDS", 1, "f", "v") for key in some]
+            )
         _is_heard(admin, master)
-        assert app.ask("HSETEX", keys[0], "PX", 1500, "FIELDS", 1, "soon", "v") == 1
+        assert app.ask("HSETEX", keys[0], *BOUNDED, "PX", 1500, "FIELDS", 1, "soon", "v") == 1
     before = _loads(admin)
     assert replica.ask("CONFIG", "RESETSTAT") == b"OK"
     replica.promote()
@@ -161,8 +164,8 @@ def test_what_the_replica_has_not_got_is_not_believed(
     _is_heard(admin, master)
     with closing(Client(proxy.port)) as app:
         lease = _keep_reapers_away(master, app, first)
-        app.ask_many([("HSETEX", key, "PX", 300, "FIELDS", 1, "f", "v") for key in keys])
-        app.ask("HSETEX", part, "EX", 1000, "FIELDS", 1, "g", "v")
+        app.ask_many([("HSETEX", key, *BOUNDED, "PX", 300, "FIELDS", 1, "f", "v") for key in keys])
+        app.ask("HSETEX", part, *BOUNDED, "EX", 1000, "FIELDS", 1, "g", "v")
         wait_until(lambda: replica.ask("HLEN", part) == 2, "the replica has them")
         for name in ("masteruser", "masterauth"):
             assert replica.ask("CONFIG", "SET", name, "nobody") == b"OK"
@@ -205,7 +208,7 @@ def test_what_only_the_replica_has_told_is_known(
     try:
         assert master.ask("CLIENT", "KILL", "ID", pushes) == 1
         with closing(Client(other.port)) as app:
-            assert app.ask("HSETEX", key, "PX", 300, "FIELDS", 1, "f", "v") == 1
+            assert app.ask("HSETEX", key, *BOUNDED, "PX", 300, "FIELDS", 1, "f", "v") == 1
         wait_until(lambda: replica.ask("EXISTS", key) == 1, "the replica has it")
         master.kill()
     finally:

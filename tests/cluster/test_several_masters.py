@@ -22,6 +22,11 @@ from ttlproxy.proxy.routed.ways import Way, Ways
 # One key for each of the three masters, and more for each.
 ONE, TWO, THREE = b"key:1", b"key:3", b"key:0"
 KEYS = [b"k:%d" % number for number in range(60)]
+# What Redis and Valkey say to MULTI in a transaction.
+NESTED = (
+    b"-ERR MULTI calls can not be nested\r\n",
+    b"-ERR Command 'multi' not allowed inside a transaction\r\n",
+)
 
 
 def _owner(key: bytes) -> int:
@@ -156,7 +161,7 @@ def test_an_empty_or_broken_transaction_is_answered_by_redis(app: Connection) ->
     assert app.read_many(4) == [b"+OK\r\n", b"*0\r\n", b"+OK\r\n", b"+OK\r\n"]
     assert app.ask("EXEC") == b"-ERR EXEC without MULTI\r\n"
     assert app.ask("MULTI") == b"+OK\r\n"
-    assert app.ask("MULTI") == b"-ERR MULTI calls can not be nested\r\n"
+    assert app.ask("MULTI") in NESTED
     assert app.ask("NONSENSE").startswith(b"-ERR unknown command")
     assert app.ask("EXEC").startswith(b"-EXECABORT")
 

@@ -12,6 +12,7 @@ from redis.exceptions import ResponseError
 
 from tests.conftest import StartProxy
 from tests.support.cluster import Node, until_known
+from tests.support.deadlines import BOUNDED
 from tests.support.masters import Masters
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
@@ -173,7 +174,9 @@ def test_a_write_with_a_deadline_waits_until_the_slot_has_arrived(
     with ThreadPoolExecutor() as pool:
         with _open(*ends) as carry:
             carry(KEY)
-            writing = pool.submit(client.ask, "HSETEX", KEY, "EX", 100, "FIELDS", 1, "b", 2)
+            writing = pool.submit(
+                client.ask, "HSETEX", KEY, *BOUNDED, "EX", 100, "FIELDS", 1, "b", 2
+            )
             answers = ends[0].ask("INFO", "commandstats")
             wait_until(lambda: ends[0].ask("INFO", "commandstats") != answers, "it is tried again")
             assert not writing.done()
@@ -264,8 +267,8 @@ def test_a_channel_is_subscribed_to_where_its_slot_has_just_gone(
 
 def test_a_move_is_noticed_without_a_request(masters: Masters, ends: tuple[Node, Node]) -> None:
     with closing(Client(masters.proxy.port)) as client:
-        client.ask("HSETEX", KEY, "PX", 600, "FIELDS", 1, "a", 1)
-        client.ask("HSETEX", KEY, "EX", 600, "FIELDS", 1, "b", 1)
+        client.ask("HSETEX", KEY, *BOUNDED, "PX", 600, "FIELDS", 1, "a", 1)
+        client.ask("HSETEX", KEY, *BOUNDED, "EX", 600, "FIELDS", 1, "b", 1)
         masters.move(SLOT, *ends)
         wait_until(lambda: bool(ends[1].ask("HKEYS", KEY) == [b"b"]), "it is reaped there")
 
@@ -284,7 +287,7 @@ def test_deadlines_set_while_a_slot_was_away_unnoticed_are_known(
         own = _pushes_at(target, 1)
 
         def reaps() -> bool:
-            client.ask("HSETEX", OTHER, "PX", 1, "FIELDS", 1, "a", 1)
+            client.ask("HSETEX", OTHER, *BOUNDED, "PX", 1, "FIELDS", 1, "a", 1)
             return bool(source.ask("KEYS", "__ttl:lease*"))
 
         wait_until(reaps, "somebody reaps")

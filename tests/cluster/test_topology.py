@@ -40,9 +40,10 @@ def test_shards_have_redis_own_fields(node: Node, shared: Proxy) -> None:
     with closing(Client(shared.port)) as app:
         ours = app.ask("CLUSTER", "SHARDS")
     shard, native = _fields(ours[0]), _fields(theirs[0])
-    assert (shard.keys(), shard[b"slots"]) == (native.keys(), [0, 16383])
+    native.pop(b"id", None)  # Valkey 9 gives the shard a name, too
+    assert ([*shard], shard[b"slots"]) == ([*native], [0, 16383]), "in the same order"
     found, own = _fields(shard[b"nodes"][0]), _fields(native[b"nodes"][0])
-    assert found.keys() == own.keys()
+    assert [*found] == [*own]
     assert (found[b"id"], found[b"port"]) == (node.id, shared.port)
     with Connection(shared.port) as raw:
         raw.ask("HELLO", "3")

@@ -21,6 +21,7 @@ FILES = PIECES | {path.stem: path.read_text("utf-8") for path in FOLDER.glob("*.
 LUA = {
     *(
         "ARGV",
+        "_G",
         "KEYS",
         "cjson",
         "cmsgpack",
@@ -31,6 +32,7 @@ LUA = {
         "pairs",
         "pcall",
         "redis",
+        "rawget",
         "string",
     ),
     *("struct", "table", "tonumber", "tostring", "type", "unpack"),

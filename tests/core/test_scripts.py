@@ -7,6 +7,7 @@ from itertools import islice
 import pytest
 
 from tests.support.containers import AnyServer
+from tests.support.deadlines import BOUNDED
 from tests.support.raw_client import Connection
 from tests.support.redis_client import Client
 from tests.support.server_queries import calls
@@ -36,7 +37,7 @@ def test_a_script_is_sent_without_its_comments(name: str) -> None:
 
 
 def test_a_later_deadline_leaves_the_schedule_alone(app: Connection, server: AnyServer) -> None:
-    app.ask("HSETEX", "h", "EX", "1000", "FIELDS", "1", "a", "1")
+    app.ask("HSETEX", "h", *BOUNDED, "EX", "1000", "FIELDS", "1", "a", "1")
     with Connection(server.port) as direct:
         direct.ask("CONFIG", "RESETSTAT")
     app.ask("HSETEX", "h", "EX", "2000", "FIELDS", "1", "b", "2")

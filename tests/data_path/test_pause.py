@@ -8,6 +8,7 @@ from functools import partial
 import pytest
 
 from tests.conftest import StartProxy, StartServer
+from tests.support.deadlines import BOUNDED
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
 from tests.support.redis_content import LEASE
@@ -60,7 +61,7 @@ def _make_due(app: Connection, direct: Connection, key: str) -> None:
     """A hash with a field that stays and one past its deadline; the proxy is told to reap it."""
     direct.ask("SET", LEASE, "nobody reaps by itself", "PX", 60_000)
     app.ask("HSET", key, "stays", "v")
-    app.ask("HSETEX", key, "EX", 1000, "FIELDS", 1, "f", "v")
+    app.ask("HSETEX", key, *BOUNDED, "EX", 1000, "FIELDS", 1, "f", "v")
     direct.ask("ZADD", Keys().index(key.encode()), 1, "f")
     direct.ask("ZADD", Keys().schedule, 1, key)
     name = Keys().announcement(0, 1, key.encode())
@@ -90,7 +91,7 @@ def test_what_reads_is_answered_in_a_pause_of_writes(
     is_native = request_.split()[0] in ("HGET", "EXISTS")
     if version == "6.2" and not is_native:
         pytest.skip("before 7.0 a script cannot say that it writes nothing")
-    app.ask("HSETEX", "h", "EX", 1000, "FIELDS", 1, "f", "v")
+    app.ask("HSETEX", "h", *BOUNDED, "EX", 1000, "FIELDS", 1, "f", "v")
     assert direct.ask(*WRITES) == OK
     assert app.ask(*request_.split()).startswith(READS[request_])
 
@@ -212,7 +213,7 @@ def test_no_heartbeat_waits_for_what_it_may_correct(
     server: Server, app: Connection, direct: Connection
 ) -> None:
     """What a heartbeat would write is written after the pause."""
-    app.ask("HSETEX", "h", "EX", 1000, "FIELDS", 1, "f", "v")
+    app.ask("HSETEX", "h", *BOUNDED, "EX", 1000, "FIELDS", 1, "f", "v")
     _some_beats(server)
     direct.send(command("DEL", Keys().state, Keys().schedule) + command(*WRITES))
     assert direct.read_many(2)[1] == OK

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.conftest import StartProxy, StartServer
+from tests.support.deadlines import BOUNDED
 from tests.support.processes import START_TIMEOUT_S, wait_until
 from tests.support.raw_client import Connection, command
 from tests.support.relay import Relay
@@ -15,7 +16,7 @@ from tests.support.servers import Server
 
 OK = b"+OK\r\n"
 PAUSE = ("CLIENT", "PAUSE", 100_000, "WRITE")
-SET_DEADLINE = ("HSETEX", "h", "EX", 1000, "FIELDS", 1, "f", "v")
+SET_DEADLINE = ("HSETEX", "h", *BOUNDED, "EX", 1000, "FIELDS", 1, "f", "old value")
 OVERWRITE = ("HSET", "h", "f", "w")
 
 
@@ -108,7 +109,7 @@ def test_on_a_connection_that_gets_on_and_does_not_come_to_it(
     goes_on = threading.Event()
 
     def hold(data: bytes) -> None:
-        if b"hsetex" in data:
+        if b"old value" in data:
             goes_on.wait()
 
     def publish() -> None:

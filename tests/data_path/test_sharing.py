@@ -19,7 +19,7 @@ from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
 from tests.support.redis_client import Client
 from tests.support.sentinels import follow
-from tests.support.servers import Proxy
+from tests.support.servers import Proxy, release
 
 MIB = 1 << 20
 ECHO = b"$4\r\nmine\r\n"
@@ -303,6 +303,8 @@ def test_wait_waits_for_what_was_written_before_over_the_shared_connection(
     start_server: StartServer, start_proxy: StartProxy
 ) -> None:
     redis, replica = start_server(), start_server()
+    if release(redis.name) > (7, 0):
+        pytest.skip("here WAIT does not wait for what went over another connection")
     follow(replica, redis)
     proxy = start_proxy(redis.url, "--share-upstream", "1")
     with Connection(proxy.port) as client:

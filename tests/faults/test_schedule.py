@@ -6,6 +6,7 @@ import pytest
 
 from tests.conftest import StartProxy, StartServer
 from tests.support.containers import AnyServer
+from tests.support.deadlines import BOUNDED
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
 from tests.support.redis_client import Client
@@ -19,7 +20,7 @@ ODD = ["1.5", "4102444800000.5", "1e300", "inf", "-inf"]
 def test_a_schedule_that_was_deleted_is_rebuilt(app: Connection, direct: Client, db: int) -> None:
     for client in (app, direct):
         client.ask("SELECT", db)
-    app.ask("HSETEX", "h", "EX", 1000, "FIELDS", 1, "f", "v")
+    app.ask("HSETEX", "h", *BOUNDED, "EX", 1000, "FIELDS", 1, "f", "v")
     app.ask("SADDEX", "s", "EX", 1000, "MEMBERS", 1, "m")
     direct.ask("ZADD", Keys().index(b"h"), 1, "f")
     direct.ask("DEL", Keys().schedule)
@@ -65,7 +66,7 @@ def test_what_has_no_index_is_not_put_into_the_schedule(app: Connection, direct:
     for name in (b"__ttl:other", b"__ttl:{x}:h", b"__ttl:t:{h"):
         direct.ask("ZADD", name, 1, "f")
     direct.ask("SET", Keys().index(b"text"), "no index")
-    app.ask("HSETEX", "h", "EX", 1000, "FIELDS", 1, "f", "v")
+    app.ask("HSETEX", "h", *BOUNDED, "EX", 1000, "FIELDS", 1, "f", "v")
     direct.ask("DEL", Keys().schedule)
     wait_until(lambda: direct.ask("EXISTS", Keys().schedule) == 1, "h in the schedule")
     assert direct.ask("ZRANGE", Keys().schedule, 0, -1) == [b"h"]
@@ -79,7 +80,7 @@ def test_a_score_that_is_no_whole_number_stops_nobody(
     direct.ask("ZADD", Keys().index(b"odd"), score, "m")
     direct.ask("ZADD", Keys().schedule, score, "odd")
     with Connection(start_proxy(server.url).port) as app:
-        app.ask("HSETEX", "h", "PX", 20, "FIELDS", 1, "f", "v")
+        app.ask("HSETEX", "h", *BOUNDED, "PX", 20, "FIELDS", 1, "f", "v")
         wait_until(lambda: direct.ask("EXISTS", "h") == 0, "h reaped")
         there = 0 if float(score) < 2 else 1
         wait_until(lambda: direct.ask("EXISTS", "odd") == there, "odd as its deadline says")
@@ -101,7 +102,7 @@ def test_a_deadline_that_is_not_the_first_writes_the_index_and_nothing_else(
     """It writes no schedule entry, announces nothing, and makes no test write for rights."""
     server = start_server()
     with Connection(start_proxy(server.url).port) as app, Connection(server.port) as direct:
-        app.ask("HSETEX", "k", "EX", 1000, "FIELDS", 2, "e", "v", "f", "v")
+        app.ask("HSETEX", "k", *BOUNDED, "EX", 1000, "FIELDS", 2, "e", "v", "f", "v")
         direct.ask("CONFIG", "RESETSTAT")
         app.ask(*words)
         assert calls(server.port, "zadd") == 1

@@ -143,7 +143,8 @@ def test_it_is_told_how_late_elements_went_and_how_long_the_calls_took(
 ) -> None:
     server = start_server()
     direct, client = Client(server.port), Client(start_proxy(server.url).port)
-    client.ask("HSETEX", "h", "EX", 1000, "FIELDS", 2, "early", "1", "late", "2")
+    client.ask("HSET", "h", "early", "1", "late", "2")
+    client.ask("HEXPIREFIELD", "h", 1000, "FIELDS", 2, "early", "late")
     seconds, _ = direct.ask("TIME")
     for field, ago_s in (("early", 7000), ("late", 5000)):
         direct.ask("ZADD", Keys().index(b"h"), (int(seconds) - ago_s) * 1000, field)
@@ -225,7 +226,8 @@ def test_who_may_not_ask_for_info_is_told_so(client: Client, direct: Client) -> 
     try:
         assert client.ask("AUTH", "u", "any") == b"OK"
         for section in ("all", "ttlproxy"):
-            assert "can't run this command" in str(client.ask("INFO", section))
+            refusal = str(client.ask("INFO", section))
+            assert any(words in refusal for words in ("can't run this command", "no permissions"))
     finally:
         direct.ask("ACL", "DELUSER", "u")
 

@@ -12,14 +12,14 @@ talk_one_by_one = said_in([one_by_one])
 FILL = {
     "hash": "HSETEX k PX 20 FIELDS 2 a 1 b 2",
     "set": "SADDEX k PX 20 MEMBERS 2 a b",
-    "zset": "ZADDEX k PX 20 MEMBERS 2 1.1 a 2 b",
+    "zset": "ZADDEX k PX 20 MEMBERS 2 1.5 a 2 b",
     "list": "RPUSHEX k PX 20 ELEMENTS 2 a b",
 }
 # The values of these that a rule hands on: a field's value, a member's score.
 VALUES = {
     "hash": ("1", "2"),
     "set": ("", ""),
-    "zset": ("1.1000000000000001", "2"),
+    "zset": ("1.5", "2"),
     "list": ("", ""),
 }
 

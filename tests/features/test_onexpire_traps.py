@@ -187,14 +187,18 @@ def test_nothing_goes_early_not_by_one_ms(app: Connection, direct: Client) -> No
 
 
 @pytest.mark.usefixtures("no_reaper")
-def test_numbers_of_more_than_14_digits_arrive_whole(talk: Talk) -> None:
-    talk("""
+def test_numbers_of_more_than_14_digits_arrive_whole(talk: Talk, direct: Client) -> None:
+    """Valkey writes a score with the fewest digits that tell it from others, Redis with 17."""
+    direct.ask("ZADD", "z", 0.1, "b", 1e300, "c")
+    tenth, huge = (direct.ask("ZSCORE", "z", member).decode() for member in "bc")
+    direct.ask("DEL", "z")
+    talk(f"""
         ONEXPIRE z RPUSH late VALUE                         -> OK
         ZADD z 9007199254740991 a 0.1 b 1e300 c             -> 3
         ZPEXPIREMEMBER z 20 MEMBERS 3 a b c                 -> [1, 1, 1]
         wait 20
         EXISTS z                                            -> 0
-        LRANGE late 0 -1 -> ["9007199254740991", "0.10000000000000001", "1.0000000000000001e+300"]
+        LRANGE late 0 -1 -> ["9007199254740991", "{tenth}", "{huge}"]
     """)
 
 

@@ -11,8 +11,9 @@ from redis.exceptions import NoPermissionError
 from tests.link.conftest import Become
 from tests.support.redis_client import Client
 from ttlproxy.link import Context
-from ttlproxy.link.connecting.pipeline import run
+from ttlproxy.link.connecting.pipeline import Words, run
 from ttlproxy.link.connecting.server_identity import fields
+from ttlproxy.link.server import script_cache
 from ttlproxy.link.server.compatibility import pauses_script
 from ttlproxy.link.server.script_cache import AT_FIRST, EVENTS, ScriptCache
 from ttlproxy.link.shared.barriers import Barriers
@@ -108,6 +109,29 @@ async def test_a_proxy_that_meets_scripts_of_others_loads_those_that_lack(
     direct.ask("SCRIPT", "LOAD", scripts.all()[0].text)
     await cache.begin(redis)
     assert scripts.loaded
+    assert _loaded(direct, scripts)
+
+
+async def test_a_flush_while_scripts_are_loaded_takes_none_that_was_called_before(
+    cache: ScriptCache,
+    redis: Redis,
+    scripts: Scripts,
+    direct: Client,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It comes behind the question which of them Redis has: one, which a client has called."""
+    direct.ask("SCRIPT", "FLUSH")
+    await _met(cache, redis, await _said(redis), ["GET"])
+    direct.ask("SCRIPT", "LOAD", scripts.all()[-1].text)
+
+    async def run_and_flush(redis: Redis, requests: Sequence[tuple[int, Words]]) -> list[object]:
+        replies = await run(redis, requests)
+        if b"EXISTS" in requests[0][1]:
+            direct.ask("SCRIPT", "FLUSH")
+        return replies
+
+    monkeypatch.setattr(script_cache, "run", run_and_flush)
+    await cache.load(redis)
     assert _loaded(direct, scripts)
 
 

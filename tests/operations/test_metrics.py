@@ -20,6 +20,7 @@ from tests.support.admin_pages import (
     metric_if_there,
     pages,
 )
+from tests.support.deadlines import BOUNDED
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
 from tests.support.redis_content import LEASE
@@ -324,7 +325,7 @@ def test_round_trips_are_measured_and_those_of_scripts_by_script(
 ) -> None:
     """A stopped Redis makes one long: as no client sends meanwhile, it is the one measured."""
     trips = "ttlproxy_round_trip_seconds"
-    talker.ask("HSETEX", "h", "EX", 1000, "FIELDS", 1, "f", "v")
+    talker.ask("HSETEX", "h", *BOUNDED, "EX", 1000, "FIELDS", 1, "f", "v")
 
     def measured() -> bool:
         for _ in range(20):

@@ -159,18 +159,21 @@ ORDINARY = Reap("1000", "", "")
 
 
 def _commands(world: Reaping, *keyed: Keyed) -> tuple[int, int]:
-    """How many commands the script calls, and its general part."""
+    """How many commands the script calls, and its general part, but for what tells how long it
+    took: TIME, or os.clock where TIME stands still."""
     script = _script(Traits())
-    return world.commands(keyed, script.text), world.commands(keyed, _general(script))
+    tells = int(world.direct.ask("EVAL", "return rawget(_G, 'os') and 0 or 1", 0))
+    fast, general = (world.commands(keyed, text) for text in (script.text, _general(script)))
+    return fast - tells, general - tells
 
 
 @pytest.mark.parametrize("kind", ["hash", "set", "zset"])
 def test_a_key_whose_deadlines_are_all_past_takes_the_fast_path(world: Reaping, kind: str) -> None:
-    assert _commands(world, (kind, ALL_DUE)) == (10, 11)
+    assert _commands(world, (kind, ALL_DUE)) == (9, 10)
 
 
 def test_so_do_several(world: Reaping) -> None:
-    assert _commands(world, *[("hash", ALL_DUE)] * 3) == (22, 23)
+    assert _commands(world, *[("hash", ALL_DUE)] * 3) == (21, 22)
 
 
 @pytest.mark.parametrize(

@@ -23,8 +23,9 @@ COMMANDS = {
     "zset": ("ZADD k 1 {}", "ZPEXPIREATMEMBER k {} {}", "ZPEXPIRETIMEMEMBER k {}"),
     "list": ("RPUSH k {}", "LPEXPIREATELEMENT k {} {}", "LPEXPIRETIMEELEMENT k {}"),
 }
+# No server's own HSETEX has MAXLEN, so these deadlines are ttlproxy's also where there is one.
 WRITES = {
-    "hash": "HSETEX k PXAT {at} FIELDS 1 {element} 1",
+    "hash": "HSETEX k MAXLEN 99 PXAT {at} FIELDS 1 {element} 1",
     "set": "SADDEX k PXAT {at} MEMBERS 1 {element}",
     "zset": "ZADDEX k PXAT {at} MEMBERS 1 1 {element}",
     "list": "RPUSHEX k PXAT {at} ELEMENTS 1 {element}",
@@ -86,7 +87,7 @@ def test_keys_that_survive_an_eviction_have_their_deadlines(
         for key in keys:
             client.ask_many(
                 [
-                    ["HSETEX", key, "EX", "10000", "FIELDS", "1", "f", "x" * 300],
+                    ["HSETEX", key, *["MAXLEN", "9", "EX", "10000", "FIELDS", "1", "f"], "x" * 300],
                     ["EXPIRE", key, "20000"],
                 ]
             )

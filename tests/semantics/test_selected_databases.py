@@ -137,7 +137,8 @@ def test_a_managed_key_of_a_client_whose_database_nobody_can_tell_stays_where_it
     one, _, direct = three
     direct.ask("SELECT", 5)
     one.ask("SELECT", 5)
-    one.ask("HSETEX", "h", "EX", 1000, "FIELDS", 1, "a", 1)
+    one.ask("HSET", "h", "a", 1)
+    one.ask("HEXPIREFIELD", "h", "a", 1000)
     one.ask("SELECT", 0)
     _get_lost(one)
     before = direct.ask("DUMP", "h")

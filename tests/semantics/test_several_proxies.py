@@ -9,7 +9,8 @@ from tests.conftest import StartProxy, StartServer
 from tests.support.deadlines import deadline_ms_of, until_past
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
-from tests.support.server_queries import calls, let_beat
+from tests.support.server_queries import calls, let_beat, until_called_by_digest
+from tests.support.servers import Binary, Server
 from ttlproxy.core.keys import Keys
 
 
@@ -164,6 +165,25 @@ def test_scripts_that_redis_has_lost_are_loaded_before_a_client_needs_one(
             assert direct.ask("SCRIPT", "FLUSH") == b"+OK\r\n"
             let_beat(server.port, 3)  # one sees it; then calls have their text again
             assert app.ask("HTTLFIELD", "none", "f") == b":-2\r\n"
+
+
+@pytest.mark.redis
+def test_scripts_of_applications_evict_none_of_the_proxys(
+    valkey_binary: Binary, start_proxy: StartProxy
+) -> None:
+    """Servers since Redis 7.4 and Valkey 8 evict what EVAL has cached when it is more than 500."""
+    server = Server(valkey_binary)
+    try:
+        proxy = start_proxy(server.start().url)
+        with Connection(server.port) as direct, Connection(proxy.port) as app:
+            assert app.ask("HTTLFIELD", "none", "f") == b":-2\r\n"
+            until_called_by_digest(server.port, app)
+            direct.send(b"".join(command("EVAL", f"return {n}", 0) for n in range(600)))
+            direct.read_many(600)
+            assert b"evicted_scripts:0" not in direct.ask("INFO", "stats")
+            assert app.ask("HTTLFIELD", "none", "f") == b":-2\r\n"
+    finally:
+        server.remove()
 
 
 def test_what_one_proxy_swapped_the_other_looks_for_where_it_is_now(

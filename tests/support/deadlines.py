@@ -4,6 +4,9 @@ from tests.support.processes import wait_until
 from tests.support.raw_client import Connection
 from tests.support.redis_client import milliseconds
 
+# Words of HSETEX behind its key. No server's own HSETEX has them, so the deadline is ttlproxy's.
+BOUNDED = ("MAXLEN", 1000)
+
 
 def deadline_ms_of(direct: Connection, key: str, element: str) -> int:
     """The deadline of an element, read from the key's index."""

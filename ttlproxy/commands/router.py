@@ -138,7 +138,8 @@ class Router:
         table = {native.name: native for native in natives}
         ours = [row for name, row in VIRTUALS.items() if name not in table]
         longer = [row for name, row in LONGER.items() if name in table and table[name].arity > 0]
-        catalogue = Catalogue(ours, longer, heard)
+        in_part = [row for name, row in VIRTUALS.items() if name in table and row.only_ours]
+        catalogue = Catalogue(ours, (*longer, *in_part), heard)
         self.categories = catalogue.categories
         of_server = (
             *catalogue.surveys,

@@ -2,7 +2,7 @@
 -- These have no replicas.
 -- READS
 -- KEYS:
--- ARGV: what host mine node...
+-- ARGV: resp what host mine node...
 -- RESULT: the command's
 -- `mine` is the number of the node that is asked. Each node is its id, its port and its slots: `a1b2 6380 0-99 200`.
 local nodes = {}
@@ -56,13 +56,24 @@ if what == 'slots' then
   end)
   return found
 end
+-- Lua loses the order of a map, by which some clients of RESP2 go.
+local function fields(...)
+  local pairs_of, made = { ... }, {}
+  if resp ~= '3' then
+    return pairs_of
+  end
+  for at = 1, #pairs_of, 2 do
+    made[pairs_of[at]] = pairs_of[at + 1]
+  end
+  return { map = made }
+end
 for number, node in ipairs(nodes) do
   local slots = {}
   for _, range in ipairs(ranges(node)) do
     slots[#slots + 1], slots[#slots + 2] = range[1], range[2]
   end
-  local one = { id = node.id, port = node.port, ip = host, endpoint = host, role = 'master' }
-  one['replication-offset'], one.health = 0, 'online'
-  found[number] = { map = { slots = slots, nodes = { { map = one } } } }
+  local one = fields('id', node.id, 'port', node.port, 'ip', host, 'endpoint', host, 'role', 'master',
+    'replication-offset', 0, 'health', 'online')
+  found[number] = fields('slots', slots, 'nodes', { one })
 end
 return found

@@ -16,6 +16,7 @@
 -- '' if no key holds deferred commands; `nonce` is a word that no call has had before, for outboxes.
 -- include try
 -- include clock
+-- include stopwatch
 -- include fast_reap
 local data, index
 -- include index
@@ -23,6 +24,9 @@ local data, index
 -- include others
 -- include deferred_names
 local function passed_us()
+  if timer then
+    return math.floor((timer() - began) * 1000000)
+  end
   local clock = redis.call('TIME')
   return (clock[1] - time[1]) * 1000000 + clock[2] - time[2]
 end

@@ -20,7 +20,7 @@ class Catalogue:
     """The virtual commands that one server does not have itself.
 
     Redis answers a request itself if it would refuse it, or if none of these commands is asked for.
-    longer: virtual commands that the server has, but not with so many words
+    longer: virtual commands that the server has, but not with so many words, or not in some form
     heard: category -> what the server's ACL CAT says of it, as far as the link has read it
     """
 
@@ -123,7 +123,8 @@ class Catalogue:
         """The command of ours that a request is for."""
         name = request[0].lower()
         longer = self._longer.get(name)
-        return longer if longer and longer.fits(request) else self._virtuals.get(name)
+        is_only_ours = longer and (longer.only_ours or longer.fits)
+        return longer if is_only_ours and is_only_ours(request) else self._virtuals.get(name)
 
 
 _SUBCOMMANDS: dict[bytes, Callable[[Catalogue, Args], Call | Words | None]] = {

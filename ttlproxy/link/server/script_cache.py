@@ -120,7 +120,11 @@ class ScriptCache:
             await self.load(redis)
 
     async def load(self, redis: Redis) -> None:
-        """Loads the scripts that Redis does not have."""
+        """Loads all scripts, in this order, if Redis lacks any.
+
+        A flush that comes behind the question takes those that it has, too, and only the first is
+        asked for later.
+        """
         if self._scripts.by_text:
             self._scripts.loaded = False
             return
@@ -128,9 +132,7 @@ class ScriptCache:
         scripts = self._scripts.all()
         words = (b"SCRIPT", b"EXISTS", *(script.sha for script in scripts))
         (known,) = await run(redis, [(0, words)])
-        missing = [
-            script for script, is_known in zip(scripts, valid(known), strict=True) if not is_known
-        ]
+        missing = [] if all(valid(known)) else scripts
         self._scripts.loaded = self._scripts.loaded and not missing
         for reply in await run(redis, [(0, (b"SCRIPT", b"LOAD", each.text)) for each in missing]):
             valid(reply)

@@ -1,6 +1,6 @@
 -- The fast path of a reap of a few keys whose deadlines are all past, so that no others are to be planned; nothing is
 -- handed on or published.
--- NEEDS: try.lua clock.lua schedule rules first_key first_action limit version count
+-- NEEDS: try.lua clock.lua stopwatch.lua schedule rules first_key first_action limit version count
 -- GIVES: first_attention
 
 -- In front of a Cluster, when the first key of the schedule needs attention, as text, or Redis's error.
@@ -42,8 +42,8 @@ if keys <= 8 and #KEYS == first_key - 1 + 2 * keys and not ARGV[first_action] th
     end
     try('ZREM', schedule, unpack(KEYS, first_key, first_key + keys - 1))
     reaped[3] = first_attention()
-    local clock = redis.call('TIME')
-    reaped[2] = (clock[1] - time[1]) * 1000000 + clock[2] - time[2]
+    local clock = not timer and redis.call('TIME')
+    reaped[2] = timer and (timer() - began) * 1000000 or (clock[1] - time[1]) * 1000000 + clock[2] - time[2]
     return failure or reaped
   end
 end

@@ -23,9 +23,7 @@ local function write_timed(elements, keep, write)
   if dated[1] then
     index_set_all(index, changed, at, before)
   else
-    if not at then
-      index_guard(index)
-    end
+    index_guard(index)
     batches(1, #changed, function(from, to)
       cleared = cleared + (tonumber(index_clear(index, unpack(changed, from, to))) or 0)
     end)
