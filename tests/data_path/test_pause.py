@@ -13,7 +13,7 @@ from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
 from tests.support.redis_content import LEASE
 from tests.support.relay import Relay
-from tests.support.server_queries import calls, connections
+from tests.support.server_queries import calls, connections, until_loaded
 from tests.support.servers import Proxy, Server, unshared
 from ttlproxy.core.keys import Keys
 
@@ -48,7 +48,12 @@ def server(start_server: StartServer) -> Server:
 
 @pytest.fixture
 def proxy(server: Server, start_proxy: StartProxy) -> Proxy:
-    return start_proxy(server.url, "--hold-max", "1")
+    """Its scripts are loaded: before Redis 7.0 a pause holds back SCRIPT LOAD, too."""
+    proxy = start_proxy(server.url, "--hold-max", "1")
+    with Connection(proxy.port) as client:
+        client.ask("HTTLFIELD", "none", "f")
+    until_loaded(server.port)
+    return proxy
 
 
 @pytest.fixture

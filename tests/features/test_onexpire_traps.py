@@ -189,7 +189,7 @@ def test_nothing_goes_early_not_by_one_ms(app: Connection, direct: Client) -> No
 @pytest.mark.usefixtures("no_reaper")
 def test_numbers_of_more_than_14_digits_arrive_whole(talk: Talk, direct: Client) -> None:
     """Valkey writes a score with the fewest digits that tell it from others, Redis with 17."""
-    direct.ask("ZADD", "z", 0.1, "b", 1e300, "c")
+    direct.ask("ZADD", "z", "0.1", "b", "1e300", "c")
     tenth, huge = (direct.ask("ZSCORE", "z", member).decode() for member in "bc")
     direct.ask("DEL", "z")
     talk(f"""

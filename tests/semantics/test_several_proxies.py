@@ -9,7 +9,7 @@ from tests.conftest import StartProxy, StartServer
 from tests.support.deadlines import deadline_ms_of, until_past
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
-from tests.support.server_queries import calls, let_beat, until_called_by_digest
+from tests.support.server_queries import calls, let_beat, until_called_by_digest, until_loaded
 from tests.support.servers import Binary, Server
 from ttlproxy.core.keys import Keys
 
@@ -150,18 +150,11 @@ def test_scripts_that_redis_has_lost_are_loaded_before_a_client_needs_one(
 ) -> None:
     """A client would get Redis's NOSCRIPT."""
     server = start_server()
-
-    def are_all_loaded() -> bool:
-        before = direct.ask("INFO", "memory").partition(b"number_of_cached_scripts:")[2][:3]
-        let_beat(server.port, 3)
-        after = direct.ask("INFO", "memory").partition(b"number_of_cached_scripts:")[2][:3]
-        return before == after and int(after) > 50
-
     with Connection(server.port) as direct, Connection(start_proxy(server.url).port) as app:
         direct.ask("SET", "__ttl:lease", "somebody else", "PX", 600_000)
         assert app.ask("HTTLFIELD", "none", "f") == b":-2\r\n"
         for _ in range(2):
-            wait_until(are_all_loaded, "all scripts are there")
+            until_loaded(server.port)
             assert direct.ask("SCRIPT", "FLUSH") == b"+OK\r\n"
             let_beat(server.port, 3)  # one sees it; then calls have their text again
             assert app.ask("HTTLFIELD", "none", "f") == b":-2\r\n"

@@ -33,6 +33,22 @@ def let_beat(port: int, count: int) -> None:
     wait_until(lambda: calls(port, "hmget") > before + count, "heartbeats")
 
 
+def until_loaded(port: int) -> None:
+    """Ends when the proxies have loaded all their scripts, as they do once one is called."""
+
+    def cached() -> int:
+        with Connection(port) as direct:
+            said = direct.ask("INFO", "memory").partition(b"number_of_cached_scripts:")[2]
+        return int(said.partition(b"\r\n")[0])
+
+    def are_loaded() -> bool:
+        before = cached()
+        let_beat(port, 3)
+        return before == cached() > 50
+
+    wait_until(are_loaded, "all scripts are loaded")
+
+
 def received(port: int, client: Connection, *words: str) -> list[bytes]:
     """The names of the commands that Redis receives on the client's connection for a request."""
     address = re.findall(rb" addr=(\S+)", client.ask("CLIENT", "INFO"))[0]
