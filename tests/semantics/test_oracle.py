@@ -109,6 +109,8 @@ class Conversation(RuleBasedStateMachine):
     ) -> None:
         self.types, self.ruled = types, ruled
         self.trial = Trial(self.site, keys[: STRING.place + 1], elements[: len(PLACES)])
+        if ruled:
+            self.trial.set_rule(0, exists=True)
         if stocked:
             for client in (0, len(DATABASES) - 1):
                 self.trial.send(client, stock(types))
