@@ -364,7 +364,8 @@ class Writer(Actor):
         if choice < 9:
             words = (f"{kind.letter}PEXPIREAT{kind.noun}", key, name, due_ms)
             later = State(kept, due_ms, due_ms)
-            return [Step(words, {1: later, 2: GONE, None: later}.get)]
+            # If the deadline is past, it stays until it is reaped, where there are rules.
+            return [Step(words, {1: later, 2: later, None: later}.get)]
         persist = (f"{kind.letter}PERSIST{kind.noun}", key, name)
         return [Step(persist, {1: State(kept), None: State(kept)}.get)]
 
