@@ -36,9 +36,9 @@ LAYOUT_TOLD: Final = b"!layout:"
 _SELDOM: Final = (SWAP, RULES_CHANGED, RULES_VERSION, WALKS, LAYOUT_TOLD)
 # No name of a key, but of an entry of an index: see scripts/lib/index.lua.
 KEY_EXPIRY: Final = b"ttlproxy:key-expires"
-# While there are rules, Redis's expiry of a key with deadlines is so much later than its own, give or
-# take the slack: MIGRATE carries the time left, which counts from when the key has arrived, by another
-# server's clock. It is no whole number of days, as times between two writes to a key often are.
+# While there are rules, Redis's expiry of a key with deadlines is so much later than its own, give
+# or take the slack: MIGRATE carries the time left, which counts from the arrival, by the clock of
+# another server. It is no whole number of days, as times between two writes to a key often are.
 KEPT_MS: Final = 90_780_000
 KEPT_SLACK_MS: Final = 60_000
 # At the end of a database's number, for scripts: keys are claimed (link/knowledge/claims.py).
