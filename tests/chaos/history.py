@@ -163,17 +163,25 @@ class Excuses:
     lagging: some connections may still lead to a server that is no longer the master
     rewound: what was acknowledged then may be lost, as a replica has taken over that lacks it
     evicting: a key that has an expiry may be evicted
+    ahead: the clock was set forward. Where there are rules of ONEXPIRE, a key that ends by that may
+      take writes until it is reaped
     """
 
     late: list[Window] = field(default_factory=list)
     lagging: list[Window] = field(default_factory=list)
     rewound: list[Window] = field(default_factory=list)
     evicting: list[Window] = field(default_factory=list)
+    ahead: list[Window] = field(default_factory=list)
 
     def forget_before(self, ms: float) -> None:
         """Drops the past: nobody will ask for it."""
-        for windows in (self.late, self.lagging, self.rewound, self.evicting):
+        for windows in (self.late, self.lagging, self.rewound, self.evicting, self.ahead):
             windows[:] = [window for window in windows if window[1] >= ms]
+
+    def set_forward(self, begun_ms: float, seen_ms: float) -> None:
+        """The clock was set forward; since `seen_ms` all proxies know."""
+        self.late.append((begun_ms, seen_ms))
+        self.ahead.append((begun_ms, seen_ms))
 
     def marked(self, writes: Sequence[Write]) -> list[Write]:
         """The same writes, with a mark if they may be lost."""
@@ -226,7 +234,8 @@ class Ends:
         if write.in_doubt:
             return math.inf
         over_ms = self.clock.surely_past(expiry.most_ms, write.ended_ms)
-        return max([over_ms, *(end for begin, end in self.excuses.late if begin <= over_ms <= end)])
+        seen = [end for begin, end in self.excuses.ahead if begin <= over_ms <= end]
+        return max([over_ms, *seen])
 
     def due_ms(self, written: Write | None, read: Read) -> float:
         """The latest time at which the key ended with what that left; infinite if it may not have.

@@ -115,19 +115,17 @@ def _let_pass(system: System, due_ms: float) -> None:
     """Moves the servers' clock past `due_ms` at once."""
     begun_ms = machine_ms()
     system.jump(max(0, round(due_ms - system.now_ms)) + 10)
-    system.excuses.late.append((begun_ms, machine_ms() + SEEN_MS))
+    system.excuses.set_forward(begun_ms, machine_ms() + SEEN_MS)
 
 
 def judged(system: Judged, round_: Round) -> Iterator[str]:
     """What clients were shown wrongly, and what is still wrong in Redis after LATE_S."""
-    left = list[str]()
     try:
         for _ in attempts(LATE_S, "all that is due gone and delivered"):
-            left = list(_left(system, round_))
-            if not left:
+            if not any(_left(system, round_)):
                 break
-    except TimeoutError:
-        yield from (f"{LATE_S:.0f} s after all trouble: {fault}" for fault in left)
+    except TimeoutError:  # the last look may have begun before
+        yield from (f"{LATE_S:.0f} s after all trouble: {it}" for it in _left(system, round_))
     for (kind, _), key in round_.keys.items():
         begun_ms = machine_ms()
         shown = kind.shown(through(system, *kind.look(key.name)))
@@ -141,8 +139,7 @@ def _left(system: Judged, round_: Round) -> Iterator[str]:
         begun_ms = machine_ms()
         shown = kind.shown(system.ask(system.master, *kind.look(key.name)))
         look = Read(begun_ms, machine_ms(), shown, "Redis")
-        over = [window for window in system.excuses.late if window[1] < begun_ms]
-        excuses = replace(system.excuses, late=over, lagging=[])
+        excuses = replace(system.excuses, late=[], lagging=[])
         yield from map(str, replace(key, reads=[look]).faults(system.clock, excuses))
     deferred = [
         (words[1].decode(), delivered_ms(system.clock, entry))
@@ -154,7 +151,7 @@ def _left(system: Judged, round_: Round) -> Iterator[str]:
         for _, words in system.ask(system.master, "XRANGE", round_.fired, "-", "+")
     ]
     fired = [(entry[b"element"].decode(), int(entry[b"fired"])) for entry in entries]
-    round_.ruled.doubted |= round_.ruled_keys.evicted(system.evicting)
+    round_.ruled.doubted |= round_.ruled_keys.lost(system.excuses)
     yield from (f"ruled {fault}" for fault in round_.ruled.faults(fired))
 
 

@@ -71,7 +71,8 @@ class Troubles:
     def _stopped(self, begun_ms: float) -> None:
         """A process stood still since then: extends the excuses by that time."""
         lost_ms = machine_ms() - begun_ms
-        for windows in (self._system.excuses.late, self._system.excuses.lagging):
+        excuses = self._system.excuses
+        for windows in (excuses.late, excuses.lagging, excuses.ahead):
             windows[:] = [
                 (begin, end + lost_ms if end >= begun_ms else end) for begin, end in windows
             ]
@@ -184,7 +185,7 @@ class Troubles:
         begun_ms = machine_ms()
         self._system.jump(by_ms)
         if by_ms > 0:
-            self._late(begun_ms, machine_ms() + SEEN_MS)
+            self._system.excuses.set_forward(begun_ms, machine_ms() + SEEN_MS)
         self._system.log("jumped", by_ms=by_ms)
 
     def _change_rules(self) -> None:

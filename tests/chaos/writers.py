@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 
 from redis.exceptions import ConnectionError, RedisError, ResponseError, TimeoutError
 
-from tests.chaos.history import GONE, Key, Read, State, Window, Write, meets
+from tests.chaos.history import GONE, Excuses, Key, Read, State, Window, Write, meets, within
 from tests.chaos.kinds import KINDS, Kind, Words
 from tests.chaos.ledger import Tasks
 from tests.chaos.system import machine_ms
@@ -468,9 +468,13 @@ class RuledKeys:
         """A request without a reply may still change the expiry of its key: there are others."""
         self._given_up += 1
 
-    def evicted(self, evicting: Sequence[Window]) -> set[str]:
-        """Tasks whose keys may have been evicted."""
-        return {task for task, at in self.expiring.items() if meets(evicting, at, math.inf)}
+    def lost(self, excuses: Excuses) -> set[str]:
+        """Tasks whose keys may have been evicted, or had ended when they were written."""
+        return {
+            task
+            for task, at_ms in self.expiring.items()
+            if meets(excuses.evicting, at_ms, math.inf) or within(excuses.ahead, at_ms)
+        }
 
 
 class TaskWriter(Actor):

@@ -111,14 +111,12 @@ def _until(due_ms: float) -> None:
 
 def _faults(system: ClusterSystem, round_: ClusterRound) -> Iterator[str]:
     """What clients were shown wrongly, and what is still wrong in Redis after LATE_S."""
-    left = list[str]()
     try:
         for _ in attempts(LATE_S, "all that is due gone and delivered"):
-            left = list(_left(system, round_))
-            if not left:
+            if not any(_left(system, round_)):
                 break
-    except TimeoutError:
-        yield from (f"{LATE_S:.0f} s after all trouble: {fault}" for fault in left)
+    except TimeoutError:  # the last look may have begun before
+        yield from (f"{LATE_S:.0f} s after all trouble: {it}" for it in _left(system, round_))
     for (kind, _), key in round_.keys.items():
         begun_ms = machine_ms()
         shown = kind.shown(through(system, *kind.look(key.name)))
@@ -162,7 +160,7 @@ def _left_in(system: ClusterSystem, each: Slot) -> Iterator[tuple[str, str]]:
         for _, words in ask("XRANGE", each.streamed_to, "-", "+")
     ]
     streamed = [(entry[b"element"].decode(), int(entry[b"fired"])) for entry in entries]
-    each.streamed.doubted |= each.streaming_keys.evicted(system.evicting)
+    each.streamed.doubted |= each.streaming_keys.lost(excuses)
     for fault in each.streamed.faults_but(excuses, streamed):
         yield each.streamed_to, fault
     tasks = [task.decode() for task in ask("LRANGE", each.pushed_to, 0, -1)]
