@@ -152,7 +152,8 @@ def _left(system: Judged, round_: Round) -> Iterator[str]:
     ]
     fired = [(entry[b"element"].decode(), int(entry[b"fired"])) for entry in entries]
     round_.ruled.doubted |= round_.ruled_keys.lost(system.excuses)
-    yield from (f"ruled {fault}" for fault in round_.ruled.faults(fired))
+    for fault in round_.ruled.faults(fired):
+        yield f"ruled {round_.ruled_keys.described(fault)}"
 
 
 def delivered_ms(clock: ServersClock, entry: bytes) -> float:

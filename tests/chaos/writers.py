@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
+from functools import partial
 from random import Random
 from typing import Any, NamedTuple, Protocol
 
@@ -102,8 +103,12 @@ class Step(NamedTuple):
     leaves: Callable[[Any], State | None]
 
 
+def _described(requests: Sequence[Words]) -> str:
+    return " | ".join(" ".join(map(str, words)) for words in requests)
+
+
 def _words(steps: Sequence[Step]) -> str:
-    return " | ".join(" ".join(map(str, step.words)) for step in steps)
+    return _described([step.words for step in steps])
 
 
 class Round:
@@ -390,8 +395,7 @@ class Expirer(Actor):
         requests = [kind.plain(key.name, _ANCHOR, str(anchor.value))[-1], words]
         in_multi = round_.is_cautious or chance.random() < 0.5
         begun_ms, shown_ms = machine_ms(), round_.system.now_ms
-        how = " | ".join(" ".join(map(str, each)) for each in requests)
-        how += f" ({self.caller.name}{', MULTI' * in_multi})"
+        how = f"{_described(requests)} ({self.caller.name}{', MULTI' * in_multi})"
         try:
             replies = self._ask(requests, transaction=in_multi)
         except InDoubtError:
@@ -441,40 +445,58 @@ class RuledKeys:
     """The keys of elements that a rule hands on. Some expire when the last of their elements is
     due, or a moment later: one key of each client, so that nobody else changes that.
 
-    of: the key of each task; expiring: when those were written whose key expires
+    of: the key of each task; told: its requests and replies
     """
 
     def __init__(self, name: str) -> None:
         self.of: dict[str, str] = {}
-        self.expiring: dict[str, float] = {}
+        self.told: dict[str, str] = {}
         self._name = name
-        self._last_ms: dict[str, int] = {}
         self._given_up = 0
+        self._last_ms: dict[str, int] = {}
+        self._ends_ms: dict[str, int] = {}
+        # When the tasks were written whose key expires; those that may have gone with it.
+        self._expiring: dict[str, float] = {}
+        self._gone: set[str] = set()
 
-    def requests(self, chance: Random, task: str, due_ms: int) -> list[Words]:
-        """Those that write a field for the task."""
+    def write(
+        self,
+        task: str,
+        due_ms: int,
+        chance: Random,
+        now_ms: float,
+        ask: Callable[[Sequence[Words]], list[Any] | None],
+    ) -> None:
+        """Writes a field for the task; `ask`: None if there is no reply."""
         client, number = task.split("-")
         expires = chance.random() < 0.5
         last = f"expires:{client}:{self._given_up}" if expires else number[-1]
         self.of[task] = key = f"{self._name}:{last}"
-        write = ("HSETEX", key, "PXAT", due_ms, "FIELDS", 1, task, task)
-        if not expires:
-            return [write]
-        self.expiring[task] = machine_ms()
-        self._last_ms[client] = last_ms = max(self._last_ms.get(client, 0), due_ms)
-        return [write, ("PEXPIREAT", key, last_ms + chance.choice([0, 1, 20]))]
-
-    def give_up(self) -> None:
-        """A request without a reply may still change the expiry of its key: there are others."""
-        self._given_up += 1
+        requests: list[Words] = [("HSETEX", key, "PXAT", due_ms, "FIELDS", 1, task, task)]
+        ended_ms = self._ends_ms.get(key, 0)
+        if expires:
+            self._expiring[task] = machine_ms()
+            self._last_ms[client] = last_ms = max(self._last_ms.get(client, 0), due_ms)
+            self._ends_ms[key] = last_ms + chance.choice([0, 1, 20])
+            requests.append(("PEXPIREAT", key, self._ends_ms[key]))
+        replies = ask(requests)
+        self.told[task] = f"{_described(requests)} -> {replies}"
+        if replies is None:
+            self._given_up += 1  # it may still change the expiry of that key: there are others
+        elif replies[1:] == [0] and now_ms <= ended_ms:
+            self._gone.add(task)  # the key ended meanwhile
 
     def lost(self, excuses: Excuses) -> set[str]:
         """Tasks whose keys may have been evicted, or had ended when they were written."""
-        return {
+        return self._gone | {
             task
-            for task, at_ms in self.expiring.items()
+            for task, at_ms in self._expiring.items()
             if meets(excuses.evicting, at_ms, math.inf) or within(excuses.ahead, at_ms)
         }
+
+    def described(self, fault: str) -> str:
+        """A fault of a task, with what was asked for."""
+        return f"{fault}: {self.told.get(fault.split()[0])}"
 
 
 class TaskWriter(Actor):
@@ -486,9 +508,9 @@ class TaskWriter(Actor):
         task = ("XADD", round_.stream, "*", "task", name)
         match self._chance.randrange(4):
             case 2 if round_.has_rule:
-                requests = round_.ruled_keys.requests(self._chance, name, due_ms)
-                if not self._begin(round_.ruled, name, due_ms, requests):
-                    round_.ruled_keys.give_up()
+                begin = partial(self._begin, round_.ruled, name, due_ms)
+                now_ms = round_.system.now_ms
+                round_.ruled_keys.write(name, due_ms, self._chance, now_ms, begin)
             case 0 | 1 | 2:
                 words: Words = ("DEFER", "PXAT", due_ms, "ID", name, *task)
                 self._begin(round_.deferred, name, due_ms, [words])
@@ -497,16 +519,18 @@ class TaskWriter(Actor):
             case _:
                 self._cancel(round_.ruled, lambda name: ("HDEL", round_.ruled_keys.of[name], name))
 
-    def _begin(self, tasks: Tasks, name: str, due_ms: int, requests: Sequence[Words]) -> bool:
-        """Whether there was a reply."""
+    def _begin(
+        self, tasks: Tasks, name: str, due_ms: int, requests: Sequence[Words]
+    ) -> list[Any] | None:
+        """The replies; None if there are none."""
         tasks.due_ms[name] = due_ms
         try:
             replies = self._ask(requests, transaction=len(requests) > 1)
         except InDoubtError:
-            return False
+            return None
         if not isinstance(replies[0], ResponseError):
             tasks.written.add(name)
-        return True
+        return replies
 
     def _cancel(self, tasks: Tasks, words: Callable[[str], Words]) -> None:
         if not tasks.written:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from random import Random
+from typing import Any
 
 from redis.exceptions import ResponseError
 
@@ -85,9 +87,8 @@ class Tasks(InSlots):
                 task = ("XADD", slot.stream, "*", "task", name)
                 self._begin(slot.deferred, name, due_ms, [("DEFER", *at, "ID", name, *task)])
             case 1:
-                requests = slot.streaming_keys.requests(chance, name, due_ms)
-                if not self._begin(slot.streamed, name, due_ms, requests):
-                    slot.streaming_keys.give_up()
+                begin = partial(self._begin, slot.streamed, name, due_ms)
+                slot.streaming_keys.write(name, due_ms, chance, machine_ms(), begin)
             case 2:
                 words = ("SADDEX", slot.pushing, *at, "MEMBERS", 1, name)
                 self._begin(slot.pushed, name, due_ms, [words])
@@ -107,17 +108,19 @@ class Tasks(InSlots):
             if not isinstance(reply, ResponseError):
                 slot.pushed.see([task.decode() for task in reply], machine_ms())
 
-    def _begin(self, tasks: Deliveries, name: str, due_ms: int, requests: Sequence[Words]) -> bool:
-        """Whether there was a reply."""
+    def _begin(
+        self, tasks: Deliveries, name: str, due_ms: int, requests: Sequence[Words]
+    ) -> list[Any] | None:
+        """The replies; None if there are none."""
         tasks.due_ms[name] = due_ms
         try:
             replies = self._ask(requests, transaction=len(requests) > 1)
         except InDoubtError:
-            return False
+            return None
         if not isinstance(replies[0], ResponseError):
             tasks.written.add(name)
             tasks.written_ms[name] = machine_ms()
-        return True
+        return replies
 
     def _cancel(self, tasks: Deliveries, words: Callable[[str], Words]) -> None:
         if not tasks.written:

@@ -162,7 +162,7 @@ def _left_in(system: ClusterSystem, each: Slot) -> Iterator[tuple[str, str]]:
     streamed = [(entry[b"element"].decode(), int(entry[b"fired"])) for entry in entries]
     each.streamed.doubted |= each.streaming_keys.lost(excuses)
     for fault in each.streamed.faults_but(excuses, streamed):
-        yield each.streamed_to, fault
+        yield each.streamed_to, each.streaming_keys.described(fault)
     tasks = [task.decode() for task in ask("LRANGE", each.pushed_to, 0, -1)]
     for fault in each.pushed.faults_but(excuses, each.pushed.seen(tasks)):
         yield each.pushed_to, fault
