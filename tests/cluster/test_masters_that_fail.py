@@ -36,8 +36,9 @@ def cluster(binary: Binary) -> Iterator[Cluster]:
 
 @pytest.fixture
 def proxy(cluster: Cluster, start_proxy: StartProxy) -> Proxy:
-    """The ports after its own are each about one master."""
-    return start_proxy(cluster.nodes[0].url, *FLAGS, *_view())
+    """The ports after its own are each about one master. It holds requests for as long as a
+    failover may take on a busy machine."""
+    return start_proxy(cluster.nodes[0].url, *FLAGS, *_view(), "--hold-max", "60")
 
 
 def _view() -> tuple[str, ...]:
