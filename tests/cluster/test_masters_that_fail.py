@@ -20,7 +20,8 @@ from tests.support.redis_client import Client
 from tests.support.servers import Binary, Proxy
 from ttlproxy.core.keys import SLOTS, slot
 
-pytestmark = pytest.mark.long
+# Booting a Cluster takes a minute on a busy machine.
+pytestmark = [pytest.mark.long, pytest.mark.timeout(400)]
 
 KEYS = [b"k:%d" % number for number in range(60)]
 # A key of the second master, and one of the third.
