@@ -33,6 +33,8 @@ class State:
 
 
 GONE = State(None)
+# A key that is past its expiry is deleted within this time, unless the clock jumps back before.
+_DELETED_MS = 500
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,17 @@ class ServersClock:
         begin, _, before_ms = self._spans[-1]
         self._spans[-1] = (begin, ended_ms, before_ms)
         self._spans.append((begun_ms, math.inf, ahead_ms))
+
+    def surely_past(self, deadline_ms: float, since_ms: float) -> float:
+        """The first instant from `since_ms` on at which it was past the deadline, and stayed so."""
+        moments = [since_ms, *(end + 1 for _, end, _ in self._spans)]
+        moments += [deadline_ms - ahead + 1 for _, _, ahead in self._spans]
+        past = (
+            at_ms
+            for at_ms in moments
+            if at_ms >= since_ms and self.least(at_ms, at_ms + _DELETED_MS) > deadline_ms
+        )
+        return min(past, default=math.inf)
 
     def forget_before(self, ms: float) -> None:
         """Drops the past: nobody will ask for it."""
@@ -149,21 +162,32 @@ class Excuses:
     late: elements past their deadline may still be shown
     lagging: some connections may still lead to a server that is no longer the master
     rewound: what was acknowledged then may be lost, as a replica has taken over that lacks it
+    evicting: a key that has an expiry may be evicted
+    ahead: the clock was set forward. Where there are rules of ONEXPIRE, a key that ends by that may
+      take writes until it is reaped
     """
 
     late: list[Window] = field(default_factory=list)
     lagging: list[Window] = field(default_factory=list)
     rewound: list[Window] = field(default_factory=list)
+    evicting: list[Window] = field(default_factory=list)
+    ahead: list[Window] = field(default_factory=list)
 
     def forget_before(self, ms: float) -> None:
         """Drops the past: nobody will ask for it."""
-        for windows in (self.late, self.lagging, self.rewound):
+        for windows in (self.late, self.lagging, self.rewound, self.evicting, self.ahead):
             windows[:] = [window for window in windows if window[1] >= ms]
+
+    def set_forward(self, begun_ms: float, seen_ms: float) -> None:
+        """The clock was set forward; since `seen_ms` all proxies know."""
+        self.late.append((begun_ms, seen_ms))
+        self.ahead.append((begun_ms, seen_ms))
 
     def marked(self, writes: Sequence[Write]) -> list[Write]:
         """The same writes, with a mark if they may be lost."""
         return [
-            replace(write, may_be_lost=within(self.rewound, write.ended_ms)) for write in writes
+            replace(write, may_be_lost=write.may_be_lost or within(self.rewound, write.ended_ms))
+            for write in writes
         ]
 
 
@@ -175,6 +199,69 @@ def within(windows: Sequence[Window], at_ms: float) -> bool:
 def meets(windows: Sequence[Window], begun_ms: float, ended_ms: float) -> bool:
     """Whether one of the windows has a moment of this time."""
     return any(begin <= ended_ms and end >= begun_ms for begin, end in windows)
+
+
+@dataclass(frozen=True)
+class Ends:
+    """When a key ended as a whole, by its own expiry, or evicted: what is known of that.
+
+    writes: those of its expiry, by one client, in order; a state's deadline is the expiry
+    """
+
+    writes: Sequence[Write]
+    clock: ServersClock
+    excuses: Excuses
+
+    def may_be(self, begun_ms: float, ended_ms: float) -> bool:
+        """Whether the key may have ended in this time."""
+        for at, write in enumerate(self.writes):
+            replaced_ms = min(
+                (later.ended_ms for later in self.writes[at + 1 :] if not later.may_be_lost),
+                default=math.inf,
+            )
+            for expiry in write.states:
+                if expiry.value is None:
+                    continue
+                begin = max(begun_ms, write.begun_ms)
+                end = min(ended_ms, replaced_ms, self._over_ms(write, expiry))
+                is_evicted = begin <= end and meets(self.excuses.evicting, begin, end)
+                if is_evicted or self.clock.first_past(expiry.least_ms, begin) <= end:
+                    return True
+        return False
+
+    def _over_ms(self, write: Write, expiry: State) -> float:
+        """Since when the key has ended if that was its expiry: later writes make a new key."""
+        if write.in_doubt:
+            return math.inf
+        over_ms = self.clock.surely_past(expiry.most_ms, write.ended_ms)
+        seen = [end for begin, end in self.excuses.ahead if begin <= over_ms <= end]
+        return max([over_ms, *seen])
+
+    def due_ms(self, written: Write | None, read: Read) -> float:
+        """The latest time at which the key ended with what that left; infinite if it may not have.
+
+        That is certain only of what was there before, in a key that was not evicted, and whose
+        expiry nobody changed, until then.
+        """
+        if written is None or written.in_doubt:
+            return math.inf
+        found = [math.inf]
+        for at, write in enumerate(self.writes):
+            expiry = write.states[-1]
+            if write.in_doubt or write.may_be_lost or math.isinf(expiry.most_ms):
+                continue
+            over_ms, changed_ms = self._over_ms(write, expiry), math.inf
+            if at + 1 < len(self.writes):
+                changed_ms = self.writes[at + 1].begun_ms
+            begun_ms = min(write.begun_ms, written.begun_ms)
+            ended_ms = max(write.ended_ms, written.ended_ms)
+            if (
+                over_ms <= min(changed_ms, read.begun_ms)
+                and self.clock.most(begun_ms, ended_ms) <= expiry.least_ms
+                and not meets(self.excuses.evicting, write.begun_ms, over_ms)
+            ):
+                found.append(expiry.most_ms)
+        return min(found)
 
 
 @dataclass(frozen=True)
@@ -192,16 +279,19 @@ class Fault:
 
 @dataclass
 class Key:
-    """The history of one key: the writes of each of its elements, in order, and all reads."""
+    """The history of one key: the writes of each of its elements, and of its own expiry, in order,
+    and all reads."""
 
     name: str
     writes: dict[str, list[Write]] = field(default_factory=dict)
     reads: list[Read] = field(default_factory=list)
+    expiry: list[Write] = field(default_factory=list)
 
     def faults(self, clock: ServersClock, excuses: Excuses) -> Iterator[Fault]:
         """At most one for each element."""
         marked = {name: excuses.marked(writes) for name, writes in self.writes.items()}
         left, unknown = dict(marked), set[str]()
+        ends = Ends(excuses.marked(self.expiry), clock, excuses)
         for read in sorted(self.reads, key=lambda read: read.begun_ms):
             if meets(excuses.lagging, read.begun_ms, read.ended_ms):
                 continue
@@ -214,7 +304,7 @@ class Key:
                 if writes[0].begun_ms > read.ended_ms and element not in read.shown:
                     continue
                 counting = _counting(writes, read)
-                what = _wrong(read.shown.get(element), counting, read, clock, late=late)
+                what = _wrong(read.shown.get(element), counting, read, ends, late=late)
                 if what is not None:
                     yield self._fault(element, what, read, clock)
                 if what is not None or (
@@ -224,7 +314,8 @@ class Key:
 
     def _fault(self, element: str, what: str, read: Read, clock: ServersClock) -> Fault:
         writes = [
-            _Line(write.begun_ms, write.ended_ms, write.words) for write in self.writes[element]
+            _Line(write.begun_ms, write.ended_ms, write.words)
+            for write in [*self.writes[element], *self.expiry]
         ]
         reads = [
             _Line(
@@ -260,8 +351,8 @@ class _Met(NamedTuple):
         """The earliest time at which the state can have existed."""
         return -math.inf if self.write is None else self.write.begun_ms
 
-    def due_ms(self, clock: ServersClock) -> float:
-        """The latest time at which it is due.
+    def due_ms(self, ends: Ends, read: Read) -> float:
+        """The latest time at which it is due, or its key has ended.
 
         If the deadline is past when the write is carried out, the time of the write counts: if
         there are rules of ONEXPIRE, elements stay until they are reaped. A read after the reply
@@ -272,7 +363,8 @@ class _Met(NamedTuple):
         begun_ms, ended_ms = self.write.begun_ms, self.write.ended_ms
         if self.write.in_doubt:
             ended_ms = max(begun_ms, self.write.given_up_ms)
-        return max(self.state.most_ms, clock.most(begun_ms, ended_ms))
+        due_ms = max(self.state.most_ms, ends.clock.most(begun_ms, ended_ms))
+        return min(due_ms, ends.due_ms(self.write, read))
 
 
 def _counting(writes: Sequence[Write], read: Read) -> list[_Met]:
@@ -292,22 +384,24 @@ def _wrong(
     value: str | None,
     met: Sequence[_Met],
     read: Read,
-    clock: ServersClock,
+    ends: Ends,
     *,
     late: bool,
 ) -> str | None:
     """What is wrong with what was shown of an element; None if it is possible."""
     if value is None:
         for each in met:
-            past_ms = clock.first_past(each.state.least_ms, each.since_ms)
+            past_ms = ends.clock.first_past(each.state.least_ms, each.since_ms)
             if each.state.value is None or past_ms <= read.ended_ms:
+                return None
+            if ends.may_be(each.since_ms, read.ended_ms):
                 return None
         return f"not shown to {read.by}"
     alike = [each for each in met if each.state.value == value]
     if not alike:
         return f"{value!r} shown to {read.by}"
-    shown_ms = math.floor(clock.least(read.begun_ms, read.ended_ms))
-    left_ms = max(each.due_ms(clock) for each in alike) - shown_ms
+    shown_ms = math.floor(ends.clock.least(read.begun_ms, read.ended_ms))
+    left_ms = max(each.due_ms(ends, read) for each in alike) - shown_ms
     if left_ms >= 0 or late:
         return None
     return f"shown to {read.by} {-left_ms:.0f} ms after its deadline"

@@ -25,8 +25,17 @@ from tests.bench.fleet import Fleet, Size
 from tests.chaos.history import Excuses, ServersClock
 from tests.chaos.run import Account
 from tests.chaos.system import machine_ms
-from tests.chaos.trial import judged, through
-from tests.chaos.writers import Actor, InDoubtError, Reader, Round, TaskWriter, Writer
+from tests.chaos.trial import judged
+from tests.chaos.writers import (
+    Actor,
+    Expirer,
+    InDoubtError,
+    Reader,
+    Round,
+    TaskWriter,
+    Writer,
+    through,
+)
 from tests.support.processes import wait_until
 from tests.support.redis_client import Client, Word
 from tests.support.servers import Proxy, Server, find_binaries
@@ -53,6 +62,7 @@ class Tier:
         build that every second one is of."""
         self.master = server
         self.clock, self.excuses = ServersClock(), Excuses()
+        self.evicting = self.excuses.evicting
         self.proxies: list[Proxy] = []
         self._words = words
         self._forked = forked
@@ -143,7 +153,12 @@ class _Round(Round):
     """Deadlines are so near that many elements are due while a proxy is replaced."""
 
     near_ms = (20, 500)
-    kinds_of_clients = (Writer, Writer, Writer, Reader, TaskWriter, _Unread)
+
+    @property
+    def has_rule(self) -> bool:
+        return True
+
+    kinds_of_clients = (Writer, Writer, Writer, Expirer, Reader, TaskWriter, _Unread)
 
 
 def _left(tier: Tier, round_: Round) -> list[bytes]:

@@ -11,7 +11,7 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any, TextIO
 
-from tests.chaos.history import Excuses, ServersClock
+from tests.chaos.history import Excuses, ServersClock, Window
 from tests.chaos.switch import Switch
 from tests.support.clock_shim import Clock
 from tests.support.processes import attempts
@@ -129,6 +129,11 @@ class System:
         return False
 
     # The clock.
+
+    @property
+    def evicting(self) -> list[Window]:
+        """When a server lacked memory."""
+        return self.excuses.evicting
 
     @property
     def now_ms(self) -> float:

@@ -17,7 +17,8 @@ from tests.chaos.system import Log
 from tests.support.network import Network, NoNetworkError
 from tests.support.servers import Binary, moves_whole_slots
 
-pytestmark = [pytest.mark.long, pytest.mark.slow]
+# A round and its checks take minutes on a busy machine.
+pytestmark = [pytest.mark.long, pytest.mark.slow, pytest.mark.timeout(600)]
 
 SECONDS = 6.0
 # Longer than nodes of a busy machine are silent, where nobody needs to be taken for dead.

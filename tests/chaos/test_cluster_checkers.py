@@ -114,6 +114,8 @@ def test_a_delivery_that_tells_no_time_is_early_if_it_is_seen_early() -> None:
         (math.inf, 0, [], 0, ["i", "i"], "i is there 2 times"),
         (DUE, 0, [(1100, 1110)], 0, [], "i was taken 100 ms after its deadline"),
         (DUE, 0, [(990, 1110)], 0, [], ""),
+        (DUE, 0, [(1000.9, 1110)], 0, [], ""),
+        (DUE, 0, [(1001.1, 1110)], 0, [], "i was taken 1 ms after its deadline"),
         (DUE, 0, [], 0, ["i"], "i is there 4000 ms after its deadline"),
     ],
 )

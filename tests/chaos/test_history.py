@@ -170,6 +170,73 @@ def test_one_that_is_not_the_master_any_more_may_lag() -> None:
     assert "a client is shown 'nothing'" in str(fault)
 
 
+ENDS = "shown to a client 1000 ms after its deadline"
+
+
+def _expiry(begun_ms: float, due_ms: float | None, *, lost: bool = False) -> Write:
+    state = GONE if due_ms is None else _dated("", due_ms)
+    return Write(begun_ms, begun_ms + 10, (state,), "EXPIRE", may_be_lost=lost)
+
+
+@pytest.mark.parametrize(
+    ("expiry", "written_ms", "read", "fault"),
+    [
+        ([_expiry(50, 1000)], 0, _look(990, None), LOST),
+        ([_expiry(50, 1000)], 0, _look(999, None), ""),
+        ([_expiry(50, 1000)], 0, _look(2000, None), ""),
+        ([_expiry(50, 1000)], 0, _look(2000, "v"), ENDS),
+        ([_expiry(50, 1000)], 100, _look(2000, "v"), ENDS),
+        # It may have been written after the end, and was so for certain.
+        ([_expiry(50, 1000)], 995, _look(2000, "v"), ""),
+        ([_expiry(50, 1000)], 995, _look(2000, None), ""),
+        ([_expiry(50, 1000)], 1010, _look(2000, "v"), ""),
+        ([_expiry(50, 1000)], 1010, _look(2000, None), LOST),
+        # Changed before the end, at about that time, and after it.
+        ([_expiry(50, 1000), _expiry(500, None)], 0, _look(2000, "v"), ""),
+        ([_expiry(50, 1000), _expiry(500, None)], 0, _look(2000, None), LOST),
+        ([_expiry(50, 1000), _expiry(995, None)], 0, _look(2000, "v"), ""),
+        ([_expiry(50, 1000), _expiry(995, None)], 0, _look(2000, None), ""),
+        ([_expiry(50, 1000), _expiry(1500, None)], 0, _look(2000, "v"), ENDS),
+        ([_expiry(50, 1000), _expiry(1500, 9000)], 0, _look(2000, None), ""),
+        # In doubt: the client has no reply, or the key may have ended before.
+        ([_doubted(50, _dated("", 1000))], 0, _look(2000, "v"), ""),
+        ([_doubted(50, _dated("", 1000))], 0, _look(2000, None), ""),
+        ([_doubted(50, _dated("", 1000))], 0, _look(900, None), LOST),
+        ([_expiry(50, 1000, lost=True)], 0, _look(2000, "v"), ""),
+        ([_expiry(50, 1000), _expiry(500, None, lost=True)], 0, _look(2000, None), ""),
+    ],
+)
+def test_a_key_ends_with_all_that_was_in_it(
+    expiry: list[Write], written_ms: float, read: Read, fault: str
+) -> None:
+    key = Key("k", {"e": [_write(written_ms, State("v"))]}, [read], expiry)
+    found = [each.what for each in key.faults(ServersClock(), Excuses())]
+    assert [fault in what for what in found] == [True] * bool(fault)
+
+
+def test_only_a_key_with_an_expiry_may_be_evicted_and_only_while_memory_is_short() -> None:
+    excuses, far = Excuses(evicting=[(400, 500)]), [_expiry(50, 9000)]
+    for expiry, at_ms, shown, faults in (
+        (far, 450, None, 0),
+        (far, 350, None, 1),
+        ([_expiry(50, 450)], 2000, "v", 0),  # evicted, and written again: it has no expiry
+        ([_expiry(50, 300)], 2000, "v", 1),
+        ([], 450, None, 1),
+        ([_expiry(50, 9000), _expiry(200, None)], 450, None, 1),
+    ):
+        key = Key("k", {"e": [_write(0, State("v"))]}, [_look(at_ms, shown)], expiry)
+        assert len(list(key.faults(ServersClock(), excuses))) == faults
+
+
+def test_a_clock_that_jumps_back_at_once_may_keep_a_key_that_had_ended() -> None:
+    clock, expiry = ServersClock(), [_expiry(50, 1000)]
+    clock.jumped(1100, 1101, -5000)
+    key = Key("k", {"e": [_write(1050, State("v"))]}, [_look(9000, None)], expiry)
+    assert list(key.faults(clock, Excuses())) == []
+    key = Key("k", {"e": [_write(1050, State("v"))]}, [_look(9000, None)], expiry)
+    assert len(list(key.faults(ServersClock(), Excuses()))) == 1
+
+
 def test_what_the_clock_showed_is_known_between_any_two_moments() -> None:
     clock = ServersClock()
     clock.jumped(100, 110, 50)

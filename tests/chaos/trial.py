@@ -6,20 +6,18 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from dataclasses import replace
 from random import Random
 from typing import Any, Protocol
 
-from redis.exceptions import RedisError
-
-from tests.chaos.history import Excuses, Key, Read, ServersClock
+from tests.chaos.history import Excuses, Read, ServersClock
 from tests.chaos.run import Account
 from tests.chaos.system import System, machine_ms
 from tests.chaos.troubles import SEEN_MS, Troubles
-from tests.chaos.writers import Round, Served
+from tests.chaos.writers import Round, Served, through
 from tests.support.doctor import examine
 from tests.support.processes import attempts
-from tests.support.redis_client import Client, Word
+from tests.support.redis_client import Word
 from tests.support.servers import Server
 from ttlproxy.core.keys import Keys
 
@@ -27,7 +25,6 @@ ROUND_S = 20.0
 # The bound: within this time after the last trouble all that is due is gone and delivered.
 LATE_S = 20.0
 _JOIN_S = 90.0
-_PATIENCE_S = 30.0
 # How long a script that delivers what is due may take on a busy machine.
 _SCRIPT_MS = 1000
 # The doctor's findings about the setup of these servers, and about their clock.
@@ -69,6 +66,7 @@ def trial(
             break
         counts.update(round_.counts)
         counts["troubles"] += troubles.made
+        counts["keys evicted"] += troubles.evicted
         for fault in found:
             system.log("fault", text=fault)
         faults += found
@@ -84,13 +82,15 @@ def _round(system: System, round_: Round, troubles: Troubles, seconds: float) ->
     # The last round ended with a jump of the clock; the proxies may not have seen it yet.
     system.excuses.forget_before(machine_ms())
     rule = f"{round_.name}:ruled:*"
-    through(system, "ONEXPIRE", rule, "XADD", round_.fired)
+    if round_.has_rule:
+        through(system, "ONEXPIRE", rule, "XADD", round_.fired)
     _disturb(round_, troubles, seconds)
     _let_pass(system, round_.last_due_ms)
     faults = list(judged(system, round_))
     through(system, "ONEXPIRE", rule, "DEL")
     names = [key.name for key in round_.keys.values()]
-    through(system, "DEL", *names, *round_.ruled_keys, round_.stream, round_.fired)
+    ruled = sorted(set(round_.ruled_keys.of.values()))
+    through(system, "DEL", *names, *ruled, round_.stream, round_.fired)
     return faults
 
 
@@ -115,19 +115,17 @@ def _let_pass(system: System, due_ms: float) -> None:
     """Moves the servers' clock past `due_ms` at once."""
     begun_ms = machine_ms()
     system.jump(max(0, round(due_ms - system.now_ms)) + 10)
-    system.excuses.late.append((begun_ms, machine_ms() + SEEN_MS))
+    system.excuses.set_forward(begun_ms, machine_ms() + SEEN_MS)
 
 
 def judged(system: Judged, round_: Round) -> Iterator[str]:
     """What clients were shown wrongly, and what is still wrong in Redis after LATE_S."""
-    left = list[str]()
     try:
         for _ in attempts(LATE_S, "all that is due gone and delivered"):
-            left = list(_left(system, round_))
-            if not left:
+            if not any(_left(system, round_)):
                 break
-    except TimeoutError:
-        yield from (f"{LATE_S:.0f} s after all trouble: {fault}" for fault in left)
+    except TimeoutError:  # the last look may have begun before
+        yield from (f"{LATE_S:.0f} s after all trouble: {it}" for it in _left(system, round_))
     for (kind, _), key in round_.keys.items():
         begun_ms = machine_ms()
         shown = kind.shown(through(system, *kind.look(key.name)))
@@ -141,8 +139,8 @@ def _left(system: Judged, round_: Round) -> Iterator[str]:
         begun_ms = machine_ms()
         shown = kind.shown(system.ask(system.master, *kind.look(key.name)))
         look = Read(begun_ms, machine_ms(), shown, "Redis")
-        found = Key(key.name, key.writes, [look]).faults(system.clock, Excuses())
-        yield from map(str, found)
+        excuses = replace(system.excuses, late=[], lagging=[])
+        yield from map(str, replace(key, reads=[look]).faults(system.clock, excuses))
     deferred = [
         (words[1].decode(), delivered_ms(system.clock, entry))
         for entry, words in system.ask(system.master, "XRANGE", round_.stream, "-", "+")
@@ -153,7 +151,9 @@ def _left(system: Judged, round_: Round) -> Iterator[str]:
         for _, words in system.ask(system.master, "XRANGE", round_.fired, "-", "+")
     ]
     fired = [(entry[b"element"].decode(), int(entry[b"fired"])) for entry in entries]
-    yield from (f"ruled {fault}" for fault in round_.ruled.faults(fired))
+    round_.ruled.doubted |= round_.ruled_keys.lost(system.excuses)
+    for fault in round_.ruled.faults(fired):
+        yield f"ruled {round_.ruled_keys.described(fault)}"
 
 
 def delivered_ms(clock: ServersClock, entry: bytes) -> float:
@@ -182,20 +182,3 @@ def _at_the_end(system: System) -> Iterator[str]:
         for at, line in enumerate(lines):
             if any(unexpected in line for unexpected in _UNEXPECTED):
                 yield "\n    ".join([f"proxy {number} logged:", *lines[max(0, at - 1) : at + 20]])
-
-
-def through(system: Judged, *words: Word) -> Any:
-    """A reply without an error, through a proxy; repeats the request until there is one."""
-    reply: object = None
-    try:
-        for _ in attempts(_PATIENCE_S, f"a reply to {words[0]!r}"):
-            try:
-                with closing(Client(system.proxies[0].port)) as client:
-                    reply = client.ask(*words)
-            except (RedisError, OSError) as trouble:
-                reply = trouble
-            if not isinstance(reply, Exception):
-                break
-    except TimeoutError as late:
-        raise TimeoutError(f"{late}, but {reply!r}") from None
-    return reply

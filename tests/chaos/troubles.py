@@ -15,6 +15,7 @@ from typing import Final
 
 from redis.exceptions import RedisError
 
+from tests.chaos.settings import Rules, run_short
 from tests.chaos.system import System, machine_ms
 from tests.support.processes import attempts
 from tests.support.servers import Proxy, Server
@@ -39,7 +40,9 @@ class Troubles:
         self._system = system
         self._chance = chance
         self._paused_until_ms = 0.0
+        self._rules = Rules(system, chance)
         self.made = 0
+        self.evicted = 0
 
     def run(self, stop: threading.Event) -> None:
         """One trouble after the other. At the end all runs and the replica is in step."""
@@ -56,6 +59,7 @@ class Troubles:
         system = self._system
         for server in (system.master, system.replica):
             system.ask(server, "CLIENT", "UNPAUSE")
+        self._rules.clear()
         if not system.until_in_step():
             raise TimeoutError("the replica does not follow")
 
@@ -67,7 +71,8 @@ class Troubles:
     def _stopped(self, begun_ms: float) -> None:
         """A process stood still since then: extends the excuses by that time."""
         lost_ms = machine_ms() - begun_ms
-        for windows in (self._system.excuses.late, self._system.excuses.lagging):
+        excuses = self._system.excuses
+        for windows in (excuses.late, excuses.lagging, excuses.ahead):
             windows[:] = [
                 (begin, end + lost_ms if end >= begun_ms else end) for begin, end in windows
             ]
@@ -180,8 +185,20 @@ class Troubles:
         begun_ms = machine_ms()
         self._system.jump(by_ms)
         if by_ms > 0:
-            self._late(begun_ms, machine_ms() + SEEN_MS)
+            self._system.excuses.set_forward(begun_ms, machine_ms() + SEEN_MS)
         self._system.log("jumped", by_ms=by_ms)
+
+    def _change_rules(self) -> None:
+        self._rules.change()
+
+    def _run_short(self) -> None:
+        """Where a rule cannot be carried out, its key does not expire: so there is none."""
+        self._rules.clear()
+        begun_ms = machine_ms()
+        count = run_short(self._system, self._system.master, self._chance)
+        self._late(begun_ms, machine_ms() + _CAUGHT_UP_MS)
+        self.evicted += count
+        self._system.log("evicted", keys=count)
 
     def _reset_connections(self) -> None:
         part = self._chance.choice([0.2, 1.0])
@@ -208,6 +225,11 @@ _ALL: Final[list[Callable[[Troubles], None]]] = [
     Troubles._jump,
     Troubles._jump,
     Troubles._reset_connections,
+    Troubles._change_rules,
+    Troubles._change_rules,
+    Troubles._change_rules,
+    Troubles._run_short,
+    Troubles._run_short,
 ]
 
 

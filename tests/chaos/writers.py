@@ -6,24 +6,34 @@ import math
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
+from dataclasses import replace
+from functools import partial
 from random import Random
 from typing import Any, NamedTuple, Protocol
 
-from redis.exceptions import ConnectionError, ResponseError, TimeoutError
+from redis.exceptions import ConnectionError, RedisError, ResponseError, TimeoutError
 
-from tests.chaos.history import GONE, Key, Read, State, Write
+from tests.chaos.history import GONE, Excuses, Key, Read, State, Window, Write, meets, within
 from tests.chaos.kinds import KINDS, Kind, Words
 from tests.chaos.ledger import Tasks
 from tests.chaos.system import machine_ms
-from tests.support.redis_client import Client
+from tests.support.processes import attempts
+from tests.support.redis_client import Client, Word
 from tests.support.servers import Proxy
 
 _PAUSE_S = 0.004
 _FAR_MS = 3_600_000
+# Another proxy hears a moment after the reply that a key is to expire earlier.
+_LEAST_MS = 300
+_PATIENCE_S = 60.0
 # The most elements of one client in a key; and how often it replaces one by a new one.
 _MOST = 12
 _ANEW = 0.2
+# An element without a deadline, so that a key with an expiry is not empty before that.
+_ANCHOR = "anchor"
+# How often a key's expiry is changed before it has come, and set again afterwards.
+_CHANGED, _AGAIN = 0.02, 0.05
 
 
 class InDoubtError(Exception):
@@ -31,9 +41,13 @@ class InDoubtError(Exception):
 
 
 class Served(Protocol):
-    """What clients need of the processes: the proxies, and what the servers' clock shows."""
+    """What clients need of the processes: the proxies, when servers lacked memory, and what their
+    clock shows."""
 
     proxies: list[Proxy]
+
+    @property
+    def evicting(self) -> list[Window]: ...
 
     @property
     def now_ms(self) -> float: ...
@@ -89,14 +103,19 @@ class Step(NamedTuple):
     leaves: Callable[[Any], State | None]
 
 
+def _described(requests: Sequence[Words]) -> str:
+    return " | ".join(" ".join(map(str, words)) for words in requests)
+
+
 def _words(steps: Sequence[Step]) -> str:
-    return " | ".join(" ".join(map(str, step.words)) for step in steps)
+    return _described([step.words for step in steps])
 
 
 class Round:
     """What clients do and learn in one round, on keys of its own.
 
     deferred, ruled: tasks that must be delivered once each, by DEFER and by a rule of ONEXPIRE
+    has_rule: whether there is one
     """
 
     keys_of_a_type = 2
@@ -116,10 +135,15 @@ class Round:
         }
         self.deferred, self.ruled = Tasks(), Tasks()
         self.stream, self.fired = f"{self.name}:deferred", f"{self.name}:fired"
+        self.ruled_keys = RuledKeys(f"{self.name}:ruled")
         self._seed = seed
         self._lock = threading.Lock()
 
     kinds_of_clients: Sequence[type[Actor]] = ()
+
+    @property
+    def has_rule(self) -> bool:
+        return Random(f"{self._seed}:{self.name}").random() < 0.7
 
     def key_name(self, kind: Kind, at: int) -> str:
         return f"{self.name}:{kind.letter.lower()}:{at}"
@@ -130,18 +154,16 @@ class Round:
         return False
 
     def clients(self) -> list[threading.Thread]:
-        kinds = self.kinds_of_clients or (Writer, Writer, Writer, Reader, TaskWriter)
+        kinds = self.kinds_of_clients or (Writer, Writer, Writer, Expirer, Reader, TaskWriter)
         return [
             threading.Thread(target=self._run, args=(kind, number), name=kind.__name__)
             for number, kind in enumerate(kinds)
         ]
 
-    def ruled_key(self, task: str) -> str:
-        return self.ruled_keys[int(task[-1])]
-
     @property
-    def ruled_keys(self) -> list[str]:
-        return [f"{self.name}:ruled:{number}" for number in range(10)]
+    def expiring_keys(self) -> list[tuple[Kind, Key]]:
+        """One of each type."""
+        return [(kind, key) for (kind, at), key in self.keys.items() if at == 0]
 
     @property
     def counts(self) -> Counter[str]:
@@ -150,6 +172,7 @@ class Round:
             {
                 "elements": sum(len(key.writes) for key in self.keys.values()),
                 "looks at a key": sum(len(key.reads) for key in self.keys.values()),
+                "expiries of keys": sum(len(key.expiry) for key in self.keys.values()),
                 "tasks": len(self.deferred.written) + len(self.ruled.written),
             }
         )
@@ -229,6 +252,10 @@ class Actor:
                 how = f"{self.caller.name}: {type(reply).__name__} {reply}"
                 self._round.failed([words], how, since_ms)
         return replies
+
+    def _note(self, key: Key, name: str, write: Write) -> None:
+        writes = key.writes.get(name, [])
+        key.writes[name] = [*writes, write]  # a new list: another thread may be reading the old one
 
     def look(self, kind: Kind, key: Key) -> None:
         """Reads a whole key, sometimes in a transaction."""
@@ -314,10 +341,6 @@ class Writer(Actor):
             self._note(key, name, Write(begun_ms, ended_ms, tuple(left), described))
             self._states[key.name, name] = left[-1]
 
-    def _note(self, key: Key, name: str, write: Write) -> None:
-        writes = key.writes.get(name, [])
-        key.writes[name] = [*writes, write]  # a new list: another thread may be reading the old one
-
     def _steps(self, kind: Kind, key: str, name: str) -> list[Step]:
         """What to ask for: one thing, or a deadline and at once something that ends it."""
         chance = self._chance
@@ -346,9 +369,134 @@ class Writer(Actor):
         if choice < 9:
             words = (f"{kind.letter}PEXPIREAT{kind.noun}", key, name, due_ms)
             later = State(kept, due_ms, due_ms)
-            return [Step(words, {1: later, 2: GONE, None: later}.get)]
+            # If the deadline is past, it stays until it is reaped, where there are rules.
+            return [Step(words, {1: later, 2: later, None: later}.get)]
         persist = (f"{kind.letter}PERSIST{kind.noun}", key, name)
         return [Step(persist, {1: State(kept), None: State(kept)}.get)]
+
+
+class Expirer(Actor):
+    """Sets and removes the expiry of whole keys, each time with an element that stays until then.
+
+    Outside MULTI an expiry is certain only if the key cannot have ended meanwhile, with the element
+    of last time.
+    """
+
+    def step(self) -> None:
+        round_, chance = self._round, self._chance
+        kind, key = chance.choice(round_.expiring_keys)
+        last = key.expiry[-1] if key.expiry else None
+        if last is not None:
+            is_over = round_.system.now_ms > last.states[-1].most_ms
+            if last.in_doubt or chance.random() > (_AGAIN if is_over else _CHANGED):
+                return
+        anchor = State("1" if kind.has_values else "")
+        words, due = self._expiry(key.name)
+        requests = [kind.plain(key.name, _ANCHOR, str(anchor.value))[-1], words]
+        in_multi = round_.is_cautious or chance.random() < 0.5
+        begun_ms, shown_ms = machine_ms(), round_.system.now_ms
+        how = f"{_described(requests)} ({self.caller.name}{', MULTI' * in_multi})"
+        try:
+            replies = self._ask(requests, transaction=in_multi)
+        except InDoubtError:
+            write = Write(begun_ms, math.inf, (anchor,), f"{how} -> ?", given_up_ms=machine_ms())
+            self._note(key, _ANCHOR, write)
+            key.expiry.append(replace(write, states=(due(-math.inf, math.inf),)))
+            return
+        ended_ms, most_ms = machine_ms(), round_.system.now_ms
+        write = Write(begun_ms, ended_ms, (anchor,), f"{how} -> {replies}")
+        is_there = not isinstance(replies[0], ResponseError)
+        if is_there:
+            self._note(key, _ANCHOR, write)
+        if replies[1] == 1 or (replies[1] == 0 and words[0] == "PERSIST"):
+            is_certain = is_there and (
+                in_multi or last is None or self._lasts(last, shown_ms, most_ms)
+            )
+            states = (due(min(shown_ms, most_ms), max(shown_ms, most_ms)),)
+            key.expiry.append(replace(write, states=states, may_be_lost=not is_certain))
+
+    def _lasts(self, last: Write, shown_ms: float, most_ms: float) -> bool:
+        """Whether the key with that expiry cannot have ended."""
+        evicting = self._round.system.evicting
+        return (
+            not last.may_be_lost
+            and max(shown_ms, most_ms) < last.states[-1].least_ms
+            and not meets(evicting, last.begun_ms, math.inf)
+        )
+
+    def _expiry(self, key: str) -> tuple[Words, Callable[[float, float], State]]:
+        """A request, and the expiry that it leaves if the clock showed these times meanwhile."""
+        due_ms = self._round.due(self._chance, may_be_far=True) + _LEAST_MS
+        to_live_ms = due_ms - round(self._round.system.now_ms)
+        up_ms = -(-due_ms // 1000) * 1000
+        requests: list[tuple[Words, Callable[[float, float], State]]] = [
+            (("PERSIST", key), lambda least, most: GONE),
+            (("PEXPIREAT", key, due_ms), lambda least, most: State("", due_ms, due_ms)),
+            (("EXPIREAT", key, up_ms // 1000), lambda least, most: State("", up_ms, up_ms)),
+            (
+                ("PEXPIRE", key, to_live_ms),
+                lambda least, most: State("", least + to_live_ms - 1, most + to_live_ms),
+            ),
+        ]
+        return self._chance.choice(requests)
+
+
+class RuledKeys:
+    """The keys of elements that a rule hands on. Some expire when the last of their elements is
+    due, or a moment later: one key of each client, so that nobody else changes that.
+
+    of: the key of each task; told: its requests and replies
+    """
+
+    def __init__(self, name: str) -> None:
+        self.of: dict[str, str] = {}
+        self.told: dict[str, str] = {}
+        self._name = name
+        self._given_up = 0
+        self._last_ms: dict[str, int] = {}
+        self._ends_ms: dict[str, int] = {}
+        # When the tasks were written whose key expires; those that may have gone with it.
+        self._expiring: dict[str, float] = {}
+        self._gone: set[str] = set()
+
+    def write(
+        self,
+        task: str,
+        due_ms: int,
+        chance: Random,
+        now_ms: float,
+        ask: Callable[[Sequence[Words]], list[Any] | None],
+    ) -> None:
+        """Writes a field for the task; `ask`: None if there is no reply."""
+        client, number = task.split("-")
+        expires = chance.random() < 0.5
+        last = f"expires:{client}:{self._given_up}" if expires else number[-1]
+        self.of[task] = key = f"{self._name}:{last}"
+        requests: list[Words] = [("HSETEX", key, "PXAT", due_ms, "FIELDS", 1, task, task)]
+        ended_ms = self._ends_ms.get(key, 0)
+        if expires:
+            self._expiring[task] = machine_ms()
+            self._last_ms[client] = last_ms = max(self._last_ms.get(client, 0), due_ms)
+            self._ends_ms[key] = last_ms + chance.choice([0, 1, 20])
+            requests.append(("PEXPIREAT", key, self._ends_ms[key]))
+        replies = ask(requests)
+        self.told[task] = f"{_described(requests)} -> {replies}"
+        if replies is None:
+            self._given_up += 1  # it may still change the expiry of that key: there are others
+        elif replies[1:] == [0] and now_ms <= ended_ms:
+            self._gone.add(task)  # the key ended meanwhile
+
+    def lost(self, excuses: Excuses) -> set[str]:
+        """Tasks whose keys may have been evicted, or had ended when they were written."""
+        return self._gone | {
+            task
+            for task, at_ms in self._expiring.items()
+            if meets(excuses.evicting, at_ms, math.inf) or within(excuses.ahead, at_ms)
+        }
+
+    def described(self, fault: str) -> str:
+        """A fault of a task, with what was asked for."""
+        return f"{fault}: {self.told.get(fault.split()[0])}"
 
 
 class TaskWriter(Actor):
@@ -358,25 +506,31 @@ class TaskWriter(Actor):
         round_, name = self._round, self._name()
         due_ms = round_.due(self._chance)
         task = ("XADD", round_.stream, "*", "task", name)
-        key = round_.ruled_key(name)
         match self._chance.randrange(4):
-            case 0 | 1:
+            case 2 if round_.has_rule:
+                begin = partial(self._begin, round_.ruled, name, due_ms)
+                now_ms = round_.system.now_ms
+                round_.ruled_keys.write(name, due_ms, self._chance, now_ms, begin)
+            case 0 | 1 | 2:
                 words: Words = ("DEFER", "PXAT", due_ms, "ID", name, *task)
-                self._begin(round_.deferred, name, due_ms, words)
-            case 2:
-                words = ("HSETEX", key, "PXAT", due_ms, "FIELDS", 1, name, name)
-                self._begin(round_.ruled, name, due_ms, words)
+                self._begin(round_.deferred, name, due_ms, [words])
             case _ if self._chance.random() < 0.5:
                 self._cancel(round_.deferred, lambda name: ("UNDEFER", round_.stream, name))
             case _:
-                self._cancel(round_.ruled, lambda name: ("HDEL", round_.ruled_key(name), name))
+                self._cancel(round_.ruled, lambda name: ("HDEL", round_.ruled_keys.of[name], name))
 
-    def _begin(self, tasks: Tasks, name: str, due_ms: int, words: Words) -> None:
+    def _begin(
+        self, tasks: Tasks, name: str, due_ms: int, requests: Sequence[Words]
+    ) -> list[Any] | None:
+        """The replies; None if there are none."""
         tasks.due_ms[name] = due_ms
-        with suppress(InDoubtError):
-            (reply,) = self._ask([words])
-            if not isinstance(reply, ResponseError):
-                tasks.written.add(name)
+        try:
+            replies = self._ask(requests, transaction=len(requests) > 1)
+        except InDoubtError:
+            return None
+        if not isinstance(replies[0], ResponseError):
+            tasks.written.add(name)
+        return replies
 
     def _cancel(self, tasks: Tasks, words: Callable[[str], Words]) -> None:
         if not tasks.written:
@@ -387,3 +541,20 @@ class TaskWriter(Actor):
                 tasks.cancelled.add(name)
         except InDoubtError:
             tasks.doubted.add(name)
+
+
+def through(system: Served, *words: Word) -> Any:
+    """A reply without an error, through a proxy; repeats the request until there is one."""
+    reply: object = None
+    try:
+        for _ in attempts(_PATIENCE_S, f"a reply to {words[0]!r}"):
+            try:
+                with closing(Client(system.proxies[0].port)) as client:
+                    reply = client.ask(*words)
+            except (RedisError, OSError) as trouble:
+                reply = trouble
+            if not isinstance(reply, Exception):
+                break
+    except TimeoutError as late:
+        raise TimeoutError(f"{late}, but {reply!r}") from None
+    return reply

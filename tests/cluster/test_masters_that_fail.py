@@ -20,7 +20,8 @@ from tests.support.redis_client import Client
 from tests.support.servers import Binary, Proxy
 from ttlproxy.core.keys import SLOTS, slot
 
-pytestmark = pytest.mark.long
+# Booting a Cluster takes a minute on a busy machine.
+pytestmark = [pytest.mark.long, pytest.mark.timeout(400)]
 
 KEYS = [b"k:%d" % number for number in range(60)]
 # A key of the second master, and one of the third.
@@ -36,8 +37,9 @@ def cluster(binary: Binary) -> Iterator[Cluster]:
 
 @pytest.fixture
 def proxy(cluster: Cluster, start_proxy: StartProxy) -> Proxy:
-    """The ports after its own are each about one master."""
-    return start_proxy(cluster.nodes[0].url, *FLAGS, *_view())
+    """The ports after its own are each about one master. It holds requests for as long as a
+    failover may take on a busy machine."""
+    return start_proxy(cluster.nodes[0].url, *FLAGS, *_view(), "--hold-max", "60")
 
 
 def _view() -> tuple[str, ...]:

@@ -290,6 +290,33 @@ def test_somebody_without_a_proxy_may_change_when_a_kept_key_ends(
     assert _real_ms(direct) == (ends_ms + KEPT_MS if ends_ms else -1)
 
 
+@pytest.mark.usefixtures("rule")
+@pytest.mark.parametrize("later_ms", [-500, 50, 30_000])
+def test_a_kept_key_ends_as_before_when_migrate_has_changed_its_expiry(
+    client: Client, direct: Client, later_ms: int
+) -> None:
+    """MIGRATE carries the time left, which counts from the arrival, by another server's clock."""
+    _kept(client, direct)
+    direct.ask("PEXPIREAT", "q", FAR_MS + KEPT_MS + later_ms)
+    assert client.ask("PTTL", "q") == pytest.approx(FAR_MS - direct.now_ms(), abs=1000)
+    at_ms = direct.now_ms() + 200
+    client.ask("SADDEX", "q", "PXAT", at_ms, "MEMBERS", 1, "b")
+    client.ask("PEXPIREAT", "q", at_ms)
+    direct.ask("PEXPIREAT", "q", at_ms + KEPT_MS + later_ms)
+    wait_until(lambda: direct.ask("EXISTS", "q", INDEX) == 0, "the key gone")
+    assert direct.ask("LRANGE", "out", 0, -1) == [b"b"]
+
+
+@pytest.mark.usefixtures("rule")
+def test_the_walk_gives_a_kept_key_that_has_moved_its_exact_expiry_again(
+    client: Client, direct: Client
+) -> None:
+    _kept(client, direct)
+    direct.ask("PEXPIREAT", "q", FAR_MS + KEPT_MS + 30_000)
+    wait_until(lambda: _real_ms(direct) == FAR_MS + KEPT_MS, "the exact expiry")
+    assert noted_ms(direct, b"q") == FAR_MS
+
+
 @pytest.fixture
 def own(
     start_server: StartServer, start_proxy: StartProxy

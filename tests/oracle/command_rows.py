@@ -10,7 +10,7 @@ TYPES_NOT_YET: set[str] = set()
 NOT_YET: set[str] = set()
 
 # The first server version that has the command.
-SINCE = {b"LMPOP": (7, 0), b"ZMPOP": (7, 0), b"SINTERCARD": (7, 0)}
+SINCE = dict.fromkeys((b"LMPOP", b"ZMPOP", b"SINTERCARD", b"EXPIRETIME", b"PEXPIRETIME"), (7, 0))
 
 # No script removes fields here: HINCRBY is forwarded as it came. A field that it makes anew would
 # get the old field's deadline, which stays in the index until the sweep.
@@ -185,6 +185,8 @@ _KEYS = """
     4 PERSIST {key}
     1 TTL {key}
     1 PTTL {key}
+    1 EXPIRETIME {key}
+    1 PEXPIRETIME {key}
     1 TYPE {key}
     1 KEYS *
     1 SCAN 0 COUNT 1000

@@ -27,6 +27,10 @@ SWEEP_TIMEOUT_S = 10.0
 LAST_WORDS = 30
 LOOK_EVERY = 4  # writes: reading Redis without the proxy costs as much as a write
 EXPIRES = {b"EXPIRE", b"PEXPIRE", b"EXPIREAT", b"PEXPIREAT"}
+# Where there are rules, near deadlines are so much later.
+LONGER = 10
+# A rule that matches no key changes no reply. But while there is one, keys end by the proxies.
+RULE = b"nothing:*"
 LEASE_TAKERS = {b"EXEC", b"FLUSHDB", b"FLUSHALL", b"SWAPDB"}
 # Commands that a server may have itself: it keeps their deadlines where the oracle does not look,
 # and Valkey's syntax differs.
@@ -92,6 +96,7 @@ class Trial:
         ]
         self.sessions = [Session(db, nesting_aborts=site.nesting_aborts) for db in DATABASES]
         self.start_ms = -(-self.clock() // 1000) * 1000
+        self.ruled = False
         self.failed = False
         self.aborted = False
         self.sent: list[str] = []
@@ -138,6 +143,17 @@ class Trial:
         with self._faults_told():
             if not self.aborted and not before & after:
                 raise DisagreementError(f"EXEC ran, and {key} had changed: {before} to {after}")
+
+    def set_rule(self, client: int, *, exists: bool) -> None:
+        """From now on no deadline is past when it is set: its element might be seen once more."""
+        self.ruled = True
+        action = [b"RPUSH", b"out"] if exists else [b"DEL"]
+        with self._faults_told():
+            words = [b"ONEXPIRE", RULE, *action]
+            (reply,) = self._ask(self.clients[client], [words])
+            self.sent.append(f"client {client}: {words} -> {reply!r}")
+            if reply != OK:
+                raise DisagreementError(f"{words} answered {reply!r}")
 
     def evict(self, client: int, words: Words) -> None:
         """MAXLEN n EVICT: the next reader finds at most n; the first to expire are gone."""
@@ -200,6 +216,7 @@ class Trial:
             for db in range(len(self.site.direct)):
                 last = Client(self.site.proxy_ports[db % len(self.site.proxy_ports)], db)
                 last.ask("DEL", *self.keys)
+                last.ask("ONEXPIRE", RULE, "DEL")
                 last.close()
             self._look(swept=True)
 
@@ -231,6 +248,8 @@ class Trial:
             case Element(place):
                 return self.elements[place]
             case Time(ms, unit_ms, absolute, fixed):
+                if self.ruled and ms < FAR_MS:
+                    ms = max(ms, 0) * LONGER or FAR_MS
                 base_ms = (self.start_ms if fixed else now_ms) if absolute else 0
                 return b"%d" % ((base_ms + ms) // unit_ms)
         return word

@@ -295,6 +295,16 @@ def _ttl(call: Call) -> int:
     return left if left < 0 else (left + 500) // 1000
 
 
+def _expiretime(unit_ms: int) -> Row:
+    def run(call: Call) -> Reply:
+        value = call.find(call.words[1])
+        if value is None:
+            return -2
+        return -1 if value.expires_ms is None else (value.expires_ms + unit_ms // 2) // unit_ms
+
+    return Row(run, 2)
+
+
 KEYS: dict[str, Row] = {
     "set": Row(_set, -3),
     "setex": _setex(1000),
@@ -328,4 +338,6 @@ KEYS: dict[str, Row] = {
     "persist": Row(_persist, 2),
     "ttl": Row(_ttl, 2),
     "pttl": Row(_pttl, 2),
+    "expiretime": _expiretime(1000),
+    "pexpiretime": _expiretime(1),
 }

@@ -7,6 +7,7 @@ instants between them. Each instant is tried in each world; worlds with another 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
+from itertools import islice
 
 from tests.oracle.data import Error, Reply, Value
 from tests.oracle.model import Model, Step
@@ -36,11 +37,12 @@ class Worlds:
         settled = [model.as_of(before_ms) for model in self.models]
         worlds = [(each, before_ms) for each in {one.frozen(): one for one in settled}.values()]
         for step, seen in steps:
-            trials = [
+            every = (
                 (model, *instants)
                 for model, at_ms in worlds
                 for instants in _instants(model, step, before_ms, at_ms, after_ms)
-            ]
+            )
+            trials = list(islice(every, runs_left + 1))  # of seconds there are too many for memory
             runs_left -= len(trials)
             if runs_left < 0:
                 raise TooManyError

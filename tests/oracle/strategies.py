@@ -265,12 +265,13 @@ def fill(types: tuple[str, ...]) -> list[Words]:
 
 
 def stock(types: tuple[str, ...]) -> list[Words]:
-    """Something to lose: of each type a key with elements' deadlines and one with its own."""
+    """Something to lose: of each type a key with elements' deadlines and its own, and one with its
+    own alone."""
     far = Time(FAR_MS, 1000, True, True)
     found = fill(types)
     for type_ in types:
         name, word = _EXPIRE_AT[type_]
         dated, expiring = KEYS_OF[type_]
         found.append((name.replace(b"PEXPIRE", b"EXPIRE"), dated, far, word, b"2", *PLACES[:2]))
-        found.append((b"EXPIREAT", expiring, far))
+        found += [(b"EXPIREAT", key, far) for key in (dated, expiring)]
     return found

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
     initialize,
+    precondition,
     rule,
     run_state_machine_as_test,
 )
@@ -89,18 +90,27 @@ class Conversation(RuleBasedStateMachine):
     site: Site
     trial: Trial
     types: tuple[str, ...] = TYPES
+    ruled = False
 
     @initialize(
         keys=st.permutations(KEYS),
         elements=st.permutations(ELEMENTS),
         types=st.deferred(lambda: st.sampled_from(FOCUS)),
         stocked=st.booleans(),
+        ruled=st.booleans(),
     )
     def begin(
-        self, keys: list[bytes], elements: list[bytes], types: tuple[str, ...], stocked: bool
+        self,
+        keys: list[bytes],
+        elements: list[bytes],
+        types: tuple[str, ...],
+        stocked: bool,
+        ruled: bool,
     ) -> None:
-        self.types = types
+        self.types, self.ruled = types, ruled
         self.trial = Trial(self.site, keys[: STRING.place + 1], elements[: len(PLACES)])
+        if ruled:
+            self.trial.set_rule(0, exists=True)
         if stocked:
             for client in (0, len(DATABASES) - 1):
                 self.trial.send(client, stock(types))
@@ -144,6 +154,12 @@ class Conversation(RuleBasedStateMachine):
         busy = [self.trial.sessions[each].queued is not None for each in (client, other)]
         if client != other and not any(busy):
             self.trial.watch(client, key, other, meddling)
+
+    @precondition(lambda self: self.ruled)
+    @rule(client=CLIENT, exists=st.booleans())
+    def set_rule(self, client: int, exists: bool) -> None:
+        if self.trial.sessions[client].queued is None:
+            self.trial.set_rule(client, exists=exists)
 
     @rule()
     def let_pass(self) -> None:

@@ -36,8 +36,11 @@ LAYOUT_TOLD: Final = b"!layout:"
 _SELDOM: Final = (SWAP, RULES_CHANGED, RULES_VERSION, WALKS, LAYOUT_TOLD)
 # No name of a key, but of an entry of an index: see scripts/lib/index.lua.
 KEY_EXPIRY: Final = b"ttlproxy:key-expires"
-# While there are rules, Redis's expiry of a key with deadlines is so much later than its own.
-KEPT_MS: Final = 86_400_000
+# While there are rules, Redis's expiry of a key with deadlines is so much later than its own, give
+# or take the slack: MIGRATE carries the time left, which counts from the arrival, by the clock of
+# another server. It is no whole number of days, as times between two writes to a key often are.
+KEPT_MS: Final = 90_780_000
+KEPT_SLACK_MS: Final = 60_000
 # At the end of a database's number, for scripts: keys are claimed (link/knowledge/claims.py).
 CLAIMS: Final = b"!"
 # The same: the key is reserved, and not claimed.

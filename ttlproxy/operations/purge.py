@@ -12,7 +12,7 @@ from redis.exceptions import RedisError
 from ttlproxy.addresses import Upstream
 from ttlproxy.config import Settings
 from ttlproxy.core.counted import counted
-from ttlproxy.core.keys import KEPT_MS, KEY_EXPIRY, Keys
+from ttlproxy.core.keys import KEPT_MS, KEPT_SLACK_MS, KEY_EXPIRY, Keys
 from ttlproxy.errors import PurgeError, UpstreamError
 from ttlproxy.link import (
     LAYOUT,
@@ -29,8 +29,6 @@ from ttlproxy.link import (
 from ttlproxy.net.progress import Progress, of_names
 
 _PAGE = 1000
-# The clock is read before the keys.
-_SLACK_MS = 60_000
 
 
 class How(NamedTuple):
@@ -158,7 +156,7 @@ async def _give_back(redis: Redis, db: int, keys: Keys, names: Sequence[bytes]) 
     off = [
         (db, (b"PEXPIREAT", key, at_ms))
         for (key, at_ms), left_ms in zip(ends, lefts, strict=True)
-        if abs(now_ms + valid(left_ms) - at_ms - KEPT_MS) < _SLACK_MS
+        if abs(now_ms + valid(left_ms) - at_ms - KEPT_MS) < KEPT_SLACK_MS
     ]
     if off:
         await run(redis, off)

@@ -66,6 +66,7 @@ VALUES: Final[Mapping[str, int | bytes]] = {
     # The latest deadline, in ms: HFE_MAX_ABS_TIME_MSEC of Redis 8.
     "DEADLINE_MAX_MS": 2**46 - 1,
     "KEPT_MS": keys.KEPT_MS,
+    "KEPT_SLACK_MS": keys.KEPT_SLACK_MS,
     # How many values `unpack` is given; it fails at 8,000. An even number keeps pairs together.
     "UNPACK_MAX": 7200,
     # How many elements are read together, where the first may be enough, and where all are wanted.

@@ -22,7 +22,7 @@ from tests.support.servers import find_binaries, moves_whole_slots
 # A busy machine must not make nodes take each other for dead: that would be a trouble unasked for.
 _TIMEOUT_MS = 5000
 _CALM_TIMEOUT_MS = 30_000
-_CALM = {"reshard", "atomic", "proxy", "failover", "takeover"}
+_CALM = {"reshard", "atomic", "proxy", "rules", "memory", "failover", "takeover"}
 
 
 def main() -> int:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from random import Random
+from typing import Any
 
 from redis.exceptions import ResponseError
 
@@ -83,17 +85,18 @@ class Tasks(InSlots):
         match chance.randrange(6):
             case 0:
                 task = ("XADD", slot.stream, "*", "task", name)
-                self._begin(slot.deferred, name, due_ms, ("DEFER", *at, "ID", name, *task))
+                self._begin(slot.deferred, name, due_ms, [("DEFER", *at, "ID", name, *task)])
             case 1:
-                words: Words = ("HSETEX", slot.streaming, *at, "FIELDS", 1, name, name)
-                self._begin(slot.streamed, name, due_ms, words)
+                begin = partial(self._begin, slot.streamed, name, due_ms)
+                slot.streaming_keys.write(name, due_ms, chance, machine_ms(), begin)
             case 2:
                 words = ("SADDEX", slot.pushing, *at, "MEMBERS", 1, name)
-                self._begin(slot.pushed, name, due_ms, words)
+                self._begin(slot.pushed, name, due_ms, [words])
             case 3:
                 self._cancel(slot.deferred, lambda name: ("UNDEFER", slot.stream, name))
             case 4:
-                self._cancel(slot.streamed, lambda name: ("HDEL", slot.streaming, name))
+                keys = slot.streaming_keys.of
+                self._cancel(slot.streamed, lambda name: ("HDEL", keys[name], name))
             case _:
                 self._cancel(slot.pushed, lambda name: ("SREM", slot.pushing, name))
         if chance.random() < 0.1:
@@ -105,13 +108,19 @@ class Tasks(InSlots):
             if not isinstance(reply, ResponseError):
                 slot.pushed.see([task.decode() for task in reply], machine_ms())
 
-    def _begin(self, tasks: Deliveries, name: str, due_ms: int, words: Words) -> None:
+    def _begin(
+        self, tasks: Deliveries, name: str, due_ms: int, requests: Sequence[Words]
+    ) -> list[Any] | None:
+        """The replies; None if there are none."""
         tasks.due_ms[name] = due_ms
-        with suppress(InDoubtError):
-            (reply,) = self._ask([words])
-            if not isinstance(reply, ResponseError):
-                tasks.written.add(name)
-                tasks.written_ms[name] = machine_ms()
+        try:
+            replies = self._ask(requests, transaction=len(requests) > 1)
+        except InDoubtError:
+            return None
+        if not isinstance(replies[0], ResponseError):
+            tasks.written.add(name)
+            tasks.written_ms[name] = machine_ms()
+        return replies
 
     def _cancel(self, tasks: Deliveries, words: Callable[[str], Words]) -> None:
         if not tasks.written:

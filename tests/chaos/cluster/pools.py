@@ -56,7 +56,8 @@ class Pool:
             yield f"{item} was taken {len(windows)} times, and is there {left} times"
         for begun_ms, ended_ms in windows:
             due_ms = self.due_ms.get(item, math.inf)
-            late_ms = begun_ms - max(due_ms, self.put_until.get(item, due_ms))
+            # The servers' clock has whole ms.
+            late_ms = math.floor(begun_ms) - max(due_ms, self.put_until.get(item, due_ms))
             if late_ms > 0 and not meets(excuses.late, begun_ms, ended_ms):
                 took_ms = ended_ms - begun_ms
                 yield (

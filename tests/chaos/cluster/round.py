@@ -14,7 +14,7 @@ from tests.chaos.cluster.system import ClusterSystem, tags
 from tests.chaos.history import meets
 from tests.chaos.kinds import Kind, Words
 from tests.chaos.system import machine_ms
-from tests.chaos.writers import Round
+from tests.chaos.writers import Round, RuledKeys
 from ttlproxy.core.keys import slot
 
 
@@ -40,14 +40,15 @@ class Slot:
         self.stream = f"deferred:{tag}:{name}"
         self.streaming, self.streamed_to = f"streaming:{tag}:{name}", f"streamed:{tag}"
         self.pushing, self.pushed_to = f"pushing:{tag}:{name}", f"pushed:{tag}"
+        self.streaming_keys = RuledKeys(self.streaming)
         self.queue, self.bag = Pool(f"queue:{tag}:{name}"), Pool(f"bag:{tag}:{name}")
 
     @property
     def keys(self) -> list[str]:
         """All that may be left at the end."""
         pools = [self.queue.key, self.bag.key]
-        tasks = [self.streaming, self.streamed_to, self.pushing, self.pushed_to]
-        return [self.stream, *tasks, *pools]
+        tasks = [*set(self.streaming_keys.of.values()), self.streamed_to]
+        return [self.stream, *tasks, self.pushing, self.pushed_to, *pools]
 
 
 # The rules for the keys of all slots.

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from redis.exceptions import RedisError
 
-from tests.chaos.history import Excuses
+from tests.chaos.history import Excuses, Window
 from tests.chaos.system import Log, machine_ms
 from tests.support.cluster import Cluster, Node
 from tests.support.network import Network
@@ -47,6 +47,7 @@ class ClusterSystem:
     """The processes of a run. `with` starts and ends them.
 
     aways: when masters were in trouble; lags_ms: how far a replica may have been behind then
+    evicting: when a master lacked memory
     is_cautious: acknowledged writes may be lost soon
     """
 
@@ -65,6 +66,7 @@ class ClusterSystem:
         self.network = network
         self.log = log
         self.aways: list[Away] = []
+        self.evicting: list[Window] = []
         self.is_cautious = False
         self.proxies: list[Proxy] = []
         self.words = [
@@ -116,7 +118,7 @@ class ClusterSystem:
         here = [away for away in self.aways if number in away.slots]
         kept = [(away.begun_ms, away.ended_ms) for away in here if not away.loses]
         lost = [(away.begun_ms - self.lags_ms, away.ended_ms) for away in here if away.loses]
-        return Excuses(late=kept, lagging=kept, rewound=lost)
+        return Excuses(late=kept, lagging=[*kept], rewound=lost, evicting=self.evicting)
 
     # The servers, without the proxies.
 

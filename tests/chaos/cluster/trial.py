@@ -6,11 +6,9 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from dataclasses import replace
 from random import Random
 from typing import Any, Final
-
-from redis.exceptions import RedisError
 
 from tests.chaos.cluster.clients import Pipeliner, Pipeliner3, Putter, Reader3, Taker, Taker3, Tasks
 from tests.chaos.cluster.listeners import Listener, ShardListener, ShardListener3
@@ -21,24 +19,23 @@ from tests.chaos.history import Key, Read, ServersClock
 from tests.chaos.kinds import Kind
 from tests.chaos.run import Account
 from tests.chaos.system import machine_ms
-from tests.chaos.writers import Reader, Writer
+from tests.chaos.writers import Expirer, Reader, Writer, through
 from tests.support.doctor import examine
 from tests.support.processes import attempts
-from tests.support.redis_client import Client, Word
+from tests.support.redis_client import Word
 from ttlproxy.core.keys import Keys, slot
 
 ROUND_S: Final = 20.0
 # The bound: within this time after the last trouble all that is due is gone and delivered.
 LATE_S: Final = 20.0
 _JOIN_S: Final = 90.0
-_PATIENCE_S: Final = 60.0
 # The doctor's findings about the setup of these servers.
 _SETUP: Final = {"clock", "persistence", "replicas", "cluster"}
 # Words that no log of a proxy may contain.
 _UNEXPECTED: Final = ("Traceback", " (at ", "never retrieved", "CRITICAL")
 _CLOCK: Final = ServersClock()
 _CLIENTS: Final = (
-    *(Writer, Writer, Pipeliner, Pipeliner3, Reader, Reader3),
+    *(Writer, Writer, Pipeliner, Pipeliner3, Expirer, Reader, Reader3),
     *(Tasks, Tasks, Putter, Taker, Taker3, Listener),
 )
 _SHARD_LISTENERS: Final = (ShardListener, ShardListener3)
@@ -66,6 +63,7 @@ def trial(
             break
         counts.update(round_.counts)
         counts["troubles"] += troubles.made
+        counts["keys evicted"] += troubles.evicted
         counts["incidents"] += len(round_.incidents)
         for fault in found:
             system.log("fault", text=fault)
@@ -113,14 +111,12 @@ def _until(due_ms: float) -> None:
 
 def _faults(system: ClusterSystem, round_: ClusterRound) -> Iterator[str]:
     """What clients were shown wrongly, and what is still wrong in Redis after LATE_S."""
-    left = list[str]()
     try:
         for _ in attempts(LATE_S, "all that is due gone and delivered"):
-            left = list(_left(system, round_))
-            if not left:
+            if not any(_left(system, round_)):
                 break
-    except TimeoutError:
-        yield from (f"{LATE_S:.0f} s after all trouble: {fault}" for fault in left)
+    except TimeoutError:  # the last look may have begun before
+        yield from (f"{LATE_S:.0f} s after all trouble: {it}" for it in _left(system, round_))
     for (kind, _), key in round_.keys.items():
         begun_ms = machine_ms()
         shown = kind.shown(through(system, *kind.look(key.name)))
@@ -143,7 +139,7 @@ def _left_of(system: ClusterSystem, kind: Kind, key: Key) -> Iterator[str]:
     excuses = system.excuses(number)
     excuses.lagging.clear()
     excuses.late.clear()
-    yield from map(str, Key(key.name, key.writes, [look]).faults(_CLOCK, excuses))
+    yield from map(str, replace(key, reads=[look]).faults(_CLOCK, excuses))
 
 
 def _left_in(system: ClusterSystem, each: Slot) -> Iterator[tuple[str, str]]:
@@ -164,8 +160,9 @@ def _left_in(system: ClusterSystem, each: Slot) -> Iterator[tuple[str, str]]:
         for _, words in ask("XRANGE", each.streamed_to, "-", "+")
     ]
     streamed = [(entry[b"element"].decode(), int(entry[b"fired"])) for entry in entries]
+    each.streamed.doubted |= each.streaming_keys.lost(excuses)
     for fault in each.streamed.faults_but(excuses, streamed):
-        yield each.streamed_to, fault
+        yield each.streamed_to, each.streaming_keys.described(fault)
     tasks = [task.decode() for task in ask("LRANGE", each.pushed_to, 0, -1)]
     for fault in each.pushed.faults_but(excuses, each.pushed.seen(tasks)):
         yield each.pushed_to, fault
@@ -197,20 +194,3 @@ def _at_the_end(system: ClusterSystem) -> Iterator[str]:
         for at, line in enumerate(lines):
             if any(unexpected in line for unexpected in _UNEXPECTED):
                 yield "\n    ".join([f"proxy {number} logged:", *lines[max(0, at - 1) : at + 20]])
-
-
-def through(system: ClusterSystem, *words: Word) -> Any:
-    """A reply without an error, through a proxy; repeats the request until there is one."""
-    reply: object = None
-    try:
-        for _ in attempts(_PATIENCE_S, f"a reply to {words[0]!r}"):
-            try:
-                with closing(Client(system.proxies[0].port)) as client:
-                    reply = client.ask(*words)
-            except (RedisError, OSError) as trouble:
-                reply = trouble
-            if not isinstance(reply, Exception):
-                break
-    except TimeoutError as late:
-        raise TimeoutError(f"{late}, but {reply!r}") from None
-    return reply

@@ -17,6 +17,7 @@ from typing import Final
 from tests.chaos.cluster import moves
 from tests.chaos.cluster.moves import NotPossibleError
 from tests.chaos.cluster.system import ClusterSystem
+from tests.chaos.settings import Rules, run_short
 from tests.support.cluster import Node
 from tests.support.network import Network
 from tests.support.processes import wait_until
@@ -34,7 +35,9 @@ class Troubles:
         self._all = [trouble for name in only for trouble in _ALL[name]]
         self._system = system
         self._chance = chance
+        self._rules = Rules(system, chance)
         self.made = 0
+        self.evicted = 0
 
     def run(self, stop: threading.Event) -> None:
         """One trouble after the other; after each the Cluster is well again."""
@@ -49,6 +52,7 @@ class Troubles:
                 continue
             self._system.log("over", name=name)
             self.made += 1
+        self._rules.clear()
 
     # Slots that move.
 
@@ -109,6 +113,16 @@ class Troubles:
             proxy.start()
             moving.result()
             self._system.until_settled()
+
+    def _change_rules(self) -> None:
+        self._rules.change()
+
+    def _run_short(self) -> None:
+        """Where a rule cannot be carried out, its key does not expire: so there is none."""
+        self._rules.clear()
+        master = self._system.owner(self._slot())
+        with self._system.away((), loses=False):
+            self.evicted += run_short(self._system, master, self._chance)
 
     # Masters that fail.
 
@@ -214,6 +228,8 @@ _ALL: Final[dict[str, list[Callable[[Troubles], None]]]] = {
     ],
     "atomic": [Troubles._move_whole],
     "proxy": [Troubles._restart_proxy],
+    "rules": [Troubles._change_rules],
+    "memory": [Troubles._run_short],
     "failover": [Troubles._fail_over, Troubles._fail_over_force],
     "takeover": [Troubles._take_over],
     "kill": [Troubles._kill_master],

@@ -368,7 +368,7 @@ end
 
 -- Whether Redis has a later expiry of a key than it really has.
 local function is_kept(ends, noted)
-  return ends and noted and is_same_instant(ends, noted + const.KEPT_MS)
+  return ends and noted and math.abs(ends - noted - const.KEPT_MS) <= const.KEPT_SLACK_MS
 end
 
 -- Whether the index knows when its key expires, and the key is kept if there are rules.
@@ -430,9 +430,9 @@ local function index_follow(data, index, schedule, now)
   if not (first or noted) then
     return nil
   end
-  local ends = key_ends(data)
-  local kept = is_kept(ends, noted)
-  ends = kept and noted or ends
+  local actual = key_ends(data)
+  local kept = is_kept(actual, noted)
+  local ends = kept and noted or actual
   local is_noted = is_same_instant(ends, noted)
   if not first or ends == false or (noted and noted < now and not is_noted) then
     index_drop(data, index, schedule)
@@ -440,7 +440,7 @@ local function index_follow(data, index, schedule, now)
   elseif not is_noted then
     index_write_expiry(index, ends)
   end
-  if ends and ends > now and ruled and not kept then
+  if ends and ends > now and ruled and not is_same_instant(actual, ends + const.KEPT_MS) then
     key_expires_at(data, ends + const.KEPT_MS)
   elseif kept and ends > now and not ruled then
     key_expires_at(data, ends)
