@@ -96,7 +96,7 @@ class Trial:
         ]
         self.sessions = [Session(db, nesting_aborts=site.nesting_aborts) for db in DATABASES]
         self.start_ms = -(-self.clock() // 1000) * 1000
-        self.ruled = False
+        self.ruled = self.waits = False
         self.failed = False
         self.aborted = False
         self.sent: list[str] = []
@@ -111,6 +111,8 @@ class Trial:
             return
         with self._faults_told():
             before_ms = self.clock()
+            # What is queued is carried out later.
+            self.waits = self.sessions[client].queued is not None
             filled = [self._filled(words, before_ms) for words in requests]
             replies = self._ask(self.clients[client], filled)
             self.site.requests += len(filled)
@@ -249,7 +251,7 @@ class Trial:
                 return self.elements[place]
             case Time(ms, unit_ms, absolute, fixed):
                 if self.ruled and ms < FAR_MS:
-                    ms = max(ms, 0) * LONGER or FAR_MS
+                    ms = (not self.waits and max(ms, 0) * LONGER) or FAR_MS
                 base_ms = (self.start_ms if fixed else now_ms) if absolute else 0
                 return b"%d" % ((base_ms + ms) // unit_ms)
         return word
