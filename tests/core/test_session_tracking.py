@@ -90,6 +90,13 @@ def test_a_read_of_a_large_member_is_tracked_though_it_passes_in_parts(world: Wo
     assert world.say(READ) == [EXISTS, SENT]
 
 
+def test_in_front_of_what_redis_may_not_read_nothing_of_ours_is_sent(world: World) -> None:
+    world.say(ON)
+    chunk = encode(tuple(SENT)) + b"*2\r\n$3\r\nGET\r\n$99999999999\r\n"
+    assert world.take(chunk) == chunk
+    assert world.step.uncounted
+
+
 @pytest.mark.parametrize("request_", ["MONITOR", "CLIENT REPLY SKIP", "PSYNC ? -1"])
 def test_before_replies_are_counted_no_more_ours_must_have_come(
     world: World, request_: str

@@ -12,6 +12,7 @@ import pytest
 from tests.conftest import StartProxy
 from tests.support.containers import AnyServer
 from tests.support.raw_client import Connection, command
+from tests.support.server_queries import until_blocked
 from tests.support.servers import Proxy
 
 OK = b"+OK\r\n"
@@ -24,6 +25,7 @@ READS = {
     ),
     "set": (("SADD", "k", "e", "f"), ("STTLMEMBER", "k", "e"), ("SEXPIREMEMBER", "k", "e", 90)),
     "zset": (("ZADD", "k", 1, "e"), ("ZTTLMEMBER", "k", "e"), ("ZEXPIREMEMBER", "k", "e", 90)),
+    "list": (("RPUSH", "k", "e"), ("LTTLELEMENT", "k", "e"), ("LEXPIREELEMENT", "k", "e", 90)),
 }
 
 # How each type is read by a native command, and how a deadline of an element is changed then.
@@ -123,6 +125,20 @@ def test_a_changed_deadline_is_told_after_a_native_read(
     assert b"k" in world.told(*before)
 
 
+@pytest.mark.parametrize("flags", [("--knowledge", "on-demand"), ("--share-upstream", "1")])
+def test_a_changed_deadline_is_told_whatever_the_proxy_knows_and_shares(
+    server: AnyServer, start_proxy: StartProxy, flags: tuple[str, str]
+) -> None:
+    with ExitStack() as stack:
+        world = World(start_proxy(server.url, *flags).port, stack)
+        world.other.ask("SADD", "k", "e")
+        assert world.cache.ask("SISMEMBER", "k", "e") == b":1\r\n"
+        world.track()
+        world.cache.ask("SMEMBERS", "k")
+        assert world.other.ask("SEXPIREMEMBER", "k", "e", 90) == b":1\r\n"
+        assert world.told() == [b"k"]
+
+
 @every_mode
 @both_protocols
 @pytest.mark.parametrize("at_once", [True, False], ids=["pipelined", "one by one"])
@@ -191,6 +207,28 @@ def test_before_requests_without_a_reply_each_client_that_caches_gets_its_own_re
         replies.append(world.cache.read())
     assert (b"$4\r\nlost\r\n" in replies) == (begins[0] != "CLIENT")
     assert b":0\r\n" not in replies
+
+
+@pytest.mark.parametrize("flaw", [b"*1\r\n!x\r\n", b"*2\r\n$3\r\nGET\r\n$99999999999\r\n"])
+@pytest.mark.parametrize("pause", [b"", command("BLPOP", "queue", 0)], ids=["at once", "blocked"])
+def test_before_a_malformed_request_each_client_that_caches_gets_its_own_replies(
+    world: World, server: AnyServer, pause: bytes, flaw: bytes
+) -> None:
+    world.other.ask("SADD", "k", "e")
+    world.track(resp=2)
+    read = command("SMEMBERS", "k") * 2
+    if pause:
+        world.cache.send(pause + read)
+        until_blocked(server.port, 1)
+        world.cache.send(flaw)
+        world.other.ask("RPUSH", "queue", 1)
+        assert world.cache.read() == _names(b"queue", b"1")
+    else:
+        world.cache.send(read + flaw)
+    first, second, *rest = world.cache.read_to_end().split(b"*1\r\n")[1:]
+    assert first == b"$1\r\ne\r\n"
+    assert second.startswith(b"$1\r\ne\r\n-ERR Protocol error")
+    assert not rest
 
 
 def test_a_user_without_indexes_may_track_what_it_reads(world: World) -> None:

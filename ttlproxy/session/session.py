@@ -177,7 +177,7 @@ class Session(State):
 
     def from_client(self, data: bytes) -> Step:
         """Takes any chunk; returns what is to be done with it."""
-        requests, out = self._requests, self._out(data)
+        out = self._out(data)
         step = Step(
             out,
             self.reap_places,
@@ -189,7 +189,7 @@ class Session(State):
             self.date_after,
             self.requests,
             self.told,
-            self.uncounted or (requests.relay and not requests.refused),
+            self._is_uncounted,
             self.awaits,
             self.look,
             self.wait,
@@ -306,6 +306,11 @@ class Session(State):
         """Whether the next chunk must be parsed in full, even if this one ends with a request."""
         caches = self.tracks or self.standing
         return bool(caches or self.takes_effect_later or self.stranger or self._requests.relay)
+
+    @property
+    def _is_uncounted(self) -> bool:
+        """Whether what goes to Redis from this chunk on may have no reply, or several."""
+        return self.uncounted or (self._requests.relay and not self._requests.refused)
 
     @property
     def _pauses(self) -> bool:
@@ -533,7 +538,7 @@ class Session(State):
 
     def _ask(self, *requests: bytes) -> bytes:
         """Requests of ours, whose replies the client does not get."""
-        if self.uncounted or not self.may_watch():
+        if self._is_uncounted or not self.may_watch():
             return b""
         for _ in filter(None, requests):
             self.told.append(Told(self.requests, _is_ours))
