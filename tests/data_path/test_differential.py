@@ -22,6 +22,8 @@ EXAMPLES = int(os.environ.get("TTLPROXY_EXAMPLES", "100"))
 CUTS = st.lists(st.floats(0, 1), max_size=12)
 CLIENT_ID = re.compile(rb"(\$2\r\nid\r\n):\d+\r\n")
 OFFSET = re.compile(rb"(\$6\r\nmaster\r\n):\d+\r\n")
+# It comes as soon as a key expires, and through the proxy also for a deadline.
+INVALIDATION = re.compile(rb">2\r\n\$10\r\ninvalidate\r\n(?:_|\*1\r\n\$\d+\r\n[^\r]*)\r\n")
 # If Redis refuses a rewritten command to a RESP2 subscriber, its error names the script.
 REFUSED_NAME = re.compile(rb"(Can't execute )'[^']+'")
 FAR_MS = 4_102_444_800_000
@@ -45,7 +47,8 @@ both_protocols = pytest.mark.parametrize("hello", PROTOCOLS.values(), ids=PROTOC
 
 def masked(replies: bytes) -> bytes:
     """Replies without what differs between servers: the client's id in HELLO, the offset of
-    replication in ROLE, and the name of a command that was refused."""
+    replication in ROLE, the name of a command that was refused, and invalidations."""
+    replies = INVALIDATION.sub(b"", replies)
     replies = CLIENT_ID.sub(rb"\1:ID\r\n", replies)
     replies = OFFSET.sub(rb"\1:OFFSET\r\n", replies)
     return REFUSED_NAME.sub(rb"\1", replies)
@@ -130,6 +133,27 @@ def test_a_deadline_far_away_changes_no_reply_of_a_native_command(
         plain, partial(Connection, proxy.port), pieces(hello + pipeline(server.name, seeds), cuts)
     )
     alike(plain, partial(Connection, proxy.port), [LOOK])
+
+
+@pytest.mark.one_of(2)
+@pytest.mark.parametrize("mode", ["NOLOOP", "OPTIN", "OPTOUT"])
+@both_protocols
+@generated
+@given(seeds=SEEDS, cuts=CUTS)
+def test_a_client_that_caches_gets_the_same_replies(
+    plain: AnyServer,
+    server: AnyServer,
+    proxy: Proxy,
+    mode: str,
+    hello: bytes,
+    seeds: list[int],
+    cuts: list[float],
+) -> None:
+    empty(plain, server)
+    alike(plain, partial(Connection, proxy.port), [FILL])
+    give_deadlines(proxy)
+    stream = command("CLIENT", "TRACKING", "ON", mode) + pipeline(server.name, seeds)
+    alike(plain, partial(Connection, proxy.port), pieces(hello + stream, cuts))
 
 
 @pytest.mark.one_of(2)

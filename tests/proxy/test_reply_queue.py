@@ -184,6 +184,17 @@ def test_what_is_kept_of_a_reply_is_the_clients_once_nothing_is_counted() -> Non
     assert client.got == b"-ERR begun"
 
 
+def test_what_was_counted_is_told_though_later_requests_are_not_counted() -> None:
+    client = Client()
+    client.replies.ask(client.tell_ours)
+    client.replies.uncount()
+    assert client.replies.relays
+    client.replies.expect(1)
+    client.takes(b":0\r\n-ERR beg")
+    client.takes(b"un")
+    assert client.got == b"-ERR begun"
+
+
 def test_the_end_of_a_round_trip_says_whether_the_last_reply_was_an_error() -> None:
     client, ended = Client(), list[tuple[bytes, bool]]()
     for data, replies in ((b"one", OK), (b"two", OK + b"-ERR no\r\n")):

@@ -3,6 +3,7 @@ nothing that is the proxy's own."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import ExitStack
 
@@ -10,7 +11,9 @@ import pytest
 
 from tests.conftest import StartProxy
 from tests.support.containers import AnyServer
-from tests.support.raw_client import Connection
+from tests.support.raw_client import Connection, command
+from tests.support.server_queries import until_blocked
+from tests.support.servers import Proxy
 
 OK = b"+OK\r\n"
 # What reads an element's deadline, and what changes it, after what stores the element.
@@ -22,7 +25,33 @@ READS = {
     ),
     "set": (("SADD", "k", "e", "f"), ("STTLMEMBER", "k", "e"), ("SEXPIREMEMBER", "k", "e", 90)),
     "zset": (("ZADD", "k", 1, "e"), ("ZTTLMEMBER", "k", "e"), ("ZEXPIREMEMBER", "k", "e", 90)),
+    "list": (("RPUSH", "k", "e"), ("LTTLELEMENT", "k", "e"), ("LEXPIREELEMENT", "k", "e", 90)),
 }
+
+# How each type is read by a native command, and how a deadline of an element is changed then.
+NATIVE_READS = {
+    "hash": (("HSET", "k", "e", 1), ("HGETALL", "k"), ("HEXPIREFIELD", "k", "e", 90)),
+    "set": (("SADD", "k", "e"), ("SMEMBERS", "k"), ("SEXPIREMEMBER", "k", "e", 90)),
+    "zset": (("ZADD", "k", 1, "e"), ("ZRANGE", "k", 0, -1), ("ZEXPIREMEMBER", "k", "e", 90)),
+    "list": (("RPUSH", "k", "e"), ("LRANGE", "k", 0, -1), ("LEXPIREELEMENT", "k", "e", 90)),
+    "script": (
+        ("HSET", "k", "e", 1),
+        ("EVAL", "return redis.call('HGET', KEYS[1], 'e')", 1, "k"),
+        ("HEXPIREFIELD", "k", "e", 90),
+    ),
+    "several keys": (
+        ("SADD", "k", "e"),
+        ("SUNION", "other", "k"),
+        ("SEXPIREMEMBER", "k", "e", 90),
+    ),
+}
+NAME = re.compile(rb"invalidate\r\n\*1\r\n\$\d+\r\n(.*?)\r\n")
+YES = ("CLIENT", "CACHING", "YES")
+NO = ("CLIENT", "CACHING", "NO")
+# Each mode that tracks reads, and what stands before a read that is tracked in it.
+MODES = {"default": ((), ()), "OPTOUT": (("OPTOUT",), ()), "OPTIN": (("OPTIN",), (YES,))}
+every_mode = pytest.mark.parametrize("mode", MODES)
+both_protocols = pytest.mark.parametrize("resp", [2, 3], ids=["RESP2", "RESP3"])
 
 
 def _pushed(*keys: bytes) -> bytes:
@@ -44,11 +73,175 @@ class World:
     def client(self) -> Connection:
         return self._stack.enter_context(Connection(self.port))
 
+    def track(self, *options: str, resp: int = 3) -> None:
+        """The client begins to cache. In RESP2 another one is told for it."""
+        self.heard = self.cache
+        if resp == 3:
+            self.cache.ask("HELLO", 3)
+        else:
+            self.heard = self.client()
+            number = self.heard.ask("CLIENT", "ID")[1:].strip().decode()
+            self.heard.ask("SUBSCRIBE", "__redis__:invalidate")
+            options = (*options, "REDIRECT", number)
+        assert self.cache.ask("CLIENT", "TRACKING", "ON", *options) == OK
+
+    def told(self, *before: tuple[str, ...]) -> list[bytes]:
+        """The names that the client is told until now; `before`: what stands before a read."""
+        heard = b""
+        for words in (*before, ("GET", "last")):
+            reply = self.cache.ask(*words)
+            while reply.startswith(b">"):
+                heard += reply
+                reply = self.cache.read()
+        self.other.ask("SET", "last", 1)
+        while not heard.endswith(_names(b"last")):
+            heard += self.heard.read()
+        return NAME.findall(heard)[:-1]
+
 
 @pytest.fixture
-def world(server: AnyServer, start_proxy: StartProxy) -> Iterator[World]:
+def world(proxy: Proxy) -> Iterator[World]:
     with ExitStack() as stack:
-        yield World(start_proxy(server.url).port, stack)
+        yield World(proxy.port, stack)
+
+
+@pytest.mark.parametrize("kind", NATIVE_READS)
+@every_mode
+@both_protocols
+def test_a_changed_deadline_is_told_after_a_native_read(
+    world: World, kind: str, mode: str, resp: int
+) -> None:
+    written, read, changed = NATIVE_READS[kind]
+    options, before = MODES[mode]
+    world.other.ask(*written)
+    world.track(*options, resp=resp)
+    for words in (*before, read):
+        world.cache.ask(*words)
+    assert world.other.ask(*changed).startswith((b":1", b"*1\r\n:1"))
+    assert world.told(*before) == [b"k"]
+    for words in (*before, read):
+        world.cache.ask(*words)
+    world.other.ask("DEL", "k")
+    assert b"k" in world.told(*before)
+
+
+@pytest.mark.parametrize("flags", [("--knowledge", "on-demand"), ("--share-upstream", "1")])
+def test_a_changed_deadline_is_told_whatever_the_proxy_knows_and_shares(
+    server: AnyServer, start_proxy: StartProxy, flags: tuple[str, str]
+) -> None:
+    with ExitStack() as stack:
+        world = World(start_proxy(server.url, *flags).port, stack)
+        world.other.ask("SADD", "k", "e")
+        assert world.cache.ask("SISMEMBER", "k", "e") == b":1\r\n"
+        world.track()
+        world.cache.ask("SMEMBERS", "k")
+        assert world.other.ask("SEXPIREMEMBER", "k", "e", 90) == b":1\r\n"
+        assert world.told() == [b"k"]
+
+
+@every_mode
+@both_protocols
+@pytest.mark.parametrize("at_once", [True, False], ids=["pipelined", "one by one"])
+def test_a_changed_deadline_is_told_after_a_read_in_a_transaction(
+    world: World, mode: str, resp: int, *, at_once: bool
+) -> None:
+    options, before = MODES[mode]
+    world.other.ask("SADD", "k", "e")
+    world.track(*options, resp=resp)
+    requests = [*before, ("MULTI",), ("SMEMBERS", "k"), ("EXEC",), ("PING",)]
+    if at_once:
+        world.cache.send(b"".join(command(*words) for words in requests))
+        replies = world.cache.read_many(len(requests))
+    else:
+        replies = [world.cache.ask(*words) for words in requests]
+    assert replies[-3] == b"+QUEUED\r\n"
+    assert replies[-2].startswith(b"*1\r\n")
+    assert replies[-1] == b"+PONG\r\n"
+    world.other.ask("SEXPIREMEMBER", "k", "e", 90)
+    assert world.told(*before) == [b"k"]
+
+
+def test_after_a_request_to_cache_in_a_transaction_its_reads_are_told(world: World) -> None:
+    world.other.ask("SADD", "k", "e")
+    world.track("OPTIN")
+    for words in (("MULTI",), YES, ("SMEMBERS", "k"), ("EXEC",)):
+        world.cache.ask(*words)
+    world.other.ask("SEXPIREMEMBER", "k", "e", 90)
+    assert world.told(YES) == [b"k"]
+
+
+@pytest.mark.parametrize(
+    ("option", "requests"),
+    [
+        ("OPTIN", []),
+        ("OPTIN", [YES, ("PING",)]),
+        ("OPTOUT", [NO]),
+        ("OPTOUT", [NO, ("CLIENT", "ID")]),
+        ("OPTOUT", [NO, ("MULTI",)]),
+    ],
+)
+def test_what_is_not_to_be_cached_is_not_told(
+    world: World, option: str, requests: list[tuple[str, ...]]
+) -> None:
+    world.other.ask("SADD", "k", "e")
+    world.track(option)
+    ends = [("EXEC",)] if ("MULTI",) in requests else []
+    for words in (*requests, ("SMEMBERS", "k"), *ends):
+        world.cache.ask(*words)
+    world.other.ask("SEXPIREMEMBER", "k", "e", 90)
+    world.other.ask("SADD", "k", "f")
+    assert world.told(*MODES[option][1]) == []
+
+
+@pytest.mark.parametrize("begins", [("CLIENT", "REPLY", "SKIP"), ("UNSUBSCRIBE",), ("MONITOR",)])
+def test_before_requests_without_a_reply_each_client_that_caches_gets_its_own_replies(
+    world: World, begins: tuple[str, ...]
+) -> None:
+    world.other.ask("SADD", "k", "e")
+    world.track()
+    requests = [("SMEMBERS", "k"), ("EXISTS", "k"), begins, ("ECHO", "lost"), ("ECHO", "end")]
+    world.cache.send(b"".join(command(*words) for words in requests))
+    replies = world.cache.read_many(3)
+    assert replies[:2] == [b"~1\r\n$1\r\ne\r\n", b":1\r\n"]
+    while replies[-1] != b"$3\r\nend\r\n":
+        replies.append(world.cache.read())
+    assert (b"$4\r\nlost\r\n" in replies) == (begins[0] != "CLIENT")
+    assert b":0\r\n" not in replies
+
+
+@pytest.mark.parametrize("flaw", [b"*1\r\n!x\r\n", b"*2\r\n$3\r\nGET\r\n$99999999999\r\n"])
+@pytest.mark.parametrize("pause", [b"", command("BLPOP", "queue", 0)], ids=["at once", "blocked"])
+def test_before_a_malformed_request_each_client_that_caches_gets_its_own_replies(
+    world: World, server: AnyServer, pause: bytes, flaw: bytes
+) -> None:
+    world.other.ask("SADD", "k", "e")
+    world.track(resp=2)
+    read = command("SMEMBERS", "k") * 2
+    if pause:
+        world.cache.send(pause + read)
+        until_blocked(server.port, 1)
+        world.cache.send(flaw)
+        world.other.ask("RPUSH", "queue", 1)
+        assert world.cache.read() == _names(b"queue", b"1")
+    else:
+        world.cache.send(read + flaw)
+    first, second, *rest = world.cache.read_to_end().split(b"*1\r\n")[1:]
+    assert first == b"$1\r\ne\r\n"
+    assert second.startswith(b"$1\r\ne\r\n-ERR Protocol error")
+    assert not rest
+
+
+def test_a_user_without_indexes_may_track_what_it_reads(world: World) -> None:
+    world.other.ask("ACL", "SETUSER", "narrow", "on", "nopass", "~k", "~last", "+@all")
+    world.other.ask("SADD", "k", "e")
+    world.other.ask("ACL", "LOG", "RESET")
+    assert world.cache.ask("AUTH", "narrow", "") == OK
+    world.track()
+    assert world.cache.ask("SMEMBERS", "k") == b"~1\r\n$1\r\ne\r\n"
+    world.other.ask("SADD", "k", "f")
+    assert world.told() == [b"k"]
+    assert world.other.ask("ACL", "LOG") == b"*0\r\n"
+    world.other.ask("ACL", "DELUSER", "narrow")
 
 
 @pytest.mark.parametrize("kind", READS)

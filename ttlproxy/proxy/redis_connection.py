@@ -280,7 +280,7 @@ class Backend:
 
     def relay(self) -> None:
         """What is written from now on may have no reply, or several."""
-        self.replies.relay()
+        self.replies.uncount()
 
     def ask(self, request: bytes, tell: Tell) -> None:
         """Sends a request of ours; `tell` is told its reply."""

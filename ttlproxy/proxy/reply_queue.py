@@ -74,7 +74,7 @@ class ReplyQueue:
     """
     sent: how many replies were asked for; came: how many have come
     pieces: how many pieces have come that were not just counted
-    relays: nothing is counted any more
+    relays: nothing that is sent from now on is counted
     stays_here: errors that lead to another server are replaced, as one may in front of a Cluster
     shown: what the client gets in place of an invalidation; empty if that is nothing
     """
@@ -89,6 +89,7 @@ class ReplyQueue:
         "_kind",
         "_next",
         "_out",
+        "_reads",
         "_subscriptions",
         "_to_client",
         "_watched",
@@ -105,6 +106,7 @@ class ReplyQueue:
         self.shown: Callable[[bytes], bytes] = bytes
         self.sent = self.came = self.pieces = 0
         self.relays = False
+        self._reads = True  # until what was counted has come
         self._to_client = to_client
         self._ends = ReplyEnds()
         self._entries: deque[_Entry] = deque()
@@ -177,9 +179,17 @@ class ReplyQueue:
         """From `tell`: the client does not get so many replies behind the one that it is told."""
         self._drops_until = self.came + 1 + count
 
+    def uncount(self) -> None:
+        """What is sent from now on may have no reply, or several."""
+        if self._entries and not self.relays:
+            self.after(self.relay)
+            self.relays = True
+        elif not self.relays:
+            self.relay()
+
     def relay(self) -> None:
         """From now on it is not known which request a reply belongs to."""
-        if self.relays:
+        if not self._reads:
             return
         for entry in self._stop():
             if entry.tell is not None:
@@ -206,7 +216,7 @@ class ReplyQueue:
             self._to_client(data)
             return
         self.pieces += 1
-        if self.relays:
+        if not self._reads:
             self._to_client(data)
             return
         try:
@@ -217,7 +227,7 @@ class ReplyQueue:
             return
         self._take_ends(data, ends, all_alike=not leads_away)
         is_special = self._entries or self._kind or self._ends.begun or any(self._subscriptions)
-        self._is_plain = not (is_special or self.relays)
+        self._is_plain = self._reads and not is_special
 
     # Inside.
 
@@ -231,7 +241,7 @@ class ReplyQueue:
 
     def _stop(self) -> Iterable[_Entry]:
         """Counts no more; returns the entries that were left."""
-        self.relays, self._is_plain = True, False
+        self.relays, self._reads, self._is_plain = True, False, False
         entries, self._entries, self._next = self._entries, deque(), _FAR
         if self._watched is not None:
             self._watched(None, b"", False)
@@ -244,7 +254,7 @@ class ReplyQueue:
             self._to_client(data)
             return
         begin = at = 0
-        while at < len(ends) and not self.relays:
+        while at < len(ends) and self._reads:
             unseen = min(self._next - self.came, len(ends) - at)
             if unseen > 1 and all_alike and self._are_plain:
                 at += unseen
@@ -254,7 +264,7 @@ class ReplyQueue:
                 at += 1
                 self._piece(data[begin : ends[at - 1]], has_ended=True)
             begin = ends[at - 1]
-        if self.relays:
+        if not self._reads:
             self._out.append(data[begin:])
         elif begin < len(data):
             self._piece(data[begin:], has_ended=False)

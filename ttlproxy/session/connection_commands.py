@@ -121,6 +121,8 @@ def _watch(state: State, args: list[bytes], now_ms: int) -> bytes | None:
 
 def _reset(state: State, args: list[bytes], now_ms: int) -> None:
     state.transaction = None
+    if state.caches:
+        state.may_track(False)
     state.selects(0)
     state.tries(_DEFAULT_USER)
     if not state.listens:
@@ -137,10 +139,13 @@ def _was_reset(state: State, line: bytes) -> None:
 
 
 def _client(state: State, args: list[bytes], now_ms: int) -> bytes | None:
-    leads_away = _LEADS_AWAY.get(args[1].upper())
+    word = args[1].upper()
+    leads_away = _LEADS_AWAY.get(word)
     if leads_away is not None:
         return encode((*args[:2], *leads_away(args[2:])))
-    if len(args) != 3 or args[1].upper() != b"REPLY":
+    if word in _OF_TRACKING and state.skips_replies:
+        _OF_TRACKING[word](state, args)
+    if len(args) != 3 or word != b"REPLY":
         return None
     mode = args[2].upper()
     if mode in (b"OFF", b"SKIP"):
@@ -148,6 +153,20 @@ def _client(state: State, args: list[bytes], now_ms: int) -> bytes | None:
     elif mode == b"ON" and state.transaction is None and not state.listens:
         state.silent = False  # a user that may send OFF may send ON
     return None
+
+
+def _tracking(state: State, args: list[bytes]) -> None:
+    """Of all that a client reads, or only of what stands behind CLIENT CACHING YES (OPTIN)."""
+    words = {*map(bytes.upper, args[2:])}
+    state.may_track(b"ON" in words and words.isdisjoint((b"OPTIN", b"BCAST")))
+
+
+def _caching(state: State, args: list[bytes]) -> None:
+    if state.caches:
+        state.standing = encode(tuple(args))
+
+
+_OF_TRACKING: Final = {b"TRACKING": _tracking, b"CACHING": _caching}
 
 
 def _without_redirect(capabilities: Sequence[bytes]) -> Sequence[bytes]:

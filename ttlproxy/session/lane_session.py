@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from ttlproxy.session.session import Session
 
 
@@ -9,6 +11,8 @@ class LaneSession(Session):
     """A client's requests on their way to one master of a Cluster."""
 
     __slots__ = ()
+
+    skips_replies: ClassVar[bool] = False
 
     def passes_read(self, data: bytes, requests: list[list[bytes]]) -> bool:
         """`passes` for whole requests: `data` as they were sent, and their words."""

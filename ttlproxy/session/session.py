@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, TypeAlias
 
 from ttlproxy import errors
@@ -18,6 +18,7 @@ from ttlproxy.session.rewrite import decide, refuse
 from ttlproxy.session.state import State, Wait
 from ttlproxy.session.step import Step
 from ttlproxy.session.told import Told, all_of
+from ttlproxy.session.transaction import Transaction
 from ttlproxy.wire import Requests, Table, cut, encode, whole
 
 QUIT: Final = encode((b"QUIT",))
@@ -176,7 +177,7 @@ class Session(State):
 
     def from_client(self, data: bytes) -> Step:
         """Takes any chunk; returns what is to be done with it."""
-        requests, out = self._requests, self._out(data)
+        out = self._out(data)
         step = Step(
             out,
             self.reap_places,
@@ -188,7 +189,7 @@ class Session(State):
             self.date_after,
             self.requests,
             self.told,
-            self.uncounted or (requests.relay and not requests.refused),
+            self._is_uncounted,
             self.awaits,
             self.look,
             self.wait,
@@ -303,7 +304,13 @@ class Session(State):
 
     def _must_be_parsed(self) -> bool:
         """Whether the next chunk must be parsed in full, even if this one ends with a request."""
-        return self.takes_effect_later or self.stranger or self._requests.relay
+        caches = self.tracks or self.standing
+        return bool(caches or self.takes_effect_later or self.stranger or self._requests.relay)
+
+    @property
+    def _is_uncounted(self) -> bool:
+        """Whether what goes to Redis from this chunk on may have no reply, or several."""
+        return self.uncounted or (self._requests.relay and not self._requests.refused)
 
     @property
     def _pauses(self) -> bool:
@@ -410,9 +417,13 @@ class Session(State):
         route = self._router.find(words[0]) if words else None
         if route is None or self._may_pass(route, words):
             self._passing = words[1:2]
+            before = b""
+            if route is not None and (self.tracks or self.standing):
+                before = self._read_first(route, words)
+                self._note_standing(route, words)
             self.requests += 1
             self._counts.forwarded += 1
-            return self._requests.stream()
+            return before + self._requests.stream()
         if not self._requests.excessive:
             return b""
         self._requests.skip()
@@ -464,10 +475,16 @@ class Session(State):
         sent = 0
         for route, args, begin, end in found:
             take = self._of_stranger if self.stranger else instead_of
+            transaction, was_counted = self.transaction, not self.uncounted
             rewritten = take(route, args, now_ms)
+            if self.caches and was_counted and self.uncounted:
+                self._await_our_replies()
             if self.is_unsent:
                 self.withheld = requests.withhold(begin)
                 break
+            if (self.tracks or self.standing) and (before := self._read_first(route, args)):
+                out += (raw[sent:begin], before)
+                sent = begin
             self._count_request()
             if rewritten is None:
                 self._counts.forwarded += 1
@@ -476,6 +493,11 @@ class Session(State):
                     rewritten = self._too_large(args)
                 out += (raw[sent:begin], rewritten)
                 sent = end
+            if transaction is not None and (behind := self._read_behind(route, transaction)):
+                out += (raw[sent:end], behind)
+                sent = end
+            if self.standing or self.tracks:
+                self._note_standing(route, args)
             if self._pauses:
                 self.withheld = requests.withhold(end)
                 break
@@ -495,6 +517,47 @@ class Session(State):
             self.told.append(Told(self.requests, confirmations=self.confirmations))
             self.confirmations = 0
         self.requests += self.wait is None
+
+    def _read_first(self, route: Route, args: Sequence[bytes]) -> bytes:
+        """Requests of ours in front of one of a client that caches: they read the indexes of its
+        keys, so that Redis tells when a deadline has changed."""
+        keys = route.read(args)
+        if self.transaction is not None:
+            self.transaction.read.update(keys)
+            return b""
+        return self._ask(self._exists(keys), self.standing) if keys else b""
+
+    def _read_behind(self, route: Route, transaction: Transaction) -> bytes:
+        """The same behind EXEC: in a transaction they would have replies there."""
+        if route.name != "EXEC" or not transaction.read:
+            return b""
+        return self._ask(self.standing, self._exists(transaction.read))
+
+    def _exists(self, keys: Iterable[bytes]) -> bytes:
+        return encode((b"EXISTS", *map(self.script_calls.keys.index, keys)))
+
+    def _ask(self, *requests: bytes) -> bytes:
+        """Requests of ours, whose replies the client does not get."""
+        if self._is_uncounted or not self.may_watch():
+            return b""
+        for _ in filter(None, requests):
+            self.told.append(Told(self.requests, _is_ours))
+            self.requests += 1
+        return b"".join(requests)
+
+    def _await_our_replies(self) -> None:
+        """A request is not counted: nothing of ours may be owed then."""
+        if self.requests or self.owes():
+            self.uncounted = False
+            self.awaits = self.is_unsent = True
+
+    def _note_standing(self, route: Route, args: Sequence[bytes]) -> None:
+        """Notes what holds for the next request of a client that caches: a request of ours before
+        that would take it, so it is repeated."""
+        if route.name == "ASKING":
+            self.standing = encode(tuple(args))
+        elif route.name != "CLIENT" and self.transaction is None:
+            self.standing = b""
 
     def _reach(self, found: list[Routed]) -> None:
         """Requests are to be looked at that may write to databases where their client is not."""
@@ -552,6 +615,13 @@ class Session(State):
                 self._counts.by_rule += self.by_rule
                 self.by_rule = False
         return rewritten
+
+
+def _is_ours(line: bytes | None) -> bool:
+    """The reply to a request of ours begins so."""
+    if line is None:
+        raise RuntimeError("the client would get a reply to a request of ours")
+    return False
 
 
 def has_script(route: Route, args: list[bytes]) -> bool:

@@ -6,7 +6,7 @@ Between a request and its reply the state says what may be true; some replies ar
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Set
-from typing import Final, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
 from ttlproxy.commands import Call
 from ttlproxy.commands.model.calls import plain_deadline_ms
@@ -45,6 +45,9 @@ class State(Effects):
     database: the same as scripts get it, such as "?3,0"; without a mark if it is certain
     resp: b"3" after a HELLO 3, which may be refused
     users: all users that the client may be logged in as; a login may be refused
+    tracks: Redis may remember which keys the client reads, because it caches them (CLIENT TRACKING)
+    standing: the last request, if it holds for the next one alone and matters to that
+    skips_replies: requests of ours may stand among the client's
     quit: a QUIT is on its way, the client's or ours
     silent: CLIENT REPLY OFF or SKIP has passed, so a request may have no reply
     flushed: the client's own SCRIPT FLUSH has passed, and may be carried out at any time
@@ -70,6 +73,7 @@ class State(Effects):
 
     __slots__ = (
         "_databases",
+        "_tracking",
         "_users",
         "awaits",
         "behind_blocking",
@@ -93,15 +97,19 @@ class State(Effects):
         "rights",
         "script_calls",
         "silent",
+        "standing",
         "stranger",
         "tells",
         "told",
+        "tracks",
         "transaction",
         "uncounted",
         "users",
         "wait",
         "withheld",
     )
+
+    skips_replies: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -124,6 +132,9 @@ class State(Effects):
         self.database = b"0"
         self.resp = b"2"
         self.users: Set[bytes] = _DEFAULT_USER
+        self._tracking: Candidates[bool] | None = None  # few clients need it
+        self.tracks = False
+        self.standing = b""
         self.quit = False
         self.silent = False
         self.behind_blocking = False
@@ -178,6 +189,21 @@ class State(Effects):
             several = b"?" + b",".join(b"%d" % db for db in known)
             self.database = several if len(known) > 1 else b"%d" % known[0]
             self.registry.select(known)
+
+    @property
+    def caches(self) -> bool:
+        """Whether the client has ever asked for what it needs to cache what it reads."""
+        return self._tracking is not None
+
+    def may_track(self, tracks: bool) -> None:
+        """A request may begin or end that Redis remembers what the client reads."""
+        if self._tracking is None:
+            self._tracking = Candidates(False)
+        self._tries(self._tracking, tracks, self._know_tracking)
+
+    def _know_tracking(self) -> None:
+        assert self._tracking is not None
+        self.tracks = any(self._tracking.values)
 
     def _tries(self, candidates: Candidates[V], value: V, know: Callable[[], None]) -> None:
         """A request may set this value; its reply tells, if it is not queued by MULTI."""

@@ -19,6 +19,7 @@ class Transaction:
       seen: databases of which they may show any key
       written: keys that they may change without their index
       filled: keys that they may put elements into
+      read: keys that they read, if the client caches what it reads
       dated: places where rules of ONWRITE give deadlines afterwards
       unconfirmed: what they may change of what all sessions share
     """
@@ -29,6 +30,7 @@ class Transaction:
         "managed",
         "modifies",
         "named",
+        "read",
         "seen",
         "sees_all",
         "unconfirmed",
@@ -39,6 +41,7 @@ class Transaction:
         self.managed: set[Place] = set()
         self.modifies = False
         self.named: set[bytes] = set()
+        self.read: set[bytes] = set()
         self.sees_all = False
         self.seen: set[int] = set()
         self.written: set[bytes] = set()

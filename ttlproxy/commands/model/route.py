@@ -30,6 +30,8 @@ _PUTTING: Final = {
     **dict.fromkeys(("BLMOVE", "BRPOPLPUSH"), FILLED),
     **dict.fromkeys(("EVAL", "EVALSHA", "FCALL"), CHANGED),
 }
+# Commands that are no reads, and whose keys Redis tracks for a client if their scripts read.
+_SCRIPTS: Final = frozenset({"EVAL", "EVALSHA", "FCALL"})
 FIRST_ALONE: Final = (ONE_KEY, READ_KEY, KEPT_KEY)
 
 
@@ -128,6 +130,14 @@ class Route:
         """The keys that the request may put elements into."""
         positions = self._positions(args) or ()
         return [key for spec in positions if spec.access == FILLED for key in spec.words(args)]
+
+    def read(self, args: Sequence[bytes]) -> Sequence[bytes]:
+        """The keys that Redis tracks for a client that caches what this request reads."""
+        if self.sweeps and self.name not in _SCRIPTS:
+            return ()
+        access = CHANGED if self.sweeps else READ
+        positions = self._positions(args) or ()
+        return [key for spec in positions if spec.access == access for key in spec.words(args)]
 
     def put_into(self, args: Sequence[bytes]) -> Sequence[bytes]:
         """The keys that the request, which has no script, may put elements into."""
