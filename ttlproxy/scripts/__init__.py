@@ -19,13 +19,17 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from ttlproxy.commands import SCRIPTED
 from ttlproxy.core.keys import NONE, Keys
 from ttlproxy.scripts import pieces
 from ttlproxy.scripts.pieces import assembled
 from ttlproxy.scripts.traits import Traits
+
+# Behind the text of an EVAL, so that Redis knows it by another name than what is loaded: it evicts
+# scripts of EVAL, and Redis 8 those too that it is told to load later.
+NOT_LOADED: Final = b"\n"
 
 __all__ = ["Script", "Scripts", "Traits", "written_commands"]
 
@@ -150,6 +154,15 @@ class Scripts(Mapping[str, Script]):
         pieces.forget()
         return list({script.sha: script for script in both}.values())
 
+    def digests(self) -> list[bytes]:
+        """All by which Redis may know them: loaded, by EVAL, and by EVAL in a transaction."""
+        found = set[bytes]()
+        for script in self.all():
+            called = (script.text, *(self.declared(script, denies) for denies in (False, True)))
+            texts = {text + NOT_LOADED for text in called}
+            found.update((script.sha, *map(_sha, texts)))
+        return list(found)
+
     def miss(self) -> None:
         """One is called that Redis may not know."""
         if not (self.called or self.by_text):
@@ -208,7 +221,7 @@ def _script(name: str, prefix: bytes, traits: Traits) -> Script:
     if reads and traits.flags:  # replaces the file's first line, which is a comment
         more = _ALL_SLOTS if traits.clustered and _reads_all_slots(name) else ""
         source = _FLAGS.format(more) + prologue + body.removeprefix("\n")
-    return Script(name, source.encode(), _sha(source), keys, argv, reads)
+    return Script(name, source.encode(), _sha(source.encode()), keys, argv, reads)
 
 
 def _careful_script(name: str, prefix: bytes, traits: Traits) -> Script:
@@ -229,7 +242,7 @@ def _careful_script(name: str, prefix: bytes, traits: Traits) -> Script:
         + _locals(of_end)
         + end
     )
-    return Script(name, source.encode(), _sha(source), keys, argv, False)
+    return Script(name, source.encode(), _sha(source.encode()), keys, argv, False)
 
 
 def _suited(body: str, name: str, prefix: bytes, traits: Traits) -> str:
@@ -274,8 +287,8 @@ def _locals(given: Mapping[str, str]) -> str:
     return "".join(f"local {local} = {value} " for local, value in given.items())
 
 
-def _sha(source: str) -> bytes:
-    return hashlib.sha1(source.encode()).hexdigest().encode()
+def _sha(text: bytes) -> bytes:
+    return hashlib.sha1(text).hexdigest().encode()
 
 
 def written_commands(known: Collection[str]) -> set[str]:

@@ -10,16 +10,13 @@ from ttlproxy.commands import Call
 from ttlproxy.core.keys import CLAIMS, RESERVES, Keys, slot
 from ttlproxy.core.reservations import Reservations
 from ttlproxy.core.signing import DEFERRED, RULE, Signer
-from ttlproxy.scripts import Script, Scripts
+from ttlproxy.scripts import NOT_LOADED, Script, Scripts
 from ttlproxy.scripts.direct_calls import DirectCalls
 from ttlproxy.scripts.rule_calls import RULE_CALLS, at_home, lease_in_one_slot
 from ttlproxy.scripts.unconfirmed import UnconfirmedChanges
 
 Section: TypeAlias = Callable[[], bytes]
 """INFO's section about the proxy, as of now."""
-# Behind the text of an EVAL, so that Redis knows it by another name than what is loaded: it evicts
-# scripts of EVAL, and Redis 8 those too that it is told to load later.
-_NOT_LOADED: Final = b"\n"
 _Role: TypeAlias = Callable[[Keys, Sequence[bytes]], bytes]
 _RoleOfMany: TypeAlias = Callable[[Keys, Sequence[bytes]], Sequence[bytes]]
 
@@ -109,7 +106,7 @@ class ScriptCalls:
             scripts.miss()
         as_text = by_text or not scripts.loaded or (careful and not scripts.traits.careful)
         text = script.text if denies_oom is None else scripts.declared(script, denies_oom)
-        head = (b"EVAL", text + _NOT_LOADED) if as_text else (b"EVALSHA", script.sha)
+        head = (b"EVAL", text + NOT_LOADED) if as_text else (b"EVALSHA", script.sha)
         if clustered:
             keys, db = self._in_one_slot(script, call, by_text), b"0"
         else:

@@ -146,8 +146,7 @@ async def _scripts(target: Target) -> int:
     ours = Scripts(target.keys.prefix)
     ours.suit(target.traits)
     probes = [sha1(text).hexdigest().encode() for text in (PROBE, COMPILE)]
-    shas = [*probes, *(script.sha for script in ours.all())]
-    known = await target.ask(b"SCRIPT", b"EXISTS", *shas)
+    known = await target.ask(b"SCRIPT", b"EXISTS", *probes, *ours.digests())
     kept = (await target.redis.info("memory")).get("number_of_cached_scripts", 0)
     return max(0, int(kept) - sum(map(int, known)))
 
