@@ -41,9 +41,9 @@ def test_the_master_among_several_is_served_and_its_successor_too(
     proxy = start_proxy(_url(free_port(), replica.port, master.port))
     with Connection(proxy.port) as client:
         assert client.ask("HSETEX", "h", "EX", 100, "FIELDS", 1, "a", 1) == b":1\r\n"
-        offset = info(master.port, "replication")["master_repl_offset"]
+        sent = int(info(master.port, "replication")["master_repl_offset"])
         wait_until(
-            lambda: info(replica.port, "replication")["slave_repl_offset"] >= offset, "in step"
+            lambda: int(info(replica.port, "replication")["slave_repl_offset"]) >= sent, "in step"
         )
         _promote(replica)
         assert client.ask("PING") == b"+PONG\r\n"  # its server is a master as before
