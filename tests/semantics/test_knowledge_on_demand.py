@@ -442,8 +442,13 @@ def test_whoever_flushes_ends_the_reservations_of_all_proxies(
                 direct.ask_many(announcing(KEYS.prefix + b"!swap:0:1"))
             else:
                 direct.ask(*flush)
-            client.ask("SADDEX", "s", *FAR, "MEMBERS", 1, "m")
-            assert claims() > before
+
+            def is_claimed(before: int = before) -> bool:
+                """At the next write, once the proxy has heard of it."""
+                client.ask("SADDEX", "s", *FAR, "MEMBERS", 1, "m")
+                return claims() > before
+
+            wait_until(is_claimed, "a claim")
 
 
 def test_of_a_reserved_key_it_is_not_remembered_that_it_has_no_deadlines(
