@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.support.containers import AnyServer
@@ -69,7 +69,8 @@ def everything(connect: Connect, parts: list[bytes]) -> bytes:
 def alike(plain: AnyServer, connect: Connect, parts: list[bytes]) -> None:
     """Compares a Redis without a proxy with the proxy that `connect` reaches."""
     expected, got = (everything(each, parts) for each in (partial(Connection, plain.port), connect))
-    assume(LIMIT not in got)
+    if LIMIT in got:
+        return
     if got != expected:  # cut into replies, so that the difference can be read
         framers = Framer(), Framer()
         replies = [framer.feed(each) for framer, each in zip(framers, (got, expected), strict=True)]
@@ -134,10 +135,9 @@ def test_a_deadline_far_away_changes_no_reply_of_a_native_command(
     alike(plain, partial(Connection, proxy.port), [pipeline(server.name, before)])
     alike(plain, partial(Connection, proxy.port), [FILL])
     give_deadlines(proxy)
-    stream = pipeline(server.name, seeds)
-    # A rule may give deadlines after the write that it is about, and WATCH notices that.
-    assume(b"$5\r\nWATCH" not in stream.upper())
-    alike(plain, partial(Connection, proxy.port), pieces(hello + stream, cuts))
+    alike(
+        plain, partial(Connection, proxy.port), pieces(hello + pipeline(server.name, seeds), cuts)
+    )
     alike(plain, partial(Connection, proxy.port), [LOOK])
 
 
@@ -182,10 +182,9 @@ def test_rules_of_onwrite_change_no_reply_of_a_native_command(
         for db in POOLS["db"]:
             client.ask("SELECT", db)
             assert client.ask("ONWRITE", "*", "EX", 1_000_000, *refresh) == b"+OK\r\n"
-    stream = pipeline(server.name, seeds)
-    # A rule may give deadlines after the write that it is about, and WATCH notices that.
-    assume(b"$5\r\nWATCH" not in stream.upper())
-    alike(plain, partial(Connection, proxy.port), pieces(hello + stream, cuts))
+    alike(
+        plain, partial(Connection, proxy.port), pieces(hello + pipeline(server.name, seeds), cuts)
+    )
     alike(plain, partial(Connection, proxy.port), [LOOK])
 
 
