@@ -267,6 +267,19 @@ class Actor:
                 shown = kind.shown(reply)
                 key.reads.append(Read(begun_ms, machine_ms(), shown, self.caller.name))
 
+    def _begin_task(
+        self, tasks: Tasks, name: str, due_ms: int, requests: Sequence[Words]
+    ) -> list[Any] | None:
+        """Asks for a task. The replies; None if there are none."""
+        tasks.due_ms[name] = due_ms
+        try:
+            replies = self._ask(requests, transaction=len(requests) > 1)
+        except InDoubtError:
+            return None
+        if not isinstance(replies[0], ResponseError):
+            tasks.written.add(name)
+        return replies
+
 
 class Reader(Actor):
     """Reads whole keys."""
@@ -508,29 +521,16 @@ class TaskWriter(Actor):
         task = ("XADD", round_.stream, "*", "task", name)
         match self._chance.randrange(4):
             case 2 if round_.has_rule:
-                begin = partial(self._begin, round_.ruled, name, due_ms)
+                begin = partial(self._begin_task, round_.ruled, name, due_ms)
                 now_ms = round_.system.now_ms
                 round_.ruled_keys.write(name, due_ms, self._chance, now_ms, begin)
             case 0 | 1 | 2:
                 words: Words = ("DEFER", "PXAT", due_ms, "ID", name, *task)
-                self._begin(round_.deferred, name, due_ms, [words])
+                self._begin_task(round_.deferred, name, due_ms, [words])
             case _ if self._chance.random() < 0.5:
                 self._cancel(round_.deferred, lambda name: ("UNDEFER", round_.stream, name))
             case _:
                 self._cancel(round_.ruled, lambda name: ("HDEL", round_.ruled_keys.of[name], name))
-
-    def _begin(
-        self, tasks: Tasks, name: str, due_ms: int, requests: Sequence[Words]
-    ) -> list[Any] | None:
-        """The replies; None if there are none."""
-        tasks.due_ms[name] = due_ms
-        try:
-            replies = self._ask(requests, transaction=len(requests) > 1)
-        except InDoubtError:
-            return None
-        if not isinstance(replies[0], ResponseError):
-            tasks.written.add(name)
-        return replies
 
     def _cancel(self, tasks: Tasks, words: Callable[[str], Words]) -> None:
         if not tasks.written:

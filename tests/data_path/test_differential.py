@@ -46,7 +46,7 @@ both_protocols = pytest.mark.parametrize("hello", PROTOCOLS.values(), ids=PROTOC
 
 
 # Where a rule of ONWRITE matches a hash: docs/limits.md.
-LIMIT = b"cannot do HINCRBY beyond 2^53"
+LIMIT = b"-ERR ttlproxy cannot do HINCRBY beyond 2^53 where a rule of ONWRITE matches the key\r\n"
 
 
 def masked(replies: bytes) -> bytes:
@@ -69,8 +69,9 @@ def everything(connect: Connect, parts: list[bytes]) -> bytes:
 def alike(plain: AnyServer, connect: Connect, parts: list[bytes]) -> None:
     """Compares a Redis without a proxy with the proxy that `connect` reaches."""
     expected, got = (everything(each, parts) for each in (partial(Connection, plain.port), connect))
-    if LIMIT in got:
-        return
+    if LIMIT in got:  # what comes before it is as ever
+        got = got[: got.index(LIMIT)]
+        expected = expected[: len(got)]
     if got != expected:  # cut into replies, so that the difference can be read
         framers = Framer(), Framer()
         replies = [framer.feed(each) for framer, each in zip(framers, (got, expected), strict=True)]

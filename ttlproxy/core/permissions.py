@@ -23,7 +23,7 @@ _PATTERN = re.compile(rb"(?:^|[ (])(?:%RW|%R)?~([^ )]*)")
 _WRITTEN = re.compile(rb"(?:^|[ (])(?:%RW|%W)?~([^ )]*)")
 _SELECTOR = re.compile(rb"\(([^)]*)\)")
 _WILDCARD = re.compile(rb"[*?\[\\]")
-_DEFAULT = b"default"
+DEFAULT_USER = b"default"
 
 
 class Rights:
@@ -180,7 +180,7 @@ class Rights:
     def _has_all(self, name: bytes, rules: bytes) -> bool:
         """False if unsure: with selectors, a right may hold for some keys only."""
         words = rules.split()
-        if name == _DEFAULT and b"off" in words:
+        if name == DEFAULT_USER and b"off" in words:
             return True  # nobody is this user
         keys = _BOTH.findall(rules)
         beside = {name for pattern in keys for name in self._internal(pattern)}
@@ -199,7 +199,7 @@ def asks_login(lines: Iterable[bytes]) -> bool:
     """Whether, by these lines of ACL LIST, Redis refuses clients that have not logged in."""
     users = (line.split() for line in lines)
     return any(
-        name == _DEFAULT and (b"off" in rules or b"nopass" not in rules)
+        name == DEFAULT_USER and (b"off" in rules or b"nopass" not in rules)
         for _, name, *rules in users
     )
 
@@ -242,7 +242,7 @@ def _covers(pattern: bytes, narrower: bytes) -> bool:
 def _may(name: bytes, rules: bytes, calls: Iterable[frozenset[bytes]]) -> bool:
     """Whether the rules of a user, selectors included, allow all these calls."""
     own = _SELECTOR.sub(b"", rules)
-    if name == _DEFAULT and b"off" in own.split():
+    if name == DEFAULT_USER and b"off" in own.split():
         return True  # nobody is this user: Redis answers NOAUTH before it looks at rights
     sets = [own, *_SELECTOR.findall(rules)]
     return all(any(_allows(each.split(), call) for each in sets) for call in calls)

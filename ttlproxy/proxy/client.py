@@ -460,7 +460,7 @@ class Client(asyncio.Protocol):
         """The requests of a step are about to go to Redis."""
         if self._backend is not None:
             if step.uncounted:
-                self._backend.relay()
+                self._backend.uncount()
             for told in step.told:
                 self._backend.tell(told)
             self._expect(step.requests)

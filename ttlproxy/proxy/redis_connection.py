@@ -67,7 +67,7 @@ class ToRedis(Protocol):
     def tell(self, told: Told) -> None:
         """Of the requests that are about to be written, before `expect`: its reply matters."""
 
-    def relay(self) -> None:
+    def uncount(self) -> None:
         """What is written from now on may have no reply, or several."""
 
     def ask(self, request: bytes, tell: Tell) -> None:
@@ -278,7 +278,7 @@ class Backend:
         """Of the requests that are about to be written, before `expect`: its reply matters."""
         self.replies.tell(told)
 
-    def relay(self) -> None:
+    def uncount(self) -> None:
         """What is written from now on may have no reply, or several."""
         self.replies.uncount()
 

@@ -23,14 +23,6 @@ local data, index
 -- include list
 -- include others
 -- include deferred_names
-local function passed_us()
-  if timer then
-    return math.floor((timer() - began) * 1000000)
-  end
-  local clock = redis.call('TIME')
-  return (clock[1] - time[1]) * 1000000 + clock[2] - time[2]
-end
-
 local WORDS_OF_ACTION = 5
 local all = (#KEYS - first_key + 1) / 2
 -- How many elements this call may still hand on, at up to 10 us each.

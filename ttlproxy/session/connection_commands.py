@@ -18,13 +18,12 @@ from ttlproxy.commands import Call, Route
 from ttlproxy.commands.grammar.parsing import is_integer
 from ttlproxy.commands.model.calls import refusal
 from ttlproxy.commands.model.route import Stateful
+from ttlproxy.core.permissions import DEFAULT_USER
 from ttlproxy.scripts.unconfirmed import Emptied, Events, Flush, Swap, Users
 from ttlproxy.session.state import State
 from ttlproxy.session.told import ERRORS
 from ttlproxy.session.transaction import Transaction
 from ttlproxy.wire import encode
-
-_DEFAULT_USER: Final = b"default"
 
 
 def change(
@@ -124,7 +123,7 @@ def _reset(state: State, args: list[bytes], now_ms: int) -> None:
     if state.caches:
         state.may_track(False)
     state.selects(0)
-    state.tries(_DEFAULT_USER)
+    state.tries(DEFAULT_USER)
     if not state.listens:
         state.silent = False
     if state.rights.asks_login and not state.stranger:
@@ -205,7 +204,7 @@ _FLUSHES: Final = ((), (b"ASYNC",), (b"SYNC",))
 
 
 def _auth(state: State, args: list[bytes], now_ms: int) -> None:
-    state.tries(args[1] if len(args) == 3 else _DEFAULT_USER)
+    state.tries(args[1] if len(args) == 3 else DEFAULT_USER)
 
 
 def _hello(state: State, args: list[bytes], now_ms: int) -> None:

@@ -11,7 +11,7 @@ from typing import ClassVar, Final, NamedTuple
 from ttlproxy.commands import Call
 from ttlproxy.commands.model.calls import plain_deadline_ms
 from ttlproxy.core.cluster_view import Reached
-from ttlproxy.core.permissions import Rights
+from ttlproxy.core.permissions import DEFAULT_USER, Rights
 from ttlproxy.core.registry import Owner, Place, Registry
 from ttlproxy.core.reservations import MARGIN_MS
 from ttlproxy.scripts.script_calls import ScriptCalls
@@ -21,7 +21,7 @@ from ttlproxy.session.told import ERRORS, Candidates, Tell, Told, V
 from ttlproxy.session.transaction import Transaction
 from ttlproxy.wire import encode
 
-_DEFAULT_USER: Final = frozenset({b"default"})
+_AT_FIRST: Final = frozenset({DEFAULT_USER})
 
 
 class Wait(NamedTuple):
@@ -127,11 +127,11 @@ class State(Effects):
         self.rights = rights
         self.transaction: Transaction | None = None
         self._databases = Candidates(0)
-        self._users = Candidates(b"default")
+        self._users = Candidates(DEFAULT_USER)
         self.databases: tuple[int, ...] = (0,)
         self.database = b"0"
         self.resp = b"2"
-        self.users: Set[bytes] = _DEFAULT_USER
+        self.users: Set[bytes] = _AT_FIRST
         self._tracking: Candidates[bool] | None = None  # few clients need it
         self.tracks = False
         self.standing = b""

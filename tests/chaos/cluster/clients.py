@@ -112,13 +112,8 @@ class Tasks(InSlots):
         self, tasks: Deliveries, name: str, due_ms: int, requests: Sequence[Words]
     ) -> list[Any] | None:
         """The replies; None if there are none."""
-        tasks.due_ms[name] = due_ms
-        try:
-            replies = self._ask(requests, transaction=len(requests) > 1)
-        except InDoubtError:
-            return None
-        if not isinstance(replies[0], ResponseError):
-            tasks.written.add(name)
+        replies = self._begin_task(tasks, name, due_ms, requests)
+        if name in tasks.written:
             tasks.written_ms[name] = machine_ms()
         return replies
 

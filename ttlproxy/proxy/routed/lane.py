@@ -523,8 +523,8 @@ class Lane:
         backend = self._backend
         assert backend is not None
         self._sent += count
-        if self._has_seat:
-            cast(LaneSeat, backend).send(data, count)
+        if isinstance(backend, LaneSeat):
+            backend.send(data, count)
         else:
             backend.write(data)
 

@@ -42,7 +42,6 @@ class LaneSeat(AnySeat):
 
     def takes(self, data: bytes, ends: list[int], begin: int) -> None:
         self.owed -= len(ends)
-        self.received += len(data)
         if self._is_gone:
             return
         self._lane.taken(data, [end - begin for end in ends] if begin else ends)
@@ -67,7 +66,6 @@ class LaneSeat(AnySeat):
     def send(self, data: bytes, count: int) -> None:
         """Sends so many whole requests."""
         self.owed += count
-        self._sent += count
         self._connection.send(self, count, data)
         if self._is_full:
             self._tell(True)
@@ -87,11 +85,3 @@ class LaneSeat(AnySeat):
         if is_full is not self._has_told and not self._is_gone:
             self._has_told = is_full
             self._lane.full(is_full)
-
-    # Not here: only requests that are counted are sent.
-
-    def write(self, data: bytes) -> None:
-        raise NotImplementedError
-
-    def finish(self, request: bytes) -> None:
-        raise NotImplementedError

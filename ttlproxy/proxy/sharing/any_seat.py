@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import Final
 
 from ttlproxy.proxy.sharing.shared_connection import Rider, SharedConnection
-from ttlproxy.session.told import Tell, Told
 
 # A server that hangs lets nobody open a connection; those that are there may serve all the same.
 _PATIENCE_S: Final = 0.1
@@ -21,7 +20,6 @@ _PATIENCE_S: Final = 0.1
 class AnySeat(Rider, ABC):
     """
     owed: replies that are to come; is_cut: no more is sent
-    received: bytes that have come for the client
     """
 
     most_at_once = sys.maxsize  # no other client's requests may come between ours
@@ -30,10 +28,7 @@ class AnySeat(Rider, ABC):
     def __init__(self, connection: SharedConnection) -> None:
         self.owed = 0
         self.is_cut = False
-        self.received = 0
         self._connection = connection
-        self._sent = 0  # requests in all
-        self._sent_before: int | None = None  # at the last look, if nothing was owed
         self._is_gone = self._is_closed = False
         self._is_slow = False  # the client does not keep up
 
@@ -62,19 +57,9 @@ class AnySeat(Rider, ABC):
         self._connection = connection
         connection.join(self)
 
-    @property
-    def progress(self) -> object:
-        """Is another one when anything has come."""
-        return self.received
-
     @abstractmethod
     def close(self) -> None:
         """What is owed is thrown away."""
-
-    def has_settled(self) -> bool:
-        """Whether nothing is owed, and nothing was sent since this was last asked."""
-        before, self._sent_before = self._sent_before, None if self.owed else self._sent
-        return before is not None and before == self._sent_before
 
     def pause(self, is_full: bool) -> None:
         """The client does not keep up, or keeps up again: the others go on. It is read from, as it
@@ -88,16 +73,6 @@ class AnySeat(Rider, ABC):
         """What comes is thrown away."""
         self._is_gone = True
 
-    # Not here, unless a kind of seat says otherwise.
-
-    def tell(self, told: Told) -> None:
-        raise NotImplementedError
-
-    def relay(self) -> None:
-        raise NotImplementedError
-
-    def ask(self, request: bytes, tell: Tell) -> None:
-        raise NotImplementedError
-
     async def answered(self) -> None:
+        """A client that has to wait for a reply has a connection of its own."""
         raise NotImplementedError

@@ -13,6 +13,7 @@ from ttlproxy.proxy.reply_queue import Over
 from ttlproxy.proxy.sharing.any_seat import AnySeat
 from ttlproxy.proxy.sharing.shared_connection import SharedConnection
 from ttlproxy.proxy.write_batch import Write
+from ttlproxy.session.told import Tell, Told
 
 # How errors begin.
 _ERRORS: Final = b"-!"
@@ -73,6 +74,9 @@ class Seat(AnySeat):
         of many clients that are then owed replies."""
         super().__init__(connection)
         self._count = 0  # how many requests the next bytes for Redis are
+        self._sent = 0  # requests in all
+        self._sent_before: int | None = None  # at the last look, if nothing was owed
+        self._received = 0  # bytes that have come for the client
         self._client = client
         self._next_connection = next_connection
         self._departures = departures
@@ -86,7 +90,7 @@ class Seat(AnySeat):
 
     def takes(self, data: bytes, ends: list[int], begin: int) -> None:
         self.owed -= len(ends)
-        self.received += len(data)
+        self._received += len(data)
         if self._is_gone:
             return
         self._client.write(data)
@@ -137,6 +141,16 @@ class Seat(AnySeat):
         """Nothing is owed on the lost one."""
         self._move_to(self._next_connection())
         return self._connection
+
+    def has_settled(self) -> bool:
+        """Whether nothing is owed, and nothing was sent since this was last asked."""
+        before, self._sent_before = self._sent_before, None if self.owed else self._sent
+        return before is not None and before == self._sent_before
+
+    @property
+    def progress(self) -> object:
+        """Is another one when anything has come."""
+        return self._received
 
     @property
     def has_sent(self) -> bool:
@@ -194,3 +208,14 @@ class Seat(AnySeat):
         del self._client
 
     abort = close
+
+    # Not here: its requests are those that may be shared, of which nobody is told.
+
+    def tell(self, told: Told) -> None:
+        raise NotImplementedError
+
+    def uncount(self) -> None:
+        raise NotImplementedError
+
+    def ask(self, request: bytes, tell: Tell) -> None:
+        raise NotImplementedError

@@ -42,8 +42,7 @@ if keys <= 8 and #KEYS == first_key - 1 + 2 * keys and not ARGV[first_action] th
     end
     try('ZREM', schedule, unpack(KEYS, first_key, first_key + keys - 1))
     reaped[3] = first_attention()
-    local clock = not timer and redis.call('TIME')
-    reaped[2] = timer and (timer() - began) * 1000000 or (clock[1] - time[1]) * 1000000 + clock[2] - time[2]
+    reaped[2] = passed_us()
     return failure or reaped
   end
 end
