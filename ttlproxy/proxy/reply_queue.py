@@ -17,7 +17,7 @@ from enum import Enum
 from typing import Final, NamedTuple, TypeAlias
 
 from ttlproxy.session.invalidations import WORD, may_begin
-from ttlproxy.session.told import ERRORS, Tell, Told
+from ttlproxy.session.told import ERRORS, Change, Tell, Told
 from ttlproxy.wire.core import whole_replies
 from ttlproxy.wire.reply_ends import PUSH, ReplyEnds
 
@@ -51,8 +51,8 @@ _NOTHING: Final = _Entry(-1)
 
 
 class _What(Enum):
-    """Of what has begun to come: a reply, also one that the client does not get, a confirmation, an
-    invalidation, a message or another push; or it is not known yet."""
+    """Of what has begun to come: a reply, also one that the client does not get, or gets changed, a
+    confirmation, an invalidation, a message or another push; or it is not known yet."""
 
     REPLY = 0
     DROPPED = 1
@@ -60,9 +60,10 @@ class _What(Enum):
     MESSAGE = 3
     INVALIDATION = 4
     UNKNOWN = 5
+    CHANGED = 6
 
 
-_REPLY, _DROPPED, _CONFIRMS, _MESSAGE, _INVALIDATION, _UNKNOWN = _What
+_REPLY, _DROPPED, _CONFIRMS, _MESSAGE, _INVALIDATION, _UNKNOWN, _CHANGED = _What
 
 
 class ReplyQueue:
@@ -74,6 +75,7 @@ class ReplyQueue:
     """
 
     __slots__ = (
+        "_change",
         "_drops_until",
         "_ends",
         "_entries",
@@ -108,6 +110,7 @@ class ReplyQueue:
         # it is, and what is kept until that is known.
         self._kind = 0
         self._is = _REPLY
+        self._change: Change = bytes
         self._kept = b""
         self._out: list[bytes] = []
         # In RESP2: how many channels and patterns, and shard channels, are subscribed to.
@@ -275,6 +278,8 @@ class ReplyQueue:
             self._kept = piece
         elif self._is is _INVALIDATION:
             self._out.append(self.shown(piece))
+        elif self._is is _CHANGED:
+            self._out.append(self._change(piece))
         elif self._is is not _DROPPED:
             self._out.append(piece)
         if not has_ended:
@@ -309,7 +314,11 @@ class ReplyQueue:
             return _UNKNOWN
         if line == _RESET:  # it ends all subscriptions, and confirms none
             self._subscriptions = [0, 0]
-        return _REPLY if entry.tell(line + line_break) else _DROPPED
+        goes = entry.tell(line + line_break)
+        if not isinstance(goes, bool):
+            self._change = goes
+            return _CHANGED
+        return _REPLY if goes else _DROPPED
 
     def _confirmed(self, kind: int, piece: bytes) -> None:
         """A channel of the first request is confirmed, or one is unsubscribed from unasked."""

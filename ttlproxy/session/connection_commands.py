@@ -51,6 +51,8 @@ def _exec(state: State, args: list[bytes], now_ms: int) -> None:
             state.changes()
         for unconfirmed in transaction.unconfirmed:
             state.may_change(unconfirmed)
+        if transaction.declared is not None:
+            state.tells.append(transaction.declared.carried_out)
 
 
 def _discard(state: State, args: list[bytes], now_ms: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ttlproxy.commands import Call
 from ttlproxy.session.session import Session
 
 
@@ -9,6 +10,9 @@ class LaneSession(Session):
     """A client's requests on their way to one master of a Cluster."""
 
     __slots__ = ()
+
+    def declare(self, call: Call, denies_oom: bool) -> None:
+        """Says nothing: a lane hides no reply."""
 
     def passes_read(self, data: bytes, requests: list[list[bytes]]) -> bool:
         """`passes` for whole requests: `data` as they were sent, and their words."""

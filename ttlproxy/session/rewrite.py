@@ -19,6 +19,8 @@ def decide(state: State, route: Route, args: list[bytes], now_ms: int) -> bytes 
     """The bytes for Redis in place of a request; None means the request as it came."""
     if route.stateful:
         instead = change(state, route.stateful, route, args, now_ms)
+        if state.uncounted and state.hides:
+            instead = _uncounted(state) or instead
         if instead is not None:
             return instead
     if route.virtual:
@@ -30,6 +32,20 @@ def decide(state: State, route: Route, args: list[bytes], now_ms: int) -> bytes 
     if route.survey and route.fits(len(args)):
         return _survey(state, route.survey, args)
     _native(state, route, args, now_ms)
+    return None
+
+
+def _uncounted(state: State) -> bytes | None:
+    """What goes to Redis in place of a request after which no reply can be hidden any more. It
+    waits for those that are to be hidden, and in their transaction it is refused."""
+    if state.transaction is not None and state.transaction.declared is not None:
+        state.uncounted, state.confirmations = False, 0
+        return encode((errors.UNCOUNTED_IN_MULTI,))
+    if state.requests or state.owes():
+        state.uncounted, state.confirmations = False, 0
+        state.awaits = state.is_unsent = True
+    else:
+        state.hides = False
     return None
 
 

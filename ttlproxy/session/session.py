@@ -468,13 +468,14 @@ class Session(State):
             if self.is_unsent:
                 self.withheld = requests.withhold(begin)
                 break
+            ours = self._goes_before() if self.ours else b""
             self._count_request()
             if rewritten is None:
                 self._counts.forwarded += 1
             else:
                 if end - begin > self._limit:
                     rewritten = self._too_large(args)
-                out += (raw[sent:begin], rewritten)
+                out += (raw[sent:begin], ours, rewritten)
                 sent = end
             if self._pauses:
                 self.withheld = requests.withhold(end)
@@ -486,8 +487,19 @@ class Session(State):
         # A single piece is not copied: it may be large.
         return b"".join(filter(None, out))
 
+    def _goes_before(self) -> bytes:
+        """The command of ours that goes before the request which is looked at."""
+        ours, self.ours = self.ours, b""
+        assert self.transaction is not None
+        assert self.transaction.declared is not None
+        self.told.append(Told(self.requests, self.transaction.declared.ours))
+        self.requests += 1
+        return ours
+
     def _count_request(self) -> None:
         """A request goes to Redis."""
+        if self.transaction is not None and self.transaction.declared is not None:
+            self.tells.append(self.transaction.declared.theirs)
         if self.tells:
             self.told.append(Told(self.requests, all_of(self.tells)))
             self.tells = []
