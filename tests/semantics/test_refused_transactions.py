@@ -131,7 +131,7 @@ PIPELINES = {
     "a wrong EXEC": "MULTI; SADD A n; EXEC now; EXEC; SCARD A",
     "MULTI that is refused": "ACL SETUSER default -multi; MULTI; SADD A n; EXEC;"
     " ACL SETUSER default +multi; MULTI; SADD A m; EXEC",
-    "MULTI that is refused, and another": "ACL SETUSER default -multi; MULTI; SADD A n;"
+    "MULTI that is refused, and another": "ACL SETUSER default -multi; MULTI; SREM A x;"
     " ACL SETUSER default +multi; MULTI; SADD B n; SADD A m; EXEC",
     "no replies afterwards": "MULTI; SADD A n; EXEC; CLIENT REPLY OFF; SADD B n; CLIENT REPLY ON;"
     " SCARD B",
