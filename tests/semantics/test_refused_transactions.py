@@ -80,6 +80,14 @@ def _carried_out(
     return replies
 
 
+def _are_same(app: bytes, bare: bytes, server: AnyServer) -> None:
+    """Before 7.0 the reason may be another one: a command of ours was not queued either."""
+    if server.name == "6.2" and b"OOM" in bare:
+        assert app.startswith(b"-EXECABORT")
+    else:
+        assert app == bare
+
+
 @pytest.mark.parametrize("setting", [FULL, ALONE], ids=lambda setting: setting[0])
 @pytest.mark.parametrize("said", TRANSACTIONS.values(), ids=TRANSACTIONS)
 def test_a_transaction_is_refused_as_a_whole_where_redis_refuses_it(
@@ -90,7 +98,7 @@ def test_a_transaction_is_refused_as_a_whole_where_redis_refuses_it(
     setting: tuple[str, str, str],
 ) -> None:
     app, bare = _carried_out(both, [server, plain], [said, said], setting)
-    assert app == bare
+    _are_same(app, bare, server)
     app_content, bare_content = [[client.ask(*line.split()) for line in CONTENT] for client in both]
     assert app_content == bare_content
 
@@ -108,7 +116,7 @@ def test_a_transaction_with_a_command_of_ours_is_refused_as_a_whole(
     lines = [["SREM B z", ours], ["SREM B z", like]]
     app, bare = _carried_out(both, [server, plain], lines, setting)
     if bare.startswith(b"-"):
-        assert app == bare
+        _are_same(app, bare, server)
     else:
         assert app.startswith(b"*2\r\n:1\r\n")
         assert b"-" not in app
@@ -157,6 +165,20 @@ def test_a_transaction_has_the_replies_that_redis_gives(
             got.append(client.read())
         replies.append([reply for reply in got if not reply.startswith(b"%")])
     assert replies[0] == replies[1]
+
+
+def test_a_transaction_is_done_whole_when_there_is_memory_again(
+    both: list[Connection], server: AnyServer
+) -> None:
+    """Redis 6.2 measures it for scripts when EVAL comes, whoever sends it."""
+    app, _ = both
+    for line in ("MULTI", "SADD B x", "SREM A x"):
+        app.ask(*line.split())
+    with Connection(server.port) as direct:
+        direct.ask("CONFIG", "SET", "maxmemory", 1)
+        direct.ask("EVAL", "return 1", 0)
+        direct.ask("CONFIG", "SET", "maxmemory", "1gb")
+        assert app.ask("EXEC") == b"*2\r\n:1\r\n:1\r\n"
 
 
 @pytest.mark.parametrize("said", ["SUBSCRIBE c", "CLIENT REPLY OFF"])

@@ -17,7 +17,7 @@ from ttlproxy.session import before_login, fast_path, shareable
 from ttlproxy.session.rewrite import decide, refuse
 from ttlproxy.session.state import State, Wait
 from ttlproxy.session.step import Step
-from ttlproxy.session.told import Told, all_of
+from ttlproxy.session.told import Tell, Told, all_of
 from ttlproxy.wire import Requests, Table, cut, encode, whole
 
 QUIT: Final = encode((b"QUIT",))
@@ -468,14 +468,16 @@ class Session(State):
             if self.is_unsent:
                 self.withheld = requests.withhold(begin)
                 break
-            ours = self._goes_before() if self.ours else b""
+            if self.ours is not None:
+                out += (raw[sent:begin], self._goes_before(*self.ours))
+                sent = begin
             self._count_request()
             if rewritten is None:
                 self._counts.forwarded += 1
             else:
                 if end - begin > self._limit:
                     rewritten = self._too_large(args)
-                out += (raw[sent:begin], ours, rewritten)
+                out += (raw[sent:begin], rewritten)
                 sent = end
             if self._pauses:
                 self.withheld = requests.withhold(end)
@@ -487,14 +489,12 @@ class Session(State):
         # A single piece is not copied: it may be large.
         return b"".join(filter(None, out))
 
-    def _goes_before(self) -> bytes:
-        """The command of ours that goes before the request which is looked at."""
-        ours, self.ours = self.ours, b""
-        assert self.transaction is not None
-        assert self.transaction.declared is not None
-        self.told.append(Told(self.requests, self.transaction.declared.ours))
+    def _goes_before(self, command: bytes, tell: Tell) -> bytes:
+        """A command of ours goes before the request that is looked at."""
+        self.ours = None
+        self.told.append(Told(self.requests, tell))
         self.requests += 1
-        return ours
+        return command
 
     def _count_request(self) -> None:
         """A request goes to Redis."""

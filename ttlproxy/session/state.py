@@ -55,7 +55,7 @@ class State(Effects):
     behind_blocking: a blocking command has passed, and its reply may still be out
     stranger: the client has not logged in, and Redis refuses nearly all its requests; `resets`:
     because of a RESET that has not been answered, and may be refused
-    ours: a command of ours that goes before the last request, and whose reply nobody gets
+    ours: a command of ours that goes before the last request, and what is told its reply
     requests: how many of the last chunk go to Redis; told: those of them whose replies matter
     tells, confirmations: of the request that is looked at, what is to be told its reply, and how
     many confirmations it has
@@ -141,7 +141,7 @@ class State(Effects):
         self.resets = False
         self.uncounted = False
         self.hides = False
-        self.ours = b""
+        self.ours: tuple[bytes, Tell] | None = None
         self.tells: list[Tell] = []
         self.confirmations = 0
 
@@ -255,7 +255,7 @@ class State(Effects):
             return
         declared = transaction.declared = declared or Declared()
         declared.denies_oom = denies_oom
-        self.ours, self.hides = encode(command), True
+        self.ours, self.hides = (encode(command), declared.ours), True
 
     def needs_no_claim(self, key: bytes, now_ms: int, call: Call) -> bool:
         """Whether this call, which gives the key a deadline, may be sent without a claim, where
