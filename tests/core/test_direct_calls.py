@@ -19,6 +19,7 @@ from ttlproxy.core.reservations import RESERVED_MS
 from ttlproxy.core.write_rules import WriteRule, WriteRules, name_of
 from ttlproxy.scripts import Scripts
 from ttlproxy.scripts.direct_calls import DirectCalls
+from ttlproxy.session import Step
 from ttlproxy.wire import encode
 
 DIRECT = sorted(row.name for row in OVERRIDES.values() if row.direct)
@@ -175,6 +176,11 @@ def test_one_of_ours_takes_the_fast_path(
     assert world.take(chunk * 2) == 2 * step.to_redis
 
 
+def _comparable(step: Step) -> Step:
+    """Without the functions that are told replies: each world has its own."""
+    return step._replace(told=[told._replace(tell=None) for told in step.told])
+
+
 def _are_same(world: World, reference: World, requests: list[bytes]) -> None:
     """The reference takes the general way, because its session is not asked whether it passes."""
     chunk = b"".join(requests)
@@ -185,7 +191,7 @@ def _are_same(world: World, reference: World, requests: list[bytes]) -> None:
         if count
         else None
     )
-    assert (passed or world.session.from_client(chunk)) == step
+    assert _comparable(passed or world.session.from_client(chunk)) == _comparable(step)
     names, expected = world.registry.names, reference.registry.names
     assert dict(getattr(names, "managed", names)) == dict(getattr(expected, "managed", expected))
     assert world.registry.wants_barrier == reference.registry.wants_barrier

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.support.replies import PUSH, REPLIES
 from ttlproxy.errors import ON_ITS_WAY
 from ttlproxy.proxy.reply_queue import ReplyQueue
+from ttlproxy.session.declared import Declared
 from ttlproxy.session.told import Told
 
 OK, NULL = b"+OK\r\n", b"$-1\r\n"
@@ -93,6 +94,52 @@ def test_each_reply_comes_to_whom_it_belongs_wherever_it_is_cut(
     assert client.replies.owed == 0
     assert all(came >= expected for came, expected in gone)
     assert len(gone) == sum(kind != "push" for kind, _ in asked)
+
+
+@given(
+    theirs=st.lists(REPLIES, max_size=4),
+    queued=st.lists(st.tuples(st.booleans(), REPLIES), max_size=6),
+    pushes=st.sets(st.integers(0, 10)),
+    cuts=CUTS,
+)
+def test_the_reply_to_exec_comes_without_our_elements_wherever_it_is_cut(
+    theirs: list[bytes], queued: list[tuple[bool, bytes]], pushes: set[int], cuts: list[int]
+) -> None:
+    """`queued`: from our first command on; whether it is ours, and its element."""
+    client, declared = Client(), Declared()
+    stream, shown = b"", list(theirs)
+    for is_ours, reply in queued:
+        client.replies.tell(Told(0, declared.ours if is_ours else declared.theirs))
+        client.replies.expect(1)
+        stream += b"+QUEUED\r\n"
+        shown += [] if is_ours else [reply]
+    client.replies.tell(Told(0, declared.carried_out))
+    client.replies.expect(2)
+    elements = [(False, reply) for reply in theirs] + queued
+    body, wanted = b"", b""
+    for number, (is_ours, reply) in enumerate(elements):
+        push = PUSH if number in pushes else b""
+        body += push + reply
+        wanted += push + (b"" if is_ours else reply)
+    client.takes(stream + b"*%d\r\n" % len(elements) + body + OK, cuts)
+    answers = b"+QUEUED\r\n" * (len(shown) - len(theirs))
+    assert client.got == answers + b"*%d\r\n" % len(shown) + wanted + OK
+    assert client.replies.owed == 0
+    assert not client.replies.relays
+
+
+@pytest.mark.parametrize("reply", [b"*-1\r\n", b"_\r\n", b"-EXECABORT no\r\n", b"*1\r\n:1\r\n"])
+@pytest.mark.parametrize("answer", [b"+QUEUED\r\n", b":0\r\n", b"-ERR no\r\n"])
+def test_the_reply_to_exec_is_as_it_came_if_nothing_of_ours_is_in_it(
+    reply: bytes, answer: bytes
+) -> None:
+    """Without MULTI, which Redis may have refused, our command was carried out at once."""
+    client, declared = Client(), Declared()
+    for tell in (declared.ours, declared.theirs, declared.carried_out):
+        client.replies.tell(Told(0, tell))
+        client.replies.expect(1)
+    client.takes(answer + b"+QUEUED\r\n" + reply)
+    assert client.got == b"+QUEUED\r\n" + reply
 
 
 def _array(*words: bytes | int) -> bytes:

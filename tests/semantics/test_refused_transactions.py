@@ -1,4 +1,6 @@
-"""What Redis refuses at EXEC it refuses as a whole, also where scripts carry the commands out."""
+"""What Redis refuses at EXEC it refuses as a whole, also where scripts carry the commands out; of
+what tells it so, clients see nothing.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from contextlib import ExitStack
 import pytest
 
 from tests.support.containers import AnyServer
-from tests.support.raw_client import Connection
+from tests.support.raw_client import Connection, command
 
 # A setting that Redis looks at again when EXEC comes: as it is meanwhile, and otherwise.
 FULL = ("maxmemory", "1", "0")
@@ -48,8 +50,6 @@ OURS = {
 @pytest.fixture
 def both(app: Connection, server: AnyServer, plain: AnyServer) -> Iterator[list[Connection]]:
     """Clients of the proxy and of a plain server, with the same data."""
-    if server.name == "6.2":
-        pytest.skip("before Redis 7.0 no script can say what it needs")
     with Connection(plain.port) as bare:
         for client, lines in ((app, FILLED + DATED), (bare, FILLED)):
             for line in lines:
@@ -113,3 +113,75 @@ def test_a_transaction_with_a_command_of_ours_is_refused_as_a_whole(
         assert app.startswith(b"*2\r\n:1\r\n")
         assert b"-" not in app
     assert both[0].ask("SCARD", "B") == both[1].ask("SCARD", "B")
+
+
+# Pipelines; the writes become scripts.
+PIPELINES = {
+    "a small write, then one that needs memory": "MULTI; SCARD A; SREM A x; GET text; SADD B x y;"
+    " SCARD B; EXEC",
+    "two in a row": "MULTI; SADD A n; EXEC; MULTI; SADD B n; LRANGE l 0 -1; HSET h a 3; EXEC",
+    "a watched key that changes": "WATCH A; SADD A n; MULTI; SADD B n; EXEC; SCARD B",
+    "a watched key in RESP3": "HELLO 3; WATCH A; SADD A n; MULTI; SADD B n; EXEC; SCARD B",
+    "RESP3": "HELLO 3; MULTI; HSET h a 2; HGETALL h; ZRANGE z 0 -1 WITHSCORES; ZADD z 3 a; EXEC",
+    "DISCARD": "MULTI; SADD A n; DISCARD; MULTI; SCARD A; EXEC; EXEC",
+    "RESET": "MULTI; SADD A n; RESET; MULTI; SCARD A; EXEC",
+    "MULTI in MULTI": "MULTI; SADD A n; MULTI; WATCH A; SADD B n; EXEC; SCARD A",
+    "an error when it is queued": "MULTI; SADD A n; SADD A; SADD B n; EXEC; SCARD A",
+    "an error when it is carried out": "MULTI; SADD A n; LPUSH A n; SADD B n; EXEC",
+    "a wrong EXEC": "MULTI; SADD A n; EXEC now; EXEC; SCARD A",
+    "MULTI that is refused": "ACL SETUSER default -multi; MULTI; SADD A n; EXEC;"
+    " ACL SETUSER default +multi; MULTI; SADD A m; EXEC",
+    "MULTI that is refused, and another": "ACL SETUSER default -multi; MULTI; SREM A x;"
+    " ACL SETUSER default +multi; MULTI; SADD B n; SADD A m; EXEC",
+    "no replies afterwards": "MULTI; SADD A n; EXEC; CLIENT REPLY OFF; SADD B n; CLIENT REPLY ON;"
+    " SCARD B",
+    "a subscription to nothing afterwards": "MULTI; SADD A n; EXEC; UNSUBSCRIBE; SCARD A",
+    "no replies before": "CLIENT REPLY SKIP; PING; MULTI; SADD A n; SREM B z; EXEC; SCARD B",
+}
+
+
+@pytest.mark.parametrize("at_once", [True, False], ids=["at once", "one by one"])
+@pytest.mark.parametrize("said", PIPELINES.values(), ids=PIPELINES)
+def test_a_transaction_has_the_replies_that_redis_gives(
+    both: list[Connection], said: str, at_once: bool
+) -> None:
+    requests = [command(*line.split()) for line in said.split("; ")]
+    replies = []
+    for client in both:
+        before = client.ask("PING")
+        for each in [b"".join(requests)] if at_once else requests:
+            client.send(each)
+        client.send(command("ECHO", "the end"))
+        got = [before]
+        while got[-1] != b"$7\r\nthe end\r\n":
+            got.append(client.read())
+        replies.append([reply for reply in got if not reply.startswith(b"%")])
+    assert replies[0] == replies[1]
+
+
+def test_a_transaction_is_done_whole_when_there_is_memory_again(
+    both: list[Connection], server: AnyServer
+) -> None:
+    """Redis 6.2 measures it for scripts when EVAL comes, whoever sends it."""
+    app, _ = both
+    for line in ("MULTI", "SADD B x", "SREM A x"):
+        app.ask(*line.split())
+    with Connection(server.port) as direct:
+        direct.ask("CONFIG", "SET", "maxmemory", 1)
+        direct.ask("EVAL", "return 1", 0)
+        direct.ask("CONFIG", "SET", "maxmemory", "1gb")
+        assert app.ask("EXEC") == b"*2\r\n:1\r\n:1\r\n"
+
+
+@pytest.mark.parametrize("said", ["SUBSCRIBE c", "CLIENT REPLY OFF"])
+def test_what_would_hide_the_end_of_a_reply_is_refused_where_one_is_to_be_found(
+    both: list[Connection], server: AnyServer, said: str
+) -> None:
+    app, _ = both
+    if server.name != "6.2":
+        pytest.skip("from 7.0 on nothing is hidden")
+    for line in ("MULTI", "SADD A n"):
+        app.ask(*line.split())
+    assert app.ask(*said.split()).startswith(b"-ERR unknown command")
+    assert app.ask("EXEC").startswith(b"-EXECABORT")
+    assert app.ask("SISMEMBER", "A", "n") == b":0\r\n"

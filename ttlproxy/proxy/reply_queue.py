@@ -18,7 +18,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from ttlproxy.errors import ON_ITS_WAY
 from ttlproxy.session.invalidations import WORD, may_begin
-from ttlproxy.session.told import ERRORS, Tell, Told
+from ttlproxy.session.told import ERRORS, Change, Tell, Told
 from ttlproxy.wire.core import whole_replies
 from ttlproxy.wire.reply_ends import ERROR, PUSH, ReplyEnds
 
@@ -54,20 +54,21 @@ _NOTHING: Final = _Entry(-1)
 
 
 class _What(Enum):
-    """Of what has begun to come: a reply, also one that the client does not get or that leads it to
-    another server, a confirmation, an invalidation, a message or another push; or it is not known
-    yet."""
+    """Of what has begun to come: a reply, also one that the client does not get, that it gets
+    changed, or that leads it to another server, a confirmation, an invalidation, a message or
+    another push; or it is not known yet."""
 
     REPLY = 0
     DROPPED = 1
     CONFIRMS = 2
     MESSAGE = 3
     INVALIDATION = 4
-    REDIRECTION = 5
-    UNKNOWN = 6
+    CHANGED = 5
+    REDIRECTION = 6
+    UNKNOWN = 7
 
 
-_REPLY, _DROPPED, _CONFIRMS, _MESSAGE, _INVALIDATION, _REDIRECTION, _UNKNOWN = _What
+_REPLY, _DROPPED, _CONFIRMS, _MESSAGE, _INVALIDATION, _CHANGED, _REDIRECTION, _UNKNOWN = _What
 
 
 class ReplyQueue:
@@ -80,6 +81,7 @@ class ReplyQueue:
     """
 
     __slots__ = (
+        "_change",
         "_drops_until",
         "_ends",
         "_entries",
@@ -118,6 +120,7 @@ class ReplyQueue:
         # it is, and what is kept until that is known.
         self._kind = 0
         self._is = _REPLY
+        self._change: Change = bytes
         self._kept = b""
         self._out: list[bytes] = []
         # In RESP2: how many channels and patterns, and shard channels, are subscribed to.
@@ -294,6 +297,8 @@ class ReplyQueue:
             self._kept = piece
         elif self._is is _INVALIDATION:
             self._out.append(self.shown(piece))
+        elif self._is is _CHANGED:
+            self._out.append(self._change(piece))
         elif self._is is _REDIRECTION:
             self._out.append(ON_ITS_WAY)
         elif self._is is not _DROPPED:
@@ -334,7 +339,11 @@ class ReplyQueue:
             return _UNKNOWN
         if line == _RESET:  # it ends all subscriptions, and confirms none
             self._subscriptions = [0, 0]
-        return _REPLY if entry.tell(line + line_break) else _DROPPED
+        goes = entry.tell(line + line_break)
+        if not isinstance(goes, bool):
+            self._change = goes
+            return _CHANGED
+        return _REPLY if goes else _DROPPED
 
     def _confirmed(self, kind: int, piece: bytes) -> None:
         """A channel of the first request is confirmed, or one is unsubscribed from unasked."""

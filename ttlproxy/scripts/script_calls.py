@@ -123,6 +123,19 @@ class ScriptCalls:
             argv = (*argv[:at], self.signer.sign(kind, argv[words]), *argv[at:])
         return (*head, b"%d" % len(keys), *keys, *argv)
 
+    def declaration(self, call: Call, denies_oom: bool) -> tuple[bytes, ...] | None:
+        """A command that does nothing, has the same flags as the command that a call is for, and
+        is allowed where the call is; None where scripts have flags themselves, or none is needed.
+
+        Its key does not exist. Neither form counts as a change then, nor makes an event.
+        """
+        if self._scripts.traits.flags or not call.keys or self.reads(call):
+            return None
+        if self.keys.clustered and call.script in RULE_CALLS:
+            return None  # the rules are in another slot than their pattern
+        key = self.keys.scratch(call.keys[0])
+        return (b"ZADD", key, b"XX", b"0", b"") if denies_oom else (b"ZREM", key, b"")
+
     def _in_one_slot(self, script: Script, call: Call, by_text: bool) -> list[bytes]:
         """The keys of a call to a Cluster; without data keys it is for the server's own slot."""
         if not script.keys:

@@ -25,6 +25,10 @@ from ttlproxy.session.told import ERRORS
 from ttlproxy.session.transaction import Transaction
 from ttlproxy.wire import encode
 
+# Before Redis 7.0 the memory is measured for all scripts when EVAL comes, also from other clients,
+# and not when EXEC comes (src/server.c, lua_oom): as it is then, this makes it for those in EXEC.
+_MEASURES: Final = encode((b"EVAL", b"return 1", 0))
+
 
 def change(
     state: State, rules: Stateful, route: Route, args: list[bytes], now_ms: int
@@ -50,6 +54,10 @@ def _exec(state: State, args: list[bytes], now_ms: int) -> None:
             state.changes()
         for unconfirmed in transaction.unconfirmed:
             state.may_change(unconfirmed)
+        if (declared := transaction.declared) is not None:
+            state.tells.append(declared.carried_out)
+            if declared.denies_oom:
+                state.ours = _MEASURES, declared.ours
 
 
 def _discard(state: State, args: list[bytes], now_ms: int) -> None:

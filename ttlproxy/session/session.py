@@ -17,7 +17,7 @@ from ttlproxy.session import before_login, fast_path, shareable
 from ttlproxy.session.rewrite import decide, refuse
 from ttlproxy.session.state import State, Wait
 from ttlproxy.session.step import Step
-from ttlproxy.session.told import Told, all_of
+from ttlproxy.session.told import Tell, Told, all_of
 from ttlproxy.session.transaction import Transaction
 from ttlproxy.wire import Requests, Table, cut, encode, whole
 
@@ -477,11 +477,14 @@ class Session(State):
             take = self._of_stranger if self.stranger else instead_of
             transaction, was_counted = self.transaction, not self.uncounted
             rewritten = take(route, args, now_ms)
-            if self.caches and was_counted and self.uncounted:
-                self._await_our_replies()
+            if was_counted and self.uncounted and (self.caches or self.hides):
+                rewritten = self._stays_counted() or rewritten
             if self.is_unsent:
                 self.withheld = requests.withhold(begin)
                 break
+            if self.ours is not None:
+                out += (raw[sent:begin], self._goes_before(*self.ours))
+                sent = begin
             if (self.tracks or self.standing) and (before := self._read_first(route, args)):
                 out += (raw[sent:begin], before)
                 sent = begin
@@ -508,8 +511,17 @@ class Session(State):
         # A single piece is not copied: it may be large.
         return b"".join(filter(None, out))
 
+    def _goes_before(self, command: bytes, tell: Tell) -> bytes:
+        """A command of ours goes before the request that is looked at."""
+        self.ours = None
+        self.told.append(Told(self.requests, tell))
+        self.requests += 1
+        return command
+
     def _count_request(self) -> None:
         """A request goes to Redis."""
+        if self.transaction is not None and self.transaction.declared is not None:
+            self.tells.append(self.transaction.declared.theirs)
         if self.tells:
             self.told.append(Told(self.requests, all_of(self.tells)))
             self.tells = []
@@ -545,11 +557,16 @@ class Session(State):
             self.requests += 1
         return b"".join(requests)
 
-    def _await_our_replies(self) -> None:
-        """A request is not counted: nothing of ours may be owed then."""
-        if self.requests or self.owes():
-            self.uncounted = False
-            self.awaits = self.is_unsent = True
+    def _stays_counted(self) -> bytes | None:
+        """A request is not counted, and nothing of ours may be owed then: it waits. What goes to
+        Redis in its place where nothing of ours can be told from the rest of EXEC's reply."""
+        is_refused = self.transaction is not None and self.transaction.declared is not None
+        waits = not is_refused and bool(self.requests or self.owes())
+        if is_refused or waits:
+            self.uncounted, self.confirmations = False, 0
+        self.awaits = self.is_unsent = waits
+        self.hides = is_refused or waits
+        return encode((errors.UNCOUNTED_IN_MULTI,)) if is_refused else None
 
     def _note_standing(self, route: Route, args: Sequence[bytes]) -> None:
         """Notes what holds for the next request of a client that caches: a request of ours before

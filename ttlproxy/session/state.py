@@ -16,6 +16,7 @@ from ttlproxy.core.registry import Owner, Place, Registry
 from ttlproxy.core.reservations import MARGIN_MS
 from ttlproxy.scripts.script_calls import ScriptCalls
 from ttlproxy.scripts.unconfirmed import Flush, UnconfirmedChange, Users
+from ttlproxy.session.declared import Declared
 from ttlproxy.session.effects import Effects
 from ttlproxy.session.told import ERRORS, Candidates, Tell, Told, V
 from ttlproxy.session.transaction import Transaction
@@ -57,6 +58,7 @@ class State(Effects):
     behind_blocking: a blocking command has passed, and its reply may still be out
     stranger: the client has not logged in, and Redis refuses nearly all its requests; `resets`:
     because of a RESET that has not been answered, and may be refused
+    ours: a command of ours that goes before the last request, and what is told its reply
     requests: how many of the last chunk go to Redis; told: those of them whose replies matter
     tells, confirmations: of the request that is looked at, what is to be told its reply, and how
     many confirmations it has
@@ -64,6 +66,7 @@ class State(Effects):
     owes(): whether Redis owes replies to earlier chunks
     awaits: all that was sent must be answered before more is read; is_unsent: also before the last
     request is sent
+    hides: replies to commands of ours may be on their way, or may come with EXEC's
     listens: SUBSCRIBE, its variants or MONITOR has passed: Redis sends what other clients do
     replicates: PSYNC or SYNC has passed, so what Redis sends may be no replies
     by_rule: the last request that was rewritten writes by a rule of ONWRITE
@@ -82,11 +85,13 @@ class State(Effects):
         "database",
         "databases",
         "flushed",
+        "hides",
         "is_unsent",
         "listens",
         "look",
         "may_be_held",
         "modifies",
+        "ours",
         "owes",
         "quit",
         "reached",
@@ -146,6 +151,8 @@ class State(Effects):
         self.stranger = rights.asks_login
         self.resets = False
         self.uncounted = False
+        self.hides = False
+        self.ours: tuple[bytes, Tell] | None = None
         self.tells: list[Tell] = []
         self.confirmations = 0
 
@@ -257,8 +264,24 @@ class State(Effects):
         by_text = self.flushed or in_transaction
         careful = not self.rights.have_all(self.users)
         words = self.script_calls.words
+        if in_transaction and self.skips_replies and not careful:
+            self.declare(call, denies_oom)
         needs = denies_oom if in_transaction else None
         return encode(words(call, self.database, self.resp, by_text, careful, reserved, needs))
+
+    def declare(self, call: Call, denies_oom: bool) -> None:
+        """Tells Redis what a queued script needs that cannot say so, if it was not told before."""
+        transaction = self.transaction
+        assert transaction is not None
+        declared = transaction.declared
+        if declared is not None and (declared.denies_oom or not denies_oom):
+            return
+        command = self.script_calls.declaration(call, denies_oom)
+        if command is None or self.uncounted:
+            return
+        declared = transaction.declared = declared or Declared()
+        declared.denies_oom = denies_oom
+        self.ours, self.hides = (encode(command), declared.ours), True
 
     def needs_no_claim(self, key: bytes, now_ms: int, call: Call) -> bool:
         """Whether this call, which gives the key a deadline, may be sent without a claim, where

@@ -11,11 +11,13 @@ from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
 _MOST: Final = 16
 # How errors begin.
 ERRORS: Final = b"-!"
-_QUEUED: Final = b"+QUEUED"
+QUEUED: Final = b"+QUEUED"
 
-Tell: TypeAlias = Callable[[bytes | None], bool]
+Change: TypeAlias = Callable[[bytes], bytes]
+"""Gets a reply in pieces, the first with its whole first line; returns what the client gets."""
+Tell: TypeAlias = Callable[[bytes | None], bool | Change]
 """Is told how a reply begins: its first line, with its line break; None: it will never be known.
-Returns whether the client gets the reply."""
+Returns whether the client gets the reply, or what it gets of it."""
 
 
 class Told(NamedTuple):
@@ -31,10 +33,10 @@ class Told(NamedTuple):
 
 
 def all_of(tells: Sequence[Tell]) -> Tell:
-    """Tells all of them, whose answers are the same."""
+    """Tells all of them; the last one's answer counts."""
 
-    def tell_all(line: bytes | None) -> bool:
-        goes = True
+    def tell_all(line: bytes | None) -> bool | Change:
+        goes: bool | Change = True
         for tell in tells:
             goes = tell(line)
         return goes
@@ -81,7 +83,7 @@ class Candidates(Generic[V]):
         known. One that is queued is carried out later, if at all."""
         assert self._tried
         value = self._tried.popleft()
-        if line is None or line.startswith(_QUEUED):
+        if line is None or line.startswith(QUEUED):
             self.may_be(value)
         elif line[0] not in ERRORS:
             self._holds, self._may_hold = value, ()

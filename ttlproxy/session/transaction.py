@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ttlproxy.core.registry import Place
 from ttlproxy.scripts.unconfirmed import UnconfirmedChange
+from ttlproxy.session.declared import Declared
 from ttlproxy.session.effects import Effects
 
 
@@ -22,10 +23,12 @@ class Transaction:
       read: keys that they read, if the client caches what it reads
       dated: places where rules of ONWRITE give deadlines afterwards
       unconfirmed: what they may change of what all sessions share
+      declared: the commands of ours that say what its scripts need; None without one
     """
 
     __slots__ = (
         "dated",
+        "declared",
         "filled",
         "managed",
         "modifies",
@@ -48,6 +51,7 @@ class Transaction:
         self.filled: set[bytes] = set()
         self.dated: set[Place] = set()
         self.unconfirmed: list[UnconfirmedChange] = []
+        self.declared: Declared | None = None
 
     def carry_out(self, effects: Effects, now_ms: int) -> None:
         """EXEC is on its way: passes the noted effects on."""

@@ -209,7 +209,7 @@ class LaneReplies:
 
     def _has_succeeded(self, reply: bytes) -> bool:
         attempt, self.attempt = self.attempt, None
-        return attempt is None or attempt(reply.partition(b"\n")[0] + b"\n")
+        return attempt is None or bool(attempt(reply.partition(b"\n")[0] + b"\n"))
 
     def _all(self, replies: list[bytes]) -> None:
         """Takes whole replies without errors."""
