@@ -366,3 +366,14 @@ def test_where_proxies_have_stored_nothing_no_script_need_hide_anything(
 ) -> None:
     world.session.script_calls.has_state = has_state
     assert (world.names("DBSIZE") == [b"DBSIZE"]) == (has_state is False)
+
+
+@pytest.mark.parametrize("in_transaction", [False, True])
+def test_the_first_key_of_ours_is_hidden_from_what_follows_in_its_chunk(
+    world: World, in_transaction: bool
+) -> None:
+    world.session.script_calls.has_state = False
+    begin = ["MULTI"] * in_transaction
+    *_, first, behind = world.names(*begin, "DBSIZE", "DEFER EX 9 DEL k", "DBSIZE")
+    assert first.startswith(b"EVAL")
+    assert behind.startswith(b"EVAL")

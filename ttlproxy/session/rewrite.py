@@ -157,7 +157,8 @@ def _survey(state: State, survey: Survey, args: list[bytes]) -> bytes | None:
     if survey.of_keys:
         # In all databases that have managed keys, because a SELECT may have failed.
         state.sees_all()
-    if survey.of_keys and (state.rights.shows_internal or state.script_calls.has_state is False):
+    has_nothing = state.script_calls.has_state is False and not state.claims
+    if survey.of_keys and (state.rights.shows_internal or has_nothing):
         return None  # there is nothing to hide, or it is not to be
     plan = survey.plan(args)
     if isinstance(plan, Call) and survey.of_proxy:

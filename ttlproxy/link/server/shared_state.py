@@ -87,6 +87,7 @@ class SharedState:
         """Done when the state is in Redis, or Redis has refused it."""
         if self._wanted is None:
             self._wanted = asyncio.get_running_loop().create_future()
+            self._script_calls.has_state = None  # from now on there may be something to hide
             self.on_want()
         return self._wanted
 
