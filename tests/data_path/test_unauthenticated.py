@@ -76,7 +76,8 @@ def locked(start_server: StartServer) -> Server:
 
 @pytest.fixture
 def before_it(locked: Server, start_proxy: StartProxy) -> Proxy:
-    return start_proxy(f"redis://:secret@127.0.0.1:{locked.port}")
+    # With its name Redis lets the default user in although it has no password.
+    return start_proxy(f"redis://default:secret@127.0.0.1:{locked.port}")
 
 
 def _told(port: int, *pieces: bytes, between: Connection | None = None) -> bytes:
