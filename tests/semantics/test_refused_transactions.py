@@ -4,6 +4,7 @@ what tells it so, clients see nothing.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 
@@ -113,6 +114,24 @@ def test_a_transaction_with_a_command_of_ours_is_refused_as_a_whole(
         assert app.startswith(b"*2\r\n:1\r\n")
         assert b"-" not in app
     assert both[0].ask("SCARD", "B") == both[1].ask("SCARD", "B")
+
+
+@pytest.mark.parametrize("lost", ["-sadd", "-srem", "-@write", "-scard", "resetkeys", "off"])
+def test_a_command_whose_right_is_lost_before_exec_is_refused_alone(
+    both: list[Connection], server: AnyServer, plain: AnyServer, lost: str
+) -> None:
+    """What is done is the same; the texts of the errors are not (docs/limits.md)."""
+    found = []
+    for client, of in zip(both, (server, plain), strict=True):
+        with Connection(of.port) as direct:
+            direct.ask("ACL", "SETUSER", "u", "reset", "on", "nopass", "~*", "&*", "+@all")
+            for line in ("AUTH u p", "MULTI", "SADD B x", "SREM A x", "SCARD A"):
+                client.ask(*line.split())
+            direct.ask("ACL", "SETUSER", "u", lost)
+            replies = re.sub(rb"-[^\r]*", b"-", client.ask("EXEC"))
+            found.append((replies, [direct.ask(*line.split()) for line in CONTENT[:4]]))
+            direct.ask("ACL", "DELUSER", "u")
+    assert found[0] == found[1]
 
 
 # Pipelines; the writes become scripts.
