@@ -137,7 +137,7 @@ async def test_clients_of_a_lost_connection_end_some_in_each_turn_and_send_no_mo
         redis.close()
         await until(lambda: shared.is_lost)
         assert sum(client.has_ended for client in clients) == PER_TURN
-        leaving = asyncio.create_task(seats[-1].settled())
+        leaving = asyncio.create_task(seats[-1].answered())
         for client in clients:
             client.to_redis(b"PING")
         await until(lambda: all(client.has_ended for client in clients))

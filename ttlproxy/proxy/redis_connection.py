@@ -220,7 +220,6 @@ class Backend:
         self.is_cut = False  # no more is written
         self._is_closed = False  # by the client, which takes no more
         self._is_left = False  # by the client, which has another connection
-        self._sent_before: int | None = None  # at the last look, if nothing was owed
 
     def protocol(self) -> Receiver:
         """The protocol of a new connection to Redis."""
@@ -365,7 +364,7 @@ class Backend:
     @property
     def progress(self) -> object:
         """Is another one when anything has come from Redis."""
-        return self.replies.came, self.replies.pieces
+        return self.replies.progress
 
     @property
     def owed(self) -> int:
@@ -374,12 +373,7 @@ class Backend:
 
     def has_settled(self) -> bool:
         """Whether nothing is owed, and nothing was sent since this was last asked."""
-        if self._transport.is_closing():
-            return True
-        replies, before = self.replies, self._sent_before
-        rests = not (replies.owed or replies.relays)
-        self._sent_before = replies.sent if rests else None
-        return before is not None and before == self._sent_before
+        return self._transport.is_closing() or self.replies.has_settled()
 
     def pause(self, is_full: bool) -> None:
         """The client does not keep up, or keeps up again."""

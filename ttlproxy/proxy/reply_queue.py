@@ -71,6 +71,10 @@ class _What(Enum):
 _REPLY, _DROPPED, _CONFIRMS, _MESSAGE, _INVALIDATION, _CHANGED, _REDIRECTION, _UNKNOWN = _What
 
 
+def _drop(data: bytes) -> None:
+    """Takes bytes that nobody wants."""
+
+
 class ReplyQueue:
     """
     sent: how many replies were asked for; came: how many have come
@@ -92,6 +96,7 @@ class ReplyQueue:
         "_next",
         "_out",
         "_reads",
+        "_sent_before",
         "_subscriptions",
         "_to_client",
         "_watched",
@@ -109,6 +114,7 @@ class ReplyQueue:
         self.sent = self.came = self.pieces = 0
         self.relays = False
         self._reads = True  # until what was counted has come
+        self._sent_before: int | None = None  # at the last look, if nothing was owed
         self._to_client = to_client
         self._ends = ReplyEnds()
         self._entries: deque[_Entry] = deque()
@@ -132,6 +138,23 @@ class ReplyQueue:
     def owed(self) -> int:
         """How many replies are to come."""
         return self.sent - self.came
+
+    @property
+    def progress(self) -> object:
+        """Is another one when anything has come."""
+        return self.came, self.pieces
+
+    def has_settled(self) -> bool:
+        """Whether nothing is owed, and nothing was sent since this was last asked."""
+        before, self._sent_before = self._sent_before, None
+        if not (self.owed or self.relays):
+            self._sent_before = self.sent
+        return before is not None and before == self._sent_before
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether a round trip is measured."""
+        return self._watched is not None
 
     def expect(self, count: int) -> None:
         """So many requests are about to go, with a reply each."""
@@ -206,6 +229,7 @@ class ReplyQueue:
     def end(self) -> None:
         """Nothing more comes, and nobody is told anything."""
         self._stop()
+        self._to_client = _drop
 
     # From Redis.
 

@@ -24,6 +24,7 @@ class Passenger(Protocol):
 
 class LaneSeat(AnySeat):
     """
+    owed: replies that are to come
     is_taken: the lane has it, and is to hear of its end
     """
 
@@ -32,6 +33,7 @@ class LaneSeat(AnySeat):
     ) -> None:
         """`reads_slowly()` is called when more comes, and the client has not taken the last."""
         super().__init__(connection)
+        self.owed = 0
         self.is_taken = False
         self._lane = lane
         self._reads_slowly = reads_slowly
@@ -69,6 +71,10 @@ class LaneSeat(AnySeat):
         self._connection.send(self, count, data)
         if self._is_full:
             self._tell(True)
+
+    async def answered(self) -> None:
+        """A client that has to wait for a reply has a connection of its own."""
+        raise NotImplementedError
 
     def close(self) -> None:
         """The lane has ended: what is owed is thrown away."""

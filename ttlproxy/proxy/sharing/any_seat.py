@@ -18,15 +18,12 @@ _PATIENCE_S: Final = 0.1
 
 
 class AnySeat(Rider, ABC):
-    """
-    owed: replies that are to come; is_cut: no more is sent
-    """
+    """is_cut: no more is sent"""
 
     most_at_once = sys.maxsize  # no other client's requests may come between ours
     unsent = 0  # what Redis has not taken is kept for all together
 
     def __init__(self, connection: SharedConnection) -> None:
-        self.owed = 0
         self.is_cut = False
         self._connection = connection
         self._is_gone = self._is_closed = False
@@ -72,7 +69,3 @@ class AnySeat(Rider, ABC):
     def ignore(self) -> None:
         """What comes is thrown away."""
         self._is_gone = True
-
-    async def answered(self) -> None:
-        """A client that has to wait for a reply has a connection of its own."""
-        raise NotImplementedError

@@ -277,7 +277,7 @@ class SharingClient(Client):
         seat, session, link, server = self.seat, self._session, self._link, self._server
         assert seat is not None
         assert session is not None
-        await seat.settled()
+        await seat.answered()
         attempt = partial(server.connect_alone, self)
         try:
             own, _ = await connect(link, attempt, server.settings.hold_max)
@@ -285,11 +285,12 @@ class SharingClient(Client):
             self._task = None
             self._refuse(trouble)
             return
+        has_sent = seat.replies.sent > 0
         seat.close()
         self.seat = None
         self._backend, self._expect = own, own.expect
         self._hides_in(own)
-        if not await self._is_prepared(own, seat.has_sent):
+        if not await self._is_prepared(own, has_sent):
             self._task = None
             self._refuse(ConnectionError("Redis refuses the login of this client now"))
             return
