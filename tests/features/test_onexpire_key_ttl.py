@@ -161,6 +161,32 @@ def test_a_kept_key_is_gone_at_its_end_for_every_client(
         assert other.ask(*request_.split()) == reply
 
 
+@pytest.mark.usefixtures("rule", "no_reaper")
+@pytest.mark.parametrize(
+    ("write", "request_", "reply"),
+    [
+        ("HSETEX q PXAT {} FIELDS 1 a v", "HDEL q a", 1),
+        ("HSETEX q PXAT {} FIELDS 1 a v", "HSET q a w", 0),
+        ("SADDEX q PXAT {} MEMBERS 1 a", "SREM q a", 1),
+        ("SADDEX q PXAT {} MEMBERS 1 a", "SPOP q", b"a"),
+        ("ZADDEX q PXAT {} MEMBERS 1 1 a", "ZREM q a", 1),
+        ("RPUSHEX q PXAT {} ELEMENTS 1 a", "LREM q 0 a", 1),
+        ("RPUSHEX q PXAT {} ELEMENTS 1 a", "LPOP q", b"a"),
+    ],
+)
+def test_a_request_that_redis_carries_out_after_the_end_of_its_kept_key_still_finds_the_element(
+    client: Client, direct: Client, write: str, request_: str, reply: int | bytes
+) -> None:
+    """It came before that. Otherwise it replies that nothing was there, and nobody gets it."""
+    at_ms = direct.now_ms() - 1000
+    client.ask_many([write.format(FAR_MS).split(), ["PEXPIREAT", "q", str(FAR_MS)]])
+    # As if the time had come: the instants are moved, not the clock.
+    direct.ask("ZADD", INDEX, -at_ms, KEY_EXPIRY, at_ms, "a")
+    direct.ask("PEXPIREAT", "q", at_ms + KEPT_MS)
+    assert client.ask(*request_.split()) == reply
+    wait_until(lambda: direct.ask("EXISTS", "q", INDEX) == 0, "the key gone")
+
+
 @pytest.mark.usefixtures("rule")
 @pytest.mark.parametrize(
     ("request_", "reply", "ends_ms"),

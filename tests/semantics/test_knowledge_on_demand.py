@@ -157,6 +157,7 @@ def test_a_key_is_looked_up_once_as_long_as_nobody_changes_it(
     def looked_up() -> int:
         return calls(own_server.port, "exists")
 
+    until_quiet(own_server.port)
     with closing(Client(proxy.port)) as client, closing(Client(other.port)) as writer:
         for key, value in (("plain", None), ("dated", b"v")):
             if value is not None:
@@ -210,6 +211,7 @@ def test_keys_of_a_database_that_redis_lacks_have_no_deadlines(
 ) -> None:
     """A client asked for it. Its plain writes need no right to scripts, and no further look-ups."""
     proxy = start_proxy(own_server.url, *ON_DEMAND)
+    until_quiet(own_server.port)
     with closing(Client(proxy.port)) as client:
         client.ask("ACL", "SETUSER", "bob", "on", ">pw", "~b:*", "+@all", "-@scripting")
         client.ask("AUTH", "bob", "pw")
@@ -309,6 +311,7 @@ def test_what_is_found_of_a_key_that_is_claimed_is_not_kept(
 ) -> None:
     """Whether or not there are so many claims that each key's own is asked for."""
     proxy = start_proxy(own_server.url, *ON_DEMAND)
+    until_quiet(own_server.port)
     with closing(Client(proxy.port)) as client, closing(Client(own_server.port)) as direct:
         direct.ask("ZADD", KEYS.claimed, "+inf", "")
         for claimed in (b"h", *(b"o:%d" % number for number in range(others))):

@@ -393,16 +393,16 @@ local function key_expires_at(data, ends)
   try('PEXPIREAT', data, ms(ends))
 end
 
--- Gives the key its own expiry back, if it is kept: its index goes.
-local function give_back(data, index)
+-- Gives the key its own expiry back, if it is kept: its index goes. The key does not end before `earliest`.
+local function give_back(data, index, earliest)
   local ends = kept_until(data, index)
   if ends then
-    key_expires_at(data, ends)
+    key_expires_at(data, math.max(ends, earliest))
   end
 end
 
 local function index_drop(data, index, schedule)
-  give_back(data, index)
+  give_back(data, index, 0)
   try('DEL', index)
   try('ZREM', schedule, data)
 end
@@ -493,7 +493,8 @@ local function index_was_cleared(data, index, schedule, cleared)
   -- Scripts that pop have replies of RESP3, where scores are tables.
   local left = index_count(index)
   if (left == 1 or dry_run) and redis.call('ZSCORE', index, EXPIRY) then
-    give_back(data, index)
+    -- The command still finds the key, although its end may have come since the request did.
+    give_back(data, index, clock_ms() + 1)
     try('ZREM', index, EXPIRY)
     left = 0
   end
