@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.data_path.test_differential import empty, generated, masked
+from tests.data_path.test_differential import LIMITS, empty, generated, masked
 from tests.support.containers import AnyServer
 from tests.support.raw_client import Connection, Framer, command
 from tests.support.request_streams import Vocabulary, pieces, rows_for, stream
@@ -107,4 +107,7 @@ def test_clients_at_once_get_the_replies_of_redis(
         vocabulary = Vocabulary(rows, named, subscribed=SUBSCRIBED)
         sent.append(pieces(beginning + stream(vocabulary, seeds), cuts))
     expected = conversations(plain.port, sent, order)
-    assert conversations(sharing_proxy.port, sent, order) == expected
+    for got, wanted in zip(conversations(sharing_proxy.port, sent, order), expected, strict=True):
+        # What comes before a limit is as ever.
+        limit = next((at for at, reply in enumerate(got) if LIMITS.match(reply)), None)
+        assert got[:limit] == wanted[:limit]

@@ -31,7 +31,7 @@ return 1
 """
 _INTERNAL = Keys()
 _KNOWN = Scripts(DEFAULT_PREFIX)
-_KNOWN.loaded = True  # loaded by the proxy in front of the same server
+_KNOWN.loaded = True  # `scenarios` loads them
 _CALLER = ScriptCalls(_KNOWN, _INTERNAL, bytes)
 
 Write = Callable[[bytes], Words]
@@ -55,7 +55,8 @@ def _floor(key: bytes) -> Words:
 def scenarios(stage: Stage) -> list[Scenario]:
     direct = stage.redis()
     proxy = stage.ttlproxy(direct)
-    fill(direct, [("SCRIPT", "LOAD", _FLOOR)])
+    texts = [_FLOOR, *(script.text for script in _KNOWN.all())]
+    fill(direct, [("SCRIPT", "LOAD", text) for text in texts])
     keys = [b"%012d" % number for number in range(stage.scaled(_KEYS, least=16))]
     ways: list[tuple[str, Target, Write]] = [
         ("same script, direct", direct, _same_script),
