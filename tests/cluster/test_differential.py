@@ -51,7 +51,7 @@ def of_one_slot(server: str) -> Vocabulary:
         # Inside of MULTI there may be others; and Redis takes an empty line for the next request.
         if row not in ("MULTI", "CLIENT REPLY SKIP")
         # Valkey 9 may have databases there, and refuses others in other words.
-        if not ("{db}" in row and server.startswith("valkey"))
+        if not (server.startswith("valkey") and ("{db}" in row or row.startswith("SELECT")))
     ]
     queued = [row for row in rows if not row.startswith(NOT_IN_A_TRANSACTION)]
     return Vocabulary(rows, TAG.__add__, queued)

@@ -31,7 +31,7 @@ LINES = st.lists(st.sampled_from([*PARTS, b'" ', b"' ", b"\\x41", b"\\'", b'\\"'
 def test_a_line_has_the_words_that_redis_finds_in_it(plain: AnyServer, tail: bytes) -> None:
     """Redis repeats the words in its error for an unknown command. Valkey 9 takes a line that goes
     on behind a closing quote; here it is refused as in Redis."""
-    assume(not (plain.name.startswith("valkey") and GOES_ON.search(tail)))
+    assume(not (plain.name.startswith("valkey") and (GOES_ON.search(tail) or b"\xff" in tail)))
     line = b"nosuch " + tail
     words = split(line)
     with Connection(plain.port) as client:

@@ -7,6 +7,7 @@ Knows the words of these commands, good and bad ones, and none of their meaning.
 
 import re
 from collections.abc import Iterator
+from itertools import count
 
 import pytest
 from hypothesis import given
@@ -48,6 +49,9 @@ EXPIRIES = [
 ]
 PLAIN = ["HSET h a 1 b 2", "HSET h c 3", "DEL h", "HDEL h a", "HMGET h a b c zz", "HLEN h",
          "EXISTS h", "HPEXPIRETIME h FIELDS 4 a b c zz"]  # fmt: skip
+
+
+_NUMBERS = count()
 
 
 def _some(*words: list[str], most: int = 1) -> st.SearchStrategy[list[str]]:
@@ -117,6 +121,9 @@ def own_kind(
 
 
 def _said(port: int, hello: bytes, requests: list[list[str]]) -> list[bytes]:
+    # Of an earlier example's key the proxy may still believe that it has deadlines.
+    key = f"h{next(_NUMBERS)}"
+    requests = [[key if word == "h" else word for word in words] for words in requests]
     with Connection(port) as client:
         setup = [command("FLUSHALL"), command("SET", "text", "x"), hello or command("PING")]
         client.send(b"".join([*setup, *(command(*words) for words in requests)]))

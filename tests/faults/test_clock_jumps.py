@@ -24,8 +24,8 @@ def test_the_clock_of_a_running_server_jumps(
         before_ms = direct.now_ms()
         direct.ask("SET", "k", "v", "PX", 2 * HOUR_MS)
         clock.jump(by_ms)
-        passed_ms = direct.now_ms() - before_ms - by_ms
-        assert 0 <= passed_ms < HOUR_MS // 2
+        # Valkey 9 looks at the clock a moment later.
+        wait_until(lambda: 0 <= direct.now_ms() - before_ms - by_ms < HOUR_MS // 2, "the jump")
         left_ms = 2 * HOUR_MS - by_ms
         assert left_ms - HOUR_MS // 2 < direct.ask("PTTL", "k") <= left_ms
 

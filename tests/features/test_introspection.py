@@ -67,7 +67,7 @@ def test_a_deadline_that_is_past_is_not_told(talk: Talk) -> None:
 @pytest.mark.parametrize(
     ("dated", "removed"),
     [
-        ("HSETEX k PXAT {at} FIELDS 2 a 1 b 2", "HDEL k a"),
+        ("HSETEX k MAXLEN 9 PXAT {at} FIELDS 2 a 1 b 2", "HDEL k a"),
         ("SADDEX k PXAT {at} MEMBERS 2 a b", "SREM k a"),
         ("ZADDEX k PXAT {at} MEMBERS 2 1 a 2 b", "ZREM k a"),
         ("RPUSHEX k PXAT {at} ELEMENTS 2 a b", "LREM k 0 a"),

@@ -19,7 +19,7 @@ from tests.support.per_type import said_of
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection
 from tests.support.redis_client import Client
-from tests.support.servers import Proxy
+from tests.support.servers import Proxy, release
 from ttlproxy.core.keys import Keys
 
 FORMS = {
@@ -356,6 +356,8 @@ LET_3_MS_PASS = (
 def test_an_element_whose_deadline_passes_in_a_transaction_does_not_come_back_by_xx(
     proxy: Proxy, server: AnyServer, type_: str
 ) -> None:
+    if release(server.name) >= (7, 2):
+        pytest.skip("TIME stands still in a transaction")
     update = "FXX" if type_ == "hash" else "XX"
     again = _long_form(type_, "k", f"{update} MAXLEN 1 EX 100", ["a", "c"])
     with talking(proxy, server, in_multi) as talk:
@@ -363,7 +365,7 @@ def test_an_element_whose_deadline_passes_in_a_transaction_does_not_come_back_by
             _said_of(
                 type_,
                 f"""
-                PUT k [PX 1] a b -> 2
+                PUT k [MAXLEN 9 PX 1] a b -> 2
                 EVAL "{LET_3_MS_PASS}" 0 -> nil
                 ADD k c -> 1
                 {again} -> 0

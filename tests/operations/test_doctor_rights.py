@@ -15,7 +15,7 @@ from tests.support.doctor import above_info, examine, of
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
 from tests.support.redis_client import Client
-from tests.support.servers import Proxy, Server, release
+from tests.support.servers import Binary, Proxy, Server, release
 from ttlproxy.core.keys import Keys
 from ttlproxy.operations.doctor.required_rights import rules
 
@@ -201,6 +201,21 @@ def test_the_listed_rights_are_enough_for_the_doctor_and_the_purge(
         assert (done.returncode, "TAKE" in done.stdout) == (0, not flags), done.stderr
     assert direct.ask("KEYS", "*") == [b"h"]
     assert _refused(direct) == []
+
+
+@pytest.mark.parametrize(("taken", "rule"), [("resetkeys", "~*"), ("resetchannels", "&*")])
+def test_keys_and_channels_are_told_from_commands_in_the_words_of_newer_servers(
+    valkey_binary: Binary, taken: str, rule: str
+) -> None:
+    """Redis has these words since 7.2, too."""
+    server = Server(valkey_binary, "--notify-keyspace-events", "KEA").start()
+    try:
+        found = examine(_user_with(server, ["+@all", "~*", "&*", taken]))
+    finally:
+        server.remove()
+    named = [word for each in found if each.check == "rights" for word in each.mend.split()[3:]]
+    assert rule in named
+    assert not any(word.startswith("+") for word in named)
 
 
 @pytest.mark.one_of(4)

@@ -224,8 +224,8 @@ def test_what_stands_behind_a_request_that_waits_twice_is_answered(
     app: Connection, client: Client, direct: Client, held: str, reply: bytes
 ) -> None:
     """It waits first for the reap of the request before it, then for itself."""
-    client.ask("HSETEX", "h", "PX", 1, "FIELDS", 1, "gone", "v")
+    client.ask("SADDEX", "s", "PX", 1, "MEMBERS", 1, "gone")
     deadline_ms = direct.now_ms() + 1
     wait_until(lambda: direct.now_ms() > deadline_ms, "the deadline")
-    app.send(command("HLEN", "h") + command(*held.split()) + command("PING"))
+    app.send(command("SCARD", "s") + command(*held.split()) + command("PING"))
     assert app.read_many(3) == [b":0\r\n", reply, b"+PONG\r\n"]

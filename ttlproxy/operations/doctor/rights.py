@@ -16,7 +16,8 @@ from ttlproxy.operations.doctor.finding import INFO, OK, Finding, Severity
 from ttlproxy.operations.doctor.required_rights import FIELD_TTLS, SINCE, Right, asked, scripted
 from ttlproxy.operations.doctor.target import Target
 
-_PLACE = re.compile(r"access (?:one of the|the '.*') (key|channel)", re.DOTALL)
+# In the words of Redis before 7.2, and since.
+_PLACE = re.compile(r"access (?:one of the|a|the '.*') (key|channel)", re.DOTALL)
 _SIGNS = {"key": "~", "channel": "&"}
 _OF_CHANNELS = (b"PUBLISH", b"SPUBLISH")  # `asked` has these, with a channel
 _KEYSPACE = (b"__keyspace@0__:k", b"__subkeyspace@0__:k")
