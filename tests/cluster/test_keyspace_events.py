@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator, Sequence
 
 import pytest
@@ -12,7 +13,7 @@ from tests.support.masters import Masters
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
 from tests.support.servers import Binary, Proxy
-from ttlproxy.core.keys import SLOTS, slot
+from ttlproxy.core.keys import SLOTS, Keys, slot
 
 # Four keys for each of the three masters; and one for each, after whose event all others have come.
 KEYS = [b"k:%d" % number for number in (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)]
@@ -203,3 +204,25 @@ def test_a_listener_connects_anew_when_there_is_another_master(
         with Connection(proxy.port) as listener:
             assert b"psubscribe" in listener.ask("PSUBSCRIBE", "__keyspace@0__:*")
             wait_until(lambda: b"psub=1" in cluster.nodes[2].ask("CLIENT", "LIST"), "it listens")
+
+
+def test_a_listener_hears_a_master_that_is_served_while_it_subscribes(
+    binary: Binary, start_proxy: StartProxy
+) -> None:
+    with Cluster(binary, nodes=3, masters=2) as cluster:
+        home, slow, new = cluster.nodes
+        assert slot(Keys().prefix) < SLOTS // 2, "the first node is the home of clients"
+        proxy = start_proxy(home.url)
+        with Connection(proxy.port) as listener:
+            assert listener.ask("PING") == b"+PONG\r\n"
+            slow.child.send_signal(signal.SIGSTOP)
+            try:
+                listener.send(command("PSUBSCRIBE", "__keyspace@0__:*"))
+                for node in (new, home):
+                    assert node.ask("CLUSTER", "SETSLOT", 0, "NODE", new.id) == b"OK"
+                served = f":{new.port}: 0 keys managed"
+                wait_until(lambda: served in proxy.stderr, "another master is served")
+            finally:
+                slow.child.send_signal(signal.SIGCONT)
+            assert b"psubscribe" in listener.read()
+            wait_until(lambda: b"psub=1" in new.ask("CLIENT", "LIST"), "it listens")

@@ -285,6 +285,13 @@ def test_keys_on_their_way_to_a_node_that_goes_by_its_name(
         node.ask("CONFIG", "SET", "cluster-preferred-endpoint-type", "hostname")
     try:
         target.ask("CONFIG", "SET", "cluster-announce-hostname", "localhost")
+
+        def is_known(node: Node) -> bool:
+            lines = node.ask("CLUSTER", "NODES").splitlines()
+            return any(b":%d@" % target.port in line and b",localhost" in line for line in lines)
+
+        # Else the proxy goes by what each of them says.
+        wait_until(lambda: all(map(is_known, nodes)), "all nodes know its name")
         proxy = proxy or start_proxy(nodes[0].url, "--hold-max", "30")
         with Connection(proxy.port) as app:
             _until_served(app, ONE)  # else its schedule is read when the slot has arrived

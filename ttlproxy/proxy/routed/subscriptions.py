@@ -94,6 +94,8 @@ class Subscriptions:
             await self._tell_others(kind, events - self._events[kind], adds=True)
             before = self._events[kind]
             self._events[kind] = before | events
+            if self._client.lanes.lacks_one:  # it is served since just now
+                await self._reach_others()
             if (await self._change_at_one(args, raw)).startswith(b"-"):
                 await self._tell_others(kind, events - before, adds=False)
         else:
