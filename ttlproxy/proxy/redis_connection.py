@@ -13,7 +13,7 @@ from ttlproxy.core.counters import Connections, Tally
 from ttlproxy.net.keepalive import keep_alive
 from ttlproxy.net.undelivered import undelivered
 from ttlproxy.proxy.departures import Departures
-from ttlproxy.proxy.reply_queue import Over, ReplyQueue
+from ttlproxy.proxy.reply_queue import Over, ReplyQueue, drop
 from ttlproxy.proxy.write_batch import Write, WriteBatch
 from ttlproxy.session.told import Tell, Told
 from ttlproxy.wire import encode
@@ -155,10 +155,6 @@ class Watchable(Protocol):
 Take = Callable[[bytes], None]
 
 
-def _drop(data: bytes) -> None:
-    """Takes bytes that nobody wants."""
-
-
 class Receiver(asyncio.Protocol):
     """Takes what Redis sends, as long as it is the transport's protocol.
 
@@ -248,8 +244,8 @@ class Backend:
         if self._is_left:
             return
         if exc is not None:  # at once, while the end of a stream waits for its turn
-            self.write = _drop
-            self._client.send_by(_drop)
+            self.write = drop
+            self._client.send_by(drop)
             if self._departures.put_off(self._client.end):
                 return
         self._client.end()

@@ -71,7 +71,7 @@ class _What(Enum):
 _REPLY, _DROPPED, _CONFIRMS, _MESSAGE, _INVALIDATION, _CHANGED, _REDIRECTION, _UNKNOWN = _What
 
 
-def _drop(data: bytes) -> None:
+def drop(data: bytes) -> None:
     """Takes bytes that nobody wants."""
 
 
@@ -229,7 +229,7 @@ class ReplyQueue:
     def end(self) -> None:
         """Nothing more comes, and nobody is told anything."""
         self._stop()
-        self._to_client = _drop
+        self._to_client = drop
 
     # From Redis.
 

@@ -7,15 +7,11 @@ from collections.abc import Callable
 from typing import Protocol
 
 from ttlproxy.proxy.departures import Departures
-from ttlproxy.proxy.reply_queue import Over, ReplyQueue
+from ttlproxy.proxy.reply_queue import Over, ReplyQueue, drop
 from ttlproxy.proxy.sharing.any_seat import AnySeat
 from ttlproxy.proxy.sharing.shared_connection import SharedConnection
 from ttlproxy.proxy.write_batch import Write
 from ttlproxy.session.told import Tell, Told
-
-
-def _drop(data: bytes) -> None:
-    """Takes requests that nobody is to get."""
 
 
 class Passenger(Protocol):
@@ -85,7 +81,7 @@ class Seat(AnySeat):
         """What is owed stays owed, so the client cannot leave and go on without it."""
         if self._is_gone:
             return
-        self._client.send_by(_drop)  # replies to more requests would be taken for those it is owed
+        self._client.send_by(drop)  # replies to more requests would be taken for those it is owed
         if not self._departures.put_off(self._end):
             self._end()
 
