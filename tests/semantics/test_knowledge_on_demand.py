@@ -510,6 +510,10 @@ def test_it_is_refused_nothing_without_the_right_to_subscribe(
         assert direct.ask("ZRANGE", KEYS.claimed, 0, -1) == [b""], "it claims in any case"
 
 
+def _is_there(direct: Client, key: bytes) -> bool:
+    return bool(direct.ask("EXISTS", key))
+
+
 def test_a_pause_of_redis_holds_look_ups_and_claims_until_it_is_over(
     own_server: AnyServer, start_proxy: StartProxy
 ) -> None:
@@ -517,17 +521,18 @@ def test_a_pause_of_redis_holds_look_ups_and_claims_until_it_is_over(
     proxy = start_proxy(own_server.url, *ON_DEMAND, *FLAGS)
     written: tuple[str | int, ...] = ("HSETEX", "h", "EX", 100, "FIELDS", 1, "f", "v")
     with closing(Client(proxy.port)) as client, closing(Client(own_server.port)) as direct:
-        for words, reply, value in (
-            (("HGET", "h", "f"), None, None),
-            (("HSET", "plain", "f", "v"), 1, None),
-            (written, 1, b"v"),
+        for other, words, reply, value in (
+            (b"a", ("HGET", "h", "f"), None, None),
+            (b"b", ("HSET", "plain", "f", "v"), 1, None),
+            (b"c", written, 1, b"v"),
         ):
             direct.ask("CLIENT", "PAUSE", 300, "ALL")
             with Connection(proxy.port) as leaving:
-                leaving.socket.sendall(encode((b"HGET", b"other", b"f")))
-                leaving.socket.sendall(encode((b"SADDEX", b"other", 100, b"m")))
+                leaving.socket.sendall(encode((b"HGET", other, b"f")))
+                leaving.socket.sendall(encode((b"SADDEX", other, 100, b"m")))
             replies = client.ask_many([words, ("HGET", "h", "f")])
             assert replies == [reply, value]
+            wait_until(partial(_is_there, direct, other), "what was left behind")
         admin, held = pages(proxy), "ttlproxy_hold_seconds_count"
         new = ("HSET", "new", "f", "v")
         for why, words in (("look_up", new), ("claim", ("SADDEX", "s", 100, "m"))):
