@@ -51,11 +51,12 @@ class Share(NamedTuple):
 
 NONE: Final = Share(0)
 ALL: Final = Share(1)
-HALF: Final = Share(2)
+THIRD: Final = Share(3)
 QUARTER: Final = Share(4)
 MARKED: Final = Share(-1)  # as many as the marker `one_of` says; all without one
 ALL_BY_TURNS: Final = Share(1, by_turns=True)
 HALF_BY_TURNS: Final = Share(2, by_turns=True)
+THIRD_BY_TURNS: Final = Share(3, by_turns=True)
 
 
 class Shares(NamedTuple):
@@ -78,8 +79,8 @@ SHARES: Final = {
     Kind.EACH_SERVER: Shares(quick=MARKED, newest=ALL, older=ALL),
     Kind.ONE_OF: Shares(quick=MARKED, newest=MARKED, older=MARKED),
     Kind.ALIKE: Shares(quick=ALL, newest=ALL_BY_TURNS, older=ALL_BY_TURNS),
-    Kind.VERY_MANY_ALIKE: Shares(quick=ALL, newest=HALF_BY_TURNS, older=HALF_BY_TURNS),
-    Kind.VERY_MANY: Shares(quick=ALL, newest=HALF, older=QUARTER),
+    Kind.VERY_MANY_ALIKE: Shares(quick=ALL, newest=THIRD_BY_TURNS, older=THIRD_BY_TURNS),
+    Kind.VERY_MANY: Shares(quick=ALL, newest=THIRD, older=QUARTER),
     Kind.MANY: Shares(quick=ALL, newest=ALL, older=QUARTER),
     Kind.FEW: Shares(quick=ALL, newest=ALL, older=ALL),
 }
