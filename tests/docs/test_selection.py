@@ -99,8 +99,11 @@ def test_of_very_many_cases_the_newest_server_runs_a_third() -> None:
     assert _taken(_on_newest(items), quick=True) == ([], every)
 
 
-def test_few_cases_run_on_each_server() -> None:
-    assert _taken(_items("test", 5)) == (ALL[:5], ALL[:5])
+def test_of_tests_with_few_cases_an_older_server_runs_half() -> None:
+    taken, few = [_taken(_items(f"test_{number}", 5)) for number in range(20)], ALL[:5]
+    assert taken.count((few, few)) + taken.count(([], few)) == 20
+    assert (few, few) in taken
+    assert ([], few) in taken
 
 
 @pytest.mark.parametrize(
@@ -137,9 +140,11 @@ def test_where_the_version_hardly_matters_a_test_runs_on_one_server(
 
 
 @pytest.mark.parametrize("slow", [[mark.slow], [mark.slow, mark.any_server]], ids=len)
-def test_slow_cases_run_on_the_newest_server(slow: list[pytest.MarkDecorator]) -> None:
+def test_half_of_the_slow_cases_run_on_the_newest_server(
+    slow: list[pytest.MarkDecorator],
+) -> None:
     items = _items("test", 5, slow_from=2, slow=slow)
-    assert _taken(items) == ([0, 1], ALL[:5])
+    assert _taken(items) == ([0, 1], [0, 1, 2, 4])
     assert _taken(_on_newest(items), quick=True) == ([], [0, 1])
 
 

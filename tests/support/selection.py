@@ -51,6 +51,7 @@ class Share(NamedTuple):
 
 NONE: Final = Share(0)
 ALL: Final = Share(1)
+HALF: Final = Share(2)
 THIRD: Final = Share(3)
 QUARTER: Final = Share(4)
 MARKED: Final = Share(-1)  # as many as the marker `one_of` says; all without one
@@ -73,7 +74,7 @@ class Shares(NamedTuple):
 
 # A run on one server takes all, unless it is a quick one.
 SHARES: Final = {
-    Kind.SLOW_CASE: Shares(quick=NONE, newest=ALL, older=NONE),
+    Kind.SLOW_CASE: Shares(quick=NONE, newest=HALF, older=NONE),
     Kind.SLOW_ONE_OF: Shares(quick=NONE, newest=HALF_BY_TURNS, older=HALF_BY_TURNS),
     Kind.SLOW: Shares(quick=NONE, newest=ALL_BY_TURNS, older=ALL_BY_TURNS),
     Kind.EACH_SERVER: Shares(quick=MARKED, newest=ALL, older=ALL),
@@ -82,7 +83,7 @@ SHARES: Final = {
     Kind.VERY_MANY_ALIKE: Shares(quick=ALL, newest=THIRD_BY_TURNS, older=THIRD_BY_TURNS),
     Kind.VERY_MANY: Shares(quick=ALL, newest=THIRD, older=QUARTER),
     Kind.MANY: Shares(quick=ALL, newest=ALL, older=QUARTER),
-    Kind.FEW: Shares(quick=ALL, newest=ALL, older=ALL),
+    Kind.FEW: Shares(quick=ALL, newest=ALL, older=ALL_BY_TURNS),
 }
 
 
