@@ -189,12 +189,18 @@ def test_events_go_on_where_a_slot_has_gone(
     ]
 
 
+def _until_served(proxy: Proxy, masters: int) -> None:
+    """A listener that is there before is closed when one more is served."""
+    wait_until(lambda: proxy.stderr.count(" keys managed") == masters, "all masters are served")
+
+
 def test_a_listener_connects_anew_when_there_is_another_master(
     binary: Binary, start_proxy: StartProxy
 ) -> None:
     """It would miss the events of that one."""
     with Cluster(binary, nodes=3, masters=2) as cluster:
         proxy = start_proxy(cluster.nodes[0].url)
+        _until_served(proxy, 2)
         with Connection(proxy.port) as listener, Connection(proxy.port) as other:
             listener.ask("PSUBSCRIBE", "__keyspace@0__:*")
             other.ask("PSUBSCRIBE", "news*")
@@ -213,6 +219,7 @@ def test_a_listener_hears_a_master_that_is_served_while_it_subscribes(
         home, slow, new = cluster.nodes
         assert slot(Keys().prefix) < SLOTS // 2, "the first node is the home of clients"
         proxy = start_proxy(home.url)
+        _until_served(proxy, 2)
         with Connection(proxy.port) as listener:
             assert listener.ask("PING") == b"+PONG\r\n"
             slow.child.send_signal(signal.SIGSTOP)
