@@ -227,8 +227,7 @@ def test_a_listener_hears_a_master_that_is_served_while_it_subscribes(
                 listener.send(command("PSUBSCRIBE", "__keyspace@0__:*"))
                 for node in (new, home):
                     assert node.ask("CLUSTER", "SETSLOT", 0, "NODE", new.id) == b"OK"
-                served = f":{new.port}: 0 keys managed"
-                wait_until(lambda: served in proxy.stderr, "another master is served")
+                _until_served(proxy, 3)
             finally:
                 slow.child.send_signal(signal.SIGCONT)
             assert b"psubscribe" in listener.read()

@@ -20,6 +20,7 @@ from tests.support.requirements import absent
 from tests.support.servers import Proxy, Server, find_binaries
 
 SINCE = (8, 4)  # options may stand on either side of the fields
+_NUMBERS = count()
 # Times that depend on when the command ran.
 RELATIVE = re.compile(rb":\d{3,}")
 
@@ -49,9 +50,6 @@ EXPIRIES = [
 ]
 PLAIN = ["HSET h a 1 b 2", "HSET h c 3", "DEL h", "HDEL h a", "HMGET h a b c zz", "HLEN h",
          "EXISTS h", "HPEXPIRETIME h FIELDS 4 a b c zz"]  # fmt: skip
-
-
-_NUMBERS = count()
 
 
 def _some(*words: list[str], most: int = 1) -> st.SearchStrategy[list[str]]:

@@ -38,6 +38,15 @@ def _kept(client: Client, direct: Client) -> None:
     assert _real_ms(direct) == FAR_MS + KEPT_MS
 
 
+def _move(direct: Client, ends_ms: int, *deadlines: int | str) -> None:
+    """As if the time had come: the instants of the kept key are moved, not the clock.
+
+    deadlines: ms, element, ...
+    """
+    direct.ask("ZADD", INDEX, -ends_ms, KEY_EXPIRY, *deadlines)
+    direct.ask("PEXPIREAT", "q", ends_ms + KEPT_MS)
+
+
 def _real_ms(direct: Client, key: str = "q") -> int:
     """When Redis would delete the key."""
     left_ms, now_ms = direct.ask_many([["PTTL", key], ["TIME"]])
@@ -130,11 +139,9 @@ def test_elements_whose_deadline_is_after_the_end_of_their_key_go_with_it(
     client: Client, direct: Client
 ) -> None:
     _kept(client, direct)
-    # As if the time had come: the instants are moved, not the clock. b is due a ms after the end.
     at_ms = direct.now_ms() - 1000
     client.ask("SADDEX", "q", "PXAT", LATER_MS, "MEMBERS", 1, "b")
-    direct.ask("ZADD", INDEX, -at_ms, KEY_EXPIRY, at_ms, "a", at_ms + 1, "b")
-    direct.ask("PEXPIREAT", "q", at_ms + KEPT_MS)
+    _move(direct, at_ms, at_ms, "a", at_ms + 1, "b")
     direct.ask("ZADD", Keys().schedule, at_ms, "q")
     wait_until(lambda: direct.ask("EXISTS", "q", INDEX) == 0, "the key gone")
     assert direct.ask("LRANGE", "out", 0, -1) == [b"a"]
@@ -180,9 +187,7 @@ def test_a_request_that_redis_carries_out_after_the_end_of_its_kept_key_still_fi
     """It came before that. Otherwise it replies that nothing was there, and nobody gets it."""
     at_ms = direct.now_ms() - 1000
     client.ask_many([write.format(FAR_MS).split(), ["PEXPIREAT", "q", str(FAR_MS)]])
-    # As if the time had come: the instants are moved, not the clock.
-    direct.ask("ZADD", INDEX, -at_ms, KEY_EXPIRY, at_ms, "a")
-    direct.ask("PEXPIREAT", "q", at_ms + KEPT_MS)
+    _move(direct, at_ms, at_ms, "a")
     assert client.ask(*request_.split()) == reply
     wait_until(lambda: direct.ask("EXISTS", "q", INDEX) == 0, "the key gone")
 
@@ -362,10 +367,8 @@ def test_what_was_due_while_no_proxy_ran_is_handed_on(
 ) -> None:
     server, proxy, direct = own
     proxy.kill()
-    # As if the time had come: the instants are moved, not the clock.
     now_ms = direct.now_ms()
-    direct.ask("ZADD", INDEX, -(now_ms - 1000), KEY_EXPIRY, now_ms - 2000, "a")
-    direct.ask("PEXPIREAT", "q", now_ms - 1000 + KEPT_MS)
+    _move(direct, now_ms - 1000, now_ms - 2000, "a")
     direct.ask("ZADD", Keys().schedule, now_ms - 2000, "q")
     start_proxy(server.url)
     wait_until(lambda: direct.ask("EXISTS", "q", INDEX) == 0, "the key gone")
