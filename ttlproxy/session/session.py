@@ -483,7 +483,10 @@ class Session(State):
                 self.withheld = requests.withhold(begin)
                 break
             if self.ours is not None:
-                out += (raw[sent:begin], self._goes_before(*self.ours))
+                command, tell = self.ours
+                self.ours = None
+                self._hide(tell)
+                out += (raw[sent:begin], command)
                 sent = begin
             if (self.tracks or self.standing) and (before := self._read_first(route, args)):
                 out += (raw[sent:begin], before)
@@ -511,12 +514,10 @@ class Session(State):
         # A single piece is not copied: it may be large.
         return b"".join(filter(None, out))
 
-    def _goes_before(self, command: bytes, tell: Tell) -> bytes:
-        """A command of ours goes before the request that is looked at."""
-        self.ours = None
+    def _hide(self, tell: Tell) -> None:
+        """A request of ours goes to Redis, whose reply is told, and is not the client's."""
         self.told.append(Told(self.requests, tell))
         self.requests += 1
-        return command
 
     def _count_request(self) -> None:
         """A request goes to Redis."""
@@ -553,8 +554,7 @@ class Session(State):
         if self._is_uncounted or not self.may_watch():
             return b""
         for _ in filter(None, requests):
-            self.told.append(Told(self.requests, _is_ours))
-            self.requests += 1
+            self._hide(_is_ours)
         return b"".join(requests)
 
     def _stays_counted(self) -> bytes | None:
