@@ -14,7 +14,7 @@ def test_a_connection_is_at_rest_once_nothing_is_owed_and_nothing_new_was_sent(r
             redis.write(b"+PONG\r\n")
             await client.gets(b"+PONG\r\n")
             assert [backend.has_settled() for _ in range(3)] == [False, True, True]
-            backend.uncount()
+            backend.replies.uncount()
             assert not any(backend.has_settled() for _ in range(3)), "nobody can tell"
 
     run(main)

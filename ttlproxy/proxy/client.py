@@ -392,7 +392,7 @@ class Client(asyncio.Protocol):
         """It has no connection to Redis."""
 
     def _owes(self) -> bool:
-        return self._backend is not None and self._backend.owed > 0
+        return self._backend is not None and self._backend.replies.owed > 0
 
     def _check_reads(self, session: Session, knowledge: Knowledge, backend: ToRedis) -> None:
         """Its reads of unknown keys are checked: see CheckedReads."""
@@ -460,9 +460,9 @@ class Client(asyncio.Protocol):
         """The requests of a step are about to go to Redis."""
         if self._backend is not None:
             if step.uncounted:
-                self._backend.uncount()
+                self._backend.replies.uncount()
             for told in step.told:
-                self._backend.tell(told)
+                self._backend.replies.tell(told)
             self._expect(step.requests)
 
     def _not_met(self, places: Sequence[Place]) -> Sequence[Place]:

@@ -49,14 +49,14 @@ class Departure:
         self._timer.cancel()
 
     def _look_later(self, looks: int = _LOOKS) -> None:
-        loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(_LOOK_S, self._look, self._backend.progress, looks - 1)
+        loop, progress = asyncio.get_running_loop(), self._backend.replies.progress
+        self._timer = loop.call_later(_LOOK_S, self._look, progress, looks - 1)
 
     def _look(self, progress: object, looks: int) -> None:
         """`progress`: what had come from Redis at the last look; `looks`: how many are left if no
         more has come."""
         transport, backend = self._transport, self._backend
-        has_more = transport.get_write_buffer_size() > 0 or backend.progress != progress
+        has_more = transport.get_write_buffer_size() > 0 or backend.replies.progress != progress
         if transport.is_closing() or not (has_more or looks):
             backend.abort()  # it may still answer
             self._end()

@@ -15,7 +15,7 @@ from ttlproxy.net.undelivered import undelivered
 from ttlproxy.proxy.departures import Departures
 from ttlproxy.proxy.reply_queue import Over, ReplyQueue, drop
 from ttlproxy.proxy.write_batch import Write, WriteBatch
-from ttlproxy.session.told import Tell, Told
+from ttlproxy.session.told import Tell
 from ttlproxy.wire import encode
 from ttlproxy.wire.reply_ends import ERROR
 
@@ -36,10 +36,12 @@ class ToRedis(Protocol):
     """A client's way to Redis: `Backend`, a connection of its own, or a seat on a shared one.
 
     most_at_once: so many bytes may be written before it is looked whether Redis keeps up
+    replies: those that are to come
     """
 
     most_at_once: int
     is_cut: bool
+    replies: ReplyQueue
 
     @property
     def write(self) -> Write:
@@ -49,26 +51,12 @@ class ToRedis(Protocol):
     def unsent(self) -> int:
         """Bytes that Redis has not taken."""
 
-    @property
-    def progress(self) -> object:
-        """Is another one when anything has come from Redis."""
-
-    @property
-    def owed(self) -> int:
-        """How many replies are to come."""
-
     def has_settled(self) -> bool:
         """Whether nothing is on its way, and was not when this was last asked."""
 
     @property
     def expect(self) -> Callable[[int], None]:
         """So many requests are about to be written."""
-
-    def tell(self, told: Told) -> None:
-        """Of the requests that are about to be written, before `expect`: its reply matters."""
-
-    def uncount(self) -> None:
-        """What is written from now on may have no reply, or several."""
 
     def ask(self, request: bytes, tell: Tell) -> None:
         """Sends a request of ours; `tell` is told its reply."""
@@ -269,14 +257,6 @@ class Backend:
         """So many requests are about to be written."""
         return self.replies.expect
 
-    def tell(self, told: Told) -> None:
-        """Of the requests that are about to be written, before `expect`: its reply matters."""
-        self.replies.tell(told)
-
-    def uncount(self) -> None:
-        """What is written from now on may have no reply, or several."""
-        self.replies.uncount()
-
     def ask(self, request: bytes, tell: Tell) -> None:
         """Sends a request of ours; `tell` is told its reply."""
         if self.is_cut:
@@ -356,16 +336,6 @@ class Backend:
     def unsent(self) -> int:
         """Bytes that Redis has not taken."""
         return self._transport.get_write_buffer_size()
-
-    @property
-    def progress(self) -> object:
-        """Is another one when anything has come from Redis."""
-        return self.replies.progress
-
-    @property
-    def owed(self) -> int:
-        """How many replies are to come."""
-        return self.replies.owed
 
     def has_settled(self) -> bool:
         """Whether nothing is owed, and nothing was sent since this was last asked."""

@@ -233,10 +233,10 @@ class ReplyQueue:
 
     # From Redis.
 
-    def takes(self, data: bytes) -> None:
-        """Redis has sent this."""
+    def takes(self, data: bytes, count: int = 0) -> None:
+        """Redis has sent this. `count`: how many whole replies it is, if somebody has counted."""
         leads_away = self.stays_here and _LEADS_AWAY.search(data) is not None
-        if self._is_plain and not leads_away and (count := whole_replies(data)):
+        if self._is_plain and not leads_away and (count := count or whole_replies(data)):
             self.came += count
             if self.came > self.sent:
                 self.relay()

@@ -11,7 +11,7 @@ from ttlproxy.proxy.reply_queue import Over, ReplyQueue, drop
 from ttlproxy.proxy.sharing.any_seat import AnySeat
 from ttlproxy.proxy.sharing.shared_connection import SharedConnection
 from ttlproxy.proxy.write_batch import Write
-from ttlproxy.session.told import Tell, Told
+from ttlproxy.session.told import Tell
 
 
 class Passenger(Protocol):
@@ -69,7 +69,8 @@ class Seat(AnySeat):
     def takes(self, data: bytes, ends: list[int], begin: int) -> None:
         if self._is_gone:
             return
-        self.replies.takes(data)
+        is_whole = bool(ends) and ends[-1] - begin == len(data)
+        self.replies.takes(data, len(ends) if is_whole else 0)
         if self._is_slow:
             self._client.reads_slowly()
 
@@ -90,11 +91,6 @@ class Seat(AnySeat):
             self._client.end()
 
     # From the client.
-
-    @property
-    def owed(self) -> int:
-        """How many replies are to come."""
-        return self.replies.owed
 
     def expect(self, count: int) -> None:
         """So many whole requests are written next."""
@@ -119,11 +115,6 @@ class Seat(AnySeat):
     def has_settled(self) -> bool:
         """Whether nothing is owed, and nothing was sent since this was last asked."""
         return self.replies.has_settled()
-
-    @property
-    def progress(self) -> object:
-        """Is another one when anything has come."""
-        return self.replies.progress
 
     async def answered(self) -> None:
         """Ends when no reply is owed."""
@@ -166,13 +157,7 @@ class Seat(AnySeat):
 
     abort = close
 
-    # Not here: its requests are those that may be shared, of which nobody is told.
-
-    def tell(self, told: Told) -> None:
-        raise NotImplementedError
-
-    def uncount(self) -> None:
-        raise NotImplementedError
+    # Not here: no request of ours comes between those that may be shared.
 
     def ask(self, request: bytes, tell: Tell) -> None:
         raise NotImplementedError
