@@ -97,6 +97,7 @@ class Trial:
         self.sessions = [Session(db, nesting_aborts=site.nesting_aborts) for db in DATABASES]
         self.start_ms = -(-self.clock() // 1000) * 1000
         self.ruled = self.waits = False
+        self.soonest_ms = FAR_MS  # of the deadlines in the requests that are sent, from now on
         self.failed = False
         self.aborted = False
         self.sent: list[str] = []
@@ -113,6 +114,7 @@ class Trial:
             before_ms = self.clock()
             # What is queued is carried out later.
             self.waits = self.sessions[client].queued is not None
+            self.soonest_ms = FAR_MS
             filled = [self._filled(words, before_ms) for words in requests]
             replies = self._ask(self.clients[client], filled)
             self.site.requests += len(filled)
@@ -126,6 +128,8 @@ class Trial:
             for args, reply in zip(filled, replies, strict=True):
                 steps += self._steps(self.sessions[client], args, reply)
             try:
+                if self.ruled and after_ms - before_ms >= self.soonest_ms:
+                    raise TooManyError  # past when it was set: its element might be seen once more
                 self.worlds.follow(steps, before_ms, after_ms)
             except TooManyError:
                 self.worlds = Worlds(read(self.site.direct, self.site.version).model)
@@ -252,6 +256,7 @@ class Trial:
             case Time(ms, unit_ms, absolute, fixed):
                 if self.ruled and ms < FAR_MS:
                     ms = (not self.waits and max(ms, 0) * LONGER) or FAR_MS
+                    self.soonest_ms = min(self.soonest_ms, ms)
                 base_ms = (self.start_ms if fixed else now_ms) if absolute else 0
                 return b"%d" % ((base_ms + ms) // unit_ms)
         return word
