@@ -191,15 +191,22 @@ def _full(call: Call, value: Value, elements: list[bytes], options: Options) -> 
     """
     if options.most is None:
         return False
-    live = value.as_of(call.now_ms) or Value(value.type)
-    gone = value.elements.keys() | set(value.items)
-    gone -= live.elements.keys() | set(live.items)
+    live, gone = value.as_of(call.now_ms) or Value(value.type), _gone(call, value, options)
     if value.type == "list":
         live, new = (value if gone & set(elements) else live), len(elements)
     else:
         new = len(set(elements) - live.elements.keys())
     at_once = options.deadline is not None and options.deadline <= call.now_ms
     return new > 0 and not at_once and len(live) + new > options.most
+
+
+def _gone(call: Call, value: Value, options: Options) -> set[bytes]:
+    """The elements that MAXLEN does not count: they are past their deadline, and not reaped yet."""
+    if options.most is None:
+        return set()
+    live = value.as_of(call.now_ms) or Value(value.type)
+    gone = value.elements.keys() | set(value.items)
+    return gone - (live.elements.keys() | set(live.items))
 
 
 def _date(call: Call, value: Value, element: bytes, options: Options, *, there: bool) -> None:
@@ -282,13 +289,16 @@ def _saddex(call: Call) -> Reply:
         return value
     unwanted = {b"NX": True, b"XX": False}
     refused = [unwanted[word] for word in options.said]
-    members = [each for each in options.rest if (each in value.elements) not in refused]
+    gone = _gone(call, value, options)
+    lives = value.elements.keys() - gone
+    members = [each for each in options.rest if (each in lives) not in refused]
     if _full(call, value, members, options):
         return -1
     added = 0
     for member in members:
         there = member in value.elements
-        added += not there
+        added += not there or (member in gone and not options.keep)
+        gone.discard(member)
         value.elements[member] = b""
         _date(call, value, member, options, there=there)
     call.store(call.words[1], value)
@@ -316,10 +326,11 @@ def _zaddex(call: Call) -> Reply:
     ]
     if _full(call, value, [member for member, _ in pairs], options):
         return -1
-    added, updated = 0, 0
+    added, updated, gone = 0, 0, _gone(call, value, options)
     for member, score in pairs:
         current = score_in(value, member)
-        added += current is None
+        added += current is None or (member in gone and not (options.keep or b"CH" in flags))
+        gone.discard(member)
         updated += current is not None and current != score
         value.elements[member] = score_text(score)
         _date(call, value, member, options, there=current is not None)
