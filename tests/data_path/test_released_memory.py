@@ -133,7 +133,7 @@ async def _ends_freed(
 
 def _settings(server: AnyServer, **chosen: Any) -> Settings:
     given: dict[str, Any] = {"upstream": server.url, "listen": "127.0.0.1:0", **chosen}
-    return Settings(**given)
+    return Settings.read(given)
 
 
 def _run(

@@ -346,7 +346,7 @@ def test_what_is_kept_for_one_more_costs_no_look_at_all_others() -> None:
     async def look() -> int:
         clients = [_Laden() for _ in range(500)]
         watched: list[Watched] = [*clients]
-        settings = Settings()  # type: ignore[call-arg]
+        settings = Settings()
         watch = SlowClients(settings, watched)
         for client in clients:
             watch.keeps(client)

@@ -18,7 +18,7 @@ from ttlproxy.cli.flags import flag, metavar
 from ttlproxy.commands.features import leaderboards
 from ttlproxy.commands.model.spec import Virtual
 from ttlproxy.commands.router import LONGER, VIRTUALS
-from ttlproxy.config import Settings
+from ttlproxy.config import SETTINGS
 from ttlproxy.operations.doctor.required_rights import FIELD_TTLS, SINCE, all_scripted, rules
 from ttlproxy.process.reload import AT_ONCE
 from ttlproxy.telemetry.metric_spec import BY_NODE, BY_SCRIPT, BY_WORKER
@@ -125,10 +125,10 @@ def _dialect(server: str) -> str:
 
 def _settings() -> str:
     lines = ["| flag | what it is | default |", "|---|---|---|"]
-    for name, field in Settings.model_fields.items():
-        default = "" if field.default_factory or field.default is None else f"`{field.default}`"
-        what = _cell(f"{field.description}")
-        lines.append(f"| `{flag(name)} {_cell(metavar(name, field))}` | {what} | {default} |")
+    for name, setting in SETTINGS.items():
+        default = f"`{setting.default}`" if setting.has_fixed_default else ""
+        what = _cell(setting.description)
+        lines.append(f"| `{flag(name)} {_cell(metavar(name, setting))}` | {what} | {default} |")
     return "\n".join(lines)
 
 

@@ -30,7 +30,7 @@ NEVER_S = 1e6
 
 @asynccontextmanager
 async def _reaping(server: Server, **settings: object) -> AsyncIterator[Counters]:
-    chosen = Settings(upstream=server.url, **settings)  # type: ignore[arg-type]
+    chosen = Settings.read({"upstream": server.url, **settings})
     counters = Counters()
     link = Link(chosen, Upstream.parse(server.url), counters, Context(chosen, counters))
     reaper = Reaper(chosen, link)

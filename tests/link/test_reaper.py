@@ -41,7 +41,7 @@ class Reaping:
     """A reaper with its link. `await over()` ends the reaper, and not the link."""
 
     def __init__(self, url: str, **settings: object) -> None:
-        chosen = Settings(upstream=url, **settings)  # type: ignore[arg-type]
+        chosen = Settings.read({"upstream": url, **settings})
         self.counters = Counters()
         self.context = Context(chosen, self.counters)
         self.link = Link(chosen, Upstream.parse(url), self.counters, self.context)

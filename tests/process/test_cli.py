@@ -19,7 +19,7 @@ from ttlproxy.cli import main as cli
 from ttlproxy.cli.guesses import misspelt_variables
 from ttlproxy.cli.subcommands import SUBCOMMANDS
 from ttlproxy.cli.summaries import SUMMARIES
-from ttlproxy.config import Settings
+from ttlproxy.config import SETTINGS
 from ttlproxy.errors import EmbeddedError, NoEmbeddedRedis, SettingsError, TtlproxyError
 from ttlproxy.process import app, runner
 from ttlproxy.process.embedded import Embedded
@@ -39,10 +39,10 @@ def test_version_is_said() -> None:
 def test_help_shows_every_setting() -> None:
     said = ttlproxy("--help")
     assert said.returncode == 0
-    for name, field in Settings.model_fields.items():
+    for name, setting in SETTINGS.items():
         assert f"--{name.replace('_', '-')} " in said.stdout
-        assert field.description
-        assert " ".join(field.description.split()[:2]) in said.stdout
+        assert setting.description
+        assert " ".join(setting.description.split()[:2]) in said.stdout
 
 
 def test_all_problems_are_listed_at_once_with_exit_code_2_and_no_traceback() -> None:
@@ -154,7 +154,7 @@ def test_no_value_of_a_flag_of_a_subcommand_is_dropped(
         SUBCOMMANDS[name].flagged(words)
 
 
-@pytest.mark.parametrize("name", ["config", *Settings.model_fields])
+@pytest.mark.parametrize("name", ["config", *SETTINGS])
 def test_a_setting_is_given_once(name: str) -> None:
     flag = flags.flag(name)
     with pytest.raises(SettingsError, match=f"{flag}: is given twice"):
@@ -179,7 +179,7 @@ def test_a_subcommand_tells_its_exit_codes(name: str, capsys: pytest.CaptureFixt
     ],
 )
 def test_a_variable_that_is_nearly_a_setting_is_a_warning(variable: str, meant: str) -> None:
-    [sentence] = misspelt_variables([variable, "PATH"], Settings.model_fields)
+    [sentence] = misspelt_variables([variable, "PATH"], SETTINGS)
     assert sentence == f"{variable} is not a setting; did you mean {meant}?"
 
 
@@ -216,8 +216,8 @@ def test_variables_of_a_service_in_kubernetes_are_no_warning(service: str) -> No
             "PORT_6380_TCP_ADDR",
         )
     ]
-    settings = [*(f"TTLPROXY_{name.upper()}" for name in Settings.model_fields), "TTLPROXY_CONFIG"]
-    assert misspelt_variables([*variables, *settings], Settings.model_fields) == []
+    settings = [*(f"TTLPROXY_{name.upper()}" for name in SETTINGS), "TTLPROXY_CONFIG"]
+    assert misspelt_variables([*variables, *settings], SETTINGS) == []
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from ttlproxy.addresses import Address, Listen, Sentinels, Upstream
 from ttlproxy.cli.main import load
-from ttlproxy.config import Settings
+from ttlproxy.config import SETTINGS, Settings
 from ttlproxy.errors import SettingsError
 
 SECRET = "geheim"
@@ -20,7 +20,7 @@ def problems(*argv: str) -> list[str]:
 
 @pytest.fixture(autouse=True)
 def _no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in Settings.model_fields:
+    for name in SETTINGS:
         monkeypatch.delenv(f"TTLPROXY_{name.upper()}", raising=False)
     monkeypatch.delenv("TTLPROXY_CONFIG", raising=False)
 
@@ -37,7 +37,7 @@ def test_what_cluster_clients_are_told_must_be_an_address(text: str) -> None:
         ("--cluster-view", "--listen unix:///run/s --cluster-view nodes", "needs host:port"),
         ("--cluster-ports", "--cluster-ports 3", "needs cluster_view nodes"),
         ("--cluster-ports", "--cluster-view nodes --listen h:65533", "no 3 ports after 65533"),
-        ("--cluster-ports", "--cluster-view nodes --cluster-ports 0", "greater than or equal to 1"),
+        ("--cluster-ports", "--cluster-view nodes --cluster-ports 0", "from 1 to 1000"),
         ("--cluster-announce", "--cluster-view nodes --cluster-announce h:65535", "no 3 ports"),
         ("--admin", "--cluster-view nodes --admin 127.0.0.1:6383", "the ports 6381 to 6383"),
     ],
@@ -403,6 +403,65 @@ def test_variables_that_kubernetes_injects_are_no_problem(monkeypatch: pytest.Mo
 def test_an_empty_variable_counts_as_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TTLPROXY_UPSTREAM", "")
     assert load([]).upstream is None
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        ("--workers x", "must be a whole number from 1 to 256"),
+        ("--workers 257", "must be a whole number from 1 to 256"),
+        ("--workers 1.0", "must be a whole number from 1 to 256"),
+        ("--lease-ms 0", "must be a whole number of 1 or more"),
+        ("--max-buffer-bytes 9999999999999999999999", "must be a whole number of 0 or more"),
+        ("--hold-max soon", "must be a number of seconds above 0"),
+        ("--drain-min -1", "must be a number of seconds, 0 or above 0"),
+        ("--cluster-split maybe", "must be yes or no"),
+        ("--event-loop trio", "must be auto or uvloop or asyncio"),
+        ("--unix-socket-perm 9", "'9' is not three or four octal digits"),
+        ("--tls-names /nowhere", "there is no such directory"),
+    ],
+)
+def test_a_problem_says_what_the_value_may_be(words: str, problem: str) -> None:
+    flag, value = words.split()
+    assert problems(f"{flag}={value}") == [f"{flag}: {problem}"]
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("workers = true", "must be a whole number from 1 to 256"),
+        ("workers = 2.5", "must be a whole number from 1 to 256"),
+        ("hold_max = true", "must be a number of seconds above 0"),
+        ("hold_max = [1]", "must be a number of seconds above 0"),
+        ("log_format = 1", "must be text or json"),
+        ("prefix = 1", "must be text, in quotation marks"),
+        ("data_dir = 1", "must be text, in quotation marks"),
+    ],
+)
+def test_so_does_one_in_the_settings_file(line: str, problem: str, tmp_path: Path) -> None:
+    file = tmp_path / "ttlproxy.toml"
+    file.write_text(line)
+    name = line.split()[0]
+    assert problems("--config", str(file)) == [f"{name} in {file}: {problem}"]
+
+
+def test_values_in_a_settings_file_have_their_types(tmp_path: Path) -> None:
+    file = tmp_path / "ttlproxy.toml"
+    file.write_text('workers = 2\nhold_max = 3\ndrain_min = 0\nunix_socket_perm = "770"')
+    settings = load(["--config", str(file)])
+    found = (settings.workers, settings.hold_max, settings.drain_min, settings.unix_socket_perm)
+    assert found == (2, 3.0, 0.0, "770")
+    assert settings.given == {"workers", "hold_max", "drain_min", "unix_socket_perm"}
+
+
+def test_a_variable_may_be_in_small_letters(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ttlproxy_workers", "2")
+    assert load([]).workers == 2
+
+
+def test_settings_that_are_none_are_refused() -> None:
+    with pytest.raises(TypeError, match="reap_bach"):
+        Settings.read({"reap_bach": 1})
 
 
 @pytest.mark.parametrize("prefix", ["", "a b", "{a}", "a\n", "}"])

@@ -19,9 +19,7 @@ class Door:
     """Admits connections. sources: the clients; lost: how many ended before they were one"""
 
     def __init__(self, stack: ExitStack, proxy_protocol: str) -> None:
-        settings = Settings().model_copy(  # type: ignore[call-arg]
-            update={"proxy_protocol": proxy_protocol, "max_clients": 2}
-        )
+        settings = Settings.read({"proxy_protocol": proxy_protocol, "max_clients": 2})
         self.sources: list[str] = []
         self.lost = 0
         self._changed = asyncio.Event()

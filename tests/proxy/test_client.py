@@ -64,7 +64,7 @@ class Proxy:
     """A proxy without its link's tasks: the test says whether the link serves."""
 
     def __init__(self, upstream: Upstream, limits: dict[str, Any]) -> None:
-        settings = Settings().model_copy(update=limits)  # type: ignore[call-arg]
+        settings = Settings.read(limits)
         self.counters = Counters()
         context = Context(settings, self.counters)
         self.clients = Clients()

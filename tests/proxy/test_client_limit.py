@@ -37,9 +37,7 @@ def test_too_many_clients_are_logged_once_a_minute(
 
 def test_who_has_not_begun_to_speak_tls_takes_a_place(run: Run, tmp_path: Path) -> None:
     cert, key = Authority(tmp_path).issue("localhost")
-    settings = Settings().model_copy(  # type: ignore[call-arg]
-        update={"tls_cert": cert, "tls_key": key, "max_clients": 2}
-    )
+    settings = Settings.read({"tls_cert": cert, "tls_key": key, "max_clients": 2})
 
     async def main() -> None:
         loop, counters, ended = asyncio.get_running_loop(), Counters(), asyncio.Event()

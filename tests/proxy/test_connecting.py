@@ -36,7 +36,7 @@ class Redis:
 
 
 def _link() -> Link:
-    settings, counters = Settings(), Counters()  # type: ignore[call-arg]
+    settings, counters = Settings(), Counters()
     upstream = Upstream.parse("redis://127.0.0.1:1")
     return Link(settings, upstream, counters, Context(settings, counters))
 

@@ -39,7 +39,7 @@ class Watched:
 
 
 def _settings(**limits: int) -> Settings:
-    return Settings().model_copy(update=limits)  # type: ignore[call-arg]
+    return Settings.read(limits)
 
 
 @asynccontextmanager

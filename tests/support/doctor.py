@@ -23,7 +23,7 @@ def examine(
 ) -> list[Finding]:
     """All findings; with `mend` the findings after mending, which goes on where `state` says;
     `say` takes what it did."""
-    chosen = Settings(upstream=url, **settings)  # type: ignore[arg-type]
+    chosen = Settings.read({"upstream": url, **settings})
     assert chosen.upstream
     progress = Progress(say, io.StringIO(), note=lambda line: None)
     return asyncio.run(examined(chosen, chosen.upstream, sample, progress, mends=mend, state=state))

@@ -24,7 +24,7 @@ from ttlproxy.scripts.script_calls import ScriptCalls
 from ttlproxy.wire.reply_ends import ReplyEnds
 
 ROUTER = Router(NATIVES)
-_SETTINGS = Settings()  # type: ignore[call-arg]
+_SETTINGS = Settings()
 
 
 class FarEnd:

@@ -1,12 +1,10 @@
-"""The flags of the settings, derived from the fields of Settings, and how --help shows them."""
+"""The flags of the settings, derived from what config declares, and how --help shows them."""
 
 import argparse
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal, get_args, get_origin
+from typing import Any
 
-from pydantic.fields import FieldInfo
-
-from ttlproxy.config import Settings
+from ttlproxy.config import SETTINGS, Setting
 
 # What most people set: --help shows these first.
 USUAL = ("upstream", "listen", "admin", "workers", "data_dir")
@@ -45,8 +43,8 @@ def flag(name: str) -> str:
 def add(group: argparse._ActionsContainer, names: Iterable[str]) -> None:
     """Adds the flags of these settings to a parser or to a group of one."""
     for name in names:
-        field = Settings.model_fields[name]
-        group.add_argument(flag(name), metavar=metavar(name, field), help=_help(field))
+        setting = SETTINGS[name]
+        group.add_argument(flag(name), metavar=metavar(name, setting), help=_help(setting))
 
 
 def add_config(group: argparse._ActionsContainer) -> None:
@@ -56,7 +54,7 @@ def add_config(group: argparse._ActionsContainer) -> None:
 
 def beginning(*prefixes: str) -> tuple[str, ...]:
     """The settings whose names begin so, in the order of --help."""
-    return tuple(name for name in Settings.model_fields if name.startswith(prefixes))
+    return tuple(name for name in SETTINGS if name.startswith(prefixes))
 
 
 def explained(names: Iterable[str]) -> str:
@@ -68,14 +66,12 @@ def explained(names: Iterable[str]) -> str:
     return parser.format_help().strip()
 
 
-def metavar(name: str, field: FieldInfo) -> str:
+def metavar(name: str, setting: Setting) -> str:
     """The word that stands for the value of a setting."""
-    if get_origin(field.annotation) is Literal:
-        return "|".join(get_args(field.annotation))
-    return name.rpartition("_")[2].upper()
+    return "|".join(setting.kind.choices) or name.rpartition("_")[2].upper()
 
 
-def _help(field: FieldInfo) -> str:
-    default = field.get_default(call_default_factory=True)
+def _help(setting: Setting) -> str:
+    default = setting.default
     shown = "" if default is None else f" (default: {default})"
-    return f"{field.description}{shown}".replace("%", "%%")
+    return f"{setting.description}{shown}".replace("%", "%%")

@@ -1,6 +1,6 @@
 """The command line: flags, environment and file become Settings, errors become an exit code.
 
-This module names no setting: flags, variables and keys are derived from the fields of Settings.
+This module names no setting: flags, variables and keys are derived from what config declares.
 """
 
 from __future__ import annotations
@@ -16,16 +16,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError
-from pydantic_settings import EnvSettingsSource
-
 from ttlproxy import __version__
 from ttlproxy.addresses import Listen
 from ttlproxy.cli import flags
 from ttlproxy.cli.guesses import PREFIX, guess, misspelt_variables
 from ttlproxy.cli.output import say
 from ttlproxy.cli.summaries import SUMMARIES
-from ttlproxy.config import Settings
+from ttlproxy.config import SETTINGS, InvalidSettingsError, Settings
 from ttlproxy.errors import SettingsError
 from ttlproxy.process import app
 from ttlproxy.process.app import AnyEmbedded
@@ -76,7 +73,7 @@ def _subcommand(name: str) -> Subcommand:
 
 async def _warned(main: Coroutine[None, None, int]) -> int:
     """Runs `main`, after a warning for each variable whose name is misspelt."""
-    for sentence in misspelt_variables(os.environ, Settings.model_fields):
+    for sentence in misspelt_variables(os.environ, SETTINGS):
         log.warning("%s", sentence)
     return await main
 
@@ -89,21 +86,27 @@ def load(argv: Sequence[str], subcommand: str = "") -> Settings:
     given, problems = _flags(argv, subcommand)
     config = given.pop("config", None) or os.environ.get("TTLPROXY_CONFIG") or ""
     file = _file(config, problems) if config else {}
-    environment = EnvSettingsSource(Settings)()
+    environment = _environment()
     try:
-        settings = Settings(**{**file, **environment, **given})
-    except ValidationError as invalid:
-        for error in invalid.errors():
-            name = str(error["loc"][0])
+        settings = Settings.read({**file, **environment, **given})
+    except InvalidSettingsError as invalid:
+        for name, problem in invalid.problems:
             place = flags.flag(name)
             if name not in given and name in environment:
                 place = f"{PREFIX}{name.upper()}"
             elif name not in given and name in file:
                 place = f"{name} in {config}"
-            problems.append(f"{place}: {error['msg'].removeprefix('Value error, ')}")
+            problems.append(f"{place}: {problem}")
     if problems:
         raise SettingsError(problems)
     return settings
+
+
+def _environment() -> dict[str, str]:
+    """The settings in the environment; an empty variable counts as not set."""
+    variables = {name.upper(): value for name, value in os.environ.items()}
+    found = {name: variables.get(f"{PREFIX}{name.upper()}") for name in SETTINGS}
+    return {name: value for name, value in found.items() if value}
 
 
 def _flags(argv: Sequence[str], subcommand: str) -> tuple[dict[str, str], list[str]]:
@@ -116,7 +119,7 @@ def _flags(argv: Sequence[str], subcommand: str) -> tuple[dict[str, str], list[s
         return vars(given), [problem]
     # Only names are repeated: the word after a misspelt flag may be a password.
     unknown = [word.partition("=")[0] for word in rest if word.startswith("-")]
-    known = [*map(flags.flag, ("config", "help", "version", *Settings.model_fields))]
+    known = [*map(flags.flag, ("config", "help", "version", *SETTINGS))]
     known += _subcommand(subcommand).flags if subcommand else ()
     problems = [f"{word}: unknown flag{guess(word, known)}" for word in unknown]
     if rest and not unknown:
@@ -141,7 +144,7 @@ def _parser() -> argparse.ArgumentParser:
     flags.add_config(usual)
     flags.add(usual, flags.USUAL)
     others = parser.add_argument_group("all other flags")
-    flags.add(others, [name for name in Settings.model_fields if name not in flags.USUAL])
+    flags.add(others, [name for name in SETTINGS if name not in flags.USUAL])
     return parser
 
 
@@ -179,10 +182,9 @@ def _file(path: str, problems: list[str]) -> dict[str, Any]:
     except ValueError as error:  # not UTF-8
         problems.append(f"{path}: {error}")
         return {}
-    unknown = content.keys() - Settings.model_fields.keys()
+    unknown = content.keys() - SETTINGS.keys()
     problems += [
-        f"{name} in {path}: unknown setting{guess(name, Settings.model_fields)}"
-        for name in sorted(unknown)
+        f"{name} in {path}: unknown setting{guess(name, SETTINGS)}" for name in sorted(unknown)
     ]
     return {name: value for name, value in content.items() if name not in unknown}
 

@@ -58,7 +58,7 @@ def _purge(settings: Settings, own: argparse.Namespace) -> Coroutine[None, None,
 
 async def _ask_and_purge(settings: Settings, own: argparse.Namespace) -> int:
     """Raises SettingsError if nobody can be asked, or it is not said what to purge."""
-    if settings.upstream is None and "data_dir" not in settings.model_fields_set:
+    if settings.upstream is None and "data_dir" not in settings.given:
         raise SettingsError([_NAME_IT])
     if not (own.yes or own.dry_run):
         if not sys.stdin.isatty():

@@ -5,390 +5,418 @@ settings file (`reap_batch`) and a line of --help, which shows its description.
 `ttlproxy.cli.main` reads those. No error of this module repeats text that may contain a password.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Final, Literal, Self
 
-from pydantic import (
-    Field,
-    JsonValue,
-    SecretStr,
-    ValidationInfo,
-    field_validator,
-)
-from pydantic_settings import (
-    BaseSettings,
-    PydanticBaseSettingsSource,
-    SettingsConfigDict,
-)
-
-from ttlproxy.addresses import Listen, Upstream
+from ttlproxy.addresses import Listen, SecretFile, Upstream
 from ttlproxy.config.cluster_ports import ports_after
+from ttlproxy.config.setting import Setting, setting, settings_of
 from ttlproxy.config.upstream_parts import completed
 from ttlproxy.config.values import (
-    DataDir,
-    EventLoop,
-    Folder,
-    ListenAddress,
-    OptionalListen,
-    OptionalUpstream,
-    Permissions,
-    Prefix,
-    ReadableFile,
-    Seconds,
-    SecondsOrZero,
-    Secret,
+    EVENT_LOOP,
+    FILE,
+    FOLDER,
+    LISTEN,
+    PATH,
+    PERMISSIONS,
+    PREFIX,
+    SECONDS,
+    SECONDS_OR_NONE,
+    SECRET_FILE,
+    TEXT,
+    UPSTREAM,
+    one_of,
     state_dir,
+    whole,
 )
 
 # Lua's unpack fails at 8,000 values ("too many results to unpack": LUAI_MAXCSTACK in luaconf.h).
 UNPACK_MAX = 7000
 
-
-# The setting may change while the proxy runs, because it is read at each use:
-# `ttlproxy.process.reload`.
-_AT_ONCE: dict[str, JsonValue] = {"reload": True}
+Valid = Mapping[str, Any]
+"""The settings that were valid so far, by name: those that are declared before one."""
 
 
-class Settings(BaseSettings):
-    """All settings. An invalid value raises pydantic's ValidationError."""
+class InvalidSettingsError(ValueError):
+    """problems: the names of settings, each with what is wrong about it"""
 
-    model_config = SettingsConfigDict(
-        frozen=True,
-        extra="forbid",
-        env_prefix="TTLPROXY_",
-        env_ignore_empty=True,
-        hide_input_in_errors=True,
-    )
+    def __init__(self, problems: list[tuple[str, str]]) -> None:
+        super().__init__("; ".join(f"{name}: {problem}" for name, problem in problems))
+        self.problems = problems
 
-    listen: ListenAddress = Field(
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """All settings. `read` makes them from text, and checks them.
+
+    given: the names of those that were set
+    """
+
+    given: frozenset[str] = frozenset()
+
+    listen: Listen = setting(
+        LISTEN,
         Listen("127.0.0.1", 6380),
-        description="address for clients: host:port, [v6]:port or unix:///path; port 0 is any"
-        " free port",
+        "address for clients: host:port, [v6]:port or unix:///path; port 0 is any free port",
     )
-    cluster_view: Literal["one", "nodes"] = Field(
+    cluster_view: Literal["one", "nodes"] = setting(
+        one_of("one", "nodes"),
         "one",
-        description="what clients of a Cluster find: one node, the proxy; or nodes, each master at"
+        "what clients of a Cluster find: one node, the proxy; or nodes, each master at"
         " a port of its own, from the one after that of listen on",
     )
-    cluster_ports: int | None = Field(
+    cluster_ports: int | None = setting(
+        whole(1, 1000),
         None,
-        ge=1,
-        le=1000,
-        validate_default=True,
-        description="how many ports the nodes have, 3 unless set; more masters than ports share"
-        " them",
+        "how many ports the nodes have, 3 unless set; more masters than ports share them",
     )
-    cluster_announce: OptionalListen = Field(
+    cluster_announce: Listen | None = setting(
+        LISTEN,
         None,
-        description="host:port that clients of a Cluster reach listen at, where they cannot use the"
+        "host:port that clients of a Cluster reach listen at, where they cannot use the"
         " address that they have connected to; further nodes have the ports after it",
     )
-    cluster_split: Literal["yes", "no"] = Field(
+    cluster_split: Literal["yes", "no"] = setting(
+        one_of("yes", "no"),
         "yes",
-        description="whether MGET, MSET, DEL, UNLINK, EXISTS and TOUCH may name keys of several"
+        "whether MGET, MSET, DEL, UNLINK, EXISTS and TOUCH may name keys of several"
         " slots of a Cluster: a request for each slot, not atomic; no: CROSSSLOT, as from Redis",
     )
-    workers: int = Field(
+    workers: int = setting(
+        whole(1, 256),
         1,
-        ge=1,
-        le=256,
-        description="processes that share the clients; at most one per core is useful",
+        "processes that share the clients; at most one per core is useful",
     )
-    admin: OptionalListen = Field(
+    admin: Listen | None = setting(
+        LISTEN,
         None,
-        description="address for probes, metrics and pages over HTTP, in the form of listen; off"
+        "address for probes, metrics and pages over HTTP, in the form of listen; off"
         " unless set; only operators should be able to reach it",
     )
-    quit_token_file: Secret | None = Field(
+    quit_token_file: SecretFile | None = setting(
+        SECRET_FILE,
         None,
-        description="a file with the token for POST /quitquitquit at admin; without it, that"
+        "a file with the token for POST /quitquitquit at admin; without it, that"
         " works only over a unix socket",
     )
-    inspector: Literal["loopback", "yes", "no"] = Field(
+    inspector: Literal["loopback", "yes", "no"] = setting(
+        one_of("loopback", "yes", "no"),
         "loopback",
-        description="whether the status page shows the elements of any key, names of keys and"
+        "whether the status page shows the elements of any key, names of keys and"
         " clients' addresses to everybody who can reach it; loopback: only if nothing but this"
         " machine can reach admin",
     )
-    max_clients: int = Field(
+    max_clients: int = setting(
+        whole(1),
         10_000,
-        ge=1,
-        description="clients connected at a time; more are refused, as with Redis's maxclients",
+        "clients connected at a time; more are refused, as with Redis's maxclients",
     )
-    max_redis_connections: int = Field(
+    max_redis_connections: int = setting(
+        whole(0),
         0,
-        ge=0,
-        description="connections of clients to each master of a Cluster, over all workers; a client"
+        "connections of clients to each master of a Cluster, over all workers; a client"
         " that needs one more gets that of another who does not use it now, or waits; 0: one for"
         " each client",
-        json_schema_extra=_AT_ONCE,
+        at_once=True,
     )
-    share_upstream: int = Field(
+    share_upstream: int = setting(
+        whole(0, 64),
         0,
-        ge=0,
-        le=64,
-        description="connections to Redis, or to each master, of each process, that clients share"
+        "connections to Redis, or to each master, of each process, that clients share"
         " until they need one of their own; 0: each client has its own",
     )
-    timeout: int = Field(
-        0, ge=0, description="seconds after which an idle client is closed, as in Redis; 0: never"
+    timeout: int = setting(
+        whole(0),
+        0,
+        "seconds after which an idle client is closed, as in Redis; 0: never",
     )
-    stall_timeout: int = Field(
+    stall_timeout: int = setting(
+        whole(0),
         300,
-        ge=0,
-        description="seconds for which a client may leave replies unread before it is closed; 0:"
-        " no limit",
-        json_schema_extra=_AT_ONCE,
+        "seconds for which a client may leave replies unread before it is closed; 0: no limit",
+        at_once=True,
     )
-    max_buffer_bytes: int = Field(
+    max_buffer_bytes: int = setting(
+        whole(0),
         2**30,
-        ge=0,
-        description="bytes that one process buffers for all its clients; beyond that the client"
+        "bytes that one process buffers for all its clients; beyond that the client"
         " with the most is closed; 0: no limit",
-        json_schema_extra=_AT_ONCE,
+        at_once=True,
     )
-    tcp_keepalive: int = Field(
+    tcp_keepalive: int = setting(
+        whole(0),
         300,
-        ge=0,
-        description="seconds without traffic before TCP keepalive probes are sent; 0: never",
+        "seconds without traffic before TCP keepalive probes are sent; 0: never",
     )
-    protected_mode: Literal["yes", "no"] = Field(
+    protected_mode: Literal["yes", "no"] = setting(
+        one_of("yes", "no"),
         "yes",
-        description="yes: while Redis asks for no password, only clients on this machine are"
+        "yes: while Redis asks for no password, only clients on this machine are"
         " served, unless tls_auth_clients is yes; no: all clients that can reach listen",
-        json_schema_extra=_AT_ONCE,
+        at_once=True,
     )
-    proxy_protocol: Literal["no", "yes"] = Field(
+    proxy_protocol: Literal["no", "yes"] = setting(
+        one_of("no", "yes"),
         "no",
-        description="whether each client's connection must begin with a PROXY header, v1 or v2",
+        "whether each client's connection must begin with a PROXY header, v1 or v2",
     )
-    unix_socket_perm: Permissions | None = Field(
-        None, description="permissions of the unix socket for clients, in octal, such as 770"
-    )
-    tls_cert: ReadableFile | None = Field(
+    unix_socket_perm: str | None = setting(
+        PERMISSIONS,
         None,
-        description="a file with the certificate shown to clients; with it all clients must"
-        " use TLS",
+        "permissions of the unix socket for clients, in octal, such as 770",
     )
-    tls_key: ReadableFile | None = Field(
+    tls_cert: Path | None = setting(
+        FILE,
         None,
-        description="a file with its private key, if the certificate's file does not contain it",
+        "a file with the certificate shown to clients; with it all clients must use TLS",
     )
-    tls_ca: ReadableFile | None = Field(
+    tls_key: Path | None = setting(
+        FILE,
         None,
-        description="a file with the CA certificates that client certificates are checked against",
+        "a file with its private key, if the certificate's file does not contain it",
     )
-    tls_auth_clients: Literal["no", "optional", "yes"] = Field(
-        "no", validate_default=True, description="whether clients must show a certificate"
-    )
-    tls_names: Folder | None = Field(
+    tls_ca: Path | None = setting(
+        FILE,
         None,
-        description="a directory with certificates for other server names: NAME.crt and NAME.key, "
+        "a file with the CA certificates that client certificates are checked against",
+    )
+    tls_auth_clients: Literal["no", "optional", "yes"] = setting(
+        one_of("no", "optional", "yes"),
+        "no",
+        "whether clients must show a certificate",
+    )
+    tls_names: Path | None = setting(
+        FOLDER,
+        None,
+        "a directory with certificates for other server names: NAME.crt and NAME.key, "
         "_.example.org.crt for all names under example.org",
     )
     # These are merged into `upstream`, so they must be declared before it.
-    upstream_user: str | None = Field(None, description="the proxy's own ACL user at Redis")
-    upstream_user_file: Secret | None = Field(None, description="a file with that user's name")
-    upstream_password: SecretStr | None = Field(
-        None, description="that user's password; as a flag it is visible in the list of processes"
-    )
-    upstream_password_file: Secret | None = Field(
-        None, description="a file with that password; it is read again for each connection"
-    )
-    upstream_tls_ca: ReadableFile | None = Field(
+    upstream_user: str | None = setting(
+        TEXT,
         None,
-        description="a file with the CA certificates that Redis's certificate is checked"
+        "the proxy's own ACL user at Redis",
+    )
+    upstream_user_file: SecretFile | None = setting(
+        SECRET_FILE,
+        None,
+        "a file with that user's name",
+    )
+    upstream_password: str | None = setting(
+        TEXT,
+        None,
+        "that user's password; as a flag it is visible in the list of processes",
+        is_secret=True,
+    )
+    upstream_password_file: SecretFile | None = setting(
+        SECRET_FILE,
+        None,
+        "a file with that password; it is read again for each connection",
+    )
+    upstream_tls_ca: Path | None = setting(
+        FILE,
+        None,
+        "a file with the CA certificates that Redis's certificate is checked"
         " against, for rediss://",
     )
-    upstream_tls_cert: ReadableFile | None = Field(
-        None, description="a file with a certificate to show to Redis"
-    )
-    upstream_tls_key: ReadableFile | None = Field(
+    upstream_tls_cert: Path | None = setting(
+        FILE,
         None,
-        description="a file with its private key, if the certificate's file does not contain it",
+        "a file with a certificate to show to Redis",
     )
-    upstream_tls_server_name: str | None = Field(
-        None, description="the host name in Redis's certificate, if it is not that of the URL"
-    )
-    sentinel_user: str | None = Field(None, description="the proxy's own user at the Sentinels")
-    sentinel_user_file: Secret | None = Field(None, description="a file with that user's name")
-    sentinel_password: SecretStr | None = Field(
-        None, description="its password; as a flag it shows in the list of processes"
-    )
-    sentinel_password_file: Secret | None = Field(
-        None, description="a file with that password, read again at each connection"
-    )
-    sentinel_tls: Literal["yes", "no"] | None = Field(
+    upstream_tls_key: Path | None = setting(
+        FILE,
         None,
-        description="whether the Sentinels use TLS, if it is not as the URL says: a"
+        "a file with its private key, if the certificate's file does not contain it",
+    )
+    upstream_tls_server_name: str | None = setting(
+        TEXT,
+        None,
+        "the host name in Redis's certificate, if it is not that of the URL",
+    )
+    sentinel_user: str | None = setting(
+        TEXT,
+        None,
+        "the proxy's own user at the Sentinels",
+    )
+    sentinel_user_file: SecretFile | None = setting(
+        SECRET_FILE,
+        None,
+        "a file with that user's name",
+    )
+    sentinel_password: str | None = setting(
+        TEXT,
+        None,
+        "its password; as a flag it shows in the list of processes",
+        is_secret=True,
+    )
+    sentinel_password_file: SecretFile | None = setting(
+        SECRET_FILE,
+        None,
+        "a file with that password, read again at each connection",
+    )
+    sentinel_tls: Literal["yes", "no"] | None = setting(
+        one_of("yes", "no"),
+        None,
+        "whether the Sentinels use TLS, if it is not as the URL says: a"
         " rediss-sentinel:// URL means TLS to the Sentinels and to Redis",
     )
-    sentinel_tls_ca: ReadableFile | None = Field(
+    sentinel_tls_ca: Path | None = setting(
+        FILE,
         None,
-        description="a file with the CA certificates that the Sentinels' certificates are checked"
+        "a file with the CA certificates that the Sentinels' certificates are checked"
         " against, if not that of upstream_tls_ca",
     )
-    sentinel_tls_cert: ReadableFile | None = Field(
+    sentinel_tls_cert: Path | None = setting(
+        FILE,
         None,
-        description="a file with a certificate to show to the Sentinels, if not that of"
-        " upstream_tls_cert",
+        "a file with a certificate to show to the Sentinels, if not that of upstream_tls_cert",
     )
-    sentinel_tls_key: ReadableFile | None = Field(
+    sentinel_tls_key: Path | None = setting(
+        FILE,
         None,
-        description="a file with its private key, if the certificate's file does not contain it",
+        "a file with its private key, if the certificate's file does not contain it",
     )
-    sentinel_tls_server_name: str | None = Field(
+    sentinel_tls_server_name: str | None = setting(
+        TEXT,
         None,
-        description="the host name in the Sentinels' certificates, if it is neither that of the"
+        "the host name in the Sentinels' certificates, if it is neither that of the"
         " URL nor upstream_tls_server_name",
     )
-    upstream: OptionalUpstream = Field(
+    upstream: Upstream | None = setting(
+        UPSTREAM,
         None,
-        description="URL of the Redis behind the proxy: redis://, rediss:// or unix://, if needed"
+        "URL of the Redis behind the proxy: redis://, rediss:// or unix://, if needed"
         " with user:password@, or redis-sentinel://HOST,HOST#NAME; without it an embedded Redis is"
         " started",
     )
-    embedded: Literal["one", "cluster"] = Field(
+    embedded: Literal["one", "cluster"] = setting(
+        one_of("one", "cluster"),
         "one",
-        description="the embedded Redis: one server, or a Cluster of three masters and three"
+        "the embedded Redis: one server, or a Cluster of three masters and three"
         " replicas to try out, on free ports of 127.0.0.1",
     )
-    data_dir: DataDir = Field(
-        default_factory=state_dir, description="directory for the data of the embedded Redis"
+    data_dir: Path = setting(
+        PATH,
+        state_dir,
+        "directory for the data of the embedded Redis",
     )
-    prefix: Prefix = Field(
-        "__ttl:", description="how the names of the proxy's own keys in Redis begin"
+    prefix: str = setting(
+        PREFIX,
+        "__ttl:",
+        "how the names of the proxy's own keys in Redis begin",
     )
-    signing_key_file: Secret | None = Field(
+    signing_key_file: SecretFile | None = setting(
+        SECRET_FILE,
         None,
-        description="a file with the key that signs deferred commands and rules, the same for all"
+        "a file with the key that signs deferred commands and rules, the same for all"
         " proxies; without it the proxies store one in Redis",
     )
-    knowledge: Literal["auto", "broadcast", "on-demand"] = Field(
+    knowledge: Literal["auto", "broadcast", "on-demand"] = setting(
+        one_of("auto", "broadcast", "on-demand"),
         "auto",
-        description="whether the proxy hears of each managed key (broadcast), or looks up the keys"
+        "whether the proxy hears of each managed key (broadcast), or looks up the keys"
         " that its own clients name (on-demand); with auto the first few proxies of a Redis hear of"
         " all, and further ones look up, or all of several if Redis has io-threads; in front of a"
         " Cluster all hear of all",
     )
-    knowledge_bytes: int = Field(
+    knowledge_bytes: int = setting(
+        whole(2**16),
         64 * 2**20,
-        ge=2**16,
-        description="about how many bytes the keys that were looked up may take",
+        "about how many bytes the keys that were looked up may take",
     )
-    show_internal_keys: Literal["no", "yes"] = Field(
-        "no", description="whether clients may see and use the proxy's own keys, for debugging"
+    show_internal_keys: Literal["no", "yes"] = setting(
+        one_of("no", "yes"),
+        "no",
+        "whether clients may see and use the proxy's own keys, for debugging",
     )
-    reap_batch: int = Field(
-        1000, ge=1, le=UNPACK_MAX, description="elements that one reap may remove"
+    reap_batch: int = setting(
+        whole(1, UNPACK_MAX),
+        1000,
+        "elements that one reap may remove",
     )
-    reap_budget_ms: int = Field(
+    reap_budget_ms: int = setting(
+        whole(1),
         5,
-        ge=1,
-        description="milliseconds that one reap may take in Redis",
-        json_schema_extra=_AT_ONCE,
+        "milliseconds that one reap may take in Redis",
+        at_once=True,
     )
-    lease_ms: int = Field(
+    lease_ms: int = setting(
+        whole(1),
         1500,
-        ge=1,
-        description="milliseconds that the reaper's lease lasts: after this time another proxy"
+        "milliseconds that the reaper's lease lasts: after this time another proxy"
         " may take over from one that fails",
-        json_schema_extra=_AT_ONCE,
+        at_once=True,
     )
-    hold_max: Seconds = Field(
+    hold_max: float = setting(
+        SECONDS,
         5.0,
-        description="seconds that a request may wait for a reap before its client is closed",
-        json_schema_extra=_AT_ONCE,
+        "seconds that a request may wait for a reap before its client is closed",
+        at_once=True,
     )
-    drain_min: SecondsOrZero = Field(
+    drain_min: float = setting(
+        SECONDS_OR_NONE,
         0.0,
-        description="seconds after SIGTERM in which new clients are still served, while /readyz"
-        " fails already",
-        json_schema_extra=_AT_ONCE,
+        "seconds after SIGTERM in which new clients are still served, while /readyz fails already",
+        at_once=True,
     )
-    drain_max: Seconds = Field(
+    drain_max: float = setting(
+        SECONDS,
         30.0,
-        description="seconds that requests in flight may take to finish at shutdown",
-        json_schema_extra=_AT_ONCE,
+        "seconds that requests in flight may take to finish at shutdown",
+        at_once=True,
     )
-    connect_timeout: Seconds = Field(
-        5.0, description="seconds that connecting to Redis may take", json_schema_extra=_AT_ONCE
+    connect_timeout: float = setting(
+        SECONDS,
+        5.0,
+        "seconds that connecting to Redis may take",
+        at_once=True,
     )
-    max_request_bytes: int = Field(
+    max_request_bytes: int = setting(
+        whole(1),
         2**30,
-        ge=1,
-        description="largest request, in bytes, that the proxy reads as a whole, such as one on a"
+        "largest request, in bytes, that the proxy reads as a whole, such as one on a"
         " key with deadlines",
-        json_schema_extra=_AT_ONCE,
+        at_once=True,
     )
-    log_level: Literal["debug", "info", "warning", "error"] = Field(
-        "info", description="the lowest level that is logged", json_schema_extra=_AT_ONCE
+    log_level: Literal["debug", "info", "warning", "error"] = setting(
+        one_of("debug", "info", "warning", "error"),
+        "info",
+        "the lowest level that is logged",
+        at_once=True,
     )
-    log_format: Literal["text", "json"] = Field(
+    log_format: Literal["text", "json"] = setting(
+        one_of("text", "json"),
         "text",
-        description="format of log lines; json: one object per line, and no greeting on"
-        " standard output",
+        "format of log lines; json: one object per line, and no greeting on standard output",
     )
-    event_loop: EventLoop = Field(
-        "auto", description="auto: uvloop if it is installed, else asyncio"
+    event_loop: str = setting(
+        EVENT_LOOP,
+        "auto",
+        "auto: uvloop if it is installed, else asyncio",
     )
 
-    @field_validator("tls_auth_clients")
     @classmethod
-    def _with_authorities(cls, choice: str, info: ValidationInfo) -> str:
-        if (choice == "no") != (info.data.get("tls_ca") is None) and "tls_ca" in info.data:
-            raise ValueError("client certificates need both: tls_ca, and optional or yes here")
-        return choice
-
-    @field_validator("tls_key", "tls_ca", "tls_names")
-    @classmethod
-    def _with_certificate(cls, path: Path | None, info: ValidationInfo) -> Path | None:
-        if path is not None and info.data.get("tls_cert", path) is None:
-            raise ValueError("needs tls_cert too")
-        return path
-
-    @field_validator("cluster_view")
-    @classmethod
-    def _with_port(cls, view: str, info: ValidationInfo) -> str:
-        listen = info.data.get("listen")
-        if view == "nodes" and listen is not None and not listen.port:
-            raise ValueError("nodes needs host:port in listen, with a port other than 0")
-        return view
-
-    @field_validator("cluster_ports")
-    @classmethod
-    def _after_listen(cls, count: int | None, info: ValidationInfo) -> int | None:
-        view, listen = info.data.get("cluster_view"), info.data.get("listen")
-        if view == "one" and count is not None:
-            raise ValueError("needs cluster_view nodes")
-        if view == "nodes" and listen is not None:
-            ports_after(listen, count)
-        return count
-
-    @field_validator("cluster_announce")
-    @classmethod
-    def _reachable(cls, announced: Listen | None, info: ValidationInfo) -> Listen | None:
-        if announced is not None and not announced.port:
-            raise ValueError("must be host:port, with a port that clients can reach")
-        if announced is not None and info.data.get("cluster_view") == "nodes":
-            ports_after(announced, info.data.get("cluster_ports"))
-        return announced
-
-    @field_validator("admin")
-    @classmethod
-    def _elsewhere(cls, admin: Listen | None, info: ValidationInfo) -> Listen | None:
-        listen = info.data.get("listen")
-        if admin is not None and listen is not None and info.data.get("cluster_view") == "nodes":
-            nodes = ports_after(listen, info.data.get("cluster_ports"))
-            if admin.port in nodes:
-                raise ValueError(f"cluster_view nodes takes the ports {nodes[0]} to {nodes[-1]}")
-        return admin
-
-    @field_validator("upstream")
-    @classmethod
-    def _complete(cls, upstream: Upstream | None, info: ValidationInfo) -> Upstream | None:
-        """The upstream, with user, password and TLS from the other settings."""
-        return completed(upstream, info.data)
+    def read(cls, given: Mapping[str, object]) -> Self:
+        """The settings from values by name, mostly text. Raises InvalidSettingsError with all
+        problems; TypeError for a name that is none."""
+        if unknown := given.keys() - SETTINGS.keys():
+            raise TypeError(f"no settings: {', '.join(sorted(unknown))}")
+        valid: dict[str, Any] = {}
+        problems: list[tuple[str, str]] = []
+        for name, each in SETTINGS.items():
+            try:
+                value = each.value(given)
+                valid[name] = _CHECKS[name](value, valid) if name in _CHECKS else value
+            except ValueError as error:
+                problems.append((name, str(error)))
+        if problems:
+            raise InvalidSettingsError(problems)
+        return cls(**valid, given=frozenset(given))
 
     @property
     def node_ports(self) -> int:
@@ -416,14 +444,66 @@ class Settings(BaseSettings):
         nodes = ports_after(self.listen, self.cluster_ports)
         return [self.listen, *(Listen(self.listen.host, port) for port in nodes)]
 
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Only the arguments: `ttlproxy.cli.main` merges file, environment and flags."""
-        return (init_settings,)
+
+SETTINGS: Final[Mapping[str, Setting]] = settings_of(Settings)
+
+
+# Checks of one setting against those before it: each gives the value, or raises ValueError.
+
+
+def _with_authorities(choice: str, valid: Valid) -> str:
+    if "tls_ca" in valid and (choice == "no") != (valid["tls_ca"] is None):
+        raise ValueError("client certificates need both: tls_ca, and optional or yes here")
+    return choice
+
+
+def _with_certificate(path: Path | None, valid: Valid) -> Path | None:
+    if path is not None and valid.get("tls_cert", path) is None:
+        raise ValueError("needs tls_cert too")
+    return path
+
+
+def _with_port(view: str, valid: Valid) -> str:
+    listen = valid.get("listen")
+    if view == "nodes" and listen is not None and not listen.port:
+        raise ValueError("nodes needs host:port in listen, with a port other than 0")
+    return view
+
+
+def _after_listen(count: int | None, valid: Valid) -> int | None:
+    view, listen = valid.get("cluster_view"), valid.get("listen")
+    if view == "one" and count is not None:
+        raise ValueError("needs cluster_view nodes")
+    if view == "nodes" and listen is not None:
+        ports_after(listen, count)
+    return count
+
+
+def _reachable(announced: Listen | None, valid: Valid) -> Listen | None:
+    if announced is not None and not announced.port:
+        raise ValueError("must be host:port, with a port that clients can reach")
+    if announced is not None and valid.get("cluster_view") == "nodes":
+        ports_after(announced, valid.get("cluster_ports"))
+    return announced
+
+
+def _elsewhere(admin: Listen | None, valid: Valid) -> Listen | None:
+    listen = valid.get("listen")
+    if admin is not None and listen is not None and valid.get("cluster_view") == "nodes":
+        nodes = ports_after(listen, valid.get("cluster_ports"))
+        if admin.port in nodes:
+            raise ValueError(f"cluster_view nodes takes the ports {nodes[0]} to {nodes[-1]}")
+    return admin
+
+
+_CHECKS: Final[Mapping[str, Callable[[Any, Valid], object]]] = {
+    "tls_auth_clients": _with_authorities,
+    "tls_key": _with_certificate,
+    "tls_ca": _with_certificate,
+    "tls_names": _with_certificate,
+    "cluster_view": _with_port,
+    "cluster_ports": _after_listen,
+    "cluster_announce": _reachable,
+    "admin": _elsewhere,
+    "upstream": completed,
+}

@@ -4,8 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, cast
 
-from pydantic import SecretStr
-
 from ttlproxy.addresses import SecretFile, Upstream
 
 # Setting -> the field of Upstream that it fills.
@@ -69,9 +67,7 @@ def _only(
     (only,) = found or [None]
     if isinstance(only, SecretFile):
         return only.at_start, only
-    return only.get_secret_value() if isinstance(only, SecretStr) else cast(
-        "str | None", only
-    ), None
+    return cast("str | None", only), None
 
 
 def _login(

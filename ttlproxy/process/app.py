@@ -10,6 +10,7 @@ import os
 import pickle
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -74,9 +75,9 @@ async def serve(settings: Settings, started: Started, read: Read) -> int:
         log.info(
             "requests are read in Python, in up to twice the CPU time: ttlproxy doctor says why"
         )
-    chosen = "max_clients" in settings.model_fields_set
+    chosen = "max_clients" in settings.given
     room = make_room(settings.max_clients, settings.workers, chosen)
-    settings = settings.model_copy(update={"max_clients": room})
+    settings = replace(settings, max_clients=room)
     await _check_addresses(settings)
     with Signals.of_process() as signals:
         async with AsyncExitStack() as stack:
@@ -113,7 +114,7 @@ async def _serve(
         vital.append(asyncio.create_task(reload.run(signals.reload, take), name="reload"))
         await _proxy(settings, upstream, Gate(settings), vital, say, signals, shown)
     else:
-        settings = settings.model_copy(update={"upstream": upstream})
+        settings = replace(settings, upstream=upstream)
         workers = Workers(settings)
         running = reload.run(signals.reload, workers.adopt)
         vital.append(asyncio.create_task(running, name="reload"))
@@ -125,7 +126,7 @@ async def work(settings: Settings, receiver: Receiver) -> int:
 
     Ends with that process. Raises TtlproxyError.
     """
-    settings = settings.model_copy(update={"drain_min": 0.0})  # the parent has waited, or is gone
+    settings = replace(settings, drain_min=0.0)  # the parent has waited, or is gone
     assert settings.upstream is not None
 
     def change(values: bytes) -> None:

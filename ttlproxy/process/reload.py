@@ -6,24 +6,20 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from ttlproxy.addresses import SecretFile, Sentinels, Upstream
-from ttlproxy.config import Settings
+from ttlproxy.config import SETTINGS, Settings
 from ttlproxy.errors import SettingsError
 from ttlproxy.telemetry import logs
 
 log = logging.getLogger(__name__)
 
-Values = dict[str, object]
+Values = dict[str, Any]
 Read = Callable[[], Settings]
 _WithLogin = TypeVar("_WithLogin", Upstream, Sentinels)
 
-AT_ONCE: Final = tuple(
-    name
-    for name, field in Settings.model_fields.items()
-    if field.json_schema_extra == {"reload": True}
-)
+AT_ONCE: Final = tuple(name for name, setting in SETTINGS.items() if setting.at_once)
 
 
 def adopt(settings: Settings, values: Values) -> None:
@@ -54,9 +50,9 @@ class Reload:
         except SettingsError as error:
             log.error("nothing changed, because %s", error)
             return {}
-        changed = [name for name in Settings.model_fields if self._has_changed(name, read)]
+        changed = [name for name in SETTINGS if self._has_changed(name, read)]
         values: Values = {name: getattr(read, name) for name in AT_ONCE if name in changed}
-        self._settings = self._settings.model_copy(update=values)
+        self._settings = replace(self._settings, **values)
         shown = ", ".join(f"{name} is {value}" for name, value in values.items())
         log.info("the settings have been reloaded: %s", shown or "no changes applied")
         if rest := [name for name in changed if name not in values]:

@@ -7,6 +7,7 @@ repaired from here; `report` shows findings. Other packages call `examined`.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from redis.exceptions import NoPermissionError, RedisError
@@ -52,7 +53,7 @@ async def examined(
     A Redis that cannot be reached is a finding. Raises DoctorError if the state cannot be used.
     """
     mend_state = MendState.at(state, upstream.shown, settings.prefix) if mends else None
-    settings = settings.model_copy(update={"upstream": upstream})
+    settings = replace(settings, upstream=upstream)
     try:
         server = await located(upstream, settings.connect_timeout)
     except (UpstreamError, OSError) as trouble:

@@ -233,7 +233,7 @@ async def max_clients(target: Target) -> list[Finding]:
     return [
         Finding(
             "max-clients",
-            WARNING if name in settings.model_fields_set else INFO,
+            WARNING if name in settings.given else INFO,
             f"Redis accepts {limit} clients, but {name} of a proxy is {ours}",
             "Redis refuses clients beyond its limit. The proxy needs a few connections itself.",
             f"CONFIG SET maxclients {ours + _OWN}",
