@@ -39,7 +39,7 @@ from tests.support.requirements import (
     servers_of_a_run,
 )
 from tests.support.run_report import Progress, not_run
-from tests.support.selection import long_first, selected, tenth_of
+from tests.support.selection import long_first, selected, tenths_of
 from tests.support.servers import LOG_SHOWN, Binary, Proxy, Server, moves_whole_slots, release
 from ttlproxy.core.keys import Keys
 
@@ -89,8 +89,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("ttlproxy")
     quick = "the newest server that is here alone, and without what `slow` and `one_of` leave out"
     group.addoption("--quick", action="store_true", help=quick)
-    tenth = "every tenth of the tests that would run, from this one on, counted from 0"
-    group.addoption("--tenth", type=int, choices=range(10), metavar="N", help=tenth)
+    tenth = "every tenth of the tests that would run, from this one on, counted from 0; repeatable"
+    group.addoption(
+        "--tenth", type=int, choices=range(10), metavar="N", help=tenth, action="append", default=[]
+    )
     group.addoption("--progress", action="store_true", help="one line that says how much is left")
 
 
@@ -160,7 +162,7 @@ def pytest_collection_modifyitems(
     taken = selected(items, config.getoption("quick"))
     if not servers_here():
         taken = {item for item in taken if not item.get_closest_marker("redis")}
-    taken = tenth_of(items, taken, config.getoption("tenth"))
+    taken = tenths_of(items, taken, config.getoption("tenth"))
     if left_out := [item for item in items if item not in taken]:
         config.hook.pytest_deselected(items=left_out)
     items[:] = [item for item in items if item in taken]

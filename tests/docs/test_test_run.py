@@ -125,8 +125,10 @@ def test_a_quick_run_takes_one_of_several_cases() -> None:
 
 @pytest.mark.slow
 def test_a_run_of_a_tenth_takes_every_tenth_test() -> None:
-    whole, third = (_chosen(*ON_A_SERVER, "--quick", *words) for words in ((), ("--tenth", "3")))
+    one, more = ("--tenth", "3"), ("--tenth", "3", "--tenth", "0")
+    whole, third, two = (_chosen(*ON_A_SERVER, "--quick", *words) for words in ((), one, more))
     assert third == whole[3::10]
+    assert two == [each for at, each in enumerate(whole) if at % 10 in (0, 3)]
 
 
 def test_without_redis_none_of_the_tests_needs_a_server() -> None:

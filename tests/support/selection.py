@@ -123,13 +123,12 @@ def selected(items: Iterable[pytest.Item], quick: bool) -> set[pytest.Item]:
     return found
 
 
-def tenth_of(
-    items: Iterable[pytest.Item], taken: set[pytest.Item], tenth: int | None
+def tenths_of(
+    items: Iterable[pytest.Item], taken: set[pytest.Item], tenths: Sequence[int]
 ) -> set[pytest.Item]:
-    """Every tenth of the items that are taken, from this one on; all if it is None."""
-    if tenth is None:
-        return taken
-    return {*[item for item in items if item in taken][tenth::10]}
+    """Every tenth of the items that are taken, from each of these on; all if there is none."""
+    chosen = [item for item in items if item in taken]
+    return {item for tenth in tenths for item in chosen[tenth::10]} if tenths else taken
 
 
 def long_first(items: Iterable[pytest.Item], workers: int) -> list[pytest.Item]:
