@@ -14,7 +14,9 @@ after the reply to what it fails to respect, else CONCURRENT.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, TypeVar
+
+Thing = TypeVar("Thing")
 
 CAUSAL, CONCURRENT = "causal", "concurrent"
 # What clients ask for: to set a deadline, to make a rule, to write, to add under a rule, to flush.
@@ -118,10 +120,10 @@ class Model:
     def __init__(
         self,
         rules: Rules,
-        proxies: int,
         programs: tuple[tuple[tuple[int, str], ...], ...],
         troubles: tuple[tuple[str, int], ...] = (),
         late: tuple[int, ...] = (),
+        proxies: int = 2,
     ) -> None:
         """`late`: the proxies that start at any time; the others have registered."""
         self.rules, self.programs = rules, programs
@@ -428,7 +430,7 @@ class Model:
         return _with(after, each, Proxy(life=world.proxies[each].life + 1))
 
 
-def _put(things: tuple, at: int, thing: object) -> tuple:  # type: ignore[type-arg]
+def _put(things: tuple[Thing, ...], at: int, thing: Thing) -> tuple[Thing, ...]:
     return (*things[:at], thing, *things[at + 1 :])
 
 

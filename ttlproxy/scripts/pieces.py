@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from functools import cache
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from ttlproxy.scripts.constants import literal
 
@@ -34,6 +34,17 @@ _NAME = re.compile(r"\w+")
 _FUNCTION = re.compile(r"^local function (\w+)\(.*?^end\n", re.MULTILINE | re.DOTALL)
 
 
+class _Chunk(NamedTuple):
+    """A function of its own, or text between such ones.
+
+    function: its name, empty for other text; names: the words in it
+    """
+
+    function: str
+    text: str
+    names: frozenset[str]
+
+
 def assembled(script: str, given: set[str], read: Read) -> str:
     """The script with its pieces, without comments and unused functions.
 
@@ -41,12 +52,11 @@ def assembled(script: str, given: set[str], read: Read) -> str:
     or if a constant is not known.
     """
     assembly = _Assembly(script, given, read)
-    text = _pruned(assembly.text)
-    mentioned = {*_NAME.findall(text)} if assembly.missing else set[str]()
+    chunks = _pruned(assembly.chunks)
     for piece, needed, names in assembly.missing:
-        if mentioned & names:
+        if not all(names.isdisjoint(chunk.names) for chunk in chunks):
             raise ValueError(f"script {script}: {needed} is missing before lib/{piece}.lua")
-    return _CONSTANT.sub(lambda found: literal(found[1]), text)
+    return "".join(chunk.text for chunk in chunks)
 
 
 @cache
@@ -58,7 +68,7 @@ def said(source: str, what: str) -> tuple[str, ...]:
 
 def forget() -> None:
     """Many scripts have been assembled: frees what is kept for the next ones, 0.7 MB."""
-    for kept in (said, _stripped, _names):
+    for kept in (said, _stripped, _chunks, _declared):
         kept.cache_clear()
 
 
@@ -73,30 +83,31 @@ class _Assembly:
         self._included: set[str] = set()
         self._names = set(given)
         self.missing: list[tuple[str, str, set[str]]] = []
-        self.text = "".join(self._parts(read(script)))
+        self.chunks: list[_Chunk] = []
+        self._add(_COMMENT.sub("", read(script)))
 
-    def _parts(self, source: str) -> Iterator[str]:
-        """The source, each piece in the place of its first include."""
+    def _add(self, source: str) -> None:
+        """Adds the source, each piece in the place of its first include."""
         begin = 0
         for match in _INCLUDE.finditer(source):
-            yield self._declaring(source[begin : match.start()])
+            self._add_chunks(source[begin : match.start()])
             if match[2] not in self._included:
-                yield from self._inner(match[2]) if match[1] else self._piece(match[2])
+                self._add_inner(match[2]) if match[1] else self._add_piece(match[2])
             begin = match.end()
-        yield self._declaring(source[begin:])
+        self._add_chunks(source[begin:])
 
-    def _declaring(self, text: str) -> str:
-        self._names.update(*(_NAME.findall(names) for names in _DECLARED.findall(text)))
-        return text
+    def _add_chunks(self, text: str) -> None:
+        self._names.update(_declared(text))
+        self.chunks += _chunks(text)
 
-    def _inner(self, name: str) -> Iterator[str]:
+    def _add_inner(self, name: str) -> None:
         """A piece in a function or a branch: behind that, its names are not there."""
         before = self._included, self._names
         self._included, self._names = set(self._included), set(self._names)
-        yield from self._piece(name)
+        self._add_piece(name)
         self._included, self._names = before
 
-    def _piece(self, name: str) -> Iterator[str]:
+    def _add_piece(self, name: str) -> None:
         source = self._read(f"lib/{name}")
         for needed in said(source, "NEEDS"):
             piece = needed.removesuffix(".lua")
@@ -106,7 +117,7 @@ class _Assembly:
             elif needed == piece and needed not in self._names:
                 self.missing.append((name, needed, {needed}))
         self._included.add(name)
-        yield from self._parts(_stripped(source))
+        self._add(_stripped(source))
         self._names.update(said(source, "GIVES"))
 
 
@@ -114,28 +125,46 @@ class _Assembly:
 def _stripped(text: str) -> str:
     """The text of a piece without empty lines, and without comments but those that include others.
 
-    Those of a script itself stay, so that Redis's errors tell the line in its file.
+    Those of a script itself leave empty lines, so that Redis's errors tell the line in its file.
     """
     return _EMPTY.sub("", _COMMENT.sub("", text))
 
 
-def _pruned(source: str) -> str:
-    """The source without comments and without functions that nothing in it calls.
+@cache
+def _declared(text: str) -> frozenset[str]:
+    """The locals that it declares."""
+    return frozenset(name for names in _DECLARED.findall(text) for name in _NAME.findall(names))
+
+
+@cache
+def _chunks(text: str) -> tuple[_Chunk, ...]:
+    """The functions, and what is between them; constants become their values."""
+    found: list[_Chunk] = []
+
+    def add(part: str, function: str) -> None:
+        if part:
+            valued = _CONSTANT.sub(lambda constant: literal(constant[1]), part)
+            found.append(_Chunk(function, valued, frozenset(_NAME.findall(part))))
+
+    begin = 0
+    for match in _FUNCTION.finditer(text):
+        add(text[begin : match.start()], "")
+        add(match[0], match[1])
+        begin = match.end()
+    add(text[begin:], "")
+    return tuple(found)
+
+
+def _pruned(chunks: list[_Chunk]) -> list[_Chunk]:
+    """These without functions that nothing in them calls.
 
     Redis makes each function of a script again for each call, in 0.1 us: the unused functions of a
     piece would cost as much as a write.
     """
-    source = _COMMENT.sub("", source)
-    functions = {found[1]: found[0] for found in _FUNCTION.finditer(source)}
-    mentioned = frozenset(_NAME.findall(_FUNCTION.sub("", source)))
-    used: set[str] = set()
-    while new := (mentioned & functions.keys()) - used:
-        used |= new
-        mentioned = mentioned.union(*(_names(functions[name]) for name in new))
-    return _FUNCTION.sub(lambda found: found[0] if found[1] in used else "", source)
-
-
-@cache
-def _names(function: str) -> frozenset[str]:
-    """The names in a function: many scripts have the same functions."""
-    return frozenset(_NAME.findall(function))
+    functions = {chunk.function: chunk for chunk in chunks if chunk.function}
+    used, left = {""}, [chunk for chunk in chunks if not chunk.function]
+    while left:
+        for name in left.pop().names & functions.keys() - used:
+            used.add(name)
+            left.append(functions[name])
+    return [chunk for chunk in chunks if chunk.function in used]
