@@ -177,7 +177,7 @@ HELLO = {
 
 def _text(*lines: str, given: str = "noon") -> str:
     sources = HELLO | {"tell": "".join(f"{line}\n" for line in lines)}
-    return assembled("tell", {given}, sources.__getitem__)
+    return "".join(assembled("tell", {given}, sources.__getitem__))
 
 
 def test_pieces_stand_in_the_order_of_their_includes() -> None:

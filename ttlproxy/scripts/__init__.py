@@ -311,10 +311,14 @@ def _reads(name: str) -> bool:
     return True
 
 
-@cache
 def _for_real(name: str) -> str:
     """The body without what only a dry run needs: it makes a short script 15 % slower."""
-    return _IN_DRY_RUNS.sub("", _body(name))
+    return "".join(map(_part_for_real, _parts(name)))
+
+
+@cache
+def _part_for_real(part: str) -> str:
+    return _IN_DRY_RUNS.sub("", part)
 
 
 @cache
@@ -324,9 +328,13 @@ def _reads_all_slots(name: str) -> bool:
     return found is not None and found[1] is not None
 
 
-@cache
 def _body(name: str) -> str:
     """The part of a script that is the same for all prefixes and servers."""
+    return "".join(_parts(name))
+
+
+@cache
+def _parts(name: str) -> tuple[str, ...]:
     given = _of_server(name, b"", Traits()) | _of_call(*_header(name, _read(name)), 1)
     return assembled(name, {*given, *_TAGS, _DRY_RUN}, _read)
 
@@ -335,9 +343,11 @@ def _body(name: str) -> str:
 def _end(piece: str) -> str:
     """A piece that stands behind a script."""
     given = {"script", "index", "only_key", "prefix", "slot_tag"}
-    return assembled(
-        piece, given, lambda name: f"-- include {piece}\n" if name == piece else _read(name)
-    )
+
+    def read(name: str) -> str:
+        return f"-- include {piece}\n" if name == piece else _read(name)
+
+    return "".join(assembled(piece, given, read))
 
 
 @cache

@@ -15,7 +15,7 @@ be missing. A piece that stands in a function or a branch gives its names only t
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from typing import NamedTuple, TypeAlias
 
@@ -45,18 +45,19 @@ class _Chunk(NamedTuple):
     names: frozenset[str]
 
 
-def assembled(script: str, given: set[str], read: Read) -> str:
-    """The script with its pieces, without comments and unused functions.
+def assembled(script: str, given: set[str], read: Read) -> tuple[str, ...]:
+    """The parts of the script with its pieces, without comments and unused functions.
 
     given: the names that the loader declares. ValueError if a piece stands before what it needs,
     or if a constant is not known.
+    Many scripts have the same parts.
     """
     assembly = _Assembly(script, given, read)
     chunks = _pruned(assembly.chunks)
     for piece, needed, names in assembly.missing:
         if not all(names.isdisjoint(chunk.names) for chunk in chunks):
             raise ValueError(f"script {script}: {needed} is missing before lib/{piece}.lua")
-    return "".join(chunk.text for chunk in chunks)
+    return tuple(chunk.text for chunk in chunks)
 
 
 @cache
