@@ -458,7 +458,7 @@ class RuledKeys:
     """The keys of elements that a rule hands on. Some expire when the last of their elements is
     due, or a moment later: one key of each client, so that nobody else changes that.
 
-    of: the key of each task; told: its requests and replies
+    of: the key of each task; told: its requests and replies, and when these had come
     """
 
     def __init__(self, name: str) -> None:
@@ -493,7 +493,7 @@ class RuledKeys:
             self._ends_ms[key] = last_ms + chance.choice([0, 1, 20])
             requests.append(("PEXPIREAT", key, self._ends_ms[key]))
         replies = ask(requests)
-        self.told[task] = f"{_described(requests)} -> {replies}"
+        self.told[task] = f"{_described(requests)} -> {replies} at {machine_ms():.0f}"
         if replies is None:
             self._given_up += 1  # it may still change the expiry of that key: there are others
         elif replies[1:] == [0] and now_ms <= ended_ms:

@@ -13,7 +13,7 @@ from tests.support.containers import AnyServer
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection
 from tests.support.redis_client import Client
-from tests.support.redis_content import noted_ms, until_swept
+from tests.support.redis_content import LEASE, noted_ms, until_swept
 from tests.support.servers import Proxy, Server
 from ttlproxy.core.keys import KEPT_MS, KEY_EXPIRY, Keys
 
@@ -188,8 +188,48 @@ def test_a_request_that_redis_carries_out_after_the_end_of_its_kept_key_still_fi
     at_ms = direct.now_ms() - 1000
     client.ask_many([write.format(FAR_MS).split(), ["PEXPIREAT", "q", str(FAR_MS)]])
     _move(direct, at_ms, at_ms, "a")
+    direct.ask("ZADD", Keys().schedule, at_ms, "q")
     assert client.ask(*request_.split()) == reply
+    assert _real_ms(direct) in (-2, round((at_ms + KEPT_MS) / 10_000) * 10_000), "or it was late"
+    direct.ask("DEL", LEASE)
+    announced = Keys().announcement_prefix + b"0:%d:%s" % (at_ms, INDEX)
+    direct.ask_many([["SET", announced, ""], ["DEL", announced]])
     wait_until(lambda: direct.ask("EXISTS", "q", INDEX) == 0, "the key gone")
+
+
+@pytest.mark.usefixtures("rule", "no_reaper")
+@pytest.mark.parametrize(
+    ("request_", "reply"),
+    [
+        (f"PEXPIREAT q {FAR_MS}", 1),
+        (f"PEXPIREAT q {FAR_MS} GT", 1),
+        (f"PEXPIREAT q {FAR_MS} LT", 0),
+        (f"PEXPIREAT q {FAR_MS} NX", 0),
+        ("PERSIST q", 1),
+    ],
+)
+def test_a_script_does_not_let_a_kept_key_end_while_it_runs(
+    client: Client, direct: Client, server: AnyServer, request_: str, reply: int
+) -> None:
+    """What is due there would go with it, and nobody would get it."""
+    _kept(client, direct)
+    if isinstance(direct.ask(*request_.split()), Exception):
+        pytest.skip("before 7.0 EXPIRE has no conditions")
+    at_ms = direct.now_ms() + 60_000
+    _move(direct, at_ms, at_ms, "a")
+    soon_ms = direct.now_ms() + 50
+    given: list[int] = []
+    with Connection(server.port) as monitor:
+        monitor.ask("MONITOR")
+        direct.ask("ZADD", INDEX, -soon_ms, KEY_EXPIRY)
+        direct.ask("PEXPIREAT", "q", soon_ms + KEPT_MS)
+        assert client.ask(*request_.split()) == reply
+        direct.ask("ECHO", "the end")
+        while b"the end" not in (line := monitor.read()):
+            words = line.lower().split(b'"')[1::2]
+            if words[:2] == [b"pexpireat", b"q"]:
+                given.append(int(words[2]))
+    assert min(given) > soon_ms
 
 
 @pytest.mark.usefixtures("rule")

@@ -67,6 +67,8 @@ VALUES: Final[Mapping[str, int | bytes]] = {
     "DEADLINE_MAX_MS": 2**46 - 1,
     "KEPT_MS": keys.KEPT_MS,
     "KEPT_SLACK_MS": keys.KEPT_SLACK_MS,
+    # A script that begins so long before a key's end is over by then, in ms.
+    "SOON_MS": 100,
     # How many values `unpack` is given; it fails at 8,000. An even number keeps pairs together.
     "UNPACK_MAX": 7200,
     # How many elements are read together, where the first may be enough, and where all are wanted.

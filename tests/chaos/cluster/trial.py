@@ -162,7 +162,10 @@ def _left_in(system: ClusterSystem, each: Slot) -> Iterator[tuple[str, str]]:
     streamed = [(entry[b"element"].decode(), int(entry[b"fired"])) for entry in entries]
     each.streamed.doubted |= each.streaming_keys.lost(excuses)
     for fault in each.streamed.faults_but(excuses, streamed):
-        yield each.streamed_to, each.streaming_keys.described(fault)
+        key = each.streaming_keys.of.get(fault.split()[0], each.streaming).encode()
+        index = ("ZRANGE", Keys(clustered=True).index(key), 0, -1, "WITHSCORES")
+        left = ask("HGETALL", key), ask("PTTL", key), ask(*index), ask("PTTL", index[1])
+        yield each.streamed_to, f"{each.streaming_keys.described(fault)}; {left} is left"
     tasks = [task.decode() for task in ask("LRANGE", each.pushed_to, 0, -1)]
     for fault in each.pushed.faults_but(excuses, each.pushed.seen(tasks)):
         yield each.pushed_to, fault

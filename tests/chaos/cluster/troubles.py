@@ -133,6 +133,10 @@ class Troubles:
         master = system.owner(self._slot())
         slots = system.me(master).slots
         system.is_cautious = loses
+        here = [number for number in system.slots if number in slots]
+        _, offset, replicas = system.ask(master, "ROLE")
+        lag = max((offset - int(replica[2]) for replica in replicas), default=-1)
+        system.log("away", master=master.port, slots=here, lag_bytes=lag)
         if loses:
             threading.Event().wait(system.lags_ms / 1000)
         try:

@@ -393,16 +393,12 @@ local function key_expires_at(data, ends)
   try('PEXPIREAT', data, ms(ends))
 end
 
--- Gives the key its own expiry back, if it is kept: its index goes. The key does not end before `earliest`.
-local function give_back(data, index, earliest)
+-- Gives the key its own expiry back, if it is kept: its index goes. If that is past, Redis deletes the key.
+local function index_drop(data, index, schedule)
   local ends = kept_until(data, index)
   if ends then
-    key_expires_at(data, math.max(ends, earliest))
+    key_expires_at(data, ends)
   end
-end
-
-local function index_drop(data, index, schedule)
-  give_back(data, index, 0)
   try('DEL', index)
   try('ZREM', schedule, data)
 end
@@ -493,8 +489,13 @@ local function index_was_cleared(data, index, schedule, cleared)
   -- Scripts that pop have replies of RESP3, where scores are tables.
   local left = index_count(index)
   if (left == 1 or dry_run) and redis.call('ZSCORE', index, EXPIRY) then
-    -- The command still finds the key, although its end may have come since the request did.
-    give_back(data, index, clock_ms() + 1)
+    local ends = kept_until(data, index)
+    if ends and ends < clock_ms() + const.SOON_MS and not dry_run then
+      return -- the command still finds the key, although its end may have come: the reaper ends it
+    end
+    if ends then
+      key_expires_at(data, ends)
+    end
     try('ZREM', index, EXPIRY)
     left = 0
   end
@@ -564,7 +565,8 @@ local function index_expire(db, prefix, data, index, schedule, now, command, ...
   end
   local kept = noted and is_kept(key_ends(data), noted)
   if kept then
-    key_expires_at(data, noted) -- Redis decides about conditions
+    -- Redis decides about conditions. It would delete a key whose end comes while this script runs.
+    key_expires_at(data, math.max(noted, now + const.SOON_MS))
   end
   if dry_run then
     try('ZADD', index, 'XX', 'GT', 0, '')
