@@ -6,8 +6,8 @@ for pushes. Each proxy decides on a request and sends it in two steps, and takes
 protocol whenever it likes: so a proxy that pauses, lags or hangs is among the states. A deadline
 may pass at any step after it is stored, and the reaper comes at any step after that.
 
-Faults: the element is removed by a deadline that is older than it (STALE), and it is written
-without the deadline of a rule that is in force (UNRULED). Each is CAUSAL if the write was sent
+Faults: the element is removed by a deadline that is older than it ("stale"), and it is written
+without the deadline of a rule that is in force ("unruled"). Each is CAUSAL if the write was sent
 after the reply to what it fails to respect, else CONCURRENT.
 """
 
@@ -58,7 +58,8 @@ class Proxy(NamedTuple):
     """life: it is another process after a restart; registered: as far as it knows; inbox: requests
     that were read; decided: one that is about to be sent, as what, and whether the connection is
     still the one it was decided for; raws: how many raw ones have no reply; lost_raws: whether some
-    were on connections that were lost; alive: whether Redis still has the connection"""
+    were on connections that were lost; alive: whether Redis still has the connection;
+    seen: whether the family was known at the first look, where two are taken"""
 
     life: int = 0
     registered: bool = False
@@ -75,7 +76,7 @@ class Proxy(NamedTuple):
     decided: tuple[Ask, str, bool] | None = None
     raws: int = 0
     lost_raws: bool = False
-    seen: tuple[bool, bool] | None = None
+    seen: bool | None = None
 
 
 class Lost(NamedTuple):
@@ -223,10 +224,10 @@ class Model:
             if not rules.one_look and proxy.seen is None:
                 yield (
                     "looks at what is known",
-                    _with(world, each, proxy._replace(seen=(learns, False))),
+                    _with(world, each, proxy._replace(seen=learns)),
                 )
             if not rules.one_look and proxy.seen is not None and not orphans:
-                joined = proxy._replace(joined=True, knows=proxy.knows or proxy.seen[0], seen=None)
+                joined = proxy._replace(joined=True, knows=proxy.knows or proxy.seen, seen=None)
                 yield "looks at who is there, and joins", _with(world, each, joined)
             if orphans:
                 yield "kills connections that nobody answers for", _without_orphans(world)
