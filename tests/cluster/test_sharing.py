@@ -316,9 +316,9 @@ def test_a_lost_connection_ends_who_is_owed_replies(
     (shared,) = _ids(node, "substr")
     assert node.ask("CLIENT", "PAUSE", 20_000, "WRITE") == b"OK"
     try:
-        waiting.send(command("GET", TWO) + command("SET", ONE, 1) + command("GET", THREE))
+        waiting.send(command("GET", TWO) + command("INCR", ONE) + command("GET", THREE))
         assert waiting.read() == b"$-1\r\n"
-        wait_until(lambda: _ids(node, "set") == {shared}, "Redis holds it")
+        wait_until(lambda: _ids(node, "incr") == {shared}, "Redis holds it")
         assert node.ask("CLIENT", "KILL", "ID", shared) == 1
     finally:
         node.ask("CLIENT", "UNPAUSE")

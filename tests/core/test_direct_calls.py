@@ -15,7 +15,6 @@ from ttlproxy.commands.model.key_positions import FILLED
 from ttlproxy.commands.router import OVERRIDES, VIRTUALS
 from ttlproxy.core.keys import Keys
 from ttlproxy.core.registry import NOTHING_DUE
-from ttlproxy.core.reservations import RESERVED_MS
 from ttlproxy.core.write_rules import WriteRule, WriteRules, name_of
 from ttlproxy.scripts import Scripts
 from ttlproxy.scripts.direct_calls import DirectCalls
@@ -96,11 +95,9 @@ def _learn_rules(world: World) -> None:
     world.registry.rules_changed()
 
 
-def _reserve(world: World) -> None:
-    calls = world.session.script_calls
-    calls.claims = True
-    world.rights.learn([b"user default on nopass ~* &* +@all"])
-    calls.reservations.made([(0, key) for key in BOUNDS], NOW_MS + RESERVED_MS, 0)
+def _know_family(world: World) -> None:
+    world.registry.families.learn([b"pla", b"other"])
+    world.registry.families_changed()
 
 
 def _learn_rules_and_select(world: World) -> None:
@@ -117,8 +114,9 @@ BEFORE: dict[str, Callable[[World], object]] = {
     "where rules of ONWRITE match": _learn_rules,
     "where a rule may match": _learn_rules_and_select,
     "while Redis may not know the scripts": lambda world: world.scripts.flushed(),
-    "while keys are reserved": _reserve,
-    "while keys are claimed": lambda world: setattr(world.session.script_calls, "claims", True),
+    "where families are known": _know_family,
+    "where no family is sure": lambda world: world.session.script_calls.families.doubt(),
+    "while others look keys up": lambda world: setattr(world.session.script_calls, "tells", True),
     "for a user who may lack a right": lambda world: world.rights.learn_refused(hidden=True),
 }
 
@@ -192,8 +190,7 @@ def _are_same(world: World, reference: World, requests: list[bytes]) -> None:
         else None
     )
     assert _comparable(passed or world.session.from_client(chunk)) == _comparable(step)
-    names, expected = world.registry.names, reference.registry.names
-    assert dict(getattr(names, "managed", names)) == dict(getattr(expected, "managed", expected))
+    assert dict(world.registry.bounds) == dict(reference.registry.bounds)
     assert world.registry.wants_barrier == reference.registry.wants_barrier
     assert world.session.has_pinned == reference.session.has_pinned
     for name in ("forwarded", "rewritten", "virtual"):
@@ -268,18 +265,3 @@ def test_there_are_none_in_front_of_a_cluster() -> None:
     scripts = Scripts(b"__ttl:")
     scripts.loaded = True
     assert not DirectCalls(scripts, Keys(clustered=True)).update(ROUTER)
-
-
-def test_a_reserved_key_takes_the_fast_path_unless_its_deadline_is_near(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    world = _world()
-    _reserve(world)
-    key = next(iter(BOUNDS))
-    near = encode((b"SADDEX", key, b"PX", b"999", b"MEMBERS", b"1", b"m"))
-    step = world.session.from_client(near)
-    assert step.claims == {(0, key)}
-    assert b"\r\n0! saddex\r\n" in step.to_redis
-    monkeypatch.setattr(type(world.session), "_with_care", None)
-    sent = world.take(encode((b"SADDEX", key, b"PX", b"1000", b"MEMBERS", b"1", b"m")))
-    assert b"\r\n0~ saddex\r\n" in sent

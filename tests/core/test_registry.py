@@ -28,8 +28,8 @@ def test_a_name_is_found_in_every_database_where_it_is_known() -> None:
     registry.announced(5, b"x", 50)
     assert registry.due(b"k", 60) == [(3, b"k")]
     assert registry.places(b"k") == [(0, b"k"), (3, b"k")]
-    assert b"x" in registry.names
-    assert b"y" not in registry.names
+    assert b"x" in registry.bounds
+    assert b"y" not in registry.bounds
 
 
 def test_a_reap_raises_the_bound_and_ends_it_with_the_index() -> None:
@@ -39,7 +39,7 @@ def test_a_reap_raises_the_bound_and_ends_it_with_the_index() -> None:
     assert registry.due(b"k", 150) == []
     assert registry.due(b"k", 201) == [(0, b"k")]
     _reaped(registry, None)
-    assert b"k" not in registry.names
+    assert b"k" not in registry.bounds
     assert registry.databases() == []
 
 
@@ -127,4 +127,4 @@ def test_far_deadlines_of_many_keys_share_their_numbers() -> None:
     registry.end_load()
     for number in range(10_000):
         registry.announced(0, b"%d" % -number, 1_000_000_000 + 7 * number)
-    assert len({id(bound) for bound in registry.names.values()}) < 10
+    assert len({id(bound) for bound in registry.bounds.values()}) < 10

@@ -24,9 +24,9 @@ def test_loading_forgets_what_is_gone_and_keeps_what_came_meanwhile() -> None:
     registry.announced(1, b"new", 80)
     registry.announced(0, b"k", 60)
     registry.pin(0, b"pinned", Owner())
-    assert b"gone" in registry.names, "until the new entries are whole"
+    assert b"gone" in registry.bounds, "until the new entries are whole"
     registry.end_load()
-    assert set(registry.names) == {b"k", b"new", b"pinned"}
+    assert set(registry.bounds) == {b"k", b"new", b"pinned"}
     assert registry.due(b"k", 61) == [(0, b"k")]
 
 
@@ -73,7 +73,7 @@ def test_a_database_whose_schedule_cannot_be_read_is_known_as_before() -> None:
     registry.begin_load()
     registry.load_known(0)
     registry.end_load()
-    assert set(registry.names) == {b"k"}
+    assert set(registry.bounds) == {b"k"}
     assert registry.due(b"k", 61) == [(0, b"k")]
 
 
@@ -89,7 +89,7 @@ def test_after_a_swap_each_database_may_have_the_keys_of_both_and_anything_may_b
     assert (7, b"x") in registry.places(b"x"), "the answer may be older than the swap"
     registry.swapped(3, 5)
     assert registry.databases() == [0, 7]
-    assert {b"k", b"x"} == set(registry.names)
+    assert {b"k", b"x"} == set(registry.bounds)
 
 
 def test_a_swap_while_schedules_are_read_counts_for_what_was_read() -> None:
@@ -117,10 +117,10 @@ def test_the_bound_of_a_key_is_the_earliest_of_all_databases_after_a_swap() -> N
         registry.announced(0, b"k", 100)
         registry.announced(1, b"x", 50)
         swapped(registry, 0, 1)
-        assert registry.names[b"k"] == bound_ms
+        assert registry.bounds[b"k"] == bound_ms
         registry.set_first_deadline((0, b"k"), 300)
         registry.set_first_deadline((1, b"k"), 200)
-        assert registry.names[b"k"] == 200
+        assert registry.bounds[b"k"] == 200
 
 
 def test_before_anything_is_known_announcements_are_looked_for() -> None:

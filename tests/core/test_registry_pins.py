@@ -22,7 +22,7 @@ def _reaped(registry: Registry, first_ms: int | None) -> None:
 def test_a_pinned_key_is_managed_at_once_and_not_yet_due() -> None:
     registry = Registry()
     registry.pin(0, b"k", Owner())
-    assert b"k" in registry.names
+    assert b"k" in registry.bounds
     assert registry.due(b"k", 10**15) == []
 
 
@@ -47,7 +47,7 @@ def test_no_answer_removes_a_key_while_a_request_that_may_manage_it_is_on_its_wa
     registry.announced(0, b"k", 100)
     registry.pin(0, b"k", Owner())
     _reaped(registry, None)
-    assert b"k" in registry.names
+    assert b"k" in registry.bounds
     assert registry.due(b"k", 200) == []
     registry.announced(0, b"k", 300)
     _past_all_pins(registry)
@@ -59,12 +59,12 @@ def test_a_pin_that_nothing_came_of_ends_after_some_barriers() -> None:
     registry.pin(0, b"k", Owner())
     for _ in range(PIN_BARRIERS - 1):
         registry.barrier()
-        assert b"k" in registry.names
+        assert b"k" in registry.bounds
     registry.pin(0, b"k", Owner())
     registry.barrier()
-    assert b"k" in registry.names, "pinned anew"
+    assert b"k" in registry.bounds, "pinned anew"
     _past_all_pins(registry)
-    assert b"k" not in registry.names
+    assert b"k" not in registry.bounds
     assert len(registry) == 0
 
 
@@ -77,9 +77,9 @@ def test_what_was_read_of_a_pinned_key_counts_for_longer_than_the_pin() -> None:
     registry.begin_load()
     registry.load(0, [(b"there", 70)])
     registry.end_load()
-    assert set(registry.names) == {b"there", b"not there", b"gone"}
+    assert set(registry.bounds) == {b"there", b"not there", b"gone"}
     _past_all_pins(registry)
-    assert set(registry.names) == {b"there"}
+    assert set(registry.bounds) == {b"there"}
 
 
 def test_where_others_may_announce_something_is_always_looked_for() -> None:
@@ -140,10 +140,10 @@ def test_a_pin_lasts_for_each_of_those_who_pinned_a_key_one_after_the_other() ->
     _past_all_pins(registry)
     first.settled = True
     _past_all_pins(registry)
-    assert set(registry.names) == {b"k"}
+    assert set(registry.bounds) == {b"k"}
     second.settled = True
     _past_all_pins(registry)
-    assert not registry.names
+    assert not registry.bounds
     assert registry.databases() == []
 
 
@@ -157,7 +157,7 @@ def test_a_connection_with_as_many_pins_as_are_kept_keeps_them() -> None:
     for _ in range(2):
         _past_all_pins(registry)
     assert busy.calls == ["swamped"]
-    assert not registry.names
+    assert not registry.bounds
     assert registry.wants_barrier, "for it may rest"
     busy.settled = True
     registry.barrier()
@@ -169,7 +169,7 @@ def test_heartbeats_alone_end_no_pin() -> None:
     registry.pin(0, b"k", Owner())
     for now_ms in range(100):
         registry.beat(now_ms)
-    assert b"k" in registry.names
+    assert b"k" in registry.bounds
     assert registry.wants_barrier
 
 
@@ -190,10 +190,10 @@ def test_a_pin_lasts_as_long_as_one_of_its_connections_does_not_come_to_rest() -
         registry.pin(0, b"quiet", quiet.owner)
         for _ in range(10):
             _past_all_pins(registry)
-            assert set(registry.names) == {b"k"}
+            assert set(registry.bounds) == {b"k"}
         busy.settled = True
         registry.barrier()
-        assert not registry.names
+        assert not registry.bounds
         assert not registry.wants_barrier
 
 
@@ -203,7 +203,7 @@ def test_a_pin_that_was_confirmed_needs_no_rest() -> None:
     registry.announced(0, b"k", 100)
     _past_all_pins(registry)
     assert not registry.wants_barrier
-    assert b"k" in registry.names
+    assert b"k" in registry.bounds
 
 
 def test_a_connection_with_more_pins_than_are_kept_is_told_so_until_it_rests() -> None:
@@ -214,11 +214,11 @@ def test_a_connection_with_more_pins_than_are_kept_is_told_so_until_it_rests() -
     _past_all_pins(registry)
     assert (busy.calls, other.calls) == (["swamped"], [])
     assert busy.owner.is_swamped
-    assert set(registry.names) == {b"other"}, "memory is bounded"
+    assert set(registry.bounds) == {b"other"}, "memory is bounded"
     registry.pin(0, b"another", busy.owner)
     _past_all_pins(registry)
     assert busy.owner.is_swamped, "few pins are no rest"
-    assert set(registry.names) == {b"other"}
+    assert set(registry.bounds) == {b"other"}
     assert registry.wants_barrier, "for it may rest"
     busy.settled = True
     registry.barrier()
@@ -230,7 +230,7 @@ def test_a_connection_that_has_ended_keeps_nothing() -> None:
     registry.pin(0, b"k", busy.owner)
     busy.owner.end()
     _past_all_pins(registry)
-    assert not registry.names
+    assert not registry.bounds
 
 
 KEYS = st.sampled_from([b"a", b"b", b"c"])
@@ -292,4 +292,4 @@ def test_a_key_is_known_while_a_request_that_may_manage_it_is_under_way(
             registry.begin_load()
             registry.end_load()
         for waiting in under_way:
-            assert set(waiting) <= set(registry.names)
+            assert set(waiting) <= set(registry.bounds)

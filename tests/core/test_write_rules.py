@@ -56,7 +56,7 @@ def test_names_have_the_keys_that_match_and_all_while_rules_are_in_doubt() -> No
     book = RuleBook()
     registry = Registry(book=book)
     registry.announced(0, b"managed", 5)
-    assert type(registry.names) is dict
+    assert registry.names is registry.managed
     book.learn(0, _rules(k=WriteRule(1000)))
     registry.rules_changed()
     assert (b"k" in registry.names, b"other" in registry.names) == (True, False)
@@ -68,7 +68,7 @@ def test_names_have_the_keys_that_match_and_all_while_rules_are_in_doubt() -> No
     assert registry.names[b"other"] == 0
     book.learn(0, _rules())
     registry.rules_changed()
-    assert type(registry.names) is dict
+    assert registry.names is registry.managed
 
 
 def test_only_writes_of_elements_need_a_script_where_a_rule_matches() -> None:

@@ -199,26 +199,15 @@ def test_a_node_without_slots_is_served_once_it_has_some(
 @pytest.mark.parametrize(
     ("setting", "named"),
     [
-        (("--io-threads", "2"), "Redis has several io-threads"),
         (("--maxmemory-policy", "allkeys-lru"), "Redis has maxmemory-policy allkeys-lru"),
     ],
-    ids=["io-threads", "maxmemory-policy"],
+    ids=["maxmemory-policy"],
 )
 def test_a_setting_under_which_a_promise_does_not_hold_is_named_at_start(
     start_server: StartServer, start_proxy: StartProxy, setting: tuple[str, str], named: str
 ) -> None:
     assert named in start_proxy(start_server(*setting).url).stderr
     assert named not in start_proxy(start_server().url).stderr
-
-
-def test_io_threads_are_named_at_start_where_config_is_refused(
-    start_server: StartServer, start_proxy: StartProxy, version: str
-) -> None:
-    """While they do nothing, INFO of Redis 6.2 and 7.0 says the same as without them."""
-    server = start_server("--io-threads", "2", "--rename-command", "CONFIG", "")
-    does_not_tell = "Redis does not tell whether it has io-threads"
-    named = does_not_tell if version in ("6.2", "7.0") else "Redis has several io-threads"
-    assert named in start_proxy(server.url).stderr
 
 
 def test_redis_tells_of_itself_while_it_loads_its_data(

@@ -103,10 +103,17 @@ def test_what_a_rule_does_not_date_stays_a_native_command(
     server: AnyServer, rule: Client, start_proxy: StartProxy, mode: str
 ) -> None:
     """Also for a user who has no rights to the keys of ttlproxy."""
-    rule.ask("ONWRITE", "k*", "TYPE", "hash", "EX", 10)
-    rule.ask("ACL", "SETUSER", "some", "on", ">word", "~k*", "+@all")
+    rule.ask("ONWRITE", "native*", "TYPE", "hash", "EX", 10)
+    rule.ask("ACL", "SETUSER", "some", "on", ">word", "~native*", "+@all")
     proxy = start_proxy(server.url, "--knowledge", mode, *FLAGS)
-    requests = ("SET k:1 v", "SADD k:2 m", "SADD k:2 m", "RPUSH k:3 a", "ZADD k:4 1 m", "DEL k:2")
+    requests = (
+        "SET native:1 v",
+        "SADD native:2 m",
+        "SADD native:2 m",
+        "RPUSH native:3 a",
+        "ZADD native:4 1 m",
+        "DEL native:2",
+    )
     try:
         with Connection(proxy.port) as other:
             for user in ("default", "some"):

@@ -97,12 +97,18 @@ def test_the_bound_of_a_rule_with_keepttl_holds(talk: Talk, rule: Client) -> Non
 def test_a_key_without_deadlines_needs_no_script(
     server: AnyServer, rule: Client, start_proxy: StartProxy
 ) -> None:
-    rule.ask("ONWRITE", "k*", "KEEPTTL")
+    rule.ask("ONWRITE", "undated*", "KEEPTTL")
     proxy = start_proxy(server.url, *FLAGS)
     with Connection(proxy.port) as client:
-        for line in ("HSET k:h a 1", "HSET k:h a 2", "SADD k:s a", "ZADD k:z 1 a", "RPUSH k:l a"):
+        for line in (
+            "HSET undated:h a 1",
+            "HSET undated:h a 2",
+            "SADD undated:s a",
+            "ZADD undated:z 1 a",
+            "RPUSH undated:l a",
+        ):
             assert not client.ask(*line.split()).startswith(b"-"), line
         assert metric(pages(proxy), "ttlproxy_requests_total", kind="rewritten") == 0
-        assert client.ask("HEXPIREFIELD", "k:h", "a", 100) == b":1\r\n"
-        assert client.ask("HSET", "k:h", "a", 3) == b":0\r\n"
-        assert client.ask("HTTLFIELD", "k:h", "a") == b":100\r\n"
+        assert client.ask("HEXPIREFIELD", "undated:h", "a", 100) == b":1\r\n"
+        assert client.ask("HSET", "undated:h", "a", 3) == b":0\r\n"
+        assert client.ask("HTTLFIELD", "undated:h", "a") == b":100\r\n"

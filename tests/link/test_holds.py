@@ -17,10 +17,8 @@ from ttlproxy.config import Settings
 from ttlproxy.core.counters import Counters
 from ttlproxy.errors import ReapRefused
 from ttlproxy.link import Context, client
-from ttlproxy.link.connecting.address_watch import AddressWatch
 from ttlproxy.link.connecting.known_server import KnownServer
 from ttlproxy.link.connecting.serving import Serving
-from ttlproxy.link.knowledge.claims import Claims
 from ttlproxy.link.knowledge.lookups import Lookups
 from ttlproxy.link.life import holds as module
 from ttlproxy.link.life.holds import Holds
@@ -58,7 +56,7 @@ class World:
             self.requests,
             self.barriers,
             Lookups(context, lambda: None),
-            Claims(settings, context, AddressWatch(settings, self._upstream, server)),
+            lambda places: asyncio.Future(),
             context.actions,
             SharedState(context, self.barriers.may_hold),
             context.script_calls,

@@ -64,6 +64,7 @@ async def another(told: Told) -> AsyncIterator[Callable[[], Pushes]]:
                 noted("hello"),
                 noted("walks"),
                 noted("layout"),
+                noted("family"),
                 noted("loss"),
             )
         )

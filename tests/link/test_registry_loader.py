@@ -42,7 +42,7 @@ class Arrivals(Pushes):
     def __init__(self) -> None:
         nothing: Callable[..., None] = lambda *_: None  # noqa: E731
         push = nothing, nothing, nothing, nothing, nothing
-        super().__init__(KEYS, *push, nothing, nothing, nothing, nothing)
+        super().__init__(KEYS, *push, nothing, nothing, nothing, nothing, nothing)
         self.looks = 0
         self.arrive: Callable[[], None] = lambda: None
 

@@ -21,7 +21,6 @@ from ttlproxy.errors import UnfitUpstream
 from ttlproxy.link import LAYOUT, Context, client
 from ttlproxy.link.connecting.known_server import KnownServer
 from ttlproxy.link.connecting.pipeline import run
-from ttlproxy.link.knowledge.modes import Modes
 from ttlproxy.link.life.server_setup import ServerSetup
 from ttlproxy.link.server.acl import Acl
 from ttlproxy.link.server.command_table import CommandTable
@@ -45,9 +44,8 @@ def stored(context: Context, acl: Acl) -> StoredCommands:
 def setup(settings: Settings, context: Context, acl: Acl, stored: StoredCommands) -> ServerSetup:
     scripts = ScriptCache(context.scripts, Barriers(context, lambda name: Redis()), context.fleet)
     known = KnownServer("redis", lambda: None)
-    modes = Modes(settings, context, unpaused)
     state = SharedState(context, unpaused)
-    return ServerSetup(context, known, acl, scripts, state, stored, modes)
+    return ServerSetup(context, known, acl, scripts, state, stored)
 
 
 @pytest.fixture

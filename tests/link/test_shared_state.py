@@ -273,7 +273,6 @@ async def test_when_nothing_needs_it_any_more_it_goes(
         ("ZADD", KEYS.schedule, 1, "s"),
         ("HSET", KEYS.rules, ":s", ""),
         ("SADD", KEYS.others, KEYS.kept(b"s")),
-        ("ZADD", KEYS.claimed, 1, "", 2, "s"),
     ],
 )
 @pytest.mark.parametrize("db", [0, 3])
@@ -290,7 +289,7 @@ async def test_it_stays_while_a_database_has_anything_of_ours(
     context.fleet.attached = 1
     with closing(Client(server.port, db)) as there:
         there.ask(*left)
-        if left[1] in (KEYS.claimed, KEYS.others):
+        if left[1] == KEYS.others:
             there.ask("SADD", KEYS.others, left[1])
         await state.drop(redis, [0, db])
         assert direct.ask("EXISTS", STATE) == 1
@@ -299,15 +298,3 @@ async def test_it_stays_while_a_database_has_anything_of_ours(
     direct.ask("SADD", KEYS.others, STATE)
     await state.drop(redis, [0, db])
     assert direct.ask("EXISTS", STATE) == 0
-
-
-async def test_what_many_proxies_have_left_goes_with_it(
-    state: SharedState, redis: Redis, context: Context, direct: Client
-) -> None:
-    await state.claim(redis)
-    context.fleet.attached = 1
-    for name in (KEYS.claimed, KEYS.reserved):
-        direct.ask("ZADD", name, "+inf", "")
-        direct.ask("SADD", KEYS.others, name)
-    await state.drop(redis, [0])
-    assert direct.ask("DBSIZE") == 0

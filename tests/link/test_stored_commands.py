@@ -18,7 +18,6 @@ from ttlproxy.link import Context
 from ttlproxy.link.connecting.known_server import KnownServer
 from ttlproxy.link.connecting.pipeline import run
 from ttlproxy.link.connecting.server_identity import INFO
-from ttlproxy.link.knowledge.modes import Modes
 from ttlproxy.link.life.server_setup import ServerSetup
 from ttlproxy.link.server.acl import Acl
 from ttlproxy.link.server.packing import Packable, pack, unpack
@@ -43,7 +42,6 @@ class Proxy:
             ScriptCache(context.scripts, Barriers(context, lambda name: Redis()), context.fleet),
             state := SharedState(context, unpaused),
             self.stored,
-            Modes(settings, context, unpaused),
         )
         self.state = state
 
@@ -102,7 +100,7 @@ async def test_what_one_proxy_has_read_all_others_know_without_asking(
     assert second.acl.categories == first.acl.categories
     assert second.acl.categories
     assert second.context.router.passthrough == first.context.router.passthrough
-    assert second.context.families == first.context.families
+    assert second.context.command_families == first.context.command_families
 
 
 async def test_the_stored_commands_are_the_servers_own(

@@ -164,7 +164,7 @@ async def test_rules_that_have_changed_are_read_and_refusals_stop_nothing_else(
         await _run(upkeep, context, redis)
     assert context.actions.unread == [0]
     assert counters.refusals
-    assert S[1] not in registry.names, "old entries are found all the same"
+    assert S[1] not in registry.bounds, "old entries are found all the same"
     direct.ask("ACL", "SETUSER", "narrow", "+hgetall")
     await _run(upkeep, context, redis)
     assert context.actions.unread == []

@@ -139,25 +139,6 @@ def test_a_node_of_a_cluster_without_slots_is_an_error(start_server: StartServer
     assert of("cluster", examine(in_cluster_mode(start_server).url)).severity == 3
 
 
-def test_several_proxies_with_io_threads_are_worth_a_warning(
-    start_server: StartServer, start_proxy: StartProxy
-) -> None:
-    server = start_server("--io-threads", "2")
-    start_proxy(server.url)
-    assert str(of("io-threads", examine(server.url)).severity) == "info"
-    start_proxy(server.url)
-    assert str(of("io-threads", examine(server.url)).severity) == "warning"
-
-
-def test_io_threads_that_cannot_be_read_are_named(start_server: StartServer, version: str) -> None:
-    """INFO of later versions tells of them where CONFIG is refused."""
-    found = of("io-threads", examine(start_server("--rename-command", "CONFIG", "").url))
-    named = (
-        "io-threads cannot be read" if version in ("6.2", "7.0") else "Redis uses one I/O thread"
-    )
-    assert found.what.startswith(named)
-
-
 def test_a_command_about_keys_that_is_not_known_is_named(
     start_server: StartServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

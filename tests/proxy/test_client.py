@@ -19,6 +19,7 @@ from tests.support.raw_client import command
 from ttlproxy.addresses import Listen, Upstream
 from ttlproxy.config import Settings
 from ttlproxy.core.counters import Counters
+from ttlproxy.core.families import ALL
 from ttlproxy.errors import REFUSED
 from ttlproxy.link import Context, Link
 from ttlproxy.proxy.client_limit import ClientProtocol
@@ -67,6 +68,7 @@ class Proxy:
         settings = Settings.read(limits)
         self.counters = Counters()
         context = Context(settings, self.counters)
+        context.script_calls.families.confirm([ALL])
         self.clients = Clients()
         self.link = Link(settings, upstream, self.counters, context, self.clients.leave)
         self.source = Source()

@@ -99,7 +99,6 @@ def _busy(port: int, stop: threading.Event) -> None:
 def test_who_is_told_of_a_write_finds_it_done_and_its_deadline_known(
     proxies: list[int], way: str, together: str, names: int
 ) -> None:
-    """Keys that are written again and again are reserved, and then not claimed each time."""
     tell, hear = WAYS[way]
     chance = Random(f"{way} {together}")
     with ExitStack() as stack:

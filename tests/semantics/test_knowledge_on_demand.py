@@ -15,19 +15,15 @@ from tests.support.processes import wait_until
 from tests.support.raw_client import Connection
 from tests.support.redis_client import Client
 from tests.support.redis_content import LEASE
-from tests.support.requirements import absent
-from tests.support.server_queries import calls, connections, received, until_quiet
-from tests.support.servers import Proxy, Server, moves_whole_slots
+from tests.support.server_queries import calls, connections, until_quiet
+from tests.support.servers import Proxy
 from ttlproxy.core.keys import Keys
-from ttlproxy.link import announcing
-from ttlproxy.operations.client_rights import rules
 from ttlproxy.wire import encode
 
 KEYS = Keys()
 # Of a few proxies these hear of all keys, where nobody has said it (link/knowledge/modes.py).
 FEW = 4
 FAR_MS = 4_000_000_000_000
-CHANNELS = (KEYS.broadcast, KEYS.unclaiming, KEYS.on_demand)
 ON_DEMAND = ("--knowledge", "on-demand")
 BROADCAST = ("--knowledge", "broadcast")
 
@@ -63,87 +59,11 @@ def test_a_few_proxies_hear_of_all_keys_and_the_others_look_them_up(
 ) -> None:
     proxies = [start_proxy(own_server.url) for _ in range(FEW)]
     assert (subscribers(KEYS.broadcast), subscribers(KEYS.on_demand)) == (FEW, 0)
-    assert subscribers(KEYS.unclaiming) == FEW
     late = [start_proxy(own_server.url) for _ in range(2)]
     assert (subscribers(KEYS.broadcast), subscribers(KEYS.on_demand)) == (FEW, 2)
-    assert subscribers(KEYS.unclaiming) == 0, "they have to claim before the late ones serve"
     assert _ask(late[0], "HSETEX", "h", "EX", 100, "FIELDS", 1, "f", "v") == 1
     for proxy in (*proxies, *late):
         assert _ask(proxy, "HTTLFIELD", "h", "f") in (99, 100)
-
-
-@pytest.mark.parametrize("together", [False, True], ids=["proxies", "workers"])
-def test_with_io_threads_each_of_two_proxies_looks_keys_up(
-    start_server: StartServer, start_proxy: StartProxy, together: bool
-) -> None:
-    """An announcement may come after the reply to its writer there, so the first one must not go on
-    hearing of keys by announcements. Clients that it has by then are closed."""
-    server = start_server("--io-threads", "2")
-    with closing(Client(server.port)) as direct:
-
-        def subscribed() -> list[int]:
-            return [direct.ask("PUBSUB", "NUMSUB", each)[1] for each in CHANNELS]
-
-        if together:
-            start_proxy(server.url, "--workers", "2")
-        else:
-            first = start_proxy(server.url)
-            assert subscribed() == [1, 1, 0], "one alone hears of all keys"
-            with Connection(first.port) as client:
-                assert client.ask("PING") == b"+PONG\r\n"
-                second = start_proxy(server.url)
-                assert client.read_to_end() == b"", "it is closed"
-            assert _ask(second, "HSETEX", "h", "EX", 100, "FIELDS", 1, "f", "v") == 1
-            assert _ask(first, "HTTLFIELD", "h", "f") in (99, 100)
-        wait_until(lambda: subscribed() == [0, 0, 2], "both look keys up")
-
-
-def test_a_number_of_io_threads_that_changes_is_noticed(start_proxy: StartProxy) -> None:
-    if (binary := moves_whole_slots()) is None:
-        absent("valkey-server", "no Valkey 9 was found")
-    server = Server(binary, "--io-threads", "1").start()
-    try:
-        proxies = [start_proxy(server.url) for _ in range(2)]
-        with closing(Client(server.port)) as direct, closing(Client(proxies[0].port)) as client:
-
-            def look_keys_up() -> bool:
-                return bool(direct.ask("PUBSUB", "NUMSUB", KEYS.on_demand)[1] == 2)
-
-            assert not look_keys_up()
-            client.ask("CONFIG", "SET", "io-threads", 2)
-            wait_until(look_keys_up, "both look keys up")
-    finally:
-        server.remove()
-
-
-def test_keys_are_claimed_only_while_somebody_looks_keys_up(
-    own_server: AnyServer, start_proxy: StartProxy, subscribers: Callable[[bytes], int]
-) -> None:
-    hearing = start_proxy(own_server.url, *BROADCAST)
-    assert _ask(hearing, "SADDEX", "s", 100, "m") == 1
-    with closing(Client(own_server.port)) as direct:
-        assert direct.ask("EXISTS", KEYS.claimed) == 0
-        looking = start_proxy(own_server.url, *ON_DEMAND)
-        wait_until(lambda: subscribers(KEYS.unclaiming) == 0, "the first one claims")
-        assert _ask(hearing, "SADDEX", "t", 100, "m") == 1
-        assert direct.ask("ZRANGE", KEYS.claimed, 0, -1) == [b""], "the script ends each claim"
-        looking.stop()
-        wait_until(lambda: subscribers(KEYS.unclaiming) == 1, "nobody is left to be told")
-
-
-def test_a_claim_that_no_script_ends_is_over_by_itself(
-    own_server: AnyServer, start_proxy: StartProxy
-) -> None:
-    """Also for the number of keys, which counts none."""
-    proxy = start_proxy(own_server.url, *ON_DEMAND)
-    with closing(Client(proxy.port)) as client:
-        client.ask("SET", "s", "no set")
-        assert "WRONGTYPE" in str(client.ask("SADDEX", "s", 100, "m"))
-        assert client.ask("DBSIZE") == 1
-        assert client.ask("SADDEX", "t", 100, "m") == 1
-        assert client.ask("DBSIZE") == 2
-        assert sorted(client.ask("KEYS", "*")) == [b"s", b"t"]
-        assert client.ask("STTLMEMBER", "t", "m") in (99, 100)
 
 
 def test_a_key_is_looked_up_once_as_long_as_nobody_changes_it(
@@ -189,7 +109,7 @@ def test_a_key_is_looked_up_where_its_client_is(
         until_quiet(own_server.port)
         before = calls(own_server.port, "exists")
         assert client.ask("SET", "k", "v") == b"OK"
-        assert calls(own_server.port, "exists") == before + 2 * databases, "claims, and indexes"
+        assert calls(own_server.port, "exists") == before + 2 * databases, "news, and indexes"
 
 
 def test_many_databases_that_redis_lacks_are_not_reaped(
@@ -269,7 +189,7 @@ def test_a_lost_connection_forgets(own_server: AnyServer, start_proxy: StartProx
             if fields["name"] == "ttlproxy:lookups":
                 direct.ask("CLIENT", "KILL", "ID", fields["id"])
         assert client.ask("HGET", "h", "f") is None
-        assert calls(own_server.port, "exists") == looked_up + 2, "of claims, and of indexes"
+        assert calls(own_server.port, "exists") == looked_up + 2, "of news, and of indexes"
 
 
 def test_any_number_of_keys_without_deadlines_is_looked_up_by_the_same_requests(
@@ -305,194 +225,17 @@ def test_of_many_keys_that_are_named_together_those_with_deadlines_are_found(
             assert client.ask_many([("HTTLFIELD", key, "f") for key in keys]) == [-1] * 100
 
 
-@pytest.mark.parametrize("others", [0, 99, 100])
-def test_what_is_found_of_a_key_that_is_claimed_is_not_kept(
-    own_server: AnyServer, start_proxy: StartProxy, others: int
-) -> None:
-    """Whether or not there are so many claims that each key's own is asked for."""
-    proxy = start_proxy(own_server.url, *ON_DEMAND)
-    until_quiet(own_server.port)
-    with closing(Client(proxy.port)) as client, closing(Client(own_server.port)) as direct:
-        direct.ask("ZADD", KEYS.claimed, "+inf", "")
-        for claimed in (b"h", *(b"o:%d" % number for number in range(others))):
-            direct.ask("ZADD", KEYS.claimed, FAR_MS, KEYS.index(claimed))
-        asked = {}
-        for key in ("h", "h", "h", "free", "free", "free"):
-            before = calls(own_server.port, "exists")
-            assert client.ask("HGET", key, "f") is None
-            asked[key] = calls(own_server.port, "exists") - before
-        assert asked["h"] > 0, "it is looked up each time"
-        assert asked["free"] == 0
-
-
-FAR = ("EX", 100)
-
-
-@pytest.fixture
-def claims(own_server: AnyServer) -> Callable[[], int]:
-    """How often proxies have claimed keys: each time they drop the claims that are over."""
-    return lambda: calls(own_server.port, "zremrangebyscore")
-
-
-@pytest.mark.parametrize("mode", [ON_DEMAND, BROADCAST])
-def test_a_key_that_is_written_again_and_again_is_reserved_and_not_claimed_each_time(
-    own_server: AnyServer, start_proxy: StartProxy, claims: Callable[[], int], mode: tuple[str, ...]
-) -> None:
-    start_proxy(own_server.url, *ON_DEMAND)
-    writer = start_proxy(own_server.url, *mode)
-    with closing(Client(writer.port)) as client, closing(Client(own_server.port)) as direct:
-        for number in range(3):
-            client.ask("SADDEX", "s", *FAR, "MEMBERS", 1, number)
-        assert claims() > 0
-        before = claims()
-        for number in range(100):
-            client.ask("SADDEX", "s", *FAR, "MEMBERS", 1, number)
-            client.ask("SEXPIREMEMBER", "s", number, 100)
-        assert claims() == before
-        assert direct.ask("ZRANGE", KEYS.reserved, 0, -1) == [KEYS.index(b"s"), b""]
-        assert direct.ask("ZRANGE", KEYS.claimed, 0, -1) == [b""]
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        "SADDEX s PX 900 MEMBERS 1 m",
-        "SADDEX s PXAT 1 MEMBERS 1 m",
-        "SADDEX s MAXLEN 2 EVICT EX 100 MEMBERS 1 n",
-        "SADDEX s EX 100 NX MEMBERS 1 n",
-        "SPEXPIREMEMBER s m 900",
-        "COPY s t",
-        "RENAME s t",
-        "SADDEX new EX 100 MEMBERS 1 n",
-        "SELECT 1|SADDEX s EX 100 MEMBERS 1 m",
-        "MULTI|SADDEX s EX 100 MEMBERS 1 m|EXEC",
-        "MULTI|SELECT 1|DISCARD|SADDEX s EX 100 MEMBERS 1 m",
-        "SADDEX s EX 100 MEMBERS 1 m|SADDEX new EX 100 MEMBERS 1 m",
-        "FLUSHALL|SADDEX s EX 100 MEMBERS 1 m",
-        "FLUSHDB|SADDEX s EX 100 MEMBERS 1 m",
-        "SWAPDB 0 1|SADDEX s EX 100 MEMBERS 1 m",
-    ],
-)
-def test_what_others_must_hear_of_before_it_is_done_is_claimed(
-    own_server: AnyServer, start_proxy: StartProxy, claims: Callable[[], int], words: str
-) -> None:
-    """Though the key is reserved: for a deadline that is near, or where it may be another key."""
-    proxy = start_proxy(own_server.url, *ON_DEMAND)
-    with closing(Client(proxy.port)) as client:
-        for number in range(4):
-            client.ask("SADDEX", "s", *FAR, "MEMBERS", 1, f"m{number}")
-        before = claims()
-        client.ask("SADDEX", "s", *FAR, "MEMBERS", 1, "m")
-        assert claims() == before
-        for each in words.split("|"):
-            client.ask(*each.split())
-        assert claims() > before
-
-
-def test_who_may_not_touch_all_internal_keys_claims_each_time(
-    own_server: AnyServer, start_proxy: StartProxy, claims: Callable[[], int]
-) -> None:
-    """A script of such a client could not tell others of an earlier deadline."""
-    proxy = start_proxy(own_server.url, *ON_DEMAND)
-    rights = [word.decode() for word in rules(KEYS, [b"s*"])]
-    with closing(Client(proxy.port)) as client, closing(Client(own_server.port)) as direct:
-        assert direct.ask("ACL", "SETUSER", "bob", "on", ">pw", *rights) == b"OK"
-        assert client.ask("AUTH", "bob", "pw") == b"OK"
-        for number in range(4):
-            before = claims()
-            assert client.ask("SADDEX", "s", *FAR, "MEMBERS", 1, number) == 1
-            assert claims() > before
-
-
-@pytest.mark.parametrize("expires", [False, True])
-def test_a_write_to_a_reserved_key_tells_of_an_earlier_deadline_and_ends_no_claim_of_others(
-    own_server: AnyServer, start_proxy: StartProxy, claims: Callable[[], int], expires: bool
-) -> None:
-    """Where the key itself expires, another part of the script does it."""
-    writer, reader = (start_proxy(own_server.url, *ON_DEMAND) for _ in range(2))
-    with ExitStack() as stack:
-        client, other, direct = (
-            stack.enter_context(closing(Client(port)))
-            for port in (writer.port, reader.port, own_server.port)
-        )
-        for number in range(4):
-            client.ask("SADDEX", "s", *FAR, "MEMBERS", 1, number)
-        if expires:
-            assert client.ask("EXPIRE", "s", 1000) == 1
-            client.ask("SADDEX", "s", *FAR, "MEMBERS", 1, "m")
-        assert [other.ask("SCARD", "s") for _ in range(2)] == [4 + expires] * 2
-        looked_up, claimed = calls(own_server.port, "exists"), claims()
-        direct.ask("ZADD", KEYS.claimed, FAR_MS, KEYS.index(b"s"))
-        client.ask("SADDEX", "s", "EX", 50, "MEMBERS", 1, "n")
-        assert direct.ask("ZSCORE", KEYS.claimed, KEYS.index(b"s")) is not None
-        wait_until(
-            lambda: other.ask("SCARD", "s") and calls(own_server.port, "exists") > looked_up,
-            "it is looked up again",
-        )
-        assert claims() == claimed
-
-
-def test_whoever_flushes_ends_the_reservations_of_all_proxies(
-    own_server: AnyServer, start_proxy: StartProxy, claims: Callable[[], int]
-) -> None:
-    proxy = start_proxy(own_server.url, *ON_DEMAND)
-    with closing(Client(proxy.port)) as client, closing(Client(own_server.port)) as direct:
-        for flush in (("FLUSHALL",), ("SWAPDB", 0, 1)):
-            for number in range(4):
-                client.ask("SADDEX", "s", *FAR, "MEMBERS", 1, number)
-            before = claims()
-            if flush[0] == "SWAPDB":  # as a script of a proxy tells it
-                direct.ask_many(announcing(KEYS.prefix + b"!swap:0:1"))
-            else:
-                direct.ask(*flush)
-
-            def is_claimed(before: int = before) -> bool:
-                """At the next write, once the proxy has heard of it."""
-                client.ask("SADDEX", "s", *FAR, "MEMBERS", 1, "m")
-                return claims() > before
-
-            wait_until(is_claimed, "a claim")
-
-
-def test_of_a_reserved_key_it_is_not_remembered_that_it_has_no_deadlines(
+def test_a_key_whose_elements_were_all_reaped_gets_new_deadlines_like_a_new_one(
     own_server: AnyServer, start_proxy: StartProxy
 ) -> None:
-    """It may be given one at any moment, which is not near: so it counts as managed."""
-    proxy = start_proxy(own_server.url, *ON_DEMAND)
-    names = {"h": FAR_MS, "over": 1}
-    with ExitStack() as stack:
-        client = stack.enter_context(closing(Client(proxy.port)))
-        direct = stack.enter_context(closing(Client(own_server.port)))
-        raw = stack.enter_context(Connection(proxy.port))
-        for key, until_ms in names.items():
-            direct.ask("ZADD", KEYS.reserved, until_ms, KEYS.index(key.encode()))
-            for _ in range(2):  # the first read is only checked
-                assert client.ask("HGET", key, "f") is None
-        assert received(own_server.port, raw, "HSET", "over", "f", "v") == [b"hset"]
-        assert received(own_server.port, raw, "HSET", "h", "f", "v")[0] in (b"eval", b"evalsha")
-        # As if the one who has reserved it wrote now, and this proxy had not heard of it yet.
-        direct.ask("ZADD", KEYS.index(b"h"), FAR_MS, "f")
-        assert client.ask("HSET", "h", "f", "w") == 0
-        assert client.ask("HTTLFIELD", "h", "f") == -1
-        looked_up = calls(own_server.port, "zmscore")
-        wait_until(
-            lambda: client.ask("HGET", "h", "f") and calls(own_server.port, "zmscore") > looked_up,
-            "it is looked up again after a moment",
-        )
-
-
-def test_a_reserved_key_whose_elements_were_all_reaped_is_not_remembered_as_one_without_deadlines(
-    own_server: AnyServer, start_proxy: StartProxy
-) -> None:
-    """The other proxy writes to it without a claim then."""
     one, other = (start_proxy(own_server.url, *ON_DEMAND) for _ in range(2))
     with closing(Client(one.port)) as writer, closing(Client(other.port)) as reader:
         for number in range(3):
-            writer.ask("HSETEX", "h", *FAR, "FIELDS", 1, "f", number)
+            writer.ask("HSETEX", "h", "EX", 100, "FIELDS", 1, "f", number)
         for number in range(20):
             writer.ask("HPEXPIREFIELD", "h", "f", 1)
             wait_until(lambda: reader.ask("HGET", "h", "f") is None, "it is due")
-            writer.ask("HSETEX", "h", *FAR, "FIELDS", 1, "f", number)
+            writer.ask("HSETEX", "h", "EX", 100, "FIELDS", 1, "f", number)
             assert reader.ask("HSET", "h", "f", "plain") == 0
             assert reader.ask("HTTLFIELD", "h", "f") == -1, number
 
@@ -506,15 +249,14 @@ def test_it_is_refused_nothing_without_the_right_to_subscribe(
     proxy = start_proxy(f"redis://proxy:word@127.0.0.1:{own_server.port}", *ON_DEMAND)
     assert subscribers(KEYS.on_demand) == 0
     assert _ask(proxy, "SADDEX", "s", 100, "m") == 1
-    with closing(Client(own_server.port)) as direct:
-        assert direct.ask("ZRANGE", KEYS.claimed, 0, -1) == [b""], "it claims in any case"
+    assert _ask(proxy, "STTLMEMBER", "s", "m") in (99, 100)
 
 
 def _is_there(direct: Client, key: bytes) -> bool:
     return bool(direct.ask("EXISTS", key))
 
 
-def test_a_pause_of_redis_holds_look_ups_and_claims_until_it_is_over(
+def test_a_pause_of_redis_holds_look_ups_and_new_families_until_it_is_over(
     own_server: AnyServer, start_proxy: StartProxy
 ) -> None:
     """Also those of a client that leaves meanwhile, and what it has sent behind them."""
@@ -535,7 +277,7 @@ def test_a_pause_of_redis_holds_look_ups_and_claims_until_it_is_over(
             wait_until(partial(_is_there, direct, other), "what was left behind")
         admin, held = pages(proxy), "ttlproxy_hold_seconds_count"
         new = ("HSET", "new", "f", "v")
-        for why, words in (("look_up", new), ("claim", ("SADDEX", "s", 100, "m"))):
+        for why, words in (("look_up", new), ("family", ("SADDEX", "elsewhere", 100, "m"))):
             assert (before := metric(admin, held, reason=why)) > 0
             client.ask(*words)
             assert metric(admin, held, reason=why) == before + 1

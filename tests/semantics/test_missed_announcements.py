@@ -230,7 +230,7 @@ def test_a_proxy_that_hears_of_another_while_it_counts_them_looks_at_announcemen
     server = start_server()
     counted = Gate(b"tracking_clients:1\r\n", b"\r\n*2\r\n$10\r\n")  # with TIME: a heartbeat
     kept = Gate(b"HMGET", b"ttlproxy-state")
-    announced = {key: threading.Event() for key in (b":dated", b":behind")}
+    announced = {key: threading.Event() for key in (b":known:dated", b":known:behind")}
 
     def on_reply(data: bytes) -> None:
         for key, event in announced.items():
@@ -248,7 +248,7 @@ def test_a_proxy_that_hears_of_another_while_it_counts_them_looks_at_announcemen
         app = stack.enter_context(Connection(proxy.port))
         stack.enter_context(counted)
         stack.enter_context(kept)
-        assert app.ask("HSET", "dated", "a", 1, "b", 2) == b":2\r\n"
+        assert app.ask("HSET", "known:dated", "a", 1, "b", 2) == b":2\r\n"
         counted.arm()
         assert counted.held.wait(60)
         other = stack.enter_context(Connection(start_proxy(server.url).port))
@@ -259,12 +259,12 @@ def test_a_proxy_that_hears_of_another_while_it_counts_them_looks_at_announcemen
         assert kept.held.wait(60)  # the heartbeat stops here
         proxy.child.send_signal(signal.SIGSTOP)
         app.send(command("PING"))  # so that it reads the client first
-        assert other.ask("HPEXPIREFIELD", "dated", "a", 1) == b":1\r\n"
-        until_past(direct, deadline_ms_of(direct, "dated", "a"))
-        assert announced[b":dated"].wait(60)
-        other.ask("SADDEX", "behind", 1000, "a")
-        assert announced[b":behind"].wait(60)  # so all earlier data has been relayed
-        app.send(command("HLEN", "dated"))
+        assert other.ask("HPEXPIREFIELD", "known:dated", "a", 1) == b":1\r\n"
+        until_past(direct, deadline_ms_of(direct, "known:dated", "a"))
+        assert announced[b":known:dated"].wait(60)
+        other.ask("SADDEX", "known:behind", 1000, "a")
+        assert announced[b":known:behind"].wait(60)  # so all earlier data has been relayed
+        app.send(command("HLEN", "known:dated"))
         proxy.child.send_signal(signal.SIGCONT)
         kept.release()
         assert app.read_many(2) == [b"+PONG\r\n", b":1\r\n"]

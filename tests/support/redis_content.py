@@ -22,9 +22,7 @@ SCHEDULE = PREFIX + b"schedule"
 LEASE = PREFIX + b"lease"
 STATE = b"ttlproxy-state:" + PREFIX
 # What proxies leave in a database without deadlines.
-SHARED = frozenset(
-    {LEASE, STATE, *(PREFIX + name for name in (b"others", b"claimed", b"reserved"))}
-)
+SHARED = frozenset({LEASE, STATE, PREFIX + b"others"})
 TICKS_MS = 2
 NOTHING = PREFIX + b"no index"  # a key that never exists
 

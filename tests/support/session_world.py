@@ -5,6 +5,7 @@ from __future__ import annotations
 from ttlproxy.commands import KeySpec, Native, Router
 from ttlproxy.commands.model.key_positions import KNOWN
 from ttlproxy.core.counters import Handled
+from ttlproxy.core.families import ALL
 from ttlproxy.core.keys import Keys
 from ttlproxy.core.permissions import Rights
 from ttlproxy.core.registry import Registry
@@ -38,7 +39,7 @@ _NOTHING = Step(
     reap_places=set(),
     reap_databases=set(),
     sweep_before=set(),
-    claims=set(),
+    unsure=set(),
     modifies=False,
     sweep_after=set(),
     date_after=set(),
@@ -70,6 +71,7 @@ class World:
         self.rights.asks_login = asks_login
         self.counts = Handled()
         script_calls = ScriptCalls(self.scripts, KEYS, bytes)
+        script_calls.families.confirm([ALL])
         self.session = Session(
             router,
             script_calls,

@@ -143,7 +143,7 @@ class Router:
         self.categories = catalogue.categories
         of_server = (
             *catalogue.surveys,
-            *(topology.SURVEYS if clustered else key_scans.OF_ONE_SERVER),
+            *(topology.SURVEYS if clustered else ()),
         )
         all_surveys = {**SURVEYS, **{survey.name: survey for survey in of_server}}
         overrides = OVERRIDES | IN_A_CLUSTER if clustered else OVERRIDES

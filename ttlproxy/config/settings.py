@@ -321,8 +321,7 @@ class Settings:
         "auto",
         "whether the proxy hears of each managed key (broadcast), or looks up the keys"
         " that its own clients name (on-demand); with auto the first few proxies of a Redis hear of"
-        " all, and further ones look up, or all of several if Redis has io-threads; in front of a"
-        " Cluster all hear of all",
+        " all, and further ones look up; in front of a Cluster all hear of all",
     )
     knowledge_bytes: int = setting(
         whole(2**16),

@@ -18,7 +18,7 @@ KINDS = ("deferred", "hash", "list", "set", "zset")
 ACTIONS = ("lpush", "rpush", "xadd", "publish", "spublish", "keep")
 SIGNED = ("deferred", "rule")
 HANDLED = ("forwarded", "rewritten", "virtual")
-HELD = ("reap", "look_up", "claim", "rules", "redis")
+HELD = ("reap", "look_up", "family", "rules", "redis")
 LEFT_SHARING = ("handshake", "command", "form", "unread", "refused")
 LOADS = ("read", "inherited")
 DIALS_FAILED = ("refused", "timeout", "tls", "dns", "other")
@@ -192,28 +192,27 @@ class Counters:
     """Counts of the proxy's work since its start.
 
     clients: connected now; accepted, refused: clients; held: chunks that waited for a reap;
-    hold_ms: how long requests waited each time, by what for: a reap, a look-up or claim of keys,
-    rules to be read, Redis to be there; holding: clients whose requests wait now; requests: of
-    clients; script_calls: sent to Redis, for clients and by the proxy itself, by the script's name;
-    round_trip_ms: from sending requests to Redis until the last of their replies, of some that were
-    measured; script_trips: how many of these were a call of a script, script_trips_failed: how many
-    of those got an error, and script_trips_ms: the sum, all by script;
-    to_clients, to_redis: bytes;
-    reaped_elements: by type; fired_elements: elements handed on by rules of ONEXPIRE, by action;
-    dead_lettered_elements: those of them that had been handed on too often; lag_ms: for each reaped
-    element, the lateness of the oldest element of its key that was reaped with it; reap_call_ms:
-    Redis's time for each call of the reap script; swept_entries: index entries whose element was
-    gone; lost_indexes: those that were gone though their key was there, as Redis had evicted them;
-    dated_elements: those that got the deadline of a rule of ONWRITE after their write, by a
-    sweep; waiting_entries: those in outboxes, as far as this proxy carries them; carried_entries:
-    those carried to other slots; refusals: the proxy's own requests that Redis answered with an
-    error; unsigned: items not carried out because no proxy signed them, by kind; gone: closed
-    clients, by who closed them: client, redis, or the proxy: refused, held (longer than hold_max),
-    drained, cut_off (the drain took too long), moved (other server, or its role changed), error,
-    idle, stalled (read nothing for too long), buffers (all clients together took too much memory);
-    sharing: connections that clients share; nodes: counts about each server; dials: connections to
-    Redis, of clients, the link and the reaper; tls_failures: TLS handshakes of clients that failed,
-    not those that the client left.
+    hold_ms: how long requests waited each time, by what for: a reap, a look-up of keys, a family of
+    keys, rules to be read, Redis to be there; holding: clients whose requests wait now; requests:
+    of clients; script_calls: sent to Redis, for clients and by the proxy itself, by the script's
+    name; round_trip_ms: from sending requests to Redis until the last of their replies, of some
+    that were measured; script_trips: how many of these were a call of a script,
+    script_trips_failed: how many of those got an error, and script_trips_ms: the sum, all by
+    script; to_clients, to_redis: bytes; reaped_elements: by type; fired_elements: elements handed
+    on by rules of ONEXPIRE, by action; dead_lettered_elements: those of them that had been handed
+    on too often; lag_ms: for each reaped element, the lateness of the oldest element of its key
+    that was reaped with it; reap_call_ms: Redis's time for each call of the reap script;
+    swept_entries: index entries whose element was gone; lost_indexes: those that were gone though
+    their key was there, as Redis had evicted them; dated_elements: those that got the deadline of a
+    rule of ONWRITE after their write, by a sweep; waiting_entries: those in outboxes, as far as
+    this proxy carries them; carried_entries: those carried to other slots; refusals: the proxy's
+    own requests that Redis answered with an error; unsigned: items not carried out because no proxy
+    signed them, by kind; gone: closed clients, by who closed them: client, redis, or the proxy:
+    refused, held (longer than hold_max), drained, cut_off (the drain took too long), moved (other
+    server, or its role changed), error, idle, stalled (read nothing for too long), buffers (all
+    clients together took too much memory); sharing: connections that clients share; nodes: counts
+    about each server; dials: connections to Redis, of clients, the link and the reaper;
+    tls_failures: TLS handshakes of clients that failed, not those that the client left.
     """
 
     __slots__ = (

@@ -24,9 +24,7 @@ COUNTS: Final = b"counts:"
 RULE: Final = b"rule:"
 LATER: Final = b"later:"
 NONE: Final = b"none:"
-CLAIM: Final = b"claim:"
-CLAIMED: Final = b"claimed"
-RESERVED: Final = b"reserved"
+NEWS: Final = b"news:"
 ANNOUNCEMENT: Final = b"!"
 SWAP: Final = b"!swap:"
 RULES_CHANGED: Final = b"!rules:"
@@ -41,15 +39,14 @@ KEY_EXPIRY: Final = b"ttlproxy:key-expires"
 # another server. It is no whole number of days, as times between two writes to a key often are.
 KEPT_MS: Final = 90_780_000
 KEPT_SLACK_MS: Final = 60_000
-# At the end of a database's number, for scripts: keys are claimed (link/knowledge/claims.py).
-CLAIMS: Final = b"!"
-# The same: the key is reserved, and not claimed.
-RESERVES: Final = b"~"
+# At the end of a database's number, for scripts: proxies that look keys up are told of news.
+TELLS: Final = b"!"
 # Before the prefix.
 STATE: Final = b"ttlproxy-state:"
 OUTBOX: Final = b"ttlproxy-outbox:"
 # How the channels begin by which proxies find each other, whatever prefix they have.
 MEETING: Final = b"ttlproxy-proxies:"
+FAMILY: Final = b"ttlproxy-family:"
 
 
 def slot(key: bytes) -> int:
@@ -133,8 +130,8 @@ class Keys:
         "_tags",
         "announcement_prefix",
         "broadcast",
-        "claimed",
         "clustered",
+        "families",
         "fixed",
         "hello",
         "hello_on_demand",
@@ -145,11 +142,9 @@ class Keys:
         "others",
         "outbox",
         "prefix",
-        "reserved",
         "rules",
         "schedule",
         "state",
-        "unclaiming",
     )
 
     def __init__(self, prefix: bytes = DEFAULT_PREFIX, clustered: bool = False) -> None:
@@ -176,11 +171,9 @@ class Keys:
         # link/knowledge/modes.py.
         self.broadcast = prefix + b"broadcast"
         self.on_demand = prefix + b"on-demand"
-        # Keys that proxies claim, by the end of the claim in ms; '' stays, so that the set does.
-        self.claimed = prefix + CLAIMED
-        # The same of keys that they reserve.
-        self.reserved = prefix + RESERVED
-        self.unclaiming = prefix + b"unclaiming"
+        # Channels of families: who subscribes to one has acknowledged it, see
+        # link/knowledge/activation.py. How they begin is no glob pattern of anything else.
+        self.families = FAMILY + b"%d:" % len(prefix)
         self._tags = _tags()
         self._index_heads: list[bytes] = []  # `_heads` behind the prefix, once that is asked for
 
@@ -197,12 +190,12 @@ class Keys:
         heads = self._index_heads = self._index_heads or [self.prefix + head for head in _heads()]
         return [heads[crc_hqx(key, 0) % SLOTS] + key for key in keys]
 
-    def indexes_and_claims(self, keys: Sequence[bytes]) -> tuple[list[bytes], list[bytes]]:
-        """The `index` of each key, and its `claim`: faster than one by one if none has a tag."""
-        prefix, said, heads = self.prefix, self.prefix + CLAIM, _heads()
+    def indexes_and_news(self, keys: Sequence[bytes]) -> tuple[list[bytes], list[bytes]]:
+        """The `index` of each key, and its `news`: faster than one by one if none has a tag."""
+        prefix, said, heads = self.prefix, self.prefix + NEWS, _heads()
         if b"{" in b"".join(keys):
             indexes = list(map(self.index, keys))
-            return indexes, list(map(self.claim_beside, indexes))
+            return indexes, list(map(self.news_beside, indexes))
         tails = [heads[crc_hqx(key, 0) % SLOTS] + key for key in keys]
         return [prefix + tail for tail in tails], [said + tail for tail in tails]
 
@@ -222,19 +215,28 @@ class Keys:
         """A key that exists at most while a script for `key` runs."""
         return self._beside(NONE, key)
 
-    def claim(self, key: bytes) -> bytes:
+    def news(self, key: bytes) -> bytes:
         """A key that never exists for longer than a moment. A proxy that looks `key` up reads it,
         and Redis tells the proxy when somebody sets it: what is known of `key` may be outdated."""
-        return self.claim_beside(self.index(key))
+        return self.news_beside(self.index(key))
 
-    def claim_beside(self, index: bytes) -> bytes:
-        """The `claim` of the data key with this index."""
-        return self.prefix + CLAIM + index[len(self.prefix) :]
+    def news_beside(self, index: bytes) -> bytes:
+        """The `news` of the data key with this index."""
+        return self.prefix + NEWS + index[len(self.prefix) :]
 
-    def of_claim(self, name: bytes) -> bytes | None:
-        """The data key of a `claim`; None for any other name."""
-        said = self.prefix + CLAIM
+    def of_news(self, name: bytes) -> bytes | None:
+        """The data key of a `news`; None for any other name."""
+        said = self.prefix + NEWS
         return self.data(self.prefix + name[len(said) :]) if name.startswith(said) else None
+
+    def family_channel(self, family: bytes) -> bytes:
+        """Who subscribes to it has acknowledged this family."""
+        return self.families + self.prefix + family
+
+    def family(self, channel: bytes) -> bytes | None:
+        """The family of a `family_channel`; None for any other."""
+        head = self.families + self.prefix
+        return channel[len(head) :] if channel.startswith(head) else None
 
     def shared_by(self, key: bytes, name: bytes) -> bytes:
         """The key that has the name `name`, such as `schedule`, and serves data key `key`."""

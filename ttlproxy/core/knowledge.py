@@ -13,6 +13,7 @@ from math import inf
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
+from ttlproxy.core.families import Known as Families
 from ttlproxy.core.lately import Lately
 from ttlproxy.core.registry import NOTHING_DUE, UNKNOWN, Owner, Place, Registry
 from ttlproxy.core.write_rules import RuleBook
@@ -190,9 +191,10 @@ class Knowledge(Registry):
         wake: Callable[[int, int], None] = lambda db, deadline_ms: None,
         has_action: Callable[[bytes], bool] = lambda key: False,
         book: RuleBook | None = None,
+        families: Families | None = None,
     ) -> None:
         """`most_bytes`: about what all may take; the others are as of `Registry`."""
-        super().__init__(wake, has_action, book)
+        super().__init__(wake, has_action, book, families)
         # Of the first database and of those that hold keys; and of others.
         self._known: dict[int, Known] = {0: Known()}
         self._others_known = WeakValueDictionary[int, Known]()
@@ -321,7 +323,7 @@ class Knowledge(Registry):
         bounds, changed = self.known(db).bounds, finding.changed
         while self._size() + len(firsts_ms) > self._most and self._make_room():
             pass
-        is_plain = not (any(self._pins) or self.book)
+        is_plain = not (any(self._pins) or self.book or self.families)
         for key, first_ms in firsts_ms.items():
             if key in changed:
                 continue
@@ -335,7 +337,7 @@ class Knowledge(Registry):
         if place in self._overtaken or place[1] not in bounds:
             return
         if first_ms is None:
-            del bounds[place[1]]  # it may be reserved, see core/reservations.py
+            del bounds[place[1]]
         else:
             bounds[place[1]] = self._bound(first_ms)
 
@@ -350,6 +352,9 @@ class Knowledge(Registry):
             finding.is_void = True
 
     def rules_changed(self) -> None:
+        self.forget_all()
+
+    def families_changed(self) -> None:
         self.forget_all()
 
     def swapped(self, one: int, other: int) -> None:
@@ -389,7 +394,7 @@ class Knowledge(Registry):
     def _found(self, place: Place, first_ms: int | None) -> int:
         if first_ms is not None:
             return self._bound(first_ms)
-        if any(place in pins for pins in self._pins):
+        if any(place in pins for pins in self._pins) or self.families.covers(place[1]):
             return NOTHING_DUE
         return RULED if self.book.matches_in(*place) else UNMANAGED
 
@@ -473,13 +478,17 @@ class Asker:
     def pin(self, db: int, key: bytes, owner: Owner) -> None:
         self._knowledge.pin(db, key, owner)
 
-    def pin_reserved(self, db: int, key: bytes, owner: Owner) -> None:
-        """Needs no pin: nobody learns that the key has no deadlines, not even by a reap."""
-        if not self._knowledge.has_others:
-            self.pin(db, key, owner)  # so that announcements of our own are expected
-
     def expect(self) -> None:
         self._knowledge.expect()
+
+    @property
+    def families(self) -> Families:
+        return self._knowledge.families
+
+    @property
+    def bounds(self) -> _Managed | _ManagedHere:
+        """As of `Registry`."""
+        return self.names.managed
 
     @property
     def book(self) -> RuleBook:

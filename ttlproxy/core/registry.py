@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapp
 from itertools import islice
 from typing import Any, cast
 
+from ttlproxy.core.families import FamilyNames, Known
 from ttlproxy.core.keys import SLOTS
 from ttlproxy.core.undo_log import UndoLog
 from ttlproxy.core.write_rules import RuleBook, RuledNames
@@ -99,7 +100,9 @@ class Registry:
         "_swamped",
         "_wake",
         "book",
+        "bounds",
         "expecting",
+        "families",
         "has_action",
         "managed",
         "names",
@@ -111,9 +114,11 @@ class Registry:
         wake: Callable[[int, int], None] = lambda db, deadline_ms: None,
         has_action: Callable[[bytes], bool] = lambda key: False,
         book: RuleBook | None = None,
+        families: Known | None = None,
     ) -> None:
         """`wake(db, deadline_ms)` is called for each announced deadline; `has_action(key)` says
-        whether a rule of ONEXPIRE may apply to the key; `book`: the rules of ONWRITE."""
+        whether a rule of ONEXPIRE may apply to the key; `book`: the rules of ONWRITE; `families`:
+        those whose keys may have deadlines, though it is not known that they have."""
         self._dbs: dict[int, dict[bytes, int]] = {}
         self._bounds: dict[int, int] = {}  # bound -> the int object that keys share
         self._now_ms = NOTHING_DUE  # at the last heartbeat; before the first, no bound is rounded
@@ -128,12 +133,14 @@ class Registry:
         self._wake = wake
         self.has_action = has_action
         self.book = RuleBook() if book is None else book
-        self.names: Mapping[bytes, int] = {}
-        """key -> its earliest bound in all databases; a session looks here first. Keys that a rule
-        of ONWRITE matches are there too."""
-        self.managed: Mapping[bytes, int] = self.names
-        """The same without the keys that only match a rule. A look at these, and at how a name
-        begins (`book.begins`), costs less than one at `names`."""
+        self.families = Known() if families is None else families
+        self.bounds: Mapping[bytes, int] = {}
+        """key -> its earliest bound in all databases."""
+        self.managed: Mapping[bytes, int] = self.bounds
+        """The same, where keys of known families are there too: they may have deadlines."""
+        self.names: Mapping[bytes, int] = self.bounds
+        """The same, where keys that a rule of ONWRITE matches are there too. A look at `bounds`,
+        and at how a name begins (`book.begins`), costs less."""
         self.expecting = True
         """Whether announcements may come: of other proxies, or of requests of our own clients."""
         self.undo_log: UndoLog | None = None
@@ -203,10 +210,6 @@ class Registry:
         newest[place] = None if known else {owner}
         self.expecting = True
 
-    def pin_reserved(self, db: int, key: bytes, owner: Owner) -> None:
-        """The same where `key` is reserved: see core/reservations.py."""
-        self.pin(db, key, owner)
-
     def expect(self) -> None:
         """A request that is announced to all proxies is about to be forwarded."""
         self._expected_barriers = PIN_BARRIERS
@@ -223,6 +226,7 @@ class Registry:
             if dbs is not None:
                 keys = self._keys(db) if dbs is self._dbs else dbs.setdefault(db, {})
                 keys[key] = min(self._bound(deadline_ms), keys.get(key, NOTHING_DUE))
+        self.families.learn_of((key,))
         place = (db, key)
         if place in self._reaps_under_way:
             self._overtaken.add(place)
@@ -340,6 +344,7 @@ class Registry:
         keys = self._staged.setdefault(db, {})
         for key, bound in bounds:
             keys[key] = min(self._bound(bound), keys.get(key, NOTHING_DUE))
+        self.families.learn_of(keys)
 
     @property
     def loaded(self) -> int:
@@ -357,6 +362,7 @@ class Registry:
         """
         if self._staged is None:
             raise RuntimeError("adopt outside begin_load and end_load")
+        self.families.learn_of(entries)
         for key, bound in self._staged.get(db, {}).items():
             entries[key] = min(bound, entries.get(key, bound))
         self._staged[db] = entries
@@ -451,11 +457,19 @@ class Registry:
         """`names` is one plain dict if at most one database has managed keys: nearly always."""
         dbs = list(self._dbs.values()) or [{}]
         managed: Mapping[bytes, int] = dbs[0] if len(dbs) == 1 else _Earliest(*dbs)
-        self.managed = self.names = managed
-        if self.book:  # it has what sessions ask of a mapping
-            ruled = RuledNames(managed, self.book, NOTHING_DUE)
+        self.bounds = self.managed = self.names = managed
+        # What follows has what sessions ask of a mapping.
+        if self.families:
+            names = FamilyNames(managed, self.families, NOTHING_DUE)
+            self.managed = self.names = cast(Mapping[bytes, int], names)
+        if self.book:
+            ruled = RuledNames(self.managed, self.book, NOTHING_DUE)
             self.names = cast(Mapping[bytes, int], ruled)
 
     def rules_changed(self) -> None:
         """The rules of ONWRITE are others now, or in doubt."""
+        self._publish()
+
+    def families_changed(self) -> None:
+        """There is a new family."""
         self._publish()

@@ -159,11 +159,12 @@ class RuleBook:
     """The rules of all databases, as sessions ask for them.
 
     in_doubt: databases whose rules may have changed; until they are read, no key may be looked at
-    begins: of each byte, whether names begin with it that may match
+    begins: of each byte, whether names begin with it that may match, or are of a known family
     heads: with which bytes they begin, of which `begins` has the first; (b"",) if with any
     """
 
     def __init__(self) -> None:
+        self._families: tuple[bytes, ...] = ()
         self.in_doubt: set[int] = set()
         self._rules: dict[int, WriteRules] = {}
         # Of keys that were asked about lately: the rules of each database and type, if any.
@@ -202,12 +203,18 @@ class RuleBook:
         self._begin()
         return is_new
 
+    def cover(self, families: tuple[bytes, ...]) -> None:
+        """Names that begin so are of interest too: keys there may have deadlines."""
+        self._families = families
+        self._begin()
+
     def _begin(self) -> None:
-        """Sets how the names begin that may match."""
-        if self.in_doubt or b"" in self._known_heads:
+        """Sets how the names begin that are of interest."""
+        heads = self._known_heads + self._families
+        if self.in_doubt or b"" in heads:
             self.begins, self.heads = ANY_BYTE, (b"",)
         else:
-            self.heads = self._known_heads
+            self.heads = heads
             first = {head[0] for head in self.heads}
             self.begins = tuple(byte in first for byte in range(256)) if first else NO_BYTE
 

@@ -36,7 +36,6 @@ from ttlproxy.link.server.compatibility import (
     check_layout,
     check_old_layout,
     check_slots,
-    has_io_threads,
     is_node,
     said_by,
 )
@@ -71,7 +70,6 @@ __all__ = [
     "check_slots",
     "client",
     "close_all",
-    "has_io_threads",
     "is_node",
     "is_wrong_type",
     "located",

@@ -26,11 +26,11 @@ class BlockingLease:
         wait: Wait,
         list_waiters: ListWaiters,
         ask: Callable[[bytes, Tell], None],
-        claim: Callable[[Place], Awaitable[None]],
+        be_sure: Callable[[Place], Awaitable[None]],
     ) -> None:
-        """`ask(request, tell)` sends a request, and `tell` is told its reply; `claim(place)` comes
-        before each attempt."""
-        self._claim = claim
+        """`ask(request, tell)` sends a request, and `tell` is told its reply;
+        `be_sure(place)` comes before each attempt."""
+        self._be_sure = be_sure
         self._session = session
         self._wait = wait
         self._list_waiters = list_waiters
@@ -47,7 +47,7 @@ class BlockingLease:
         timer = loop.call_later(limit_ms / 1000, self.end) if limit_ms else None
         try:
             if not await self._list_waiters.wait(self._wait.source, self._attempt, self._limit):
-                await self._claim(self._wait.target)
+                await self._be_sure(self._wait.target)
                 self._ask(self._session.attempt(self._wait), lambda line: True)
         finally:
             if timer is not None:
@@ -55,7 +55,7 @@ class BlockingLease:
 
     async def _attempt(self) -> bool:
         """Whether the client has its reply: an item, or an error."""
-        await self._claim(self._wait.target)
+        await self._be_sure(self._wait.target)
         is_answered: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
 
         def tell(line: bytes | None) -> bool:

@@ -367,6 +367,7 @@ class Client(asyncio.Protocol):
             self._owes,
             server.reached(self._transport) if context.keys.clustered else None,
         )
+        self._session.in_flight = backend.replies.in_flight
         self._passes = self._session.passes
         self._hides_in(backend)
         if context.knowledge is not None:
@@ -446,10 +447,7 @@ class Client(asyncio.Protocol):
             if len(unsent) > LOW:
                 self._server.slow_clients.keeps(self)
             self._server.counters.held += 1 if step.must_reap else 0
-            if step.claims and not (step.must_reap or step.pauses or len(out) > HIGH):
-                self._claim(session, light, held)
-            else:
-                self._hold(held.run, "held step")
+            self._hold(held.run, "held step")
         if not holds:
             self.expects(step)
             if out:
@@ -464,6 +462,8 @@ class Client(asyncio.Protocol):
             for told in step.told:
                 self._backend.replies.tell(told)
             self._expect(step.requests)
+            if self._session is not None and self._session.ends_blocked:
+                self._session.sent_blocking()
 
     def _not_met(self, places: Sequence[Place]) -> Sequence[Place]:
         """Those of these places that were not looked up for the present chunk."""
@@ -485,18 +485,6 @@ class Client(asyncio.Protocol):
         until = partial(holds.until_known, places)
         otherwise = partial(self._hold, until, "look-up", go_on)
         self._hold_shortly(holds.soon_known(places), "look_up", go_on, otherwise)
-
-    def _claim(self, session: Session, step: Step, held: HeldStep) -> None:
-        """Sends the requests of a step that waits for claims alone."""
-
-        def go_on() -> None:
-            self.expects(step)
-            self.to_redis(held.unsent)
-            self.sent(session, step)
-            self._go_on()
-
-        soon = self._link.holds.soon_claimed(step.claims)
-        self._hold_shortly(soon, "claim", go_on, partial(self._hold, held.run, "held step"))
 
     def wait_for_item(self) -> bool:
         """A request waits for an item from now on; False if it must be answered at once."""

@@ -1,6 +1,6 @@
 """A step of the session that waits for something, while the client's later bytes are kept.
 
-Before its requests go to Redis: reaps, claims, and Redis that does not keep up. After them:
+Before its requests go to Redis: reaps, new families, and Redis that does not keep up. After them:
 replies, the link, or an item. Of the client it knows only what `Holder` says.
 """
 
@@ -81,8 +81,8 @@ class HeldStep:
         if step.must_reap:
             places, databases, unswept = step.reap_places, step.reap_databases, step.sweep_before
             await self._link.holds.until_reaped(places, databases, unswept, not step.modifies)
-        if step.claims:
-            await self._link.holds.until_claimed(step.claims)
+        if step.unsure:
+            await self._link.holds.until_sure(step.unsure)
         if step.is_held or self.unsent:
             self._client.expects(step)
             await self._send()
@@ -113,7 +113,7 @@ class HeldStep:
     async def _wait(self, wait: Wait) -> None:
         """A request waits for an item."""
         client, ask = self._client, self._client.ask
-        lease = BlockingLease(self._session, wait, self._link.list_waiters, ask, self._claim)
+        lease = BlockingLease(self._session, wait, self._link.list_waiters, ask, self._be_sure)
         if not client.wait_for_item():
             lease.end()
         self._lease = lease
@@ -122,10 +122,9 @@ class HeldStep:
         finally:
             self._lease = None
 
-    async def _claim(self, place: Place) -> None:
-        calls = self._session.script_calls
-        if calls.claims or not calls.has_state:
-            await self._link.holds.until_claimed([place])
+    async def _be_sure(self, place: Place) -> None:
+        if not self._session.may_date(place[1]):
+            await self._link.holds.until_sure([place])
 
     def drained(self) -> None:
         """Redis keeps up again."""

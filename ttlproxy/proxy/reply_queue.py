@@ -139,6 +139,11 @@ class ReplyQueue:
         """How many replies are to come."""
         return self.sent - self.came
 
+    def in_flight(self) -> tuple[int, int]:
+        """How many replies were asked for, and how many of them are to come; none if they are not
+        counted any more."""
+        return self.sent, self.sent - self.came if self._reads else 0
+
     @property
     def progress(self) -> object:
         """Is another one when anything has come."""

@@ -24,10 +24,8 @@ VALUES: Final[Mapping[str, int | bytes]] = {
     "NONE": keys.NONE,
     # The entry of an index that tells when its key expires.
     "KEY_EXPIRY": keys.KEY_EXPIRY,
-    "CLAIM": keys.CLAIM,
-    "CLAIMED": keys.CLAIMED,
-    "CLAIMS": keys.CLAIMS,
-    "RESERVES": keys.RESERVES,
+    "NEWS": keys.NEWS,
+    "TELLS": keys.TELLS,
     "TAGGED": keys.TAGGED,
     "ANNOUNCEMENT": keys.ANNOUNCEMENT,
     "SWAP": keys.SWAP,
@@ -39,6 +37,7 @@ VALUES: Final[Mapping[str, int | bytes]] = {
     # The same for outboxes.
     "OUTBOX": keys.OUTBOX,
     "MEETING": keys.MEETING,
+    "FAMILY": keys.FAMILY,
     # How many entries an outbox takes.
     "OUTBOX_MOST": 100_000,
     # How much higher the port of the bus of a Cluster's node is than its own.

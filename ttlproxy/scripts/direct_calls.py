@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ttlproxy.commands import Call, Direct, OnWrite, Route, Router, Virtual
+from ttlproxy.commands import Direct, OnWrite, Route, Router, Virtual
 from ttlproxy.commands.model.spec import MOST_WORDS
 from ttlproxy.core.keys import Keys
 from ttlproxy.core.write_rules import RuleBook
@@ -100,18 +100,16 @@ class Setter:
     _shas: Mapping[str, bytes]  # of the scripts that are called here
     _keys: Keys
 
-    def encoded(
-        self, args: Sequence[bytes], db: bytes, may: Callable[[Call], bool] | None = None
-    ) -> tuple[str, bytes] | None:
-        """The script, and its call for the request `args`; None if that is refused, waits, is no
-        such call, or it `may` not be sent."""
+    def encoded(self, args: Sequence[bytes], db: bytes) -> tuple[str, bytes] | None:
+        """The script, and its call for the request `args`; None if that is refused, waits, or is no
+        such call."""
         virtual = self._virtual
         if not virtual.fits(args) or len(args) > MOST_WORDS or virtual.waits(args) is not None:
             return None
         call = virtual.plan(args)
         script = call.script
         sha = self._shas.get(script)
-        if sha is None or (may is not None and not may(call)):
+        if sha is None:
             return None
         key, (first, *rest) = args[1], call.argv
         names = (key, self._keys.index(key), self._keys.schedule)

@@ -14,7 +14,8 @@ end
 local found = visible(reply)
 if string.upper(ARGV[1]) == 'PUBSUB' then
   for i = #found, 1, -1 do
-    if string.sub(found[i], 1, #const.MEETING) == const.MEETING then
+    local name = found[i]
+    if string.sub(name, 1, #const.MEETING) == const.MEETING or string.sub(name, 1, #const.FAMILY) == const.FAMILY then
       table.remove(found, i)
     end
   end

@@ -7,8 +7,8 @@ from functools import cache
 from typing import Final, TypeAlias
 
 from ttlproxy.commands import Call
-from ttlproxy.core.keys import CLAIMS, RESERVES, Keys, slot
-from ttlproxy.core.reservations import Reservations
+from ttlproxy.core.families import Families
+from ttlproxy.core.keys import TELLS, Keys, slot
 from ttlproxy.core.signing import DEFERRED, RULE, Signer
 from ttlproxy.scripts import NOT_LOADED, Script, Scripts
 from ttlproxy.scripts.direct_calls import DirectCalls
@@ -34,13 +34,13 @@ class ScriptCalls:
         "_scripts",
         "_section",
         "_slots",
-        "claims",
         "counts",
         "direct",
+        "families",
         "has_state",
         "keys",
-        "reservations",
         "signer",
+        "tells",
         "unconfirmed",
     )
 
@@ -53,10 +53,11 @@ class ScriptCalls:
         slots: Callable[[], bytes] = bytes,
         is_one_of_several: bool = False,
         counts: dict[str, int] | None = None,
+        families: Families | None = None,
     ) -> None:
         """`signer`: not needed if nothing is signed; `slots`: for slots_count.lua;
         is_one_of_several: the server is one of the masters of a Cluster; `counts`: those of all
-        servers, if they are to be read."""
+        servers, if they are to be read; `families`: those of keys that may have deadlines."""
         self.signer = signer or Signer(b"")
         self._section = section
         self._slots = slots
@@ -68,13 +69,12 @@ class ScriptCalls:
         self.keys = keys
         self.unconfirmed = UnconfirmedChanges(scripts)
         self.direct = DirectCalls(scripts, keys)
-        # Whether sessions claim a key before they send what may announce its first deadline, for
-        # proxies that look keys up: see link/knowledge/claims.py.
-        self.claims = False
+        # Whether scripts tell proxies that look keys up of first deadlines: see modes.py.
+        self.tells = False
         # Whether the state that proxies share is in Redis, without which nothing else of ours may
         # be; None if that is not known: see link/server/shared_state.py.
         self.has_state: bool | None = True  # the link asks before anybody is served
-        self.reservations = Reservations()
+        self.families = families or Families()
 
     def words(
         self,
@@ -83,20 +83,17 @@ class ScriptCalls:
         resp: bytes = b"2",
         by_text: bool = False,
         careful: bool = False,
-        reserved: bool = False,
         denies_oom: bool | None = None,
     ) -> tuple[bytes, ...]:
         """The words of an EVALSHA, or of an EVAL with the text if Redis may not know the script.
 
         `resp` is b"3" if the client may be in RESP3. `by_text` sends the text in any case, as is
         needed inside MULTI: a NOSCRIPT in EXEC could be neither retried nor undone. `careful`: the
-        client may lack a right that the script needs. `reserved`: its key is, and so not claimed.
-        `denies_oom`: in a transaction, whether Redis refuses the command of this call when its
-        memory is full.
+        client may lack a right that the script needs. `denies_oom`: in a transaction, whether Redis
+        refuses the command of this call when its memory is full.
         """
         clustered = self.keys.clustered
-        if self.claims:
-            db += RESERVES if reserved else CLAIMS
+        db = self.told(db)
         if clustered and call.script in _FITTED:
             call = _FITTED[call.script](self, call)
         scripts = self._scripts
@@ -122,6 +119,10 @@ class ScriptCalls:
             at, kind, words = signed
             argv = (*argv[:at], self.signer.sign(kind, argv[words]), *argv[at:])
         return (*head, b"%d" % len(keys), *keys, *argv)
+
+    def told(self, db: bytes) -> bytes:
+        """A database as scripts get it, with a mark if they are to tell of first deadlines."""
+        return db + TELLS if self.tells else db
 
     def declaration(self, call: Call, denies_oom: bool) -> tuple[bytes, ...] | None:
         """A command that does nothing, has the same flags as the command that a call is for, and
@@ -201,14 +202,11 @@ _ROLES: Final[dict[str, _Role]] = {
     "scratch": lambda keys, data: keys.scratch(data[0]),
     "lease": lambda keys, data: keys.lease,
     "progress": lambda keys, data: keys.outbox,
-    "claimed": lambda keys, data: keys.claimed,
-    "reserved": lambda keys, data: keys.reserved,
 }
 # The same for the last name, if it stands for any number of keys.
 _ROLES_OF_MANY: Final[dict[str, _RoleOfMany]] = {
     "key...": lambda keys, data: (*data, *map(keys.index, data)),
     "sample...": lambda keys, data: data[1:],
-    "claim...": lambda keys, data: [keys.claim(key) for key in data],
     "fixed...": lambda keys, data: keys.fixed,
 }
 # In front of a Cluster, keys that each slot has: the name in KEYS -> that of the attribute of Keys.

@@ -21,13 +21,17 @@ from ttlproxy.commands.model.route import Stateful
 from ttlproxy.core.permissions import DEFAULT_USER
 from ttlproxy.scripts.unconfirmed import Emptied, Events, Flush, Swap, Users
 from ttlproxy.session.state import State
-from ttlproxy.session.told import ERRORS
+from ttlproxy.session.told import ERRORS, is_hidden
 from ttlproxy.session.transaction import Transaction
 from ttlproxy.wire import encode
 
 # Before Redis 7.0 the memory is measured for all scripts when EVAL comes, also from other clients,
 # and not when EXEC comes (src/server.c, lua_oom): as it is then, this makes it for those in EXEC.
 _MEASURES: Final = encode((b"EVAL", b"return 1", 0))
+
+
+# Redis refuses it, and so the transaction: EXECABORT.
+_ABORTS: Final = encode((b"EVAL",))
 
 
 def change(
@@ -58,6 +62,19 @@ def _exec(state: State, args: list[bytes], now_ms: int) -> None:
             state.tells.append(declared.carried_out)
             if declared.denies_oom:
                 state.ours = _MEASURES, declared.ours
+        if _is_outdated(state, transaction):
+            state.ours, state.hides = (_ABORTS, is_hidden), True
+
+
+def _is_outdated(state: State, transaction: Transaction) -> bool:
+    """Whether a write is queued that leaves the deadline of its element, because no key of its
+    family had one when it was queued. What the client itself has queued for the family comes
+    behind that write, or clears its deadline."""
+    known = state.registry.families
+    if not (known and transaction.passed and state.skips_replies) or state.uncounted:
+        return False
+    own = {known.of(key) for _, key in transaction.managed}
+    return any(known.covers(key) and known.of(key) not in own for key in transaction.passed)
 
 
 def _discard(state: State, args: list[bytes], now_ms: int) -> None:
@@ -91,7 +108,6 @@ def _swapdb(state: State, args: list[bytes], now_ms: int) -> bytes | None:
         return None  # Redis refuses it
     if not state.registry.names:
         return None
-    state.script_calls.reservations.lose()
     one, other = int(args[1]), int(args[2])
     state.sees(state.registry.unheard((one, other)))
     if not state.may_script():
@@ -103,7 +119,6 @@ def _swapdb(state: State, args: list[bytes], now_ms: int) -> bytes | None:
 
 def _flush(state: State, args: list[bytes], now_ms: int) -> None:
     """Redis pushes that keys may be gone: with them go rules of ONWRITE, before the reply."""
-    state.script_calls.reservations.lose()
     if state.registry.book:
         state.registry.expect()
     if state.script_calls.field_ttls:

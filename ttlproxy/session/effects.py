@@ -29,14 +29,13 @@ class Effects:
     sweep_before: places that must be swept before the bytes go on
     sweep_after: keys that a forwarded request may have changed without their index
     date_after: places where elements without a deadline get that of a rule of ONWRITE afterwards
-    claims: places that must be claimed before the bytes go on
+    unsure: places of which all proxies must know the family before the bytes go on
     owner: the owner of this client's pins; has_pinned: whether there ever was a pin
     """
 
     __slots__ = (
         "_blocked",
         "_blocked_dates",
-        "claims",
         "date_after",
         "has_pinned",
         "owner",
@@ -45,6 +44,7 @@ class Effects:
         "registry",
         "sweep_after",
         "sweep_before",
+        "unsure",
     )
 
     def __init__(self, registry: Registry, owner: Owner) -> None:
@@ -60,7 +60,7 @@ class Effects:
         """Starts empty: what was gathered so far has been handed over."""
         self.reap_places: Set[Place] = _NOTHING
         self.reap_databases: Set[int] = _NOTHING
-        self.claims: Set[Place] = _NOTHING
+        self.unsure: Set[Place] = _NOTHING
         self.sweep_after: Set[bytes] = _NOTHING
         self.sweep_before: Set[Place] = _NOTHING
         self.date_after: Set[Place] = _NOTHING
@@ -80,13 +80,11 @@ class Effects:
         """A request may show any key of these databases."""
         self.reap_databases = _with(self.reap_databases, databases)
 
-    def manages(self, places: Iterable[Place], reserved: bool = False) -> None:
-        """A request may make these keys managed: they count as managed from now on. `reserved`:
-        they are, see core/reservations.py."""
-        pin = self.registry.pin_reserved if reserved else self.registry.pin
+    def manages(self, places: Iterable[Place]) -> None:
+        """A request may make these keys managed: they count as managed from now on."""
         for db, key in places:
             self.has_pinned = True
-            pin(db, key, self.owner)
+            self.registry.pin(db, key, self.owner)
 
     def writes(self, keys: Iterable[bytes]) -> None:
         """A request may change these keys without their index."""
@@ -98,9 +96,9 @@ class Effects:
         for key in keys:
             self.sweep_before = _with(self.sweep_before, self.registry.places(key))
 
-    def claim(self, places: Iterable[Place]) -> None:
-        """These must be claimed before the bytes go on."""
-        self.claims = _with(self.claims, places)
+    def must_be_sure(self, places: Iterable[Place]) -> None:
+        """All proxies must know the families of these before the bytes go on."""
+        self.unsure = _with(self.unsure, places)
 
     def dates(self, places: Iterable[Place]) -> None:
         """A request puts elements there to which it gives no deadlines by rules of ONWRITE."""

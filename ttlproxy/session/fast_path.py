@@ -7,10 +7,8 @@ bytes and effects, or declines: tests/core/test_direct_calls.py compares the two
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from functools import partial
 from typing import NamedTuple
 
-from ttlproxy.core.keys import RESERVES
 from ttlproxy.core.write_rules import NOTHING_BUT_KEEPS
 from ttlproxy.scripts.direct_calls import DirectCalls
 from ttlproxy.session.state import State
@@ -40,12 +38,6 @@ def is_open(state: State) -> bool:
     return not state.flushed and state.rights.have_all(state.users)
 
 
-def _may_date(state: State) -> bool:
-    """Whether a write by a rule of ONWRITE may need no more than that."""
-    calls = state.script_calls
-    return not (state.silent or calls.claims) and bool(calls.has_state)
-
-
 def rewritten(
     state: State,
     direct: DirectCalls,
@@ -58,9 +50,9 @@ def rewritten(
     nothing due there, or `passes`."""
     names, calls, book = state.registry.names, direct.writes, state.registry.book
     known = getattr(names, "managed", names)  # without keys that only match a rule of ONWRITE
-    claims, may_date = state.script_calls.claims, _may_date(state)
-    setters = direct.setters if state.script_calls.has_state and not state.silent else {}
-    setting = state.database + RESERVES if claims else state.database
+    may_date, bounds = state.may_date, state.registry.bounds
+    database = state.script_calls.told(state.database)
+    setters = direct.setters if not state.silent else {}
     managed: dict[bytes, None] = {}  # by requests of this chunk
     out: list[bytes] = []
     runs: tuple[tuple[str, int], ...] = ()
@@ -69,17 +61,16 @@ def rewritten(
     try:
         for args in commands:
             sent, others = encode(tuple(args)), args[2:]
-            if not (data.startswith(sent, at) and known.keys().isdisjoint(others)):
+            if not (data.startswith(sent, at) and bounds.keys().isdisjoint(others)):
                 return None
             at += len(sent)
             setter, call = setters.get(args[0]), calls.get(args[0])
             if managed and not managed.keys().isdisjoint(others):
                 return None
             if setter is not None:
-                if names.get(args[1], now_ms) < now_ms:
+                if names.get(args[1], now_ms) < now_ms or not may_date(args[1]):
                     return None
-                may = partial(state.needs_no_claim, args[1], now_ms) if claims else None
-                made = setter.encoded(args, setting, may)
+                made = setter.encoded(args, database)
                 if made is None:
                     return None
                 managed[args[1]] = None
@@ -92,10 +83,12 @@ def rewritten(
                 how = call.how(book, state.databases, args[1]) if book else None
                 if how is not None:
                     is_known = args[1] in managed or args[1] in known
-                    if not may_date or (how == NOTHING_BUT_KEEPS and not is_known):
+                    if state.silent or not may_date(args[1]):
+                        return None
+                    if how == NOTHING_BUT_KEEPS and not is_known:
                         return None
                     managed[args[1]] = None
-                    sent = call.ruled(args, sent, state.database, how)
+                    sent = call.ruled(args, sent, database, how)
                     script = call.ruled_script
                     by_rule += 1
                 elif args[1] in managed or args[1] in known:

@@ -51,22 +51,18 @@ def _virtual(
     if virtual.of_deferred:
         state.defers(route.keys(args), now_ms)
     call, wait_ms = virtual.plan(args), virtual.waits(args)
-    reserved = False
     if virtual.sets_deadlines:
-        key = args[virtual.target]
-        may_be = state.script_calls.claims and virtual.sets_own_key and state.transaction is None
-        reserved = may_be and state.needs_no_claim(key, now_ms, call)
-        state.manages([(state.db, key)], reserved)
+        state.manages([(state.db, args[virtual.target])])
     if virtual.tells_all:
         state.registry.expect()
         if not state.script_calls.has_state:
-            state.claim([(state.db, state.script_calls.keys.rules)])
+            state.must_be_sure([(state.db, state.script_calls.keys.rules)])
     if wait_ms is not None and state.transaction is None and not state.silent:
         state.wait = Wait((state.db, args[1]), (state.db, args[virtual.target]), call, wait_ms)
         return b""
     if not state.script_calls.reads(call):
         state.changes()
-    return state.encoded(call, reserved, denies_oom=virtual.denies_oom)
+    return state.encoded(call, denies_oom=virtual.denies_oom)
 
 
 def _override(
@@ -78,15 +74,18 @@ def _override(
     if state.registry.book and not (by_rule and state.may_script()):
         names = with_deadlines  # a match alone needs no script
     keys = override.keys(args)
+    is_of_family = any(key in names for key in keys)
     late = _matters_later(state, override)
-    managed = keys and ((late and (names or state.has_pinned)) or any(key in names for key in keys))
-    if managed and not state.may_script() and not state.takes_effect_later:
-        # Redis would refuse the script. So requests of others that are still pending do not count.
+    managed = keys and ((late and (names or state.has_pinned)) or is_of_family)
+    if managed and not (state.may_script() and (late or state.may_watch())):
+        # Redis would refuse the script. So only deadlines count that are there for certain.
         managed = any(state.registry.may_have_index(key, state.owner) for key in keys)
     ruled = _ruled(state, override, args, late) if managed else None
     if managed and not (ruled or late):
         managed = any(key in with_deadlines for key in keys)  # the rule may be for another type
     if not (managed or _is_ours(state, override, args)) or (override.only_ruled and not ruled):
+        if state.transaction is not None and not (is_of_family or override.only_ruled):
+            state.transaction.passed.update(keys)
         _native(state, route, args, now_ms)
         return None
     call = ruled or override.plan(args)
@@ -157,7 +156,7 @@ def _survey(state: State, survey: Survey, args: list[bytes]) -> bytes | None:
     if survey.of_keys:
         # In all databases that have managed keys, because a SELECT may have failed.
         state.sees_all()
-    has_nothing = state.script_calls.has_state is False and not state.claims
+    has_nothing = state.script_calls.has_state is False and not state.unsure
     if survey.of_keys and (state.rights.shows_internal or has_nothing):
         return None  # there is nothing to hide, or it is not to be
     plan = survey.plan(args)
@@ -185,7 +184,7 @@ def _native(state: State, route: Route, args: list[bytes], now_ms: int) -> None:
     if route.sweeps and route.key_kind != NO_KEY:
         state.changes()
     if route.blocks:
-        state.behind_blocking = True
+        state.behind_blocking = state.ends_blocked = True
     if state.registry.names or state.transaction is not None:
         state.names(route.keys(args), now_ms)
         state.writes(route.written(args))

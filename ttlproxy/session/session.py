@@ -11,13 +11,13 @@ from ttlproxy.core.cluster_view import Reached
 from ttlproxy.core.counters import Handled
 from ttlproxy.core.permissions import Rights
 from ttlproxy.core.registry import NOTHING_DUE, Owner, Place, Registry
-from ttlproxy.core.write_rules import ANY_BYTE
+from ttlproxy.core.write_rules import ANY_BYTE, NOTHING_BUT_KEEPS
 from ttlproxy.scripts.script_calls import ScriptCalls
 from ttlproxy.session import before_login, fast_path, shareable
 from ttlproxy.session.rewrite import decide, refuse
 from ttlproxy.session.state import State, Wait
 from ttlproxy.session.step import Step
-from ttlproxy.session.told import Tell, Told, all_of
+from ttlproxy.session.told import Tell, Told, all_of, is_hidden
 from ttlproxy.session.transaction import Transaction
 from ttlproxy.wire import Requests, Table, cut, encode, whole
 
@@ -32,11 +32,13 @@ class Session(State):
     """A client's requests on their way to Redis: each chunk passes, or becomes a step."""
 
     __slots__ = (
+        "__weakref__",
         "_counts",
         "_hidden",
         "_hidden_begin",
         "_hidden_names",
         "_limit",
+        "_most_blocked",
         "_must_parse",
         "_names_hidden",
         "_now_ms",
@@ -45,6 +47,7 @@ class Session(State):
         "_read",
         "_requests",
         "_router",
+        "in_flight",
     )
 
     def __init__(
@@ -65,6 +68,10 @@ class Session(State):
         learns of no node."""
         owner = Owner(has_settled, self._heed)
         super().__init__(script_calls, registry, rights, owner, owes, reached)
+        # How many requests were sent, and how many of them have no reply; set by who sends them.
+        self.in_flight: Callable[[], tuple[int, int]] = _nothing_sent
+        self._most_blocked = 0  # so many had been sent when the last blocking one was
+        script_calls.families.senders.add(self)
         self._router = router
         self._passthrough = router.passthrough
         self._now_ms = now_ms
@@ -136,7 +143,7 @@ class Session(State):
         if book.in_doubt:
             return 0
         count, first = table.plain(
-            data, self._hidden_names, registry.managed, book.begins, book.heads
+            data, self._hidden_names, registry.bounds, book.begins, book.heads
         )
         return count if count and (first == NOTHING_DUE or first >= self._now_ms()) else 0
 
@@ -177,13 +184,14 @@ class Session(State):
 
     def from_client(self, data: bytes) -> Step:
         """Takes any chunk; returns what is to be done with it."""
+        self.ends_blocked = False
         out = self._out(data)
         step = Step(
             out,
             self.reap_places,
             self.reap_databases,
             self.sweep_before,
-            self.claims,
+            self.unsure,
             self.modifies,
             self.sweep_after,
             self.date_after,
@@ -244,6 +252,21 @@ class Session(State):
         """Nothing more comes: what it knew of its client is free."""
         self.owner.end()
         self.owes = lambda: False
+        self.in_flight = _nothing_sent
+
+    def mark(self) -> int:
+        """As of core/families.py's `Sender`."""
+        return self.in_flight()[0]
+
+    def has_landed(self, mark: int) -> bool:
+        """As of `Sender`: a blocking request that was sent last puts nothing there, and one that
+        is still sent writes a string at most (`_may_pass`)."""
+        sent, owed = self.in_flight()
+        return sent - owed >= mark - (self._most_blocked == mark or self.streams)
+
+    def sent_blocking(self) -> None:
+        """The last request that was sent blocks."""
+        self._most_blocked = self.in_flight()[0]
 
     @property
     def over(self) -> bool:
@@ -258,7 +281,7 @@ class Session(State):
     def attempt(self, wait: Wait) -> bytes:
         """The bytes for a waiting request."""
         self.manages([wait.target])
-        self.claims -= {wait.target}  # the caller has claimed it
+        self.unsure -= {wait.target}  # the caller has made sure
         return self.encoded(wait.call)
 
     @property
@@ -386,8 +409,7 @@ class Session(State):
             return None
         writes, setters = found.writes, found.setters
         if found.managed:
-            reserved = self.script_calls.claims  # else they would not be here
-            self.manages([(self.db, key) for key in found.managed], reserved)
+            self.manages([(self.db, key) for key in found.managed])
         if writes or setters:
             self.changes()
             script_calls, left = self.script_calls.counts, writes + setters
@@ -469,7 +491,7 @@ class Session(State):
         find = self._router.find
         found = [(find(args[0]), args, begin, end) for args, begin, end in requests.exact(commands)]
         self._reach(found)
-        self.may_be_held = self._may_be_held(found, now_ms)
+        self.may_be_held = self._must_be_sure(found) or self._may_be_held(found, now_ms)
         raw = requests.raw
         out: list[bytes] = []
         sent = 0
@@ -554,7 +576,7 @@ class Session(State):
         if self._is_uncounted or not self.may_watch():
             return b""
         for _ in filter(None, requests):
-            self._hide(_is_ours)
+            self._hide(is_hidden)
         return b"".join(requests)
 
     def _stays_counted(self) -> bytes | None:
@@ -578,6 +600,25 @@ class Session(State):
 
     def _reach(self, found: list[Routed]) -> None:
         """Requests are to be looked at that may write to databases where their client is not."""
+
+    def _must_be_sure(self, found: list[Routed]) -> bool:
+        """Whether these requests may have to wait until all proxies know a family. This one knows
+        it from now on, so that no write is held which does not clear its deadline."""
+        book, names = self.registry.book, self.registry.names
+        keys: list[bytes] = []
+        for route, args, _, _ in found:
+            virtual, override = route.virtual, route.override
+            if virtual and virtual.sets_deadlines and virtual.fits(args):
+                keys.append(args[virtual.target])
+            elif override and route.fits(len(args)):
+                if any(key in names for key in override.keys(args)):
+                    keys += override.targets(args)
+                if book and (writes := override.on_write):
+                    how = book.how(self.databases, args[1], writes.type, writes.keeps)
+                    keys += args[1:2] if how not in (None, NOTHING_BUT_KEEPS) else ()
+        unsure = [key for key in keys if not self.may_date(key)]
+        self.script_calls.families.known.learn_of(unsure)
+        return bool(unsure)
 
     def _may_be_held(self, found: list[Routed], now_ms: int) -> bool:
         """Whether these requests may wait for a reap, while others may set deadlines."""
@@ -634,11 +675,8 @@ class Session(State):
         return rewritten
 
 
-def _is_ours(line: bytes | None) -> bool:
-    """The reply to a request of ours begins so."""
-    if line is None:
-        raise RuntimeError("the client would get a reply to a request of ours")
-    return False
+def _nothing_sent() -> tuple[int, int]:
+    return 0, 0
 
 
 def has_script(route: Route, args: list[bytes]) -> bool:

@@ -9,11 +9,9 @@ from collections.abc import Callable, Collection, Iterable, Set
 from typing import ClassVar, Final, NamedTuple
 
 from ttlproxy.commands import Call
-from ttlproxy.commands.model.calls import plain_deadline_ms
 from ttlproxy.core.cluster_view import Reached
 from ttlproxy.core.permissions import DEFAULT_USER, Rights
 from ttlproxy.core.registry import Owner, Place, Registry
-from ttlproxy.core.reservations import MARGIN_MS
 from ttlproxy.scripts.script_calls import ScriptCalls
 from ttlproxy.scripts.unconfirmed import Flush, UnconfirmedChange, Users
 from ttlproxy.session.declared import Declared
@@ -56,6 +54,7 @@ class State(Effects):
     modifies: whether a request of the last chunk may write when it is carried out
     look: the link must look at what the last request did; nothing behind it has been read
     behind_blocking: a blocking command has passed, and its reply may still be out
+    ends_blocked: the last chunk ends with one
     stranger: the client has not logged in, and Redis refuses nearly all its requests; `resets`:
     because of a RESET that has not been answered, and may be refused
     ours: a command of ours that goes before the last request, and what is told its reply
@@ -84,6 +83,7 @@ class State(Effects):
         "confirmations",
         "database",
         "databases",
+        "ends_blocked",
         "flushed",
         "hides",
         "is_unsent",
@@ -143,6 +143,7 @@ class State(Effects):
         self.quit = False
         self.silent = False
         self.behind_blocking = False
+        self.ends_blocked = False
         self.by_rule = False
         self.listens = False
         self.replicates = False
@@ -257,9 +258,9 @@ class State(Effects):
     def _know_users(self) -> None:
         self.users = frozenset(self._users.values)
 
-    def encoded(self, call: Call, reserved: bool = False, *, denies_oom: bool = False) -> bytes:
-        """A script call as a request, in the client's database and RESP version. `reserved`: its
-        key is, and so not claimed; `denies_oom`: it is for a command that does."""
+    def encoded(self, call: Call, *, denies_oom: bool = False) -> bytes:
+        """A script call as a request, in the client's database and RESP version. `denies_oom`: it
+        is for a command that does."""
         in_transaction = self.transaction is not None
         by_text = self.flushed or in_transaction
         careful = not self.rights.have_all(self.users)
@@ -267,7 +268,7 @@ class State(Effects):
         if in_transaction and self.skips_replies and not careful:
             self.declare(call, denies_oom)
         needs = denies_oom if in_transaction else None
-        return encode(words(call, self.database, self.resp, by_text, careful, reserved, needs))
+        return encode(words(call, self.database, self.resp, by_text, careful, needs))
 
     def declare(self, call: Call, denies_oom: bool) -> None:
         """Tells Redis what a queued script needs that cannot say so, if it was not told before."""
@@ -282,19 +283,6 @@ class State(Effects):
         declared = transaction.declared = declared or Declared()
         declared.denies_oom = denies_oom
         self.ours, self.hides = (encode(command), declared.ours), True
-
-    def needs_no_claim(self, key: bytes, now_ms: int, call: Call) -> bool:
-        """Whether this call, which gives the key a deadline, may be sent without a claim, where
-        keys are claimed."""
-        calls = self.script_calls
-        if not calls.has_state or len(self.databases) > 1:
-            return False
-        if not calls.reservations.holds((self.db, key), now_ms):
-            return False
-        if not self.rights.reach_all_keys(self.users):
-            return False  # the script could not tell others of an earlier deadline
-        at_ms = plain_deadline_ms(call, now_ms)
-        return at_ms is not None and at_ms - now_ms >= MARGIN_MS
 
     def may_change(self, change: UnconfirmedChange) -> None:
         """A request may change what all sessions share, at once or at EXEC."""
@@ -338,15 +326,18 @@ class State(Effects):
         if self.transaction is not None:
             self.transaction.seen.update(databases)
 
-    def manages(self, places: Iterable[Place], reserved: bool = False) -> None:
-        """`reserved`: they are, and so not claimed."""
+    def manages(self, places: Iterable[Place]) -> None:
         places = list(places)
         if self.transaction is not None:
             self.transaction.managed.update(places)
+        self.must_be_sure(place for place in places if not self.may_date(place[1]))
+        super().manages(places)
+
+    def may_date(self, key: bytes) -> bool:
+        """Whether a request may give this key deadlines now: all proxies know its family, and the
+        state that they share is stored."""
         calls = self.script_calls
-        if (calls.claims or not calls.has_state) and not reserved:
-            self.claim(places)
-        super().manages(places, reserved)
+        return bool(calls.has_state) and calls.families.are_sure(key)
 
     def writes(self, keys: Iterable[bytes]) -> None:
         keys = list(keys)

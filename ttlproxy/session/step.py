@@ -16,7 +16,7 @@ class Step(NamedTuple):
     reap_places: places whose due elements must be gone before the bytes go on
     reap_databases: databases in which all due elements must be gone before the bytes go on
     sweep_before: places that must be swept before the bytes go on
-    claims: places that must be claimed before the bytes go on: see link/knowledge/claims.py
+    unsure: places of which all proxies must know the family before the bytes go on
     modifies: whether a request may write when it is carried out
     to_redis: the bytes
     sweep_after: keys to sweep afterwards: a request may have changed them without their index
@@ -34,7 +34,7 @@ class Step(NamedTuple):
     reap_places: Set[Place]
     reap_databases: Set[int]
     sweep_before: Set[Place]
-    claims: Set[Place]
+    unsure: Set[Place]
     modifies: bool
     sweep_after: Set[bytes]
     date_after: Set[Place]
@@ -50,7 +50,7 @@ class Step(NamedTuple):
     @property
     def is_held(self) -> bool:
         """Whether the bytes cannot go on at once."""
-        return bool(self.claims) or self.must_reap
+        return bool(self.unsure) or self.must_reap
 
     @property
     def must_reap(self) -> bool:

@@ -89,3 +89,10 @@ class Candidates(Generic[V]):
             self._holds, self._may_hold = value, ()
         if not self._tried:
             self._tried = ()
+
+
+def is_hidden(line: bytes | None) -> bool:
+    """The reply to a request of ours begins so; the client does not get it."""
+    if line is None:
+        raise RuntimeError("the client would get a reply to a request of ours")
+    return False

@@ -24,6 +24,7 @@ class Transaction:
       dated: places where rules of ONWRITE give deadlines afterwards
       unconfirmed: what they may change of what all sessions share
       declared: the commands of ours that say what its scripts need; None without one
+      passed: keys to which writes are queued as they came
     """
 
     __slots__ = (
@@ -33,6 +34,7 @@ class Transaction:
         "managed",
         "modifies",
         "named",
+        "passed",
         "read",
         "seen",
         "sees_all",
@@ -52,6 +54,7 @@ class Transaction:
         self.dated: set[Place] = set()
         self.unconfirmed: list[UnconfirmedChange] = []
         self.declared: Declared | None = None
+        self.passed: set[bytes] = set()
 
     def carry_out(self, effects: Effects, now_ms: int) -> None:
         """EXEC is on its way: passes the noted effects on."""

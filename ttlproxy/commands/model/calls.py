@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
-from typing import Final
 
 from ttlproxy.commands.grammar.parsing import NO_TIME, Noun, Refused, Time
 from ttlproxy.commands.model.spec import Call, Plan
@@ -28,16 +26,6 @@ def set_deadlines(
     sign = b"+" if time.base == b"1" else b""
     how = b"".join((b"1" if flag else b"0", condition, sign, time.amount_ms, cap))
     return Call(script, (key,), (name.lower().encode(), how, *elements))
-
-
-# How a call says a deadline without conditions and limits: a plus if it counts from now, and ms.
-_PLAIN: Final = re.compile(rb"[01](\+?)([0-9]+)")
-
-
-def plain_deadline_ms(call: Call, now_ms: int) -> int | None:
-    """The deadline that a call sets; None if it does not, or under a condition or with a limit."""
-    found = _PLAIN.fullmatch(call.argv[1]) if len(call.argv) > 1 else None
-    return found and int(found[2]) + (now_ms if found[1] else 0)
 
 
 def refusing(plan: Plan, refuse: Callable[[Sequence[bytes], Refused], Call]) -> Plan:

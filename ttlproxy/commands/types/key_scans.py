@@ -31,6 +31,5 @@ SURVEYS = (
     Survey(name="KEYS", plan=_listed, of_keys=True),
     Survey(name="RANDOMKEY", plan=lambda args: Call("keys_random", (), ()), of_keys=True),
     Survey(name="DBSIZE", plan=lambda args: Call("keys_count", (), ()), of_keys=True, counts=True),
+    Survey(name="PUBSUB", plan=_channels),
 )
-# In front of a Cluster, proxies have no channels of their own: see link/knowledge/modes.py.
-OF_ONE_SERVER = (Survey(name="PUBSUB", plan=_channels),)

@@ -41,9 +41,6 @@ _AGAIN = Backoff(cap=0.25, base=0.005)
 _HEALTHY_MS = 1000
 # How long serving waits until other proxies are greeted: a write, which may be paused.
 _GREETING_S = 0.1
-# How long a proxy that looks up keys waits until others know, and between two looks.
-_CLAIM_MS = 3000
-_LOOK_S = 0.02
 
 
 class Announcements:
@@ -52,6 +49,7 @@ class Announcements:
     connection: the present one; lookups: that for look-ups, which lives as long
     swaps: how often two databases have changed places; flushes: how often keys may have gone
     greetings: how many other proxies have said hello; load_after_flush: reads what is left
+    acknowledge: is called when there is a new connection: see activation.py
     """
 
     def __init__(
@@ -74,6 +72,7 @@ class Announcements:
         self.flushes = 0
         self.greetings = 0
         self.load_after_flush: Job | None = None
+        self.acknowledge: Callable[[], None] = lambda: None
         self._settings = settings
         self._address = address
         self._context = context
@@ -130,6 +129,7 @@ class Announcements:
             self._greeted,
             self._walks.heard,
             self._layout_told,
+            self._told_family,
             on_loss,
             modes.choose,
         )
@@ -143,18 +143,11 @@ class Announcements:
             greeting = asyncio.create_task(self._greet(), name="greeting")
             stack.push_async_callback(cancel, greeting)
             await asyncio.wait({greeting}, timeout=_GREETING_S)
-            if self.lookups is not None and not await self._do_all_claim(self.lookups):
-                return
             self.connection = pushes
+            self.acknowledge()
             self._watch(pushes, self.lookups)
             self._confirmations.beat()  # this reads the registry, and lets clients be served
             await lost.wait()
-
-    def begin_anew(self) -> None:
-        """The connection is replaced, and sessions end, because keys are learned in another way."""
-        self._server.change()
-        if self.connection is not None:
-            self.connection.lose()
 
     def _watch(self, *sockets: PushSocket | None) -> None:
         """`receive` looks at these from now on."""
@@ -167,7 +160,7 @@ class Announcements:
         self._serving.stop()
         self.connection = self.lookups = None
         self._sockets = []
-        self._modes.lost()
+        self._context.script_calls.families.doubt()
 
     async def _looking_up(
         self, stack: AsyncExitStack, on_loss: Callable[[], None]
@@ -181,21 +174,6 @@ class Announcements:
         deadlines = Deadlines(self._settings, self._address, context)
         stack.push_async_callback(cancel, asyncio.create_task(deadlines.run(), name="deadlines"))
         return lookups
-
-    async def _do_all_claim(self, lookups: LookupConnection) -> bool:
-        """Waits until all others claim keys.
-
-        If one of them does not react, this proxy must hear of all keys itself: returns False.
-        """
-        until_ms = ServerClock.reading() + _CLAIM_MS
-        while ServerClock.reading() < until_ms:
-            if not await self._modes.count_unclaiming(lookups):
-                return True
-            await asyncio.sleep(_LOOK_S)
-        log.warning("a proxy does not react, so this one hears of all keys, as that one does")
-        self._modes.hear_of_all()
-        self._server.change()
-        return False
 
     async def _open(self, connection: PushSocket) -> None:
         settings = self._settings
@@ -231,14 +209,17 @@ class Announcements:
         """Another proxy is about to serve."""
         self.greetings += 1
         self._context.registry.others(True)
-        if looks_up and self._context.knowledge is None:
-            self._confirmations.beat()  # it waits for this one
+        if looks_up:
+            self._modes.learn_of_others(True)
+
+    def _told_family(self, family: bytes) -> None:
+        """Keys of this family are to get deadlines, through another proxy."""
+        self._context.script_calls.families.known.learn([family])
 
     def _swapped(self, one: int, other: int) -> None:
         """Two databases were swapped: until they are read anew, each has the keys of both."""
         self._context.registry.swapped(one, other)
         self._context.actions.forget(one, other)
-        self._context.script_calls.reservations.lose()
         self.swaps += 1
         self._shared_state.may_be_gone()
 
@@ -258,7 +239,6 @@ class Announcements:
         self._context.actions.forget_all()
         if self._context.knowledge is not None:
             self._context.knowledge.forget_all()
-        self._context.script_calls.reservations.lose()
         self.flushes += 1
         self._shared_state.may_be_gone()
         if self.load_after_flush is not None and self._context.scripts.traits.field_ttls:

@@ -11,8 +11,7 @@ from ttlproxy.link.connecting.pipeline import Words
 
 
 class LookupConnection(AskingSocket):
-    """Redis tracks what is read here right after CLIENT CACHING YES. As long as it lives, others
-    see that this proxy looks up keys."""
+    """Redis tracks what is read here right after CLIENT CACHING YES."""
 
     def __init__(
         self,
@@ -35,9 +34,9 @@ class LookupConnection(AskingSocket):
             self._on_flush()
             return
         for name in message[1]:
-            if (key := self._keys.of_claim(name)) is not None:
+            if (key := self._keys.of_news(name)) is not None:
                 self._on_change(key)
 
     def _opening(self) -> list[Words]:
         tracking = (b"CLIENT", b"TRACKING", b"ON", b"OPTIN")
-        return [*super()._opening(), tracking, (b"SUBSCRIBE", self._keys.on_demand)]
+        return [*super()._opening(), tracking]

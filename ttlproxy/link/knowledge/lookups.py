@@ -1,7 +1,7 @@
 """Looks up keys for sessions, where a proxy knows only the keys that its clients have named.
 
-Redis tracks the claim of each key that was looked up (claims.py), and tells the same connection
-when somebody sets it. Sessions that ask at the same moment share one round trip.
+Redis tracks the news of each key that was looked up (core/keys.py), and tells the same connection
+when a script sets them. Sessions that ask at the same moment share one round trip.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from redis.exceptions import ResponseError
 
 from ttlproxy.core.knowledge import Knowledge
 from ttlproxy.core.registry import NOTHING_DUE, Place
-from ttlproxy.core.reservations import MARGIN_MS
 from ttlproxy.errors import UpstreamError
 from ttlproxy.link.connecting.pipeline import Words
 from ttlproxy.link.knowledge.asked_places import AskedPlaces, by_database
@@ -26,17 +25,15 @@ from ttlproxy.link.shared.context import Context
 
 # Keys that are looked up in one round trip: Redis serves nobody else meanwhile, for 1 us each.
 _TOGETHER: Final = 500
-# As many claims as are read at a time: of more, each key's own is asked for.
-_FEW_CLAIMS: Final = 100
 
 
 class _Asked(NamedTuple):
-    """Keys that are looked up together, with the names of their indexes and claims."""
+    """Keys that are looked up together, with the names of their indexes and news."""
 
     db: int
     keys: Sequence[bytes]
     indexes: Sequence[bytes]
-    claims: Sequence[bytes]
+    news: Sequence[bytes]
 
 
 class Lookups:
@@ -95,7 +92,7 @@ class Lookups:
         """Learns of these keys. If Redis refuses, they stay unknown."""
         finding = knowledge.begin_finding()
         try:
-            asked = _Asked(db, keys, *self._keys.indexes_and_claims(keys))
+            asked = _Asked(db, keys, *self._keys.indexes_and_news(keys))
             firsts_ms = await self._unmanaged(connection, asked) if self._is_brief else None
             if firsts_ms is None:
                 firsts_ms = await self._firsts_ms(connection, knowledge, asked)
@@ -112,67 +109,41 @@ class Lookups:
         That is most often so, and takes half the time.
         """
         self._is_brief = False
-        replies = await connection.ask(
-            [
-                *self._tracking(asked),
-                (b"ZRANGE", self._keys.claimed, 0, _FEW_CLAIMS, b"WITHSCORES"),
-                (b"ZMSCORE", self._keys.reserved, *asked.indexes),
-                (b"EXISTS", *asked.indexes),
-            ]
-        )
-        *tracked, claimed, reserved, existing = replies
-        needed = (*tracked, claimed, reserved, existing)
-        if any(isinstance(reply, hiredis.ReplyError) for reply in needed):
-            return None
-        if existing or len(claimed) > _FEW_CLAIMS:
+        replies = await connection.ask([*self._tracking(asked), (b"EXISTS", *asked.indexes)])
+        if any(isinstance(reply, hiredis.ReplyError) for reply in replies) or replies[-1]:
             return None
         self._is_brief = True
-        now_ms = self._clock.now_ms()
-        claims = {index for index, until_ms in claimed if index and until_ms >= now_ms}
-        if not (claims or any(reserved)):
-            return dict.fromkeys(asked.keys)
-        found = zip(asked.keys, asked.indexes, reserved, strict=True)
-        return {
-            key: _unless_reserved(None, until_ms, now_ms)
-            for key, index, until_ms in found
-            if index not in claims
-        }
+        return dict.fromkeys(asked.keys)
 
     async def _firsts_ms(
         self, connection: LookupConnection, knowledge: Knowledge, asked: _Asked
     ) -> dict[bytes, int | None]:
-        """The first deadline of each key that nobody has claimed, None if it has none; nothing if
-        Redis refuses. A reserved key without one counts as if it had one a moment from now, for
-        somebody may be giving it one (core/reservations.py).
+        """The first deadline of each key, None if it has none; nothing if Redis refuses.
 
         None for all in a database that the server does not have: a client may have asked for it.
         """
         keys = asked.keys
         requests = [
             *self._tracking(asked),
-            (b"ZMSCORE", self._keys.claimed, *asked.indexes),
-            (b"ZMSCORE", self._keys.reserved, *asked.indexes),
             (b"ZMSCORE", self._keys.schedule, *keys),
             *((b"ZCARD", index) for index in asked.indexes),
         ]
         replies = iter(await connection.ask(requests))
         tracked = list(islice(replies, 3))
-        claimed, reserved, scheduled, sizes = *islice(replies, 3), list(replies)
+        scheduled, sizes = next(replies), list(replies)
         if _has_no_such_database(tracked[0]):
             knowledge.lacks(asked.db)
             return dict.fromkeys(keys)
-        for refusal in (*tracked, claimed, reserved):
+        for refusal in tracked:
             if isinstance(refusal, hiredis.ReplyError):
                 self._refusals.note("to track what is looked up", ResponseError(str(refusal)))
                 return {}
         if isinstance(scheduled, hiredis.ReplyError):  # something else is in its place
             scheduled = await self._scores(connection, keys)
-        now_ms = self._clock.now_ms()
-        found = zip(keys, claimed, reserved, scheduled, sizes, strict=True)
         return {
-            key: _unless_reserved(_first_ms(at_ms, size), reserved_ms, now_ms)
-            for key, until_ms, reserved_ms, at_ms, size in found
-            if (until_ms is None or until_ms < now_ms) and size.__class__ is int
+            key: _first_ms(at_ms, size)
+            for key, at_ms, size in zip(keys, scheduled, sizes, strict=True)
+            if size.__class__ is int
         }
 
     @staticmethod
@@ -181,7 +152,7 @@ class Lookups:
         return [
             (b"SELECT", asked.db),
             (b"CLIENT", b"CACHING", b"YES"),
-            (b"EXISTS", *asked.claims),
+            (b"EXISTS", *asked.news),
         ]
 
     async def _scores(
@@ -197,13 +168,6 @@ class Lookups:
 def _has_no_such_database(selected: object) -> bool:
     """By the reply to SELECT."""
     return isinstance(selected, hiredis.ReplyError) and "out of range" in str(selected)
-
-
-def _unless_reserved(first_ms: int | None, until_ms: float | None, now_ms: int) -> int | None:
-    """The first deadline to remember of a key that is reserved `until_ms`, or not at all."""
-    if first_ms is not None or until_ms is None or until_ms < now_ms:
-        return first_ms
-    return now_ms + MARGIN_MS
 
 
 def _first_ms(scheduled_ms: float | None, size: int) -> int | None:

@@ -129,13 +129,14 @@ class RegistryLoader:
         context.script_calls.unconfirmed.read_after_flush()
 
     async def _begin_anew(self, redis: Redis, knowledge: Knowledge) -> None:
-        """Reads no schedule: each key is looked up when it is named first."""
+        """Keeps nothing of the schedules: each key is looked up when it is named first."""
         self._wanted, self._changes = False, self._announced_changes
         knowledge.forget_all()
         knowledge.settle()
         knowledge.populate(await self._databases(redis))
         for db in knowledge.databases():
             await self._context.learn_rules(redis, db)
+            await self._schedules.learn_families(redis, db)
 
     @property
     def _announced_changes(self) -> int:

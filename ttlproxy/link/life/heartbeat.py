@@ -46,7 +46,7 @@ from ttlproxy.link.life.beats import Beats
 from ttlproxy.link.life.upkeep import Upkeep
 from ttlproxy.link.server import command_stats
 from ttlproxy.link.server.acl import Acl
-from ttlproxy.link.server.compatibility import IO_THREADS, check_slots, has_io_threads
+from ttlproxy.link.server.compatibility import check_slots
 from ttlproxy.link.server.script_cache import EVENTS, ScriptCache
 from ttlproxy.link.server.shared_state import SharedState
 from ttlproxy.link.shared.context import Context
@@ -205,7 +205,6 @@ class Heartbeat:
             "scripts": [self._scripts.question()],
             "acl": self._acl.questions() if thorough else [],
             "events": [EVENTS] if thorough else [],
-            "threads": [IO_THREADS] if thorough else [],
             "commands": [command_stats.COMMANDS] if stats else [],
             "errors": [ERRORS] if stats or (thorough and self._context.actions.book) else [],
             "proxies": [] if self._context.keys.clustered else [self._modes.question()],
@@ -292,9 +291,6 @@ class Heartbeat:
         if self._beats.thorough:
             await self._acl.learn(redis, asked["acl"], self._context.router.categories)
         self._count(asked)
-        for reply in asked["threads"]:  # Valkey 9 may change their number at any time
-            if (has_threads := has_io_threads(reply, {})) is not None:
-                self._modes.meet(has_threads)
         events = asked["events"][0] if asked["events"] else None
         (known,) = asked["scripts"]
         if not error(known):
@@ -313,7 +309,7 @@ class Heartbeat:
         for reply in asked["commands"]:
             if not error(reply):
                 found = fields(valid(reply))
-                counts.commands = command_stats.commands(found, self._context.families)
+                counts.commands = command_stats.commands(found, self._context.command_families)
 
     async def _populate(self, redis: Redis, glance: Glance) -> None:
         """Who looks keys up hears of no deadline while another proxy reaps: so the databases that
@@ -333,9 +329,7 @@ class Heartbeat:
         if connection is None:
             return
         for counted in proxies:
-            if await self._modes.learn(redis, connection, counted):
-                self._announcements.begin_anew()
-                return
+            self._modes.learn(counted)
         if self._beats.regular or not self._loader.is_whole:
             await self._loader.load_if_needed(redis)
         if self._loader.is_whole and not self._serving.now:

@@ -12,7 +12,6 @@ from ttlproxy.core.counters import Counters
 from ttlproxy.core.registry import Place
 from ttlproxy.errors import ClusterIsDown, ReapRefused, SlotMoved, UpstreamError
 from ttlproxy.link.connecting.serving import Serving
-from ttlproxy.link.knowledge.claims import Claims
 from ttlproxy.link.knowledge.lookups import Lookups
 from ttlproxy.link.life.hold_times import held
 from ttlproxy.link.reaping.reap_requests import ReapRequest, ReapRequests
@@ -34,16 +33,17 @@ class Holds:
         requests: ReapRequests,
         barriers: Barriers,
         lookups: Lookups,
-        claims: Claims,
+        be_sure: Callable[[Collection[Place]], asyncio.Future[None]],
         actions: ActionCache,
         shared_state: SharedState,
         script_calls: ScriptCalls,
     ) -> None:
+        """`be_sure(places)`: see link/knowledge/activation.py."""
         self._shared_state = shared_state
         self._script_calls = script_calls
         self._actions = actions
         self._lookups = lookups
-        self._claims = claims
+        self._be_sure = be_sure
         self._settings = settings
         self._counters = counters
         self._serving = serving
@@ -109,15 +109,6 @@ class Holds:
         `until_known` is to be tried."""
         return self._lookups.soon(places)
 
-    def soon_claimed(self, places: Collection[Place]) -> asyncio.Future[None]:
-        """The same for claims; cancelled at once if the state of the proxies must be stored
-        before."""
-        if self._script_calls.has_state:
-            return self._claims.soon(places)
-        late: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        late.cancel()
-        return late
-
     async def until_known(self, places: Collection[Place]) -> None:
         """Looks these places up. Ends after hold_max, pauses not counted, with TimeoutError."""
         await self._until("look_up", lambda: self._lookups.add(places))
@@ -126,13 +117,13 @@ class Holds:
         """Ends when no rule of ONWRITE is in doubt; as above."""
         await self._until("rules", self._actions.reading)
 
-    async def until_claimed(self, places: Collection[Place]) -> None:
-        """Claims these places, where that is done, and stores the state of the proxies before; as
-        above. If Redis refuses, it will refuse the client's request."""
+    async def until_sure(self, places: Collection[Place]) -> None:
+        """Ends when all proxies know the families of these places, and the state that they share is
+        stored; as above. If Redis refuses that, it will refuse the client's request."""
         if not self._script_calls.has_state:
-            await self._until("claim", self._shared_state.stored)
-        if self._script_calls.claims:
-            await self._until("claim", lambda: self._claims.add(places))
+            await self._until("family", self._shared_state.stored)
+        if any(not self._script_calls.families.are_sure(key) for _, key in places):
+            await self._until("family", lambda: self._be_sure(places))
 
     async def until_served(self) -> None:
         """Ends when the link serves. Raises TimeoutError after hold_max."""

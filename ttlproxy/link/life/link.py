@@ -35,8 +35,8 @@ from ttlproxy.link.connecting.login_check import LoginCheck
 from ttlproxy.link.connecting.outage_log import OutageLog
 from ttlproxy.link.connecting.reachability import accepts
 from ttlproxy.link.connecting.serving import Serving
+from ttlproxy.link.knowledge.activation import Activation
 from ttlproxy.link.knowledge.announcements import Announcements
-from ttlproxy.link.knowledge.claims import Claims
 from ttlproxy.link.knowledge.confirmations import Confirmations
 from ttlproxy.link.knowledge.lookups import Lookups
 from ttlproxy.link.knowledge.modes import Modes
@@ -123,7 +123,7 @@ class Link:
         self.schedules = Schedules(context)
         self.reap_script = ReapScript(settings, context, counters)
         self.sweep_script = SweepScript(context, counters)
-        self.date_script = DateScript(context)
+        self.date_script = DateScript(context, lambda places: self._activation.add(places))
         self.list_waiters = ListWaiters(lambda: self.upstream, lambda: settings.connect_timeout)
         self._settings = settings
         self._wants_master = upstream.wants_master
@@ -139,7 +139,15 @@ class Link:
             lambda: self.heartbeat.look_again(),
         )
         self._lookups = Lookups(context, lambda: self.announcements.lookups)
-        self._claims = Claims(settings, context, self.address)
+        modes = Modes(settings, context)
+        self._activation = Activation(
+            settings,
+            context,
+            self.address,
+            modes,
+            lambda: self.announcements.connection,
+            self._barriers.may_hold,
+        )
         shared_state = self._shared_state = SharedState(context, self._barriers.may_hold)
         shared_state.on_want = lambda: self.confirmations.first(shared_state.keep)
         context.look_at_state = shared_state.keep
@@ -150,7 +158,7 @@ class Link:
             self._reap_requests,
             self._barriers,
             self._lookups,
-            self._claims,
+            self._activation.add,
             context.actions,
             shared_state,
             context.script_calls,
@@ -167,7 +175,6 @@ class Link:
         )
         self._walks = Walks(context, self._barriers.may_hold)
         self._stored_commands = StoredCommands(context, self._acl)
-        modes = Modes(settings, context, self._barriers.may_hold)
         self._setup = ServerSetup(
             context,
             self.server,
@@ -175,7 +182,6 @@ class Link:
             self._scripts,
             shared_state,
             self._stored_commands,
-            modes,
         )
         self._native_deadlines = NativeDeadlines(context, self._barriers.may_hold)
         self.announcements = Announcements(
@@ -190,6 +196,7 @@ class Link:
             self.server,
             self._connect,
         )
+        self.announcements.acknowledge = self._activation.look
         loader = RegistryLoader(
             context,
             self.serving,
@@ -320,7 +327,7 @@ class Link:
                 address=self.address.probe(),
                 barriers=self._barriers.run(),
                 lookups=self._lookups.run(),
-                claims=self._claims.run(),
+                activation=self._activation.run(),
             )
 
     async def _end_where_unreachable(self) -> None:

@@ -15,7 +15,6 @@ from ttlproxy.link.connecting.backoff import stagger_s
 from ttlproxy.link.connecting.known_server import KnownServer
 from ttlproxy.link.connecting.pipeline import ask, error, run, valid
 from ttlproxy.link.connecting.server_identity import INFO, Identity, fields
-from ttlproxy.link.knowledge.modes import Modes
 from ttlproxy.link.server import compatibility
 from ttlproxy.link.server.acl import Acl
 from ttlproxy.link.server.command_stats import families
@@ -45,7 +44,6 @@ class ServerSetup:
         scripts: ScriptCache,
         shared_state: SharedState,
         stored: StoredCommands,
-        modes: Modes,
     ) -> None:
         self._context = context
         self._server = server
@@ -53,7 +51,6 @@ class ServerSetup:
         self._scripts = scripts
         self._shared_state = shared_state
         self._stored = stored
-        self._modes = modes
         self._commands = CommandTable()
 
     async def prepare(self, redis: Redis) -> None:
@@ -99,7 +96,6 @@ class ServerSetup:
                 "state": self._shared_state.first_questions(),
                 "stored": self._stored.questions(),
                 "settings": compatibility.SETTINGS,
-                "threads": [compatibility.IO_THREADS],
                 "scripts": AT_FIRST,
                 "users": [Acl.USERS],
             },
@@ -107,10 +103,9 @@ class ServerSetup:
         self._shared_state.adopt(asked["state"])
         found = await self._commands_of(redis, info, asked["stored"])
         compatibility.warn(asked["settings"])
-        self._modes.meet(compatibility.has_io_threads(asked["threads"][0], said))
         forms = compatibility.forms(said)
         self._context.router = Router(found, self._acl.categories, forms, clustered)
-        self._context.families = families(found)
+        self._context.command_families = families(found)
         counting = [grants(found, name) for name in COUNTING]
         known = {native.name for native in found}
         written = [grants(found, name) for name in written_commands(known)]

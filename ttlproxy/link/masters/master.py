@@ -15,6 +15,7 @@ from redis.exceptions import RedisError
 from ttlproxy.addresses import Upstream
 from ttlproxy.config import Settings
 from ttlproxy.core.counters import Counters
+from ttlproxy.core.families import Known
 from ttlproxy.core.keys import slot
 from ttlproxy.core.registry import UNKNOWN, Place
 from ttlproxy.core.signing import Signer
@@ -88,6 +89,7 @@ class Master:
         counters: Counters,
         signer: Signer,
         rules_of_all: RulesOfAll,
+        families: Known,
         node: ClusterNode,
         tell: Tell,
         on_known: Callable[[Master], None],
@@ -114,7 +116,7 @@ class Master:
         self.strays: set[int] = set()
         self.told = 0
         self.pushes: dict[str, Pushes | None] = {}
-        context = Context(settings, counters, signer, rules_of_all)
+        context = Context(settings, counters, signer, rules_of_all, families)
         context.refusals.who = f"Redis at {upstream.shown}"
         context.keys.settle(node.slots)
         context.slot_schedules.owned = node.slots

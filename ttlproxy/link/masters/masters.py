@@ -18,6 +18,7 @@ from ttlproxy.config import Settings
 from ttlproxy.core.cluster_view import ClusterView
 from ttlproxy.core.counted import counted
 from ttlproxy.core.counters import Counters
+from ttlproxy.core.families import Known
 from ttlproxy.core.keys import SLOTS, slot
 from ttlproxy.core.topology import ClusterNode
 from ttlproxy.errors import UnfitUpstream
@@ -76,6 +77,7 @@ class Masters:
         self._on_gone = on_gone
         self._signer = first_signer(settings)
         self.rules = RulesOfAll(settings, self._signer, counters, lambda: self._masters.values())
+        self._families = Known()
         self._undated = Undated(self._served)
         self._has_secret = settings.signing_key_file is not None
         self._masters: dict[str, Master] = {}
@@ -273,6 +275,7 @@ class Masters:
             self._counters,
             self._signer,
             self.rules,
+            self._families,
             node,
             self._told,
             self._changed,

@@ -15,6 +15,7 @@ from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from ttlproxy.commands import Call
+from ttlproxy.core.families import ALL
 from ttlproxy.core.registry import UNKNOWN, Place
 from ttlproxy.link.connecting.pipeline import error, run, valid
 from ttlproxy.link.connecting.refusals import is_wrong_type
@@ -110,6 +111,18 @@ class Schedules:
         async for entries in self._context.schedule_queries.pages(redis, db):
             self._context.registry.load(db, entries)
             tell()
+
+    async def learn_families(self, redis: Redis, db: int) -> None:
+        """Which families have keys with deadlines. Raises redis-py's RedisError."""
+        known = self._script_calls.families.known
+        if not self._context.rights.trusts_schedules:
+            known.learn([ALL])
+            return
+        try:
+            async for entries in self._context.schedule_queries.pages(redis, db):
+                known.learn_of(key for key, _ in entries)
+        except UnreadError:
+            known.learn([ALL])
 
     async def _pages(self, redis: Redis, db: int) -> AsyncIterator[list[bytes]]:
         """All internal names in a database."""

@@ -36,8 +36,6 @@ _NEEDED = (
 )
 # Tell how scripts can be called: both are refused before Redis looks at a script.
 TRIALS: Sequence[Words] = ((b"EVAL", b"", -1), (b"EVALSHA", b"", -1))
-# In INFO of a server that would tell there of more than one I/O thread.
-_LISTS_THREADS = frozenset(("io_thread_0", "used_active_time_main_thread"))
 # A server's error for a command that it does not have, and that command.
 _UNKNOWN = re.compile(r"unknown command[ '`]+(\w+)", re.IGNORECASE)
 _TROUBLESOME: tuple[tuple[str, Callable[[str], bool], str], ...] = (
@@ -48,8 +46,6 @@ _TROUBLESOME: tuple[tuple[str, Callable[[str], bool], str], ...] = (
     ),
 )
 SETTINGS: Sequence[Words] = [(b"CONFIG", b"GET", name.encode()) for name, *_ in _TROUBLESOME]
-# With more than one of these threads, an announcement may come after the reply to its writer.
-IO_THREADS: Words = (b"CONFIG", b"GET", b"io-threads")
 
 
 def check_server(server: Said) -> None:
@@ -134,19 +130,6 @@ def warn(replies: Sequence[object]) -> None:
     for (name, is_bad, why), reply in zip(_TROUBLESOME, replies, strict=True):
         if is_bad(value := setting(reply)):
             log.warning("Redis has %s %s: %s", name, value, why)
-
-
-def has_io_threads(reply: object, server: Said) -> bool | None:
-    """Whether Redis has more than one I/O thread; None if it does not tell. `reply`: to IO_THREADS.
-
-    Where CONFIG is refused, INFO may tell: Redis 8.2 always says `io_threads_active:1` and lists
-    them, Valkey 9.1 lists the time of each, Redis 6.2 and 7.0 tell only while they use them.
-    """
-    if threads := setting(reply):
-        return threads != "1"
-    if server.get("io_threads_active") == "1" or "used_active_time_io_thread_1" in server:
-        return True
-    return False if _LISTS_THREADS.intersection(server) else None
 
 
 def setting(reply: object) -> str:

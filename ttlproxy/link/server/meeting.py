@@ -1,9 +1,10 @@
 """How proxies that cannot work together find each other, whatever prefix each of them has.
 
 Each subscribes to a channel whose name says its layout, the key with which it signs, and its
-prefix; nothing is published there. Then it asks which such channels there are. So of two that begin
-together one knows of the other. Keys of another prefix are data like any other to a proxy: it would
-leave deadlines under that prefix with elements that it replaces, which would then be deleted.
+prefix; only new families are published there (link/knowledge/activation.py). Then it asks which
+such channels there are. So of two that begin together one knows of the other. Keys of another
+prefix are data like any other to a proxy: it would leave deadlines under that prefix with elements
+that it replaces, which would then be deleted.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ _DIFFERENCES: Final = (
 )
 
 
-def meet(ask: Ask, prefix: bytes, key: bytes) -> None:
-    """Subscribes, and looks for others. `key`: tells signing keys apart.
+def meet(ask: Ask, prefix: bytes, key: bytes) -> bytes:
+    """Subscribes, and looks for others; returns the channel. `key`: tells signing keys apart.
 
     Raises UnfitUpstream if there is another proxy that this one cannot work with. If Redis refuses,
     others go unnoticed.
@@ -38,10 +39,11 @@ def meet(ask: Ask, prefix: bytes, key: bytes) -> None:
     names = replies[-1]
     if not isinstance(names, list):
         log.debug("this proxy cannot look for those with other prefixes: %s", names)
-        return
+        return name
     for other in names:
         theirs = other[len(MEETING) :].split(b":", 2)
         for mine, its, what in zip(ours, theirs, _DIFFERENCES, strict=False):
             if mine != its:
                 said = what.format(other=said_by(its), ours=said_by(mine))
                 raise UnfitUpstream(f"another ttlproxy in front of it has {said}")
+    return name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
 
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
@@ -11,6 +12,7 @@ from ttlproxy.commands import Router
 from ttlproxy.config import Settings
 from ttlproxy.core.counters import Connections, Counters, NodeCounts
 from ttlproxy.core.expiry_actions import VERSION
+from ttlproxy.core.families import Families, Known
 from ttlproxy.core.keys import Keys
 from ttlproxy.core.knowledge import Knowledge
 from ttlproxy.core.permissions import Rights
@@ -50,7 +52,7 @@ class Context:
     has_mode: whether it was chosen which of the two it is, for the present server
     actions: the rules of ONEXPIRE and ONWRITE; rights: of the clients' users
     router: of the commands of the server that the link met last; the link replaces it
-    families: the same server's commands: see command_stats.families
+    command_families: the same server's commands: see command_stats.families
     clock: the server's; agenda: what the reaper does next; fleet: how many proxies are attached
     schedule_queries: what is asked of schedules; in front of a Cluster they are slot_schedules
     announced: takes announcements; the registry's own method unless in front of a Cluster
@@ -72,9 +74,10 @@ class Context:
         counters: Counters,
         signer: Signer | None = None,
         rules_of_all: RulesOfAll | None = None,
+        known: Known | None = None,
     ) -> None:
-        """`signer`, `rules_of_all`: of all masters of a Cluster; a single server's context makes
-        its own."""
+        """`signer`, `rules_of_all` and the families that are `known`: of all masters of a Cluster;
+        a single server's context makes its own."""
         self.is_one_of_several = signer is not None
         prefix, key_file = settings.prefix.encode(), settings.signing_key_file
         self.has_own_secret = key_file is not None
@@ -99,7 +102,11 @@ class Context:
         self.slot_schedules = SlotSchedules(keys)
         self.schedule_queries: ScheduleQueries | SlotSchedules = ScheduleQueries(keys)
         self.knowledge: Knowledge | None = None
-        self.registry = Registry(self.agenda.announced, self.actions.has_action, self.actions.book)
+        families = Families(known)
+        self._known_families = families.known
+        self.registry = Registry(*self._of_registry)
+        self._known_families.tell(self._families_changed)
+        self._families_changed()
         self.actions.tell_of_writes(self._rules_changed)
         self.announced: Callable[[int, bytes, int], None] = self.registry.announced
         self.has_mode = False
@@ -117,6 +124,7 @@ class Context:
             lambda: self.schedule_queries.to_count(self.may_have_rules),
             self.is_one_of_several,
             counters.script_calls,
+            families,
         )
         shows_internal = settings.show_internal_keys == "yes"
         self.rights = Rights(
@@ -127,7 +135,7 @@ class Context:
             keys.beside,
         )
         self.router = Router()
-        self.families: dict[str, str] = {}
+        self.command_families: dict[str, str] = {}
         self.look_at_state: Callable[[Redis], Awaitable[None]] = _nothing
 
     def know(self, *, on_demand: bool) -> None:
@@ -135,14 +143,23 @@ class Context:
         Nothing is known yet. Sessions that are there already keep what they had: they must end."""
         self.has_mode = True
         if on_demand != (self.knowledge is not None):
-            parts = self.agenda.announced, self.actions.has_action, self.actions.book
+            parts = self._of_registry
             self.knowledge = Knowledge(self._knowledge_bytes, *parts) if on_demand else None
             self.registry = self.knowledge or Registry(*parts)
             self.announced = self.registry.announced
             self.registry.rules_changed()
 
+    @property
+    def _of_registry(self) -> tuple[Any, ...]:
+        actions = self.actions
+        return self.agenda.announced, actions.has_action, actions.book, self._known_families
+
     def _rules_changed(self) -> None:
         self.registry.rules_changed()
+
+    def _families_changed(self) -> None:
+        self.actions.book.cover(self._known_families.heads)
+        self.registry.families_changed()
 
     def meet(self, clustered: bool) -> None:
         """A new server is met: whether it is a node of a Cluster decides where what is kept."""
@@ -169,6 +186,7 @@ class Context:
         self._has_ended = True
         self.actions.leave(self.scripts.ruled)
         self.actions.leave_writes(self._rules_changed)
+        self._known_families.leave(self._families_changed)
         self.inherit(None)
         self.counters.nodes.discard(self.node_counts)
 

@@ -49,7 +49,6 @@ CHECKS: Mapping[str, Check] = {
     "memory": server.memory,
     "clients": server.clients,
     "max-clients": server.max_clients,
-    "io-threads": server.io_threads,
     "core": installation.core,
     "script-limit": server.script_limit,
     "events": server.events,

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from ttlproxy.core.keys import Keys
+from ttlproxy.core.keys import MEETING, Keys
 from ttlproxy.operations.doctor.finding import ERROR, INFO, WARNING, Severity
 from ttlproxy.scripts import Scripts, Traits
 
@@ -24,6 +24,11 @@ _UNSHARED: Final = "Proxies ignore the rules and deferred commands that others h
 _UNSTORED: Final = "Each proxy that starts asks for all commands, which takes Redis a millisecond."
 _LATE: Final = "Other proxies may learn of deadlines late."
 _HEARS: Final = "The proxy hears of all keys, which costs Redis more where many proxies are."
+_UNSURE: Final = (
+    "A value that is written through another proxy may keep the deadline that this one has just"
+    " set, and be deleted."
+)
+_UNENDED: Final = "If another proxy hangs, the first deadlines of new families of keys wait for it."
 _FIRES: Final = "Scripts call these: expired elements are not removed or not delivered."
 _SILENT: Final = "ONEXPIRE and DEFER cannot publish, and there are no element events."
 _WAITS: Final = "LEASE ... BLOCK does not wait."
@@ -67,7 +72,6 @@ SCRIPTS: Final[Mapping[str, tuple[Severity, str]]] = {
     "state_drop": (INFO, "A key of the proxy's stays where nobody needs it any more."),
     "key_date": (WARNING, _UNDATED),
     "keys_recheck": (WARNING, "The proxy notices late that keys with deadlines were deleted."),
-    "keys_claim": (WARNING, _LATE),
     "walk_announce": (INFO, "Several proxies look for deleted keys, where one could for all."),
     "barrier": (WARNING, "Reads also wait while the server pauses writes."),
     "hash_adopt": (WARNING, "ONEXPIRE does not apply to field deadlines of the server's own."),
@@ -163,20 +167,17 @@ def asked(keys: Keys) -> tuple[Right, ...]:
             WARNING,
             "Keys that clients name are looked up again and again where many proxies are.",
         ),
-        Right(
-            (b"ZADD", keys.home(keys.reserved), b"XX", b"0", b""),
-            INFO,
-            "Keys that are written again and again are claimed each minute where many proxies are.",
-        ),
+        Right((b"CLIENT", b"CACHING", b"YES"), INFO, _HEARS),
         *(
-            Right(words, INFO, _HEARS)
+            Right(words, WARNING, _UNSURE)
             for words in (
                 (b"SUBSCRIBE", keys.broadcast),
-                (b"UNSUBSCRIBE", keys.broadcast),
+                (b"SUBSCRIBE", keys.family_channel(b"")),
+                (b"PUBLISH", MEETING, b""),
                 (b"PUBSUB", b"NUMSUB"),
-                (b"CLIENT", b"CACHING", b"YES"),
             )
         ),
+        Right((b"CLIENT", b"KILL", b"ID", b"0"), WARNING, _UNENDED),
         Right(
             (b"PUBSUB", b"CHANNELS"),
             WARNING,

@@ -18,7 +18,6 @@ from ttlproxy.link import (
     check_layout,
     check_old_layout,
     check_slots,
-    has_io_threads,
     said_by,
 )
 from ttlproxy.operations.doctor.finding import ERROR, INFO, OK, WARNING, Finding
@@ -237,30 +236,6 @@ async def max_clients(target: Target) -> list[Finding]:
             f"Redis accepts {limit} clients, but {name} of a proxy is {ours}",
             "Redis refuses clients beyond its limit. The proxy needs a few connections itself.",
             f"CONFIG SET maxclients {ours + _OWN}",
-        )
-    ]
-
-
-async def io_threads(target: Target) -> list[Finding]:
-    threads = target.config.get("io-threads", "")
-    told = [b"io-threads", threads.encode()]
-    has_threads = has_io_threads(told, {name: str(value) for name, value in target.info.items()})
-    if has_threads is False:
-        return [Finding("io-threads", OK, "Redis uses one I/O thread")]
-    proxies = await target.attached()
-    said = f"io-threads is {threads or 'above 1'}" if has_threads else "io-threads cannot be read"
-    return [
-        Finding(
-            "io-threads",
-            WARNING if has_threads and proxies > 1 else INFO,
-            f"{said}, and {counted(proxies, 'proxy is', 'proxies are')} connected",
-            "With several I/O threads Redis may announce a deadline after the reply to the request"
-            " that sets it. Of several proxies or workers each then looks up keys, if --knowledge"
-            " is auto; otherwise, and in front of a Cluster, a value that is overwritten through"
-            " another one may keep the old deadline, and be deleted.",
-            "set io-threads 1 in redis.conf, and restart the server"
-            if has_threads
-            else "start the proxies with --knowledge on-demand, if Redis has several",
         )
     ]
 

@@ -234,7 +234,7 @@ class Lane:
         assert source.session is not None
         source._hear()
         step = source.session.from_client(ticket.raw)
-        if step.must_reap or step.pauses:
+        if step.is_held or step.pauses:
             return None
         if step.date_after:
             source.link.context.date_later(step.date_after)
@@ -285,6 +285,15 @@ class Lane:
         """Whether replies are to come."""
         replies = self._replies
         return bool(self._in_flight or replies.shares) or replies.run is not None
+
+    def in_flight(self) -> tuple[int, int]:
+        """How many requests were sent, and how many of them have no reply."""
+        replies = self._replies
+        if self.is_closed or replies.relays:
+            return self._sent, 0
+        run = replies.run.count if replies.run is not None else 0
+        shares = sum(share.missing for share in replies.shares)
+        return self._sent, len(self._in_flight) + run + shares
 
     @property
     def waits(self) -> bool:
@@ -539,7 +548,7 @@ class Lane:
         assert self._backend is not None
         step = session.from_client(raw)
         out = step.to_redis
-        holds = step.must_reap or len(out) > HIGH  # its requests, before they go to Redis
+        holds = step.is_held or len(out) > HIGH  # its requests, before they go to Redis
         if step.withheld:  # behind a request that must be looked at first
             count = len(tickets) - len(Requests().feed(step.withheld))
             self._early.appendleft((tickets[count:], step.withheld))
@@ -550,6 +559,8 @@ class Lane:
             self._in_flight.extend(tickets)
             if out:
                 self._write(out, len(tickets))
+            if session.ends_blocked:
+                session.sent_blocking()
             self.sent(session, step)
         if holds or step.pauses:
             light = step._replace(to_redis=b"", withheld=b"")

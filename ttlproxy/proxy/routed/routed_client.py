@@ -194,7 +194,7 @@ class RoutedClient(asyncio.Protocol):
 
     def session(self, lane: Lane) -> LaneSession:
         context = lane.link.context
-        return LaneSession(
+        session = LaneSession(
             context.router,
             context.script_calls,
             context.registry,
@@ -206,6 +206,8 @@ class RoutedClient(asyncio.Protocol):
             lambda: lane.owes,
             self._reached,
         )
+        session.in_flight = lane.in_flight
+        return session
 
     def answered(self, ticket: Ticket, reply: bytes) -> None:
         self.order.answered(ticket, reply)

@@ -186,6 +186,7 @@ class SharingClient(Client):
         self._expect = seat.expect
         self.send_by(seat.write)
         session.owner.has_settled = seat.has_settled
+        session.in_flight = seat.replies.in_flight
         own.leave()
 
     def _introduce(self, data: bytes) -> None:
@@ -296,6 +297,7 @@ class SharingClient(Client):
             return
         self.send_by(own.write)
         session.owner.has_settled = own.has_settled
+        session.in_flight = own.replies.in_flight
         own.pause(self._is_slow)
         self._is_beginning = not self._must_leave
 

@@ -298,17 +298,13 @@ local function absent_key(index, prefix)
   return prefix .. const.NONE .. string.sub(index, #prefix + 1)
 end
 
--- Ends a claim of the index's key, if there are proxies that look keys up (link/knowledge/claims.py), and tells
--- these that the first deadline is another one. If the client has no right to, the claim ends by itself.
-local function unclaim(db, prefix, index, tells)
-  local mark = string.sub(db, -1)
-  if mark == const.CLAIMS then
-    redis.pcall('ZREM', prefix .. const.CLAIMED, index)
-  end
-  if tells and (mark == const.CLAIMS or mark == const.RESERVES) then
-    local claim = prefix .. const.CLAIM .. string.sub(index, #prefix + 1)
-    redis.pcall('SET', claim, '')
-    redis.pcall('DEL', claim)
+-- Tells proxies that look keys up, if there are any, that the first deadline of the index's key is another one.
+-- A client without the right to do that is served all the same: they only have hints.
+local function tell_news(db, prefix, index)
+  if string.sub(db, -1) == const.TELLS then
+    local news = prefix .. const.NEWS .. string.sub(index, #prefix + 1)
+    redis.pcall('SET', news, '')
+    redis.pcall('DEL', news)
   end
 end
 
@@ -318,7 +314,7 @@ local function announce(db, prefix, index, first)
   if failure then
     return
   end
-  unclaim(db, prefix, index, true)
+  tell_news(db, prefix, index)
   local name = prefix .. const.ANNOUNCEMENT .. actual_db(db) .. ':' .. ms(first) .. ':'
     .. string.sub(index, #prefix + 1)
   try('SET', name, '')
@@ -461,7 +457,6 @@ end
 -- Call it after elements of `data` got the deadline `at`; `before`: what index_follow returned before.
 local function index_was_set(db, prefix, data, index, schedule, now, before, at)
   if not is_earlier(before, at) then
-    unclaim(db, prefix, index)
     return
   end
   if before then
@@ -597,7 +592,7 @@ local function index_expire(db, prefix, data, index, schedule, now, command, ...
       end
       local is_sooner = ruled and ends and ends < (noted or math.huge)
       if is_sooner then
-        unclaim(const.CLAIMS, prefix, index, true)
+        tell_news(const.TELLS, prefix, index)
       end
       if (attention < place or is_sooner) and actual_db(db) then
         announce(db, prefix, index, attention)

@@ -1,0 +1,97 @@
+"""Tries what follows a reply through a farther proxy, many times: `python -m tests.distance`.
+
+One Redis, a proxy at its side and one behind a relay that delays each way. Prints, for each delay
+and kind, how many tries went wrong; ends with 1 if any did.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import shutil
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+
+import redis.asyncio
+from redis.exceptions import RedisError
+
+from tests.distance.kinds import KINDS, Step
+from tests.distance.relay import FarRelay
+from tests.support.servers import Binary, Proxy, Server
+
+
+async def _is_right(
+    near: redis.asyncio.Redis, far: redis.asyncio.Redis, steps: Sequence[Step], number: int
+) -> bool:
+    for step in steps:
+        words = step.words.replace("{}", str(number)).split()
+        try:
+            reply = await (far if step.is_far else near).execute_command(*words)
+        except RedisError as refusal:
+            reply = str(refusal)
+        if isinstance(reply, bytes):
+            reply = reply.decode()
+        if step.reply not in (None, reply) and (step.reply, reply) not in ((100, 99), ("OK", True)):
+            return False
+    return True
+
+
+async def _wrong(
+    near_port: int, far_port: int, steps: Sequence[Step], tries: int, clients: int
+) -> int:
+    """How many of so many tries went wrong. Each client has keys of its own."""
+    wrong = 0
+
+    async def some(first: int) -> None:
+        nonlocal wrong
+        near, far = (
+            redis.asyncio.Redis(port=port, single_connection_client=True)
+            for port in (near_port, far_port)
+        )
+        for each in (near, far):
+            each.response_callbacks.clear()
+        async with near, far:
+            for number in range(first, tries, clients):
+                wrong += not await _is_right(near, far, steps, number)
+
+    await asyncio.gather(*map(some, range(min(clients, tries))))
+    return wrong
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.distance", description=__doc__)
+    parser.add_argument("--tries", type=int, default=10_000, help="of each kind, at each delay")
+    parser.add_argument("--delays", default="0,0.2,1,5,50", help="in ms, each way")
+    parser.add_argument("--kinds", default=",".join(KINDS), help="some of these")
+    parser.add_argument("--server", default="redis-server", help="the binary")
+    parser.add_argument("--io-threads", default="1", help="of the server")
+    parser.add_argument("--knowledge", default="auto", help="of both proxies")
+    parser.add_argument("--clients", type=int, default=1, help="that try at the same time")
+    given = parser.parse_args(arguments)
+    path = shutil.which(given.server)
+    if path is None:
+        parser.error(f"there is no {given.server}")
+    wrong = 0
+    for delay in given.delays.split(","):
+        with ExitStack() as stack:
+            server = Server(Binary("", path), "--io-threads", given.io_threads).start()
+            stack.callback(server.remove)
+            relay = stack.enter_context(FarRelay(server.port, float(delay) / 1000))
+            ports = []
+            for url in (server.url, f"redis://127.0.0.1:{relay.port}"):
+                proxy = Proxy(url, "--knowledge", given.knowledge)
+                proxy.start()
+                stack.callback(proxy.stop)
+                ports.append(proxy.port)
+            for kind in given.kinds.split(","):
+                found = asyncio.run(
+                    _wrong(ports[0], ports[1], KINDS[kind], given.tries, given.clients)
+                )
+                print(f"{delay} ms, {kind}: {found} of {given.tries} wrong", flush=True)
+                wrong += found
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

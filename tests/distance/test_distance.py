@@ -1,0 +1,190 @@
+"""Two proxies of one Redis, one of which is farther away: for more tries, `python -m
+tests.distance`."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from typing import Any
+
+import pytest
+
+from tests.conftest import StartProxy, StartServer
+from tests.distance.kinds import KINDS
+from tests.distance.relay import FarRelay
+from tests.support.containers import AnyServer
+from tests.support.processes import wait_until
+from tests.support.raw_client import Connection, command
+from tests.support.redis_client import Client
+from tests.support.relay import Gate, Relay
+from ttlproxy.core.keys import Keys
+
+DELAY_S = 0.002
+TRIES = 20
+Tries = Callable[[str], None]
+
+
+def said(client: Client, words: str) -> Any:
+    reply = client.ask(*words.split())
+    return reply.decode() if isinstance(reply, bytes) else reply
+
+
+@pytest.fixture(params=[(), ("--knowledge", "on-demand")], ids=["hearing", "looking up"])
+def tries(
+    start_server: StartServer, start_proxy: StartProxy, request: pytest.FixtureRequest
+) -> Iterator[Tries]:
+    """Does what a kind says, again and again."""
+    server = start_server()
+    with ExitStack() as stack:
+        relay = stack.enter_context(FarRelay(server.port, DELAY_S))
+        urls = server.url, f"redis://127.0.0.1:{relay.port}"
+        near, far = (
+            stack.enter_context(closing(Client(start_proxy(url, *request.param).port)))
+            for url in urls
+        )
+
+        def tried(kind: str) -> None:
+            for number in range(TRIES):
+                for step in KINDS[kind]:
+                    words = step.words.replace("{}", str(number))
+                    reply = said(far if step.is_far else near, words)
+                    where = f"{kind} {number}: {step.words}"
+                    assert step.reply in (None, reply) or (step.reply, reply) == (100, 99), where
+
+        yield tried
+
+
+def test_what_follows_a_reply_meets_its_effect_through_a_farther_proxy_too(tries: Tries) -> None:
+    for kind in KINDS:
+        tries(kind)
+
+
+@pytest.fixture
+def server(start_server: StartServer) -> AnyServer:
+    return start_server()
+
+
+@pytest.fixture
+def direct(server: AnyServer) -> Iterator[Client]:
+    with closing(Client(server.port)) as client:
+        yield client
+
+
+SET = command("HSETEX", "h", "EX", 100, "FIELDS", 1, "f", "old")
+INDEX = Keys().index(b"h")
+ACKNOWLEDGED = ("PUBSUB", "NUMSUB", Keys().family_channel(b"h"))
+
+
+def test_the_first_deadline_of_a_family_waits_until_all_proxies_know(
+    server: AnyServer, start_proxy: StartProxy, direct: Client
+) -> None:
+    with (
+        Gate(b"message", b"ttlproxy-proxies:") as told,
+        Relay(server.port, 1 << 16, on_reply=told) as relay,
+        Connection(start_proxy(server.url).port) as near,
+        Connection(start_proxy(f"redis://127.0.0.1:{relay.port}").port) as far,
+    ):
+        told.arm()
+        near.send(SET)
+        assert told.held.wait(60)
+        wait_until(lambda: direct.ask(*ACKNOWLEDGED)[1] == 1, "the near one knows")
+        assert far.ask("HSET", "h", "f", "plain") == b":1\r\n"
+        assert direct.ask("EXISTS", INDEX) == 0
+        told.release()
+        assert near.read() == b":1\r\n"
+        assert direct.ask(*ACKNOWLEDGED)[1] == 2
+        assert far.ask("HSET", "h", "f", "new") == b":0\r\n"
+        assert near.ask("HTTLFIELD", "h", "f") == b":-1\r\n"
+
+
+def test_a_write_that_was_on_its_way_before_is_done_before(
+    server: AnyServer, start_proxy: StartProxy, direct: Client
+) -> None:
+    with (
+        Gate(b"plain value") as written,
+        Relay(server.port, 1 << 16, on_request=written) as relay,
+        Connection(start_proxy(server.url).port) as near,
+        Connection(start_proxy(f"redis://127.0.0.1:{relay.port}").port) as far,
+    ):
+        written.arm()
+        far.send(command("HSET", "h", "f", "plain value"))
+        assert written.held.wait(60)
+        near.send(SET)
+        wait_until(lambda: direct.ask(*ACKNOWLEDGED)[1] == 1, "the near one knows")
+        assert direct.ask("EXISTS", INDEX) == 0
+        written.release()
+        assert far.read() == b":1\r\n"
+        assert near.read() == b":1\r\n"
+        assert near.ask("HGET", "h", "f") == b"$3\r\nold\r\n"
+
+
+def test_a_proxy_that_hangs_holds_a_first_deadline_up_for_a_while_only(
+    server: AnyServer, start_proxy: StartProxy, direct: Client
+) -> None:
+    near_proxy, hanging = start_proxy(server.url), start_proxy(server.url)
+    with Connection(near_proxy.port) as near, Connection(hanging.port) as far:
+        assert far.ask("PING") == b"+PONG\r\n"
+        hanging.child.send_signal(signal.SIGSTOP)
+        near.send(SET)
+        far.send(command("HSET", "h", "f", "new"))
+        assert near.read() == b":1\r\n"
+        assert "does not acknowledge which keys get deadlines" in near_proxy.stderr
+        hanging.child.send_signal(signal.SIGCONT)
+        assert far.read() == b":0\r\n"
+        assert near.ask("HTTLFIELD", "h", "f") == b":-1\r\n"
+
+
+def test_a_client_that_blocks_holds_nothing_up(
+    server: AnyServer, start_proxy: StartProxy, direct: Client
+) -> None:
+    near_proxy = start_proxy(server.url)
+    with Connection(near_proxy.port) as near, Connection(start_proxy(server.url).port) as far:
+        far.send(command("RPUSH", "l", "a") + command("BLPOP", "nothing", 0))
+        assert far.read() == b":1\r\n"
+        assert near.ask("HSETEX", "h", "EX", 100, "FIELDS", 1, "f", "old") == b":1\r\n"
+        assert direct.ask("RPUSH", "nothing", "item") == 1
+        assert far.read().endswith(b"item\r\n")
+        assert "acknowledge" not in near_proxy.stderr
+
+
+def test_a_transaction_from_before_is_not_carried_out_where_it_would_leave_a_deadline(
+    server: AnyServer, start_proxy: StartProxy
+) -> None:
+    """Another key's may be."""
+    with (
+        Connection(start_proxy(server.url).port) as near,
+        Connection(start_proxy(server.url).port) as far,
+    ):
+        for key, reply in (("h", b"-EXECABORT"), ("other", b"*1\r\n:1\r\n")):
+            assert far.ask("MULTI") == b"+OK\r\n"
+            assert far.ask("HSET", key, "f", "new") == b"+QUEUED\r\n"
+            near.ask("HSETEX", "h", "EX", 100, "FIELDS", 1, "f", "old")
+            assert far.ask("EXEC").startswith(reply)
+        assert far.ask("HGET", "h", "f") == b"$3\r\nold\r\n"
+
+
+def test_a_client_gives_deadlines_behind_its_own_write_in_a_transaction(
+    server: AnyServer, start_proxy: StartProxy
+) -> None:
+    with Connection(start_proxy(server.url).port) as client:
+        assert client.ask("MULTI") == b"+OK\r\n"
+        assert client.ask("HSET", "h", "f", "1") == b"+QUEUED\r\n"
+        assert client.ask("HEXPIREFIELD", "h", "f", 100) == b"+QUEUED\r\n"
+        assert client.ask("EXEC") == b"*2\r\n:1\r\n:1\r\n"
+
+
+@pytest.mark.parametrize("mode", ["broadcast", "on-demand"])
+def test_a_proxy_that_starts_knows_what_has_deadlines(
+    server: AnyServer, start_proxy: StartProxy, mode: str
+) -> None:
+    first = start_proxy(server.url)
+    with Connection(first.port) as client:
+        client.ask("SELECT", 3)
+        assert client.ask("HSETEX", "h:1", "EX", 100, "FIELDS", 1, "f", "old") == b":1\r\n"
+    first.kill()
+    with Connection(start_proxy(server.url, "--knowledge", mode).port) as client:
+        client.ask("SELECT", 3)
+        assert client.ask("HSET", "h:2", "f", "1") == b":1\r\n"
+        assert client.ask("HSET", "h:1", "f", "new") == b":0\r\n"
+        assert client.ask("HTTLFIELD", "h:1", "f") == b":-1\r\n"

@@ -1,0 +1,183 @@
+"""Families of keys: all keys whose names begin alike. Only keys of a family that all proxies know
+may have deadlines, so a write elsewhere goes to Redis as it came (decisions/0036).
+
+A family is a beginning of names, such as `user:` for `user:42:cart`, in any database. It is known
+for as long as the process lives: one too many only makes writes dearer. Knows no socket.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, Protocol
+from weakref import WeakSet
+
+# A word is what stands between these.
+_DELIMITERS: Final = rb":./_|{}#,;@ -"
+_WORD_WITH_DIGIT: Final = re.compile(rb"[^%b]*?[0-9][^%b]*" % ((re.escape(_DELIMITERS),) * 2))
+_LETTERS_AND_NUMBER: Final = re.compile(rb"([a-zA-Z]*[g-zG-Z][a-zA-Z]*)[0-9]+\Z")
+_LAST_DELIMITER: Final = re.compile(rb".*[%b]" % re.escape(_DELIMITERS), re.DOTALL)
+_FIRST_DELIMITER: Final = re.compile(rb"[^%b]*[%b]" % ((re.escape(_DELIMITERS),) * 2))
+# No family has a longer name.
+_LONGEST: Final = 128
+# Beyond so many families a new one is as wide as its first word, beyond so many it is all keys.
+MOST: Final = 64
+MOST_WIDE: Final = 96
+ALL: Final = b""
+"""The family of all keys."""
+
+
+def family_of(key: bytes) -> bytes:
+    """How the names of keys like this one begin: all before the first word with a digit, or all up
+    to the last delimiter. `user:42:cart` is of `user:`, `user42` of `user`, `cart` of `cart`."""
+    found = _WORD_WITH_DIGIT.search(key := key[:_LONGEST])
+    if found is None:
+        whole = _LAST_DELIMITER.match(key)
+        return whole.group() if whole else key
+    # A word of letters and then a number; one like `a7f3` or `abc123` may be a number in itself.
+    named = _LETTERS_AND_NUMBER.match(found.group())
+    return key[: found.start()] + (named.group(1) if named else b"")
+
+
+def wide_family_of(key: bytes) -> bytes:
+    """The same, for many families: the first word alone."""
+    found = _FIRST_DELIMITER.match(key[:_LONGEST])
+    return found.group() if found and not re.search(rb"[0-9]", found.group()) else ALL
+
+
+class Known:
+    """The families that a process knows, for all servers.
+
+    all: all that it has heard of; heads: those of them that do not begin as another does
+    """
+
+    def __init__(self) -> None:
+        self.all: set[bytes] = set()
+        self.heads: tuple[bytes, ...] = ()
+        self._tell: list[Callable[[], None]] = []
+
+    def __bool__(self) -> bool:
+        return bool(self.heads)
+
+    def covers(self, key: bytes) -> bool:
+        """Who sends no bulk string sends no key."""
+        return key.__class__ is bytes and key.startswith(self.heads)
+
+    def of(self, key: bytes) -> bytes:
+        """The family of a key: the one that is known, or a new one."""
+        for head in self.heads:
+            if key.startswith(head):
+                return head
+        if len(self.heads) < MOST:
+            return family_of(key)
+        return wide_family_of(key) if len(self.heads) < MOST_WIDE else ALL
+
+    def learn_of(self, keys: Iterable[bytes]) -> None:
+        """These keys have deadlines, or are to get some."""
+        for key in keys:
+            if not key.startswith(self.heads):
+                self.learn([self.of(key)])
+
+    def learn(self, families: Iterable[bytes]) -> None:
+        new = {*families} - self.all
+        if not new:
+            return
+        self.all |= new
+        self.heads = tuple(sorted(each for each in self.all if not _is_within(each, self.all)))
+        for tell in self._tell:
+            tell()
+
+    def tell(self, tell: Callable[[], None]) -> None:
+        """`tell()` is called after each change."""
+        self._tell.append(tell)
+
+    def leave(self, tell: Callable[[], None]) -> None:
+        """It is called no more."""
+        self._tell.remove(tell)
+
+
+def _is_within(family: bytes, families: set[bytes]) -> bool:
+    """Whether another of these families has all keys of this one."""
+    return any(family != other and family.startswith(other) for other in families)
+
+
+class Sender(Protocol):
+    """A client whose writes are on their way to Redis as they came, where no family was known."""
+
+    def mark(self) -> int:
+        """What `has_landed` takes: it stands for all that was sent until now."""
+
+    def has_landed(self, mark: int) -> bool:
+        """Whether Redis has answered all of that which writes."""
+
+
+class Families:
+    """The families in front of one server.
+
+    known: those that this process knows; senders: its clients
+    """
+
+    def __init__(self, known: Known | None = None) -> None:
+        self.known = Known() if known is None else known
+        self.senders = WeakSet[Sender]()
+        self._sure: tuple[bytes, ...] = ()
+
+    def are_sure(self, key: bytes) -> bool:
+        """Whether all proxies know the family of a key, so that it may get deadlines."""
+        return key.startswith(self._sure)
+
+    def confirm(self, families: Iterable[bytes]) -> None:
+        """All proxies know these."""
+        self._sure = tuple({*self._sure, *families})
+
+    def doubt(self) -> None:
+        """Other proxies do not see any more what this one knows."""
+        self._sure = ()
+
+
+class _Words:
+    """The keys of `FamilyNames`, for one question only."""
+
+    __slots__ = ("_names",)
+
+    def __init__(self, names: FamilyNames) -> None:
+        self._names = names
+
+    def isdisjoint(self, words: Iterable[bytes]) -> bool:
+        """Whether none of these words, which need not be keys, is in a family."""
+        names = self._names
+        return not any(word in names for word in words)
+
+
+class FamilyNames:
+    """Managed keys, and all keys of families that are known: nothing is due in the others."""
+
+    __slots__ = ("_bounds", "_known", "_other")
+
+    def __init__(self, bounds: Mapping[bytes, int], known: Known, nothing_due: int) -> None:
+        self._bounds = bounds
+        self._known = known
+        self._other = nothing_due
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __contains__(self, key: bytes) -> bool:
+        return key in self._bounds or self._known.covers(key)
+
+    def __getitem__(self, key: bytes) -> int:
+        bound = self._bounds.get(key)
+        if bound is not None:
+            return bound
+        if self._known.covers(key):
+            return self._other
+        raise KeyError(key)
+
+    def get(self, key: bytes, default: int | None = None) -> int | None:
+        bound = self._bounds.get(key)
+        if bound is not None:
+            return bound
+        return self._other if self._known.covers(key) else default
+
+    def keys(self) -> _Words:
+        return _Words(self)

@@ -1,0 +1,210 @@
+"""Families of keys (core/families.py): all proxies know one before a key of it gets a deadline.
+
+Who knows a family sends each write there with the clearing of its deadline. To acknowledge it is to
+subscribe to its channel, once no write is on its way that was sent as it came. So Redis knows who
+has acknowledged: as many subscribers as all proxies are, and the family is sure. No clock is in it:
+a proxy that ends is no subscriber any more, and a new one asks for all channels before it serves
+(decisions/0036). One that does not react loses its push connection, and then serves nobody before
+it knows all families.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Iterable
+from typing import Final
+
+import hiredis
+from redis.exceptions import ResponseError
+
+from ttlproxy.config import Settings
+from ttlproxy.core.registry import Place
+from ttlproxy.errors import UpstreamError
+from ttlproxy.link.connecting.address_watch import AddressWatch
+from ttlproxy.link.connecting.asking_socket import AskingSocket
+from ttlproxy.link.connecting.backoff import Backoff
+from ttlproxy.link.connecting.pipeline import Words
+from ttlproxy.link.connecting.proxy_count import push_name
+from ttlproxy.link.connecting.pushes import Pushes
+from ttlproxy.link.knowledge.asked_places import AskedPlaces
+from ttlproxy.link.knowledge.modes import Modes
+from ttlproxy.link.shared.barriers import IsPaused
+from ttlproxy.link.shared.context import Context
+from ttlproxy.net.tasks import run_all
+
+log = logging.getLogger(__name__)
+
+# How long all others may take to acknowledge.
+_PATIENCE_S: Final = 2.0
+# Between two looks at who has.
+_LOOKS: Final = Backoff(cap=0.02, base=0.0005)
+
+
+class Activation:
+    """Gathers the families that sessions need, and acknowledges those of others."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        context: Context,
+        address: AddressWatch,
+        modes: Modes,
+        pushes: Callable[[], Pushes | None],
+        is_paused: IsPaused,
+    ) -> None:
+        """`pushes()`: the present push connection; None while there is none."""
+        self._settings = settings
+        self._context = context
+        self._keys = context.keys
+        self._families = context.script_calls.families
+        self._known = self._families.known
+        self._address = address
+        self._modes = modes
+        self._pushes = pushes
+        self._is_paused = is_paused
+        self._connection: AskingSocket | None = None
+        self._rounds = AskedPlaces(self._be_sure)
+        self._wanted = asyncio.Event()  # there may be something to acknowledge
+        self._acknowledged = asyncio.Condition()
+
+    def add(self, places: Iterable[Place]) -> asyncio.Future[None]:
+        """Done when all proxies know the families of these places; see AskedPlaces."""
+        return self._rounds.add(places)
+
+    def look(self) -> None:
+        """There may be something to acknowledge."""
+        self._wanted.set()
+
+    async def run(self) -> None:
+        """Serves until cancelled."""
+        self._known.tell(self.look)
+        try:
+            await run_all(self._rounds.run(), self._acknowledge())
+        finally:
+            self._known.leave(self.look)
+            self._lost()
+
+    async def _acknowledge(self) -> None:
+        """Acknowledges what this process knows, as soon as it may."""
+        while True:
+            await self._wanted.wait()
+            self._wanted.clear()
+            pushes = self._pushes()
+            new = () if pushes is None else self._known.all - pushes.acknowledged
+            if pushes is None or not new:
+                continue
+            await self._landed()
+            try:
+                for family in new:
+                    if await pushes.listen(b"SUBSCRIBE", self._keys.family_channel(family)):
+                        pushes.acknowledged.add(family)
+            except UpstreamError:
+                continue  # the next connection begins anew
+            async with self._acknowledged:
+                self._acknowledged.notify_all()
+
+    async def _landed(self) -> None:
+        """Ends when no write is on its way that was sent before this process knew what it knows
+        now."""
+        marks = [(sender, sender.mark()) for sender in self._families.senders]
+        looks = 0
+        while marks := [(each, mark) for each, mark in marks if not each.has_landed(mark)]:
+            looks += 1
+            await asyncio.sleep(_LOOKS.compute(min(looks, 8)))
+
+    async def _be_sure(self, places: Collection[Place]) -> None:
+        """Raises UpstreamError if a connection is lost before."""
+        families = {self._known.of(key) for _, key in places}
+        self._known.learn(families)
+        if not self._modes.may_subscribe:
+            self._families.confirm(families)  # nobody can tell
+            return
+        pushes = await self._acknowledged_here(families)
+        try:
+            connection = await self._opened()
+            await connection.ask([(b"PUBLISH", self._modes.channel, each) for each in families])
+            await self._until_all_know(connection, families)
+        except (UpstreamError, OSError) as trouble:  # also TimeoutError
+            self._lost()
+            raise UpstreamError(f"a family cannot be announced: {trouble}") from trouble
+        if pushes is not self._pushes():
+            raise UpstreamError("the push connection was lost")
+        self._families.confirm(families)
+
+    async def _acknowledged_here(self, families: Collection[bytes]) -> Pushes:
+        """Ends when this process has acknowledged; returns the connection on which it has."""
+        while True:
+            pushes = self._pushes()
+            if pushes is None:
+                raise UpstreamError("there is no push connection")
+            if pushes.acknowledged.issuperset(families):
+                return pushes
+            self._wanted.set()
+            async with self._acknowledged:
+                await self._acknowledged.wait()
+
+    async def _until_all_know(self, connection: AskingSocket, families: Collection[bytes]) -> None:
+        """Raises UpstreamError."""
+        channels = (self._modes.channel, *map(self._keys.family_channel, families))
+        loop = asyncio.get_running_loop()
+        ends_s, looks = loop.time() + _PATIENCE_S, 0
+        while True:
+            (reply,) = await connection.ask([(b"PUBSUB", b"NUMSUB", *channels)])
+            if isinstance(reply, hiredis.ReplyError):
+                self._context.refusals.note("to count proxies", ResponseError(str(reply)))
+                return
+            proxies, *counts = reply[1::2]
+            if min(counts) >= proxies:
+                return
+            if loop.time() >= ends_s:
+                ends_s = loop.time() + _PATIENCE_S
+                if not await self._is_paused():
+                    await self._end_those_that_lack(connection)
+            looks += 1
+            await asyncio.sleep(_LOOKS.compute(min(looks, 8)))
+
+    async def _end_those_that_lack(self, connection: AskingSocket) -> None:
+        """Kills the push connections of proxies that have not acknowledged all that this one has.
+        Raises UpstreamError."""
+        (listed,) = await connection.ask([(b"CLIENT", b"LIST")])
+        if isinstance(listed, hiredis.ReplyError):
+            self._context.refusals.note("to list proxies", ResponseError(str(listed)))
+            return
+        found = [_fields(line) for line in listed.split(b"\n") if line]
+        name = push_name(self._keys.prefix)
+        pushes = [client for client in found if client.get(b"name") == name]
+        most = max((int(client[b"sub"]) for client in pushes), default=0)
+        late = [client for client in pushes if int(client[b"sub"]) < most]
+        for client in late:
+            log.warning(
+                "the proxy at %s does not acknowledge which keys get deadlines: its push connection"
+                " is closed, and it learns that anew",
+                client[b"addr"].decode(errors="replace"),
+            )
+        kills: list[Words] = [(b"CLIENT", b"KILL", b"ID", client[b"id"]) for client in late]
+        if kills:
+            await connection.ask(kills)
+
+    async def _opened(self) -> AskingSocket:
+        if self._connection is None:
+            connection, settings = AskingSocket(b"ttlproxy:families", self._lost), self._settings
+            try:
+                await connection.open(
+                    self._address.now, settings.connect_timeout, settings.tcp_keepalive
+                )
+            except BaseException:
+                connection.close()
+                raise
+            self._connection = connection
+        return self._connection
+
+    def _lost(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+def _fields(line: bytes) -> dict[bytes, bytes]:
+    """The fields of a line of CLIENT LIST."""
+    return dict(word.split(b"=", 1) for word in line.split() if b"=" in word)
