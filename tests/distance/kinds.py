@@ -111,6 +111,14 @@ KINDS: Final = {
             far  EXEC
             near HTTLFIELD x:{} f                  -> -1
         """,
+        "ONWRITE": """
+            near ONWRITE w:{} EX 100 -> OK
+            far  SADD w:{} m         -> 1
+            near STTLMEMBER w:{} m   -> 100
+            near ONWRITE w:{} DEL    -> OK
+            far  SADD w:{} n         -> 1
+            near STTLMEMBER w:{} n   -> -1
+        """,
         "EXPIRE": """
             near SADDEX e:{} 100 m   -> 1
             far  EXPIRE e:{} 1000    -> 1

@@ -73,7 +73,7 @@ def direct(server: AnyServer) -> Iterator[Client]:
 
 SET = command("HSETEX", "h", "EX", 100, "FIELDS", 1, "f", "old")
 INDEX = Keys().index(b"h")
-ACKNOWLEDGED = ("PUBSUB", "NUMSUB", Keys().family_channel(b"h"))
+ACKNOWLEDGED = ("PUBSUB", "NUMSUB", Keys().told_channel(b"f:h"))
 
 
 def test_the_first_deadline_of_a_family_waits_until_all_proxies_know(
@@ -140,12 +140,37 @@ def test_a_client_that_blocks_holds_nothing_up(
 ) -> None:
     near_proxy = start_proxy(server.url)
     with Connection(near_proxy.port) as near, Connection(start_proxy(server.url).port) as far:
-        far.send(command("RPUSH", "l", "a") + command("BLPOP", "nothing", 0))
+        blocked = command("BLPOP", "nothing", 0) + command("HSET", "h", "f", "new")
+        far.send(command("RPUSH", "l", "a") + blocked)
         assert far.read() == b":1\r\n"
         assert near.ask("HSETEX", "h", "EX", 100, "FIELDS", 1, "f", "old") == b":1\r\n"
         assert direct.ask("RPUSH", "nothing", "item") == 1
         assert far.read().endswith(b"item\r\n")
+        assert far.read() == b":0\r\n"
+        assert near.ask("HTTLFIELD", "h", "f") == b":-1\r\n"
         assert "acknowledge" not in near_proxy.stderr
+
+
+def test_a_client_that_leaves_holds_nothing_up(
+    server: AnyServer, start_proxy: StartProxy, direct: Client
+) -> None:
+    """Redis has not answered it when the family is told."""
+    gate = Gate(b"plain value")
+    with (
+        gate,
+        Relay(server.port, 1 << 16, on_request=gate) as relay,
+        Connection(start_proxy(server.url).port) as near,
+    ):
+        far_proxy = start_proxy(f"redis://127.0.0.1:{relay.port}")
+        with Connection(far_proxy.port) as far:
+            assert far.ask("SET", "known", "1") == b"+OK\r\n"
+            gate.arm()
+            far.send(command("HSET", "h", "f", "plain value"))
+            assert gate.held.wait(60)
+            near.send(SET)
+            wait_until(lambda: direct.ask(*ACKNOWLEDGED)[1] == 1, "the near one knows")
+        gate.release()
+        assert near.read() == b":1\r\n"
 
 
 def test_a_transaction_from_before_is_not_carried_out_where_it_would_leave_a_deadline(

@@ -57,6 +57,7 @@ class World:
             self.barriers,
             Lookups(context, lambda: None),
             lambda places: asyncio.Future(),
+            asyncio.Future,
             context.actions,
             SharedState(context, self.barriers.may_hold),
             context.script_calls,

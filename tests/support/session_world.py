@@ -40,6 +40,7 @@ _NOTHING = Step(
     reap_databases=set(),
     sweep_before=set(),
     unsure=set(),
+    settles=None,
     modifies=False,
     sweep_after=set(),
     date_after=set(),

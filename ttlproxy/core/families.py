@@ -104,10 +104,10 @@ def _is_within(family: bytes, families: set[bytes]) -> bool:
 class Sender(Protocol):
     """A client whose writes are on their way to Redis as they came, where no family was known."""
 
-    def mark(self) -> int:
+    def mark(self) -> object:
         """What `has_landed` takes: it stands for all that was sent until now."""
 
-    def has_landed(self, mark: int) -> bool:
+    def has_landed(self, mark: object) -> bool:
         """Whether Redis has answered all of that which writes."""
 
 

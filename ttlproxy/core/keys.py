@@ -46,7 +46,7 @@ STATE: Final = b"ttlproxy-state:"
 OUTBOX: Final = b"ttlproxy-outbox:"
 # How the channels begin by which proxies find each other, whatever prefix they have.
 MEETING: Final = b"ttlproxy-proxies:"
-FAMILY: Final = b"ttlproxy-family:"
+TOLD: Final = b"ttlproxy-told:"
 
 
 def slot(key: bytes) -> int:
@@ -131,7 +131,6 @@ class Keys:
         "announcement_prefix",
         "broadcast",
         "clustered",
-        "families",
         "fixed",
         "hello",
         "hello_on_demand",
@@ -145,6 +144,7 @@ class Keys:
         "rules",
         "schedule",
         "state",
+        "told",
     )
 
     def __init__(self, prefix: bytes = DEFAULT_PREFIX, clustered: bool = False) -> None:
@@ -171,9 +171,9 @@ class Keys:
         # link/knowledge/modes.py.
         self.broadcast = prefix + b"broadcast"
         self.on_demand = prefix + b"on-demand"
-        # Channels of families: who subscribes to one has acknowledged it, see
+        # Channels of news: who subscribes to one has acknowledged them, see
         # link/knowledge/activation.py. How they begin is no glob pattern of anything else.
-        self.families = FAMILY + b"%d:" % len(prefix)
+        self.told = TOLD + b"%d:" % len(prefix)
         self._tags = _tags()
         self._index_heads: list[bytes] = []  # `_heads` behind the prefix, once that is asked for
 
@@ -229,13 +229,13 @@ class Keys:
         said = self.prefix + NEWS
         return self.data(self.prefix + name[len(said) :]) if name.startswith(said) else None
 
-    def family_channel(self, family: bytes) -> bytes:
-        """Who subscribes to it has acknowledged this family."""
-        return self.families + self.prefix + family
+    def told_channel(self, news: bytes) -> bytes:
+        """Who subscribes to it has acknowledged these news."""
+        return self.told + self.prefix + news
 
-    def family(self, channel: bytes) -> bytes | None:
-        """The family of a `family_channel`; None for any other."""
-        head = self.families + self.prefix
+    def told_by(self, channel: bytes) -> bytes | None:
+        """The news of a `told_channel`; None for any other."""
+        head = self.told + self.prefix
         return channel[len(head) :] if channel.startswith(head) else None
 
     def shared_by(self, key: bytes, name: bytes) -> bytes:

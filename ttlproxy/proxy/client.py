@@ -462,8 +462,8 @@ class Client(asyncio.Protocol):
             for told in step.told:
                 self._backend.replies.tell(told)
             self._expect(step.requests)
-            if self._session is not None and self._session.ends_blocked:
-                self._session.sent_blocking()
+            if self._session is not None:
+                self._session.has_sent(step.requests)
 
     def _not_met(self, places: Sequence[Place]) -> Sequence[Place]:
         """Those of these places that were not looked up for the present chunk."""

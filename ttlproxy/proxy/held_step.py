@@ -25,6 +25,10 @@ class Holder(Protocol):
         """Sends bytes to Redis."""
 
     @property
+    def write(self) -> Write:
+        """Sends bytes to it."""
+
+    @property
     def redis_is_full(self) -> bool:
         """Whether Redis does not keep up."""
 
@@ -103,8 +107,11 @@ class HeldStep:
     async def _follow(self) -> None:
         """Requests have gone to Redis: waits for what they need."""
         step = self._step
-        if step.awaits:
+        if step.awaits or step.settles is not None:
             await self._backend.answered()
+        if step.settles is not None and step.settles.line:
+            await self._link.holds.until_all_know_rules()
+            self._client.write(step.settles.line)
         if step.look:
             await self._link.confirmations.confirm()
         if step.wait is not None:

@@ -37,7 +37,7 @@ VALUES: Final[Mapping[str, int | bytes]] = {
     # The same for outboxes.
     "OUTBOX": keys.OUTBOX,
     "MEETING": keys.MEETING,
-    "FAMILY": keys.FAMILY,
+    "TOLD": keys.TOLD,
     # How many entries an outbox takes.
     "OUTBOX_MOST": 100_000,
     # How much higher the port of the bus of a Cluster's node is than its own.

@@ -15,7 +15,7 @@ local found = visible(reply)
 if string.upper(ARGV[1]) == 'PUBSUB' then
   for i = #found, 1, -1 do
     local name = found[i]
-    if string.sub(name, 1, #const.MEETING) == const.MEETING or string.sub(name, 1, #const.FAMILY) == const.FAMILY then
+    if string.sub(name, 1, #const.MEETING) == const.MEETING or string.sub(name, 1, #const.TOLD) == const.TOLD then
       table.remove(found, i)
     end
   end

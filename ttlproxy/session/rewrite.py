@@ -12,6 +12,7 @@ from ttlproxy.core.registry import Place
 from ttlproxy.core.write_rules import NOTHING_BUT_KEEPS
 from ttlproxy.session.connection_commands import change
 from ttlproxy.session.state import State, Wait
+from ttlproxy.session.told import HeldReply
 from ttlproxy.wire import encode
 
 
@@ -57,6 +58,9 @@ def _virtual(
         state.registry.expect()
         if not state.script_calls.has_state:
             state.must_be_sure([(state.db, state.script_calls.keys.rules)])
+        if state.transaction is None and state.skips_replies and not state.uncounted:
+            state.settles = HeldReply()
+            state.tells.append(state.settles)
     if wait_ms is not None and state.transaction is None and not state.silent:
         state.wait = Wait((state.db, args[1]), (state.db, args[virtual.target]), call, wait_ms)
         return b""
@@ -76,7 +80,8 @@ def _override(
     keys = override.keys(args)
     is_of_family = any(key in names for key in keys)
     late = _matters_later(state, override)
-    managed = keys and ((late and (names or state.has_pinned)) or is_of_family)
+    is_later = late and (names or state.has_pinned or state.waits_in_redis)
+    managed = keys and (is_later or is_of_family)
     if managed and not (state.may_script() and (late or state.may_watch())):
         # Redis would refuse the script. So only deadlines count that are there for certain.
         managed = any(state.registry.may_have_index(key, state.owner) for key in keys)
@@ -184,7 +189,9 @@ def _native(state: State, route: Route, args: list[bytes], now_ms: int) -> None:
     if route.sweeps and route.key_kind != NO_KEY:
         state.changes()
     if route.blocks:
-        state.behind_blocking = state.ends_blocked = True
+        state.behind_blocking = True
+        if state.blocks_at is None:
+            state.blocks_at = state.requests
     if state.registry.names or state.transaction is not None:
         state.names(route.keys(args), now_ms)
         state.writes(route.written(args))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from ttlproxy import errors
 from ttlproxy.commands import ANY_KEY, KEPT_KEY, NO_KEY, ONE_KEY, READ_KEY, Route, Router
@@ -34,11 +34,11 @@ class Session(State):
     __slots__ = (
         "__weakref__",
         "_counts",
+        "_first_blocked",
         "_hidden",
         "_hidden_begin",
         "_hidden_names",
         "_limit",
-        "_most_blocked",
         "_must_parse",
         "_names_hidden",
         "_now_ms",
@@ -70,7 +70,7 @@ class Session(State):
         super().__init__(script_calls, registry, rights, owner, owes, reached)
         # How many requests were sent, and how many of them have no reply; set by who sends them.
         self.in_flight: Callable[[], tuple[int, int]] = _nothing_sent
-        self._most_blocked = 0  # so many had been sent when the last blocking one was
+        self._first_blocked = -1  # so many had been sent before one that blocks
         script_calls.families.senders.add(self)
         self._router = router
         self._passthrough = router.passthrough
@@ -184,7 +184,7 @@ class Session(State):
 
     def from_client(self, data: bytes) -> Step:
         """Takes any chunk; returns what is to be done with it."""
-        self.ends_blocked = False
+        self.blocks_at = None
         out = self._out(data)
         step = Step(
             out,
@@ -200,6 +200,7 @@ class Session(State):
             self._is_uncounted,
             self.awaits,
             self.look,
+            self.settles,
             self.wait,
             self._pauses,
             self.withheld,
@@ -254,19 +255,28 @@ class Session(State):
         self.owes = lambda: False
         self.in_flight = _nothing_sent
 
-    def mark(self) -> int:
+    def mark(self) -> object:
         """As of core/families.py's `Sender`."""
-        return self.in_flight()[0]
+        return self.in_flight, self.in_flight()[0]
 
-    def has_landed(self, mark: int) -> bool:
-        """As of `Sender`: a blocking request that was sent last puts nothing there, and one that
-        is still sent writes a string at most (`_may_pass`)."""
+    def has_landed(self, mark: Any) -> bool:
+        """As of `Sender`. What stands behind a request that blocks is no such write
+        (`waits_in_redis`), nor is a value that is still sent (`_may_pass`). A client leaves a
+        connection when nothing is owed there."""
+        in_flight, last = mark
+        if self.in_flight != in_flight:
+            return True
         sent, owed = self.in_flight()
-        return sent - owed >= mark - (self._most_blocked == mark or self.streams)
+        came = sent - owed
+        if came <= self._first_blocked:
+            last = min(last, self._first_blocked)
+        return bool(came >= last - self.streams)
 
-    def sent_blocking(self) -> None:
-        """The last request that was sent blocks."""
-        self._most_blocked = self.in_flight()[0]
+    def has_sent(self, requests: int) -> None:
+        """So many were sent of the last step."""
+        sent, owed = self.in_flight()
+        if self.blocks_at is not None and sent - owed > self._first_blocked:
+            self._first_blocked = sent - requests + self.blocks_at
 
     @property
     def over(self) -> bool:
@@ -338,7 +348,8 @@ class Session(State):
     @property
     def _pauses(self) -> bool:
         """Whether nothing behind the last request may be read yet."""
-        return self.awaits or self.look or self.wait is not None
+        waits = self.settles is not None or self.wait is not None
+        return waits or self.awaits or self.look
 
     def _pass_through(self, requests: Sequence[list[bytes]]) -> bool:
         """Whether these need only a look at their keys, and none of those is managed.

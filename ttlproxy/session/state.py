@@ -16,7 +16,7 @@ from ttlproxy.scripts.script_calls import ScriptCalls
 from ttlproxy.scripts.unconfirmed import Flush, UnconfirmedChange, Users
 from ttlproxy.session.declared import Declared
 from ttlproxy.session.effects import Effects
-from ttlproxy.session.told import ERRORS, Candidates, Tell, Told, V
+from ttlproxy.session.told import ERRORS, Candidates, HeldReply, Tell, Told, V
 from ttlproxy.session.transaction import Transaction
 from ttlproxy.wire import encode
 
@@ -53,8 +53,9 @@ class State(Effects):
     may_be_held: whether requests of the last chunk may wait for a reap before they go on
     modifies: whether a request of the last chunk may write when it is carried out
     look: the link must look at what the last request did; nothing behind it has been read
+    settles: the reply to the last request, which is to count for all proxies; the same holds
     behind_blocking: a blocking command has passed, and its reply may still be out
-    ends_blocked: the last chunk ends with one
+    blocks_at: how many requests of the last chunk come before the first such command; None without
     stranger: the client has not logged in, and Redis refuses nearly all its requests; `resets`:
     because of a RESET that has not been answered, and may be refused
     ours: a command of ours that goes before the last request, and what is told its reply
@@ -79,11 +80,11 @@ class State(Effects):
         "_users",
         "awaits",
         "behind_blocking",
+        "blocks_at",
         "by_rule",
         "confirmations",
         "database",
         "databases",
-        "ends_blocked",
         "flushed",
         "hides",
         "is_unsent",
@@ -101,6 +102,7 @@ class State(Effects):
         "resp",
         "rights",
         "script_calls",
+        "settles",
         "silent",
         "standing",
         "stranger",
@@ -143,7 +145,7 @@ class State(Effects):
         self.quit = False
         self.silent = False
         self.behind_blocking = False
-        self.ends_blocked = False
+        self.blocks_at: int | None = None
         self.by_rule = False
         self.listens = False
         self.replicates = False
@@ -165,6 +167,7 @@ class State(Effects):
         self.awaits = self.is_unsent = False
         self.wait: Wait | None = None
         self.look = False
+        self.settles: HeldReply | None = None
         self.withheld = b""
 
     @property
@@ -240,6 +243,11 @@ class State(Effects):
             or self.owner.is_swamped
             or (self.silent and self.has_pinned)
         )
+
+    @property
+    def waits_in_redis(self) -> bool:
+        """Whether a request may stand behind a blocking one that has no reply."""
+        return self.behind_blocking and (self.blocks_at is not None or self.owes())
 
     def may_script(self) -> bool:
         """Whether a script that the client did not call itself can run for it."""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ttlproxy.core.registry import Place
 from ttlproxy.session.state import Wait
-from ttlproxy.session.told import Told
+from ttlproxy.session.told import HeldReply, Told
 
 
 class Step(NamedTuple):
@@ -25,8 +25,9 @@ class Step(NamedTuple):
     uncounted: these or later requests may have no reply, or several
     awaits: what was sent must have been answered before more is read
     look: the link must look at what the last request did
+    settles: the client gets this reply to the last request when that counts for all proxies
     wait: the last request waits for an item
-    pauses: the session has read nothing behind the last request, because of one of these three
+    pauses: the session has read nothing behind the last request, because of one of these four
     withheld: the bytes that have not been read; the session gets them again when that is over
     """
 
@@ -43,6 +44,7 @@ class Step(NamedTuple):
     uncounted: bool
     awaits: bool
     look: bool
+    settles: HeldReply | None
     wait: Wait | None
     pauses: bool
     withheld: bytes

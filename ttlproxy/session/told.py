@@ -10,6 +10,7 @@ from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
 # Values that one setting of a client may have, for all that is known.
 _MOST: Final = 16
 # How errors begin.
+_SIMPLE: Final = (b"+", b":")
 ERRORS: Final = b"-!"
 QUEUED: Final = b"+QUEUED"
 
@@ -89,6 +90,25 @@ class Candidates(Generic[V]):
             self._holds, self._may_hold = value, ()
         if not self._tried:
             self._tried = ()
+
+
+class HeldReply:
+    """The reply to a request that is to count for all proxies: the client gets it when it does.
+
+    line: the reply; empty if there is nothing to wait for
+    """
+
+    __slots__ = ("line",)
+
+    def __init__(self) -> None:
+        self.line = b""
+
+    def __call__(self, line: bytes | None) -> bool:
+        """The reply begins so; returns whether the client gets it at once."""
+        if line is None or line[:1] not in _SIMPLE:
+            return True
+        self.line = line.rstrip() + b"\r\n"
+        return False
 
 
 def is_hidden(line: bytes | None) -> bool:

@@ -36,11 +36,15 @@ class PushSocket:
         self._socket: socket.socket | None = None
         self._made: socket.socket | None = None  # the same, as soon as the thread has made it
         self._closed = False
+        self._early: list[Any] = []  # messages that came while it was opened
         self._loop = asyncio.get_running_loop()
 
     async def open(self, upstream: Upstream, timeout_s: float, keepalive_s: int) -> None:
         """Connects and switches tracking on; raises OSError or UpstreamError."""
         self._socket = await asyncio.to_thread(self._connect, upstream, timeout_s, keepalive_s)
+        early, self._early = self._early, []
+        for message in early:
+            self._take(message)
         self._loop.add_reader(self._socket, self.receive)
 
     def close(self) -> None:
@@ -145,7 +149,8 @@ class PushSocket:
         found: list[Any] = []
         while len(found) < len(requests):
             if (reply := self._reader.gets()) is not False:
-                found.append(reply)
+                is_message = isinstance(reply, list) and reply[:1] == [b"message"]
+                (self._early if is_message else found).append(reply)
             elif data := connection.recv(65536):
                 self._reader.feed(data)
             else:

@@ -42,10 +42,10 @@ class Pushes(PushSocket):
     when the slots of a Cluster's node are told of that, on_flush() when Redis says that any key may
     be gone, on_hello(looks_up) when another proxy is about to serve, on_walks(who) when a proxy
     walks over the data for all, on_layout(version) when one has written down the layout's version,
-    on_family(family) when keys of a family are to get deadlines, on_loss() once when the connection
-    ends.
+    on_news(news) when another proxy tells what all must acknowledge, on_loss() once when the
+    connection ends.
 
-    acknowledged: the families that all others see to be known here
+    acknowledged: the news that all others see to be known here
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Pushes(PushSocket):
         on_hello: Callable[[bool], None],
         on_walks: Callable[[bytes], None],
         on_layout: Callable[[bytes], None],
-        on_family: Callable[[bytes], None],
+        on_news: Callable[[bytes], None],
         on_loss: Callable[[], None],
         choose: Callable[[Ask], bool] = lambda ask: False,
     ) -> None:
@@ -77,13 +77,13 @@ class Pushes(PushSocket):
         self._on_hello = on_hello
         self._on_walks = on_walks
         self._on_layout = on_layout
-        self._on_family = on_family
+        self._on_news = on_news
         self._choose = choose
         self._listening: asyncio.Future[bool] | None = None
 
     def _take(self, message: object) -> None:
         if isinstance(message, list) and message[:1] == [b"message"]:
-            self._on_family(message[2])
+            self._on_news(message[2])
             return
         if not isinstance(message, list) or message[:1] != [b"invalidate"]:
             self._answered(message)

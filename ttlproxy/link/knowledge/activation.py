@@ -1,17 +1,21 @@
-"""Families of keys (core/families.py): all proxies know one before a key of it gets a deadline.
+"""What all proxies must know before it counts: families of keys (core/families.py), and rules.
 
-Who knows a family sends each write there with the clearing of its deadline. To acknowledge it is to
-subscribe to its channel, once no write is on its way that was sent as it came. So Redis knows who
-has acknowledged: as many subscribers as all proxies are, and the family is sure. No clock is in it:
-a proxy that ends is no subscriber any more, and a new one asks for all channels before it serves
-(decisions/0036). One that does not react loses its push connection, and then serves nobody before
-it knows all families.
+A key of a family gets deadlines only when all proxies know the family: each sends writes there with
+the clearing of their deadlines from then on. The client that has set a rule hears OK only when all
+proxies have heard of the rule.
+
+Such news are published. To acknowledge them is to subscribe to their channel, once no write is on
+its way that was sent before they were known. So Redis knows who has acknowledged: the news are sure
+when as many have as there are proxies. No clock is in it: a proxy that ends is no subscriber any
+more, and a new one asks for all channels before it serves (decisions/0036). One that does not react
+loses its push connection, and then serves nobody before it knows all families.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
@@ -35,14 +39,20 @@ from ttlproxy.net.tasks import run_all
 
 log = logging.getLogger(__name__)
 
+# How the news of a family begin, and those of rules, which have an id.
+_FAMILY: Final = b"f:"
+_RULES: Final = b"r:"
+# News of rules are over when all others have had time to acknowledge them.
+_OVER_S: Final = 30.0
 # How long all others may take to acknowledge.
 _PATIENCE_S: Final = 2.0
 # Between two looks at who has.
 _LOOKS: Final = Backoff(cap=0.02, base=0.0005)
+_MOST_LOOKS: Final = 8  # after so many it is as long as it gets
 
 
 class Activation:
-    """Gathers the families that sessions need, and acknowledges those of others."""
+    """Publishes news, and acknowledges those of others."""
 
     def __init__(
         self,
@@ -64,13 +74,29 @@ class Activation:
         self._pushes = pushes
         self._is_paused = is_paused
         self._connection: AskingSocket | None = None
-        self._rounds = AskedPlaces(self._be_sure)
+        self._rounds = AskedPlaces(self._make_sure)
+        self._rules = set[bytes]()  # news of rules that are not over
         self._wanted = asyncio.Event()  # there may be something to acknowledge
         self._acknowledged = asyncio.Condition()
 
     def add(self, places: Iterable[Place]) -> asyncio.Future[None]:
         """Done when all proxies know the families of these places; see AskedPlaces."""
         return self._rounds.add(places)
+
+    def tell_all(self) -> asyncio.Future[None]:
+        """Done when all proxies have heard what Redis has told them until now, and have carried out
+        what they had decided before. An UpstreamError if a connection, or the link, is lost."""
+        return self._rounds.add([_RULES_PLACE])
+
+    def told(self, news: Iterable[bytes]) -> None:
+        """Other proxies tell these, or have done so before this one came."""
+        for each in news:
+            if each.startswith(_FAMILY):
+                self._known.learn([each[len(_FAMILY) :]])
+            elif each not in self._rules:
+                self._rules.add(each)
+                asyncio.get_running_loop().call_later(_OVER_S, self._are_over, each)
+        self.look()
 
     def look(self) -> None:
         """There may be something to acknowledge."""
@@ -85,20 +111,28 @@ class Activation:
             self._known.leave(self.look)
             self._lost()
 
+    def _are_over(self, rules: bytes) -> None:
+        self._rules.discard(rules)
+        self.look()
+
     async def _acknowledge(self) -> None:
         """Acknowledges what this process knows, as soon as it may."""
         while True:
             await self._wanted.wait()
             self._wanted.clear()
             pushes = self._pushes()
-            new = () if pushes is None else self._known.all - pushes.acknowledged
-            if pushes is None or not new:
+            if pushes is None:
                 continue
-            await self._landed()
+            known = self._rules.union(_FAMILY + family for family in self._known.all)
+            if new := known - pushes.acknowledged:
+                await self._landed()
             try:
-                for family in new:
-                    if await pushes.listen(b"SUBSCRIBE", self._keys.family_channel(family)):
-                        pushes.acknowledged.add(family)
+                for each in new:
+                    await pushes.listen(b"SUBSCRIBE", self._keys.told_channel(each))
+                    pushes.acknowledged.add(each)
+                for each in pushes.acknowledged - known:
+                    await pushes.listen(b"UNSUBSCRIBE", self._keys.told_channel(each))
+                    pushes.acknowledged.discard(each)
             except UpstreamError:
                 continue  # the next connection begins anew
             async with self._acknowledged:
@@ -111,42 +145,46 @@ class Activation:
         looks = 0
         while marks := [(each, mark) for each, mark in marks if not each.has_landed(mark)]:
             looks += 1
-            await asyncio.sleep(_LOOKS.compute(min(looks, 8)))
+            await asyncio.sleep(_LOOKS.compute(min(looks, _MOST_LOOKS)))
 
-    async def _be_sure(self, places: Collection[Place]) -> None:
+    async def _make_sure(self, places: Collection[Place]) -> None:
         """Raises UpstreamError if a connection is lost before."""
-        families = {self._known.of(key) for _, key in places}
-        self._known.learn(families)
-        if not self._modes.may_subscribe:
-            self._families.confirm(families)  # nobody can tell
-            return
-        pushes = await self._acknowledged_here(families)
-        try:
-            connection = await self._opened()
-            await connection.ask([(b"PUBLISH", self._modes.channel, each) for each in families])
-            await self._until_all_know(connection, families)
-        except (UpstreamError, OSError) as trouble:  # also TimeoutError
-            self._lost()
-            raise UpstreamError(f"a family cannot be announced: {trouble}") from trouble
-        if pushes is not self._pushes():
-            raise UpstreamError("the push connection was lost")
+        families = {self._known.of(key) for db, key in places if (db, key) != _RULES_PLACE}
+        news = {_FAMILY + family for family in families}
+        if _RULES_PLACE in places:
+            news.add(_RULES + os.urandom(8).hex().encode())
+        self.told(news)
+        if self._modes.may_subscribe:  # else nobody can tell
+            await self._until_all_have_acknowledged(news)
         self._families.confirm(families)
 
-    async def _acknowledged_here(self, families: Collection[bytes]) -> Pushes:
+    async def _until_all_have_acknowledged(self, news: Collection[bytes]) -> None:
+        pushes = await self._acknowledged_here(news)
+        try:
+            connection = await self._opened()
+            await connection.ask([(b"PUBLISH", self._modes.channel, each) for each in news])
+            await self._until_all_know(connection, news)
+        except (UpstreamError, OSError) as trouble:  # also TimeoutError
+            self._lost()
+            raise UpstreamError(f"news cannot be told to all proxies: {trouble}") from trouble
+        if pushes is not self._pushes():
+            raise UpstreamError("the push connection was lost")
+
+    async def _acknowledged_here(self, news: Collection[bytes]) -> Pushes:
         """Ends when this process has acknowledged; returns the connection on which it has."""
         while True:
             pushes = self._pushes()
             if pushes is None:
                 raise UpstreamError("there is no push connection")
-            if pushes.acknowledged.issuperset(families):
+            if pushes.acknowledged.issuperset(news):
                 return pushes
             self._wanted.set()
             async with self._acknowledged:
                 await self._acknowledged.wait()
 
-    async def _until_all_know(self, connection: AskingSocket, families: Collection[bytes]) -> None:
+    async def _until_all_know(self, connection: AskingSocket, news: Collection[bytes]) -> None:
         """Raises UpstreamError."""
-        channels = (self._modes.channel, *map(self._keys.family_channel, families))
+        channels = (self._modes.channel, *map(self._keys.told_channel, news))
         loop = asyncio.get_running_loop()
         ends_s, looks = loop.time() + _PATIENCE_S, 0
         while True:
@@ -162,10 +200,10 @@ class Activation:
                 if not await self._is_paused():
                     await self._end_those_that_lack(connection)
             looks += 1
-            await asyncio.sleep(_LOOKS.compute(min(looks, 8)))
+            await asyncio.sleep(_LOOKS.compute(min(looks, _MOST_LOOKS)))
 
     async def _end_those_that_lack(self, connection: AskingSocket) -> None:
-        """Kills the push connections of proxies that have not acknowledged all that this one has.
+        """Kills the push connections of proxies that have not acknowledged all that others have.
         Raises UpstreamError."""
         (listed,) = await connection.ask([(b"CLIENT", b"LIST")])
         if isinstance(listed, hiredis.ReplyError):
@@ -178,8 +216,8 @@ class Activation:
         late = [client for client in pushes if int(client[b"sub"]) < most]
         for client in late:
             log.warning(
-                "the proxy at %s does not acknowledge which keys get deadlines: its push connection"
-                " is closed, and it learns that anew",
+                "the proxy at %s does not acknowledge which keys get deadlines, or rules: its push"
+                " connection is closed, and it learns that anew",
                 client[b"addr"].decode(errors="replace"),
             )
         kills: list[Words] = [(b"CLIENT", b"KILL", b"ID", client[b"id"]) for client in late]
@@ -203,6 +241,10 @@ class Activation:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+
+# Stands for the rules among places.
+_RULES_PLACE: Final[Place] = (-1, b"")
 
 
 def _fields(line: bytes) -> dict[bytes, bytes]:

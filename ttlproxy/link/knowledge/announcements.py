@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import select
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack
 
 from redis.asyncio import Redis
@@ -49,7 +49,8 @@ class Announcements:
     connection: the present one; lookups: that for look-ups, which lives as long
     swaps: how often two databases have changed places; flushes: how often keys may have gone
     greetings: how many other proxies have said hello; load_after_flush: reads what is left
-    acknowledge: is called when there is a new connection: see activation.py
+    told(news): is called with what other proxies tell, and when there is a new connection: see
+    activation.py
     """
 
     def __init__(
@@ -72,7 +73,7 @@ class Announcements:
         self.flushes = 0
         self.greetings = 0
         self.load_after_flush: Job | None = None
-        self.acknowledge: Callable[[], None] = lambda: None
+        self.told: Callable[[Iterable[bytes]], None] = lambda news: None
         self._settings = settings
         self._address = address
         self._context = context
@@ -129,7 +130,7 @@ class Announcements:
             self._greeted,
             self._walks.heard,
             self._layout_told,
-            self._told_family,
+            lambda news: self.told([news]),
             on_loss,
             modes.choose,
         )
@@ -144,7 +145,7 @@ class Announcements:
             stack.push_async_callback(cancel, greeting)
             await asyncio.wait({greeting}, timeout=_GREETING_S)
             self.connection = pushes
-            self.acknowledge()
+            self.told(modes.news)
             self._watch(pushes, self.lookups)
             self._confirmations.beat()  # this reads the registry, and lets clients be served
             await lost.wait()
@@ -211,10 +212,6 @@ class Announcements:
         self._context.registry.others(True)
         if looks_up:
             self._modes.learn_of_others(True)
-
-    def _told_family(self, family: bytes) -> None:
-        """Keys of this family are to get deadlines, through another proxy."""
-        self._context.script_calls.families.known.learn([family])
 
     def _swapped(self, one: int, other: int) -> None:
         """Two databases were swapped: until they are read anew, each has the keys of both."""

@@ -35,6 +35,7 @@ class Modes:
     """The mode of this proxy, and what it knows of the others'.
 
     channel: that of all proxies which work together; empty before the first connection
+    news: what was told before the present connection: see activation.py
     may_subscribe: Redis lets this proxy subscribe; else others do not see it
     """
 
@@ -44,6 +45,7 @@ class Modes:
         signer = context.script_calls.signer
         self._key = signer.sign(MEETING, ())[:8] if context.has_own_secret else b"stored"
         self.channel = b""
+        self.news: list[bytes] = []
         self.may_subscribe = False
 
     def choose(self, ask: Ask) -> bool:
@@ -53,7 +55,7 @@ class Modes:
         All connections of this kind have as many channels, those of families apart: by the number
         activation.py finds one that does not react.
         """
-        context, keys = self._context, self._context.keys
+        keys = self._context.keys
         self.channel = meet(ask, keys.prefix, self._key)
         (counted,) = ask(self.question())
         looks_up = self._looks_up(counted)
@@ -62,11 +64,9 @@ class Modes:
         if not self.may_subscribe:
             log.debug("this proxy hears of all keys: %s", reply)
             return False
-        (channels,) = ask((b"PUBSUB", b"CHANNELS", keys.families + b"*"))
-        if isinstance(channels, list):
-            context.script_calls.families.known.learn(
-                family for channel in channels if (family := keys.family(channel)) is not None
-            )
+        (channels,) = ask((b"PUBSUB", b"CHANNELS", keys.told + b"*"))
+        told = map(keys.told_by, channels if isinstance(channels, list) else ())
+        self.news = [news for news in told if news is not None]
         return looks_up
 
     def _looks_up(self, counted: Any) -> bool:

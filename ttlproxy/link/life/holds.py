@@ -34,16 +34,18 @@ class Holds:
         barriers: Barriers,
         lookups: Lookups,
         be_sure: Callable[[Collection[Place]], asyncio.Future[None]],
+        tell_all: Callable[[], asyncio.Future[None]],
         actions: ActionCache,
         shared_state: SharedState,
         script_calls: ScriptCalls,
     ) -> None:
-        """`be_sure(places)`: see link/knowledge/activation.py."""
+        """`be_sure(places)`, `tell_all()`: see link/knowledge/activation.py."""
         self._shared_state = shared_state
         self._script_calls = script_calls
         self._actions = actions
         self._lookups = lookups
         self._be_sure = be_sure
+        self._tell_all = tell_all
         self._settings = settings
         self._counters = counters
         self._serving = serving
@@ -124,6 +126,11 @@ class Holds:
             await self._until("family", self._shared_state.stored)
         if any(not self._script_calls.families.are_sure(key) for _, key in places):
             await self._until("family", lambda: self._be_sure(places))
+
+    async def until_all_know_rules(self) -> None:
+        """Ends when all proxies have heard of the rules that are stored now, and what was sent by
+        older ones has been carried out; as above."""
+        await self._until("rules", self._tell_all)
 
     async def until_served(self) -> None:
         """Ends when the link serves. Raises TimeoutError after hold_max."""

@@ -159,6 +159,7 @@ class Link:
             self._barriers,
             self._lookups,
             self._activation.add,
+            self._activation.tell_all,
             context.actions,
             shared_state,
             context.script_calls,
@@ -196,7 +197,7 @@ class Link:
             self.server,
             self._connect,
         )
-        self.announcements.acknowledge = self._activation.look
+        self.announcements.told = self._activation.told
         loader = RegistryLoader(
             context,
             self.serving,

@@ -172,7 +172,7 @@ def asked(keys: Keys) -> tuple[Right, ...]:
             Right(words, WARNING, _UNSURE)
             for words in (
                 (b"SUBSCRIBE", keys.broadcast),
-                (b"SUBSCRIBE", keys.family_channel(b"")),
+                (b"SUBSCRIBE", keys.told_channel(b"")),
                 (b"PUBLISH", MEETING, b""),
                 (b"PUBSUB", b"NUMSUB"),
             )

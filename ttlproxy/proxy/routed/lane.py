@@ -559,8 +559,7 @@ class Lane:
             self._in_flight.extend(tickets)
             if out:
                 self._write(out, len(tickets))
-            if session.ends_blocked:
-                session.sent_blocking()
+            session.has_sent(len(tickets))
             self.sent(session, step)
         if holds or step.pauses:
             light = step._replace(to_redis=b"", withheld=b"")

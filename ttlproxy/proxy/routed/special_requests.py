@@ -282,12 +282,23 @@ class SpecialRequests:
         self._client.say(await self._client.ask(args, raw, number))
 
     async def _set_rule(self, args: list[bytes], raw: bytes, announces: bool = False) -> None:
-        """A rule is in force once each slot knows that there is a new one."""
+        """A rule is in force once each slot, and each proxy, knows that there is a new one."""
         client, rules = self._client, self._client.masters.rules
         reply = await client.ask(args, raw, rules.home)
-        if reply == OK and not await rules.spread(client.hold_max_s, announces=announces):
-            reply = b"-%b\r\n" % errors.NOT_IN_FORCE
+        if reply == OK:
+            in_force = await rules.spread(client.hold_max_s, announces=announces)
+            if not (in_force and await self._all_know_rules()):
+                reply = b"-%b\r\n" % errors.NOT_IN_FORCE
         client.say(reply)
+
+    async def _all_know_rules(self) -> bool:
+        """Whether all proxies of all masters have heard of the rules in time."""
+        links = await self._client.lanes.links()
+        try:
+            await asyncio.gather(*(link.holds.until_all_know_rules() for link in links.values()))
+        except TimeoutError:
+            return False
+        return True
 
     async def _set_write_rule(self, args: list[bytes], raw: bytes) -> None:
         await self._set_rule(args, raw, announces=True)
