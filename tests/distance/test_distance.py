@@ -18,6 +18,8 @@ from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
 from tests.support.redis_client import Client
 from tests.support.relay import Gate, Relay
+from tests.support.requirements import absent
+from tests.support.servers import Server, moves_whole_slots
 from ttlproxy.core.keys import Keys
 
 DELAY_S = 0.002
@@ -171,6 +173,25 @@ def test_a_client_that_leaves_holds_nothing_up(
             wait_until(lambda: direct.ask(*ACKNOWLEDGED)[1] == 1, "the near one knows")
         gate.release()
         assert near.read() == b":1\r\n"
+
+
+def test_many_proxies_are_counted_where_the_server_counts_wrong(start_proxy: StartProxy) -> None:
+    """Valkey 9.1.2 tells of hundreds of millions of subscribers where there are eight."""
+    if (binary := moves_whole_slots()) is None:
+        absent("valkey-server", "no Valkey 9 was found")
+    server = Server(binary).start()
+    try:
+        with ExitStack() as stack, closing(Client(server.port)) as direct:
+            proxies = [start_proxy(server.url) for _ in range(8)]
+            near, *others = (stack.enter_context(Connection(each.port)) for each in proxies)
+            assert near.ask("ZADDEX", "h", 100, 1, "m") == b":1\r\n"
+            assert direct.ask("PUBLISH", ACKNOWLEDGED[2], "f:h") == len(proxies)
+            for other in others:
+                assert other.ask("ZADD", "h", 2, "m") == b":0\r\n"
+                assert near.ask("ZTTLMEMBER", "h", "m") == b":-1\r\n"
+                near.ask("ZEXPIREMEMBER", "h", "m", 100)
+    finally:
+        server.remove()
 
 
 def test_a_transaction_from_before_is_not_carried_out_where_it_would_leave_a_deadline(

@@ -355,6 +355,7 @@ class Knowledge(Registry):
         self.forget_all()
 
     def families_changed(self) -> None:
+        super().families_changed()
         self.forget_all()
 
     def swapped(self, one: int, other: int) -> None:

@@ -472,4 +472,5 @@ class Registry:
 
     def families_changed(self) -> None:
         """There is a new family."""
+        self.book.cover(self.families.heads)
         self._publish()

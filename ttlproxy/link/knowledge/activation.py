@@ -17,6 +17,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
 from typing import Final
 
 import hiredis
@@ -46,6 +47,8 @@ _RULES: Final = b"r:"
 _OVER_S: Final = 30.0
 # How long all others may take to acknowledge.
 _PATIENCE_S: Final = 2.0
+# No server has so many.
+_MOST_PROXIES: Final = 1_000_000
 # Between two looks at who has.
 _LOOKS: Final = Backoff(cap=0.02, base=0.0005)
 _MOST_LOOKS: Final = 8  # after so many it is as long as it gets
@@ -76,6 +79,7 @@ class Activation:
         self._connection: AskingSocket | None = None
         self._rounds = AskedPlaces(self._make_sure)
         self._rules = set[bytes]()  # news of rules that are not over
+        self._unheard = set[bytes]()  # news that are to be told again
         self._wanted = asyncio.Event()  # there may be something to acknowledge
         self._acknowledged = asyncio.Condition()
 
@@ -87,6 +91,13 @@ class Activation:
         """Done when all proxies have heard what Redis has told them until now, and have carried out
         what they had decided before. An UpstreamError if a connection, or the link, is lost."""
         return self._rounds.add([_RULES_PLACE])
+
+    def begins(self, news: Collection[bytes]) -> None:
+        """There is a new push connection; these news are acknowledged by other proxies. What only
+        this process knows is told again: one that came meanwhile may not have heard of it."""
+        self.told(news)
+        self._unheard = {_FAMILY + family for family in self._known.all}.difference(news)
+        self.look()
 
     def told(self, news: Iterable[bytes]) -> None:
         """Other proxies tell these, or have done so before this one came."""
@@ -137,6 +148,14 @@ class Activation:
                 continue  # the next connection begins anew
             async with self._acknowledged:
                 self._acknowledged.notify_all()
+            await self._tell_again()
+
+    async def _tell_again(self) -> None:
+        if self._unheard and self._modes.may_subscribe:
+            unheard, self._unheard = self._unheard, set()
+            with suppress(UpstreamError, OSError):  # the next connection begins anew
+                connection = await self._opened()
+                await connection.ask([(b"PUBLISH", self._modes.channel, each) for each in unheard])
 
     async def _landed(self) -> None:
         """Ends when no write is on its way that was sent before this process knew what it knows
@@ -193,6 +212,8 @@ class Activation:
                 self._context.refusals.note("to count proxies", ResponseError(str(reply)))
                 return
             proxies, *counts = reply[1::2]
+            if max(proxies, *counts) > _MOST_PROXIES:
+                proxies, *counts = await self._reached(connection, news)
             if min(counts) >= proxies:
                 return
             if loop.time() >= ends_s:
@@ -201,6 +222,18 @@ class Activation:
                     await self._end_those_that_lack(connection)
             looks += 1
             await asyncio.sleep(_LOOKS.compute(min(looks, _MOST_LOOKS)))
+
+    async def _reached(self, connection: AskingSocket, news: Collection[bytes]) -> list[int]:
+        """How many subscribe to the channel of all proxies, and to those of the news, where Redis
+        does not count them right (docs/compatibility.md): so many get a message. It says again
+        what they have heard. Raises UpstreamError."""
+        told = [(b"PUBLISH", self._keys.told_channel(each), each) for each in news]
+        first = (b"PUBLISH", self._modes.channel, next(iter(news)))
+        counts = await connection.ask([first, *told])
+        for count in counts:
+            if isinstance(count, hiredis.ReplyError):
+                raise UpstreamError(f"proxies cannot be counted: {count}")
+        return counts
 
     async def _end_those_that_lack(self, connection: AskingSocket) -> None:
         """Kills the push connections of proxies that have not acknowledged all that others have.

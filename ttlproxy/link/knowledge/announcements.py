@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import select
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import AsyncExitStack
 
 from redis.asyncio import Redis
@@ -49,8 +49,8 @@ class Announcements:
     connection: the present one; lookups: that for look-ups, which lives as long
     swaps: how often two databases have changed places; flushes: how often keys may have gone
     greetings: how many other proxies have said hello; load_after_flush: reads what is left
-    told(news): is called with what other proxies tell, and when there is a new connection: see
-    activation.py
+    told(news), begins(news): are called with what other proxies tell, and when there is a new
+    connection: see activation.py
     """
 
     def __init__(
@@ -74,6 +74,7 @@ class Announcements:
         self.greetings = 0
         self.load_after_flush: Job | None = None
         self.told: Callable[[Iterable[bytes]], None] = lambda news: None
+        self.begins: Callable[[Collection[bytes]], None] = lambda news: None
         self._settings = settings
         self._address = address
         self._context = context
@@ -145,7 +146,7 @@ class Announcements:
             stack.push_async_callback(cancel, greeting)
             await asyncio.wait({greeting}, timeout=_GREETING_S)
             self.connection = pushes
-            self.told(modes.news)
+            self.begins(modes.news)
             self._watch(pushes, self.lookups)
             self._confirmations.beat()  # this reads the registry, and lets clients be served
             await lost.wait()

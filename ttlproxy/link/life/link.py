@@ -198,6 +198,7 @@ class Link:
             self._connect,
         )
         self.announcements.told = self._activation.told
+        self.announcements.begins = self._activation.begins
         loader = RegistryLoader(
             context,
             self.serving,

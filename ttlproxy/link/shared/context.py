@@ -158,7 +158,6 @@ class Context:
         self.registry.rules_changed()
 
     def _families_changed(self) -> None:
-        self.actions.book.cover(self._known_families.heads)
         self.registry.families_changed()
 
     def meet(self, clustered: bool) -> None:

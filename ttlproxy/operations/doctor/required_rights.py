@@ -173,6 +173,7 @@ def asked(keys: Keys) -> tuple[Right, ...]:
             for words in (
                 (b"SUBSCRIBE", keys.broadcast),
                 (b"SUBSCRIBE", keys.told_channel(b"")),
+                (b"UNSUBSCRIBE", keys.told_channel(b"")),
                 (b"PUBLISH", MEETING, b""),
                 (b"PUBSUB", b"NUMSUB"),
             )
