@@ -43,6 +43,7 @@ log = logging.getLogger(__name__)
 # How the news of a family begin, and those of rules, which have an id.
 _FAMILY: Final = b"f:"
 _RULES: Final = b"r:"
+_LONGEST: Final = 256
 # News of rules are over when all others have had time to acknowledge them.
 _OVER_S: Final = 30.0
 # How long all others may take to acknowledge.
@@ -102,6 +103,8 @@ class Activation:
     def told(self, news: Iterable[bytes]) -> None:
         """Other proxies tell these, or have done so before this one came."""
         for each in news:
+            if len(each) > _LONGEST:
+                continue  # no proxy tells this
             if each.startswith(_FAMILY):
                 self._known.learn([each[len(_FAMILY) :]])
             elif each not in self._rules:

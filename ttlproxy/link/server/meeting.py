@@ -19,6 +19,9 @@ from ttlproxy.link.server.compatibility import LAYOUT, said_by
 
 log = logging.getLogger(__name__)
 
+# The version of what proxies tell each other: since 2, families and rules are acknowledged.
+_TOLD: Final = 2
+
 _DIFFERENCES: Final = (
     "the layout {other}, and this one has {ours}: stop one of them first",
     "another signing key: give all proxies the same --signing-key-file",
@@ -33,7 +36,7 @@ def meet(ask: Ask, prefix: bytes, key: bytes) -> bytes:
     Raises UnfitUpstream if there is another proxy that this one cannot work with. If Redis refuses,
     others go unnoticed.
     """
-    ours = (b"%d" % LAYOUT, key, prefix)
+    ours = (b"%d.%d" % (LAYOUT, _TOLD), key, prefix)
     name = MEETING + b":".join(ours)
     replies = ask((b"SUBSCRIBE", name), (b"PUBSUB", b"CHANNELS", MEETING + b"*"))
     names = replies[-1]
