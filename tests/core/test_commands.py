@@ -10,6 +10,7 @@ from contextlib import closing
 import hiredis
 import pytest
 
+from tests.conftest import StartProxy, StartServer
 from tests.support.containers import AnyServer
 from tests.support.raw_client import Connection
 from tests.support.redis_cli_format import shown
@@ -87,8 +88,14 @@ def test_a_command_becomes_one_script_call_and_no_more(
 
 
 def test_native_writes_on_unmanaged_keys_go_on_as_they_are(
-    app: Connection, server: AnyServer
+    start_server: StartServer, start_proxy: StartProxy
 ) -> None:
+    server = start_server()
+    with Connection(start_proxy(server.url).port) as app:
+        _go_on_as_they_are(server, app)
+
+
+def _go_on_as_they_are(server: AnyServer, app: Connection) -> None:
     app.ask("HEXPIREFIELD", "managed", "f", "100")
     app.ask("SADDEX", "other", "100", "m")
     for line in ("HSET plain-h f v", "SADD plain-s m", "DEL plain-h", "EXPIRE plain-s 9"):

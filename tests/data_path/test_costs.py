@@ -28,7 +28,7 @@ pytestmark = pytest.mark.any_server
 
 ROUNDS = 300
 CHUNKS = 2 * ROUNDS  # a request and its reply
-PLAIN = (command("SET", "plain", "v" * 64), command("GET", "plain") * 64)
+PLAIN = (command("SETRANGE", "plain", 0, "v" * 64), command("GET", "plain") * 64)
 MANAGED = (command("HGET", "h", "far"), command("HMGET", "h", "far", "none") * 64)
 REWRITTEN = (
     command("HTTLFIELD", "h", "far"),

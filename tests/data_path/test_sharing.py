@@ -273,8 +273,8 @@ def test_a_lost_connection_ends_only_those_who_are_owed_replies(
     shared = _shared(direct, *sharing)
     direct.ask("CLIENT", "PAUSE", 60_000, "WRITE")
     try:
-        sharing[0].send(command("SET", "k", "v"))
-        wait_until(lambda: shared in _having(direct, "set"), "Redis has the request")
+        sharing[0].send(command("APPEND", "k", "v"))
+        wait_until(lambda: shared in _having(direct, "append"), "Redis has the request")
         direct.ask("CLIENT", "KILL", "ID", shared)
         assert sharing[0].read_to_end() == b""
     finally:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import signal
+from contextlib import closing
 
 import pytest
 
-from tests.conftest import StartProxy
+from tests.conftest import StartProxy, StartServer
 from tests.support.admin_pages import FLAGS, metric, pages
 from tests.support.containers import AnyServer
 from tests.support.conversation import Talk
@@ -100,12 +101,11 @@ def test_a_user_who_may_run_no_scripts_writes_without_deadlines(
 
 @pytest.mark.parametrize("mode", ["broadcast", "on-demand"])
 def test_what_a_rule_does_not_date_stays_a_native_command(
-    server: AnyServer, rule: Client, start_proxy: StartProxy, mode: str
+    start_server: StartServer, start_proxy: StartProxy, mode: str
 ) -> None:
-    """Also for a user who has no rights to the keys of ttlproxy."""
-    rule.ask("ONWRITE", "native*", "TYPE", "hash", "EX", 10)
-    rule.ask("ACL", "SETUSER", "some", "on", ">word", "~native*", "+@all")
-    proxy = start_proxy(server.url, "--knowledge", mode, *FLAGS)
+    """Also for a user who has no rights to the keys of ttlproxy, and where keys like these have
+    deadlines for all that the proxy knows."""
+    proxy = start_proxy(start_server().url, "--knowledge", mode, *FLAGS)
     requests = (
         "SET native:1 v",
         "SADD native:2 m",
@@ -114,15 +114,15 @@ def test_what_a_rule_does_not_date_stays_a_native_command(
         "ZADD native:4 1 m",
         "DEL native:2",
     )
-    try:
-        with Connection(proxy.port) as other:
-            for user in ("default", "some"):
-                other.ask("AUTH", user, "word")
-                for line in requests:
-                    assert not other.ask(*line.split()).startswith(b"-"), (user, line)
-        assert metric(pages(proxy), "ttlproxy_requests_total", kind="rewritten") == 0
-    finally:
-        rule.ask("ACL", "DELUSER", "some")
+    with closing(Client(proxy.port)) as rule, Connection(proxy.port) as other:
+        rule.ask("ONWRITE", "native*", "TYPE", "hash", "EX", 10)
+        rule.ask("ACL", "SETUSER", "some", "on", ">word", "~native*", "+@all")
+        for user in ("default", "some", "some"):
+            other.ask("AUTH", user, "word")
+            for line in requests:
+                assert not other.ask(*line.split()).startswith(b"-"), (user, line)
+            assert metric(pages(proxy), "ttlproxy_requests_total", kind="rewritten") == 0
+            rule.ask("SADDEX", "native:dated", 100, "m")
 
 
 # --- native writes

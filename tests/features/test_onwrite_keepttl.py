@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.conftest import StartProxy
+from tests.conftest import StartProxy, StartServer
 from tests.support.admin_pages import FLAGS, metric, pages
-from tests.support.containers import AnyServer
 from tests.support.conversation import Talk
 from tests.support.raw_client import Connection
 from tests.support.redis_client import Client
@@ -95,11 +94,11 @@ def test_the_bound_of_a_rule_with_keepttl_holds(talk: Talk, rule: Client) -> Non
 
 
 def test_a_key_without_deadlines_needs_no_script(
-    server: AnyServer, rule: Client, start_proxy: StartProxy
+    start_server: StartServer, start_proxy: StartProxy
 ) -> None:
-    rule.ask("ONWRITE", "undated*", "KEEPTTL")
-    proxy = start_proxy(server.url, *FLAGS)
+    proxy = start_proxy(start_server().url, *FLAGS)
     with Connection(proxy.port) as client:
+        assert client.ask("ONWRITE", "undated*", "KEEPTTL") == b"+OK\r\n"
         for line in (
             "HSET undated:h a 1",
             "HSET undated:h a 2",

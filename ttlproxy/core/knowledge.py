@@ -20,8 +20,11 @@ from ttlproxy.core.write_rules import RuleBook
 
 # The bound of a key that has no index.
 UNMANAGED: Final = 1 << 63
+# The same in a family whose keys may have deadlines: it counts as managed, except for who asks
+# whether there is an index.
+OF_FAMILY: Final = NOTHING_DUE + 1
 # The same where a rule of ONWRITE matches: it counts as managed, except for who asks `managed`.
-RULED: Final = NOTHING_DUE + 1
+RULED: Final = NOTHING_DUE + 2
 # What a key that is known takes on average, in bytes, with a name of 30 bytes.
 _BYTES: Final = 180
 # How many keys are forgotten at a time where there is no room for more: one in so many. As many are
@@ -208,9 +211,9 @@ class Knowledge(Registry):
         self._named = Lately[bytes](self._most // _PART)  # by reads
 
     def __len__(self) -> int:
-        """Takes some 10 ns for each key that is known, also for those that are not managed."""
+        """Takes some 30 ns for each key that is known, also for those that are not managed."""
         each = [list(known.bounds.values()) for _, known in self._all()]
-        return sum(len(all_) - all_.count(UNMANAGED) - all_.count(RULED) for all_ in each)
+        return sum(sum(bound < OF_FAMILY for bound in all_) for all_ in each)
 
     def __bool__(self) -> bool:
         return True
@@ -255,7 +258,7 @@ class Knowledge(Registry):
         if owners is not None:
             owners.add(owner)
         bounds = self.known(db).bounds
-        if bounds.get(key) in (UNMANAGED, RULED):
+        if bounds.get(key) in (UNMANAGED, RULED, OF_FAMILY):
             bounds[key] = NOTHING_DUE
         self.expecting = True
 
@@ -395,8 +398,10 @@ class Knowledge(Registry):
     def _found(self, place: Place, first_ms: int | None) -> int:
         if first_ms is not None:
             return self._bound(first_ms)
-        if any(place in pins for pins in self._pins) or self.families.covers(place[1]):
+        if any(place in pins for pins in self._pins):
             return NOTHING_DUE
+        if self.families.covers(place[1]):
+            return OF_FAMILY
         return RULED if self.book.matches_in(*place) else UNMANAGED
 
     def _unpin(self, place: Place) -> None:
@@ -474,7 +479,7 @@ class Asker:
         return self._knowledge.unknown(places)
 
     def may_have_index(self, key: bytes, owner: Owner) -> bool:
-        return bool(self.places(key))
+        return any(known.bounds.get(key, UNKNOWN) < OF_FAMILY for known in self._all_of(key))
 
     def pin(self, db: int, key: bytes, owner: Owner) -> None:
         self._knowledge.pin(db, key, owner)
