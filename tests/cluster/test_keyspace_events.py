@@ -178,7 +178,11 @@ def test_events_go_on_where_a_slot_has_gone(
     source = masters.nodes[_owner(key)]
     target = masters.nodes[(_owner(key) + 1) % 3]
     _subscribe(listener, "PSUBSCRIBE __keyspace@0__:k:*")
-    app.ask("SADDEX", key, 1000, "a")
+    # What a script publishes comes to the other nodes a moment later: before the slot does, here.
+    with Connection(target.port) as there:
+        there.ask("SUBSCRIBE", b"__keyspace@0__:" + key)
+        app.ask("SADDEX", key, 1000, "a")
+        assert there.read().endswith(b"sexpire\r\n")
     masters.move(slot(key), source, target)
     assert app.ask("SPERSISTMEMBER", key, "a") == b":1\r\n"
     assert app.ask("SADD", key, "b") == b":1\r\n"
