@@ -47,7 +47,7 @@ def test_slots_of_many_keys_are_those_of_each(tag: bytes, names: list[bytes]) ->
 def test_names_of_many_keys_are_those_of_each(keys: Keys, names: list[bytes]) -> None:
     indexes = list(map(keys.index, names))
     assert keys.indexes(names) == indexes
-    assert keys.indexes_and_news(names) == (indexes, list(map(keys.news, names)))
+    assert keys.indexes_and_news(names) == (indexes, list(map(keys.news_beside, indexes)))
 
 
 @given(NAMES, st.integers(0, 15), st.integers(0, 2**46))

@@ -215,13 +215,10 @@ class Keys:
         """A key that exists at most while a script for `key` runs."""
         return self._beside(NONE, key)
 
-    def news(self, key: bytes) -> bytes:
-        """A key that never exists for longer than a moment. A proxy that looks `key` up reads it,
-        and Redis tells the proxy when somebody sets it: what is known of `key` may be outdated."""
-        return self.news_beside(self.index(key))
-
     def news_beside(self, index: bytes) -> bytes:
-        """The `news` of the data key with this index."""
+        """The `news` of the data key with this index: a key that never exists for longer than a
+        moment. A proxy that looks the data key up reads it, and Redis tells the proxy when somebody
+        sets it: what is known of the data key may be outdated."""
         return self.prefix + NEWS + index[len(self.prefix) :]
 
     def of_news(self, name: bytes) -> bytes | None:

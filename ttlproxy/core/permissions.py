@@ -50,7 +50,6 @@ class Rights:
         "_lines",
         "_names",
         "_schedule",
-        "_unbound",
         "_whole",
         "_written",
         "all_have_all",
@@ -76,7 +75,6 @@ class Rights:
         self._internal = internal
         self._written: tuple[frozenset[bytes], ...] = ()
         self._whole: frozenset[bytes] | None = None  # nobody has asked yet
-        self._unbound: frozenset[bytes] = frozenset()
         self.all_have_all = True
         self._lines: Sequence[bytes] = ()
         self._names: frozenset[bytes] | None = None  # not known
@@ -124,7 +122,7 @@ class Rights:
         self.trusts_schedules = False
         if hidden:
             self.all_have_all = False
-            self._whole = self._unbound = frozenset()
+            self._whole = frozenset()
 
     def learn(self, lines: Sequence[bytes]) -> bool:
         """Takes the lines of ACL LIST; returns whether they have changed."""
@@ -141,9 +139,6 @@ class Rights:
             if not (_may(name, rules, self._counting) and _touches(rules, self._fixed))
         )
         self._whole = frozenset(name for _, name, rules in users if self._has_all(name, rules))
-        self._unbound = frozenset(
-            name for _, name, rules in users if name in self._whole and b"*" in _BOTH.findall(rules)
-        )
         self.all_have_all = len(self._whole) == len(users)
         self.asks_login = asks_login(lines)
         self._kept_out = frozenset(
@@ -172,10 +167,6 @@ class Rights:
     def have_all(self, users: Iterable[bytes]) -> bool:
         """Whether all these users are known to have each right that a script for them needs."""
         return self._whole is None or self._whole.issuperset(users)
-
-    def reach_all_keys(self, users: Iterable[bytes]) -> bool:
-        """Whether all these users are known to have such rights for whatever keys there are."""
-        return self._unbound.issuperset(users)
 
     def _has_all(self, name: bytes, rules: bytes) -> bool:
         """False if unsure: with selectors, a right may hold for some keys only."""

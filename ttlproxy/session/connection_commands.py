@@ -28,8 +28,6 @@ from ttlproxy.wire import encode
 # Before Redis 7.0 the memory is measured for all scripts when EVAL comes, also from other clients,
 # and not when EXEC comes (src/server.c, lua_oom): as it is then, this makes it for those in EXEC.
 _MEASURES: Final = encode((b"EVAL", b"return 1", 0))
-
-
 # Redis refuses it, and so the transaction: EXECABORT.
 _ABORTS: Final = encode((b"EVAL",))
 

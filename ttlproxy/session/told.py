@@ -10,8 +10,9 @@ from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
 # Values that one setting of a client may have, for all that is known.
 _MOST: Final = 16
 # How errors begin.
-_SIMPLE: Final = (b"+", b":")
 ERRORS: Final = b"-!"
+# How replies of one line begin that are none.
+_SIMPLE: Final = (b"+", b":")
 QUEUED: Final = b"+QUEUED"
 
 Change: TypeAlias = Callable[[bytes], bytes]

@@ -98,7 +98,6 @@ class Activation:
         this process knows is told again: one that came meanwhile may not have heard of it."""
         self.told(news)
         self._unheard = {_FAMILY + family for family in self._known.all}.difference(news)
-        self.look()
 
     def told(self, news: Iterable[bytes]) -> None:
         """Other proxies tell these, or have done so before this one came."""
@@ -233,9 +232,9 @@ class Activation:
         told = [(b"PUBLISH", self._keys.told_channel(each), each) for each in news]
         first = (b"PUBLISH", self._modes.channel, next(iter(news)))
         counts = await connection.ask([first, *told])
-        for count in counts:
-            if isinstance(count, hiredis.ReplyError):
-                raise UpstreamError(f"proxies cannot be counted: {count}")
+        for each in counts:
+            if isinstance(each, hiredis.ReplyError):
+                raise UpstreamError(f"proxies cannot be counted: {each}")
         return counts
 
     async def _end_those_that_lack(self, connection: AskingSocket) -> None:

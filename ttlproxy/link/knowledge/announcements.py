@@ -16,7 +16,6 @@ from ttlproxy.errors import UpstreamError
 from ttlproxy.link.connecting.address_watch import AddressWatch
 from ttlproxy.link.connecting.backoff import Backoff
 from ttlproxy.link.connecting.connections import close
-from ttlproxy.link.connecting.known_server import KnownServer
 from ttlproxy.link.connecting.pipeline import run
 from ttlproxy.link.connecting.push_socket import PushSocket
 from ttlproxy.link.connecting.pushes import Pushes, announcing
@@ -63,7 +62,6 @@ class Announcements:
         shared_state: SharedState,
         walks: Walks,
         modes: Modes,
-        server: KnownServer,
         connect: Callable[[str], Redis],
     ) -> None:
         """`connect(name)` gives a new connection with this name."""
@@ -84,7 +82,6 @@ class Announcements:
         self._walks = walks
         self._connect = connect
         self._modes = modes
-        self._server = server
         self._sockets: list[PushSocket] = []
         self._poll = select.poll()
 

@@ -194,7 +194,6 @@ class Link:
             shared_state,
             self._walks,
             modes,
-            self.server,
             self._connect,
         )
         self.announcements.told = self._activation.told
