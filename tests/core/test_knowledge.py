@@ -7,6 +7,7 @@ from collections.abc import Callable
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ttlproxy.core.families import ALL, Known
 from ttlproxy.core.knowledge import _BYTES, UNMANAGED, Knowledge
 from ttlproxy.core.registry import NOTHING_DUE, UNKNOWN, Owner
 from ttlproxy.core.write_rules import WriteRule, WriteRules, name_of
@@ -16,6 +17,12 @@ LATER_MS = NOW_MS + 5000
 MANY = 1 << 20
 
 
+def _all_known(most_bytes: int = MANY) -> Knowledge:
+    families = Known()
+    families.learn([ALL])
+    return Knowledge(most_bytes, families=families)
+
+
 def _learnt(knowledge: Knowledge, db: int, key: bytes, first_ms: int | None) -> None:
     finding = knowledge.begin_finding()
     knowledge.learn(finding, db, {key: first_ms})
@@ -23,7 +30,7 @@ def _learnt(knowledge: Knowledge, db: int, key: bytes, first_ms: int | None) -> 
 
 
 def test_what_is_unknown_may_be_managed_and_due() -> None:
-    knowledge = Knowledge(MANY)
+    knowledge = _all_known()
     asker = knowledge.asker((0,))
     assert b"k" in asker.names
     assert asker.names[b"k"] == UNKNOWN
@@ -32,12 +39,12 @@ def test_what_is_unknown_may_be_managed_and_due() -> None:
 
 
 def test_what_was_looked_up_is_known_until_it_changes() -> None:
-    knowledge = Knowledge(MANY)
+    knowledge = _all_known()
     asker = knowledge.asker((0,))
     _learnt(knowledge, 0, b"plain", None)
     _learnt(knowledge, 0, b"dated", LATER_MS)
-    assert b"plain" not in asker.names
-    assert b"dated" in asker.names
+    assert asker.places(b"plain") == []
+    assert asker.places(b"dated") == [(0, b"dated")]
     assert asker.unknown([b"plain", b"dated"]) == []
     assert asker.due(b"dated", NOW_MS) == []
     assert asker.due(b"dated", LATER_MS + 1) == [(0, b"dated")]
@@ -55,7 +62,7 @@ CHANGES: list[Callable[[Knowledge], None]] = [
 
 def test_an_answer_that_a_change_has_overtaken_does_not_count() -> None:
     for change in CHANGES:
-        knowledge = Knowledge(MANY)
+        knowledge = _all_known()
         finding = knowledge.begin_finding()
         change(knowledge)
         knowledge.learn(finding, 0, {b"k": None})
@@ -66,7 +73,7 @@ def test_an_answer_that_a_change_has_overtaken_does_not_count() -> None:
 
 
 def test_a_client_that_may_be_in_two_databases_needs_both() -> None:
-    knowledge = Knowledge(MANY)
+    knowledge = _all_known()
     asker = knowledge.asker((3, 0))
     _learnt(knowledge, 3, b"k", None)
     assert asker.unknown([b"k"]) == [(0, b"k")]
@@ -74,11 +81,11 @@ def test_a_client_that_may_be_in_two_databases_needs_both() -> None:
     assert b"k" in asker.names
     assert asker.names[b"k"] <= LATER_MS
     asker.select((3,))
-    assert b"k" not in asker.names
+    assert asker.names[b"k"] == UNMANAGED
 
 
 def test_a_request_on_its_way_makes_a_key_managed_until_it_is_carried_out() -> None:
-    knowledge, owner = Knowledge(MANY), Owner()
+    knowledge, owner = _all_known(), Owner()
     asker = knowledge.asker((0,))
     _learnt(knowledge, 0, b"k", None)
     asker.pin(0, b"k", owner)
@@ -91,7 +98,7 @@ def test_a_request_on_its_way_makes_a_key_managed_until_it_is_carried_out() -> N
 
 
 def test_while_databases_may_have_been_swapped_nothing_is_learnt() -> None:
-    knowledge = Knowledge(MANY)
+    knowledge = _all_known()
     knowledge.perhaps_swapped(0, 1)
     _learnt(knowledge, 0, b"k", None)
     assert knowledge.unknown([(0, b"k")])
@@ -109,7 +116,7 @@ def test_while_databases_may_have_been_swapped_nothing_is_learnt() -> None:
 def test_it_keeps_no_more_than_it_may_and_what_it_keeps_is_right(
     most: int, keys: list[tuple[int, bytes]]
 ) -> None:
-    knowledge = Knowledge(most * _BYTES)
+    knowledge = _all_known(most * _BYTES)
     for db, key in keys:
         _learnt(knowledge, db, key, LATER_MS if key[0] % 2 else None)
     bounds = [knowledge.known(db).bounds for db in range(3)]
@@ -121,7 +128,7 @@ def test_it_keeps_no_more_than_it_may_and_what_it_keeps_is_right(
 
 def test_a_key_is_new_until_it_is_named() -> None:
     """In whichever database."""
-    knowledge = Knowledge(MANY)
+    knowledge = _all_known()
     assert knowledge.are_new([b"a", b"b"])
     assert not knowledge.are_new([b"c", b"b"])
     assert not knowledge.are_new([b"c"])
@@ -130,7 +137,7 @@ def test_a_key_is_new_until_it_is_named() -> None:
 
 def test_names_are_remembered_for_a_while_and_never_too_many() -> None:
     most = 64
-    knowledge = Knowledge(16 * most * _BYTES)
+    knowledge = _all_known(16 * most * _BYTES)
     for number in range(10 * most):
         knowledge.are_new([b"%d" % number])
         assert len(knowledge._named) <= 2 * (most + 1)
@@ -138,29 +145,27 @@ def test_names_are_remembered_for_a_while_and_never_too_many() -> None:
     assert knowledge.are_new([b"0"])
 
 
-def test_a_key_that_only_a_rule_matches_has_no_index() -> None:
-    """It counts as managed, where that is asked for."""
-    knowledge = Knowledge(MANY)
+def test_a_key_whose_family_is_not_known_has_no_deadlines() -> None:
+    """Nor is it looked up, in whichever databases its client may be, until its family is known."""
+    families = Known()
+    knowledge, owner = Knowledge(MANY, families=families), Owner()
     knowledge.book.learn(0, WriteRules({name_of(b"r*", b"set"): WriteRule(10).row(())}))
-    asker, owner = knowledge.asker((0,)), Owner()
-    _learnt(knowledge, 0, b"ruled", None)
-    _learnt(knowledge, 0, b"plain", None)
-    _learnt(knowledge, 0, b"dated", LATER_MS)
-    names = knowledge.known(0)
-    assert [key in names for key in (b"ruled", b"plain", b"dated", b"unknown")] == [1, 0, 1, 1]
-    for managed in (names.managed, knowledge.asker((0, 0)).names.managed):
-        assert [key in managed for key in (b"ruled", b"plain", b"dated")] == [0, 0, 1]
-        assert managed.keys().isdisjoint([b"ruled", b"plain"])
-        assert not managed.keys().isdisjoint([b"ruled", b"dated"])
-    assert not asker.may_have_index(b"ruled", owner)
-    assert asker.places(b"ruled") == []
-    assert len(knowledge) == 1
-    asker.pin(0, b"ruled", owner)
-    assert asker.may_have_index(b"ruled", owner)
+    for asker in (knowledge.asker((0,)), knowledge.asker((3, 0))):
+        assert asker.unknown([b"ruled", b"plain"]) == []
+        assert [key in asker.names for key in (b"ruled", b"plain")] == [True, False]
+        assert [key in asker.managed for key in (b"ruled", b"plain")] == [False, False]
+        assert asker.names[b"ruled"] == NOTHING_DUE
+        assert asker.names.keys().isdisjoint([b"plain"])
+        assert asker.places(b"ruled") == asker.due(b"ruled", NOW_MS) == []
+        assert not asker.may_have_index(b"ruled", owner)
+    families.learn([b"pl"])
+    asker = knowledge.asker((0,))
+    assert asker.unknown([b"ruled", b"plain"]) == [(0, b"plain")]
+    assert asker.due(b"plain", NOW_MS) == [(0, b"plain")]
 
 
 def test_what_is_known_of_a_database_without_keys_lasts_as_long_as_somebody_asks_of_it() -> None:
-    knowledge = Knowledge(MANY)
+    knowledge = _all_known()
     assert knowledge.populate([5]) == {5}
     _learnt(knowledge, 5, b"k", None)
     assert not knowledge.unknown([(5, b"k")])
@@ -176,7 +181,7 @@ def test_what_is_known_of_a_database_without_keys_lasts_as_long_as_somebody_asks
 
 
 def test_a_database_with_keys_is_kept_and_one_that_has_lost_them_is_not() -> None:
-    knowledge = Knowledge(MANY)
+    knowledge = _all_known()
     knowledge.announced(7, b"k", LATER_MS)
     assert knowledge.populate([5]) == {5}
     assert sorted(knowledge.databases()) == [5, 7], "it was announced after Redis was asked"
@@ -191,7 +196,7 @@ def test_a_database_with_keys_is_kept_and_one_that_has_lost_them_is_not() -> Non
 
 
 def test_a_change_overtakes_a_reap_in_a_database_of_which_nobody_asks() -> None:
-    knowledge, place = Knowledge(MANY), (5, b"k")
+    knowledge, place = _all_known(), (5, b"k")
     knowledge.begin_reap(place)
     knowledge.changed(b"k")
     asker = knowledge.asker((5,))
@@ -202,7 +207,7 @@ def test_a_change_overtakes_a_reap_in_a_database_of_which_nobody_asks() -> None:
 
 
 def test_a_key_that_is_written_to_another_database_is_asked_of_there_too() -> None:
-    knowledge = Knowledge(MANY)
+    knowledge = _all_known()
     asker = knowledge.asker((0,))
     for key in (b"k", b"l"):
         _learnt(knowledge, 0, key, None)
@@ -212,14 +217,14 @@ def test_a_key_that_is_written_to_another_database_is_asked_of_there_too() -> No
     _learnt(knowledge, 1, b"k", LATER_MS)
     assert asker.names[b"k"] <= LATER_MS
     assert asker.places(b"k") == [(1, b"k")]
-    assert b"l" not in asker.names
+    assert asker.names[b"l"] == UNMANAGED
     asker.reach_no_more()
-    assert b"k" not in asker.names
+    assert asker.names[b"k"] == UNMANAGED
 
 
 def test_a_database_that_redis_lacks_is_not_asked_of() -> None:
     """Nor one with a higher number, until it may be another server."""
-    knowledge = Knowledge(MANY)
+    knowledge = _all_known()
     asker = knowledge.asker((0,))
     _learnt(knowledge, 0, b"k", None)
     knowledge.lacks(16)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 
 import pytest
 from redis.asyncio import Redis
@@ -17,7 +17,7 @@ from ttlproxy.config import Settings
 from ttlproxy.core.counters import Counters
 from ttlproxy.core.expiry_actions import Action, written
 from ttlproxy.core.keys import Keys
-from ttlproxy.core.registry import Registry
+from ttlproxy.core.registry import Place, Registry
 from ttlproxy.core.signing import RULE, Signer
 from ttlproxy.link import Context, client
 
@@ -75,6 +75,10 @@ async def become(redis: Redis, direct: Client) -> AsyncIterator[Become]:
 
     yield become_user
     direct.ask("ACL", "DELUSER", "narrow")
+
+
+async def all_know(places: Iterable[Place]) -> None:
+    """All proxies know the families of these."""
 
 
 async def unpaused() -> bool:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import closing
 
 import pytest
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
-from tests.link.conftest import FAR_MS, KEYS, Become, manage, paused, set_rule, unpaused
+from tests.link.conftest import FAR_MS, KEYS, Become, all_know, manage, paused, set_rule, unpaused
 from tests.support.containers import AnyServer
 from tests.support.redis_client import Client
 from tests.support.server_queries import calls
 from ttlproxy.core.counters import Counters
-from ttlproxy.core.registry import Registry
+from ttlproxy.core.registry import Place, Registry
+from ttlproxy.errors import UpstreamError
 from ttlproxy.link import Context
 from ttlproxy.link.reaping.orphans import Orphans
 from ttlproxy.link.reaping.schedules import Schedules
@@ -183,7 +185,7 @@ async def test_of_more_proxies_the_one_that_searches_rests_longer(
     """A small keyspace is searched at one look."""
     context.fleet.is_alone, context.fleet.attached = attached == 1, attached
     before = calls(server.port, "scan")
-    await _search(Orphans(context, unpaused), redis, [0], 121)
+    await _search(Orphans(context, unpaused, all_know), redis, [0], 121)
     assert calls(server.port, "scan") - before == searches
 
 
@@ -196,7 +198,7 @@ async def test_keys_that_no_schedule_has_are_found_a_page_at_a_time(
     with closing(Client(server.port, 3)) as other:
         manage(other, "s", m=FAR_MS)
         other.ask("DEL", KEYS.schedule)
-        orphans = Orphans(context, unpaused)
+        orphans = Orphans(context, unpaused, all_know)
         await orphans.look(redis, [0, 3])
         assert direct.ask("ZCARD", KEYS.schedule) + other.ask("ZCARD", KEYS.schedule) < MANY
         await _search(orphans, redis, [0, 3], 40)
@@ -204,11 +206,32 @@ async def test_keys_that_no_schedule_has_are_found_a_page_at_a_time(
         assert other.ask("ZRANGE", KEYS.schedule, 0, -1) == [b"s"]
 
 
+async def test_all_proxies_know_the_family_of_a_key_before_it_is_added(
+    context: Context, redis: Redis, direct: Client
+) -> None:
+    manage(direct, "s", m=FAR_MS)
+    direct.ask("DEL", KEYS.schedule)
+    lost, known = True, list[Place]()
+
+    async def be_sure(places: Iterable[Place]) -> None:
+        known.extend(places)
+        assert not direct.ask("EXISTS", KEYS.schedule)
+        if lost:
+            raise UpstreamError("lost")
+
+    await Orphans(context, unpaused, be_sure).look(redis, [0])
+    assert not direct.ask("EXISTS", KEYS.schedule)
+    lost = False
+    await Orphans(context, unpaused, be_sure).look(redis, [0])
+    assert direct.ask("ZRANGE", KEYS.schedule, 0, -1) == [b"s"]
+    assert known == [(0, b"s")] * 2
+
+
 async def test_a_small_keyspace_is_not_searched_at_each_heartbeat(
     context: Context, redis: Redis, direct: Client
 ) -> None:
     context.rights.trusts_schedules = True
-    orphans = Orphans(context, unpaused)
+    orphans = Orphans(context, unpaused, all_know)
     manage(direct, "s", m=FAR_MS)
     looks = []
     for _ in range(3):
@@ -222,7 +245,7 @@ async def test_a_small_keyspace_is_not_searched_at_each_heartbeat(
 
 
 async def test_where_nothing_is_nothing_is_searched(context: Context, redis: Redis) -> None:
-    orphans = Orphans(context, unpaused)
+    orphans = Orphans(context, unpaused, all_know)
     await _search(orphans, redis, [], 2)
 
 
@@ -233,7 +256,7 @@ async def test_a_key_that_its_schedule_has_too_late_is_corrected_where_that_is_n
     context.rights.trusts_schedules = trusts
     manage(direct, "s", m=1000)
     direct.ask("ZADD", KEYS.schedule, FAR_MS, "s")
-    await Orphans(context, unpaused).look(redis, [0])
+    await Orphans(context, unpaused, all_know).look(redis, [0])
     assert direct.ask("ZSCORE", KEYS.schedule, "s") == b"%d" % (FAR_MS if trusts else 1000)
 
 
@@ -247,7 +270,7 @@ async def test_names_that_are_no_indexes_are_noted_for_dbsize(
     direct.ask("SET", KEYS.announcement_prefix + b"x", "")
     direct.ask("SADD", KEYS.others, "__ttl:gone")
     manage(direct, "s", m=FAR_MS)
-    orphans = Orphans(context, unpaused)
+    orphans = Orphans(context, unpaused, all_know)
     await orphans.look(redis, [0])
     assert set(direct.ask("SMEMBERS", KEYS.others)) >= {later, kept}
     assert b"__ttl:gone" not in direct.ask("SMEMBERS", KEYS.others)
@@ -264,7 +287,7 @@ async def test_the_search_forgets_counts_of_more_than_a_month_ago(
     counts = KEYS.counts(b"s")
     young = direct.now_ms() // 1000 * 2**20 + 1
     direct.ask("ZADD", counts, 1, "old", young, "young")
-    await Orphans(context, unpaused).look(redis, [0])
+    await Orphans(context, unpaused, all_know).look(redis, [0])
     assert direct.ask("ZRANGE", counts, 0, -1) == [b"young"]
 
 
@@ -274,7 +297,7 @@ async def test_junk_in_the_place_of_the_others_stops_no_search(
     direct.ask("SET", KEYS.others, "junk")
     manage(direct, "s", m=FAR_MS)
     direct.ask("DEL", KEYS.schedule)
-    await Orphans(context, unpaused).look(redis, [0])
+    await Orphans(context, unpaused, all_know).look(redis, [0])
     assert direct.ask("ZCARD", KEYS.schedule) == 1
 
 
@@ -284,14 +307,14 @@ async def test_a_key_that_cannot_be_added_to_its_schedule_is_told_of(
     manage(direct, "s", m=FAR_MS)
     direct.ask("DEL", KEYS.schedule)
     await become("resetkeys ~__ttl:*")
-    await Orphans(context, unpaused).look(redis, [0])
+    await Orphans(context, unpaused, all_know).look(redis, [0])
     assert counters.refusals == 1
 
 
 async def test_one_missing_right_ends_the_search(
     context: Context, redis: Redis, direct: Client, become: Become, counters: Counters
 ) -> None:
-    orphans = Orphans(context, unpaused)
+    orphans = Orphans(context, unpaused, all_know)
     await become("-scan")
     await _search(orphans, redis, [0], 3)
     assert counters.refusals == 1
@@ -308,7 +331,7 @@ async def test_while_writes_are_paused_nothing_is_corrected(
     manage(direct, "s", m=FAR_MS)
     direct.ask("DEL", KEYS.schedule)
     direct.ask("SADD", KEYS.others, "__ttl:gone")
-    orphans = Orphans(context, paused)
+    orphans = Orphans(context, paused, all_know)
     await orphans.look(redis, [0])
     assert direct.ask("EXISTS", KEYS.schedule) == 0
     assert direct.ask("SMEMBERS", KEYS.others) == [b"__ttl:gone"]

@@ -5,7 +5,17 @@ from __future__ import annotations
 import pytest
 from redis.asyncio import Redis
 
-from tests.link.conftest import FAR_MS, KEYS, Become, S, manage, paused, set_rule, unpaused
+from tests.link.conftest import (
+    FAR_MS,
+    KEYS,
+    Become,
+    S,
+    all_know,
+    manage,
+    paused,
+    set_rule,
+    unpaused,
+)
 from tests.support.redis_client import Client
 from tests.support.redis_content import STATE
 from ttlproxy.core.counters import Counters
@@ -69,6 +79,7 @@ def _upkeep(
         stored,
         SharedState(context, is_paused),
         is_paused,
+        all_know,
     )
 
 

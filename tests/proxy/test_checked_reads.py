@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.support.session_world import KEYS, NOW_MS, RULES, SCRIPTS
 from ttlproxy.core.counters import Handled
+from ttlproxy.core.families import ALL, Known
 from ttlproxy.core.knowledge import Knowledge
 from ttlproxy.core.permissions import Rights
 from ttlproxy.proxy.checked_reads import CheckedReads
@@ -38,14 +39,17 @@ def read(key: str) -> bytes:
 
 
 def write(key: str) -> bytes:
-    return encode((b"HSET", key.encode(), b"f", b"v"))
+    return encode((b"APPEND", key.encode(), b"v"))
 
 
 class Path:
     """A client's way to a Redis that the test is: what came to it waits in `at_redis`."""
 
     def __init__(self) -> None:
-        self.knowledge = Knowledge(1 << 20)
+        families = Known()
+        families.learn([ALL])
+        self.knowledge = Knowledge(1 << 20, families=families)
+        self.knowledge.families_changed()
         self.counts = Handled()
         self.session = AskingSession(
             RULES,
@@ -151,7 +155,7 @@ def test_replies_that_may_be_wrong_are_dropped_and_the_reads_given_again(
     path.answer(reply, b":1\r\n")
     assert path.got == b""
     names = [words[:2] for words in path.at_redis]
-    assert names == [[b"SISMEMBER", b"a"], [b"HSET", b"behind"]], "in this order, not checked"
+    assert names == [[b"SISMEMBER", b"a"], [b"APPEND", b"behind"]], "in this order, not checked"
     path.answer(b":0\r\n", b":1\r\n")
     assert path.got == b":0\r\n:1\r\n"
 
@@ -162,7 +166,7 @@ def test_nothing_follows_until_the_check_is_answered(path: Path) -> None:
     path.answer(NONE)
     assert [words[0] for words in path.at_redis] == [b"SISMEMBER"]
     path.answer(b":1\r\n")
-    assert [words[0] for words in path.at_redis] == [b"SISMEMBER", b"HSET"]
+    assert [words[0] for words in path.at_redis] == [b"SISMEMBER", b"APPEND"]
 
 
 def test_a_part_of_a_value_that_looks_like_a_reply_is_none(path: Path) -> None:

@@ -2,7 +2,8 @@
 
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection
-from tests.support.redis_client import milliseconds
+from tests.support.redis_client import Client, milliseconds
+from ttlproxy.core.keys import Keys
 
 # Words of HSETEX behind its key. No server's own HSETEX has them, so the deadline is ttlproxy's.
 BOUNDED = ("MAXLEN", 1000)
@@ -16,6 +17,15 @@ def deadline_ms_of(direct: Connection, key: str, element: str) -> int:
         if not name.startswith(b"__ttl:!")
     ]
     return int(direct.ask("ZSCORE", index, element).split(b"\r\n")[1])
+
+
+def give_one_of_all(direct: Client) -> None:
+    """A member gets a deadline, past the proxies. Its key begins with a digit, so it is of the
+    family of all keys, which proxies know from their start on: each key may have deadlines."""
+    keys, far_ms = Keys(), 4_000_000_000_000
+    direct.ask("SADD", "1", "member")
+    direct.ask("ZADD", keys.index(b"1"), far_ms, "member")
+    direct.ask("ZADD", keys.schedule, far_ms, "1")
 
 
 def has_ttl(reply: bytes | int, seconds: int) -> bool:

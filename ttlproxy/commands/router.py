@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
 from ttlproxy.commands import dialects
 from ttlproxy.commands.docs import proxy_info, topology
@@ -13,7 +13,15 @@ from ttlproxy.commands.features import defer, leaderboards, leases, limiters, on
 from ttlproxy.commands.model.command_reply import Native
 from ttlproxy.commands.model.key_positions import REPLACED
 from ttlproxy.commands.model.overrides import replacing
-from ttlproxy.commands.model.route import ANY_KEY, NO_KEY, READ_KEY, UNKNOWN, Route, Stateful
+from ttlproxy.commands.model.route import (
+    ANY_KEY,
+    KNOWN_KEY,
+    NO_KEY,
+    READ_KEY,
+    UNKNOWN,
+    Route,
+    Stateful,
+)
 from ttlproxy.commands.model.spec import Override, Plan, Survey, Virtual
 from ttlproxy.commands.types import hashes, key_scans, keyspace, lists, sets, sorted_sets
 from ttlproxy.wire import Table
@@ -91,6 +99,14 @@ BLOCKING: Final = frozenset(
 )
 
 
+class Tables(NamedTuple):
+    """Key kinds by name, for whole chunks: of all commands in `passthrough`, and of those that may
+    go over a connection to Redis that clients share."""
+
+    all: Table
+    shareable: Table
+
+
 class Router:
     """The routes of the commands of one server.
 
@@ -103,7 +119,7 @@ class Router:
     they have a fast path
     shareable: the names of commands that may go over a connection to Redis that clients share, in
     upper and in lower case
-    plain, shareably_plain: passthrough, and what of it is shareable, for whole chunks
+    plain, known: tables for whole chunks; the second where keys are looked up
     categories: the ACL categories that our commands are in
     natives: the rows of the server's COMMAND reply; `heard`: what its ACL CAT says, by category;
     `forms`: plans for commands that the server has itself, but not in Redis 8's way; `clustered`:
@@ -115,11 +131,11 @@ class Router:
         "categories",
         "direct",
         "keyless",
+        "known",
         "passthrough",
         "plain",
         "setters",
         "shareable",
-        "shareably_plain",
         "unread",
     )
 
@@ -156,8 +172,10 @@ class Router:
             self._add(_ours(name, overrides.get(name)))
         self.keyless = dict.fromkeys(self.passthrough, NO_KEY)
         kinds = self.passthrough.items()
-        self.plain = Table(self.passthrough)
-        self.shareably_plain = Table({name: kind for name, kind in kinds if name in self.shareable})
+        self.plain = self._tables(self.passthrough)
+        self.known = self._tables(
+            {name: KNOWN_KEY if kind == READ_KEY else kind for name, kind in kinds}
+        )
         self.unread = {
             name: kind if kind < READ_KEY else NO_KEY for name, kind in kinds if kind != ANY_KEY
         }
@@ -165,6 +183,10 @@ class Router:
     def find(self, word: bytes) -> Route:
         """The route of a command by its name, in any case; UNKNOWN if there is none."""
         return self._routes.get(word) or self._routes.get(word.upper(), UNKNOWN)
+
+    def _tables(self, kinds: Mapping[bytes, int]) -> Tables:
+        shareable = {name: kind for name, kind in kinds.items() if name in self.shareable}
+        return Tables(Table(kinds), Table(shareable))
 
     def _add(self, route: Route) -> None:
         for name in (route.name.encode(), route.name.lower().encode()):

@@ -150,17 +150,19 @@ class _Words:
 
 
 class FamilyNames:
-    """Managed keys, and all keys of families that are known: nothing is due in the others."""
+    """Keys whose bounds are known, and all other keys of families that are known: these have one
+    bound."""
 
     __slots__ = ("_bounds", "_known", "_other")
 
-    def __init__(self, bounds: Mapping[bytes, int], known: Known, nothing_due: int) -> None:
+    def __init__(self, bounds: Mapping[bytes, int], known: Known, other: int) -> None:
         self._bounds = bounds
         self._known = known
-        self._other = nothing_due
+        self._other = other
 
     def __bool__(self) -> bool:
-        return True
+        """As all keys with bounds are of families."""
+        return bool(self._known)
 
     def __contains__(self, key: bytes) -> bool:
         return key in self._bounds or self._known.covers(key)

@@ -1,91 +1,32 @@
-"""What a proxy knows of the keys that its own clients have named, and of no others.
+"""What a proxy knows of the keys that its own clients have named, in families that are known.
 
 The other way is the registry, which holds all managed keys. Here a key is looked up when a client
-names it first. Redis tells when the answer may be another one; then the key is unknown again. What
-is unknown counts as managed and due. Knows no socket and no clock.
+names it first, if its family is known (core/families.py): others have no deadlines. Redis tells
+when the answer may be another one; then the key is unknown again. What is unknown counts as managed
+and due. Knows no socket and no clock.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import islice
 from math import inf
-from typing import Any, Final
+from typing import Final, cast
 from weakref import WeakValueDictionary
 
+from ttlproxy.core.families import FamilyNames
 from ttlproxy.core.families import Known as Families
 from ttlproxy.core.lately import Lately
 from ttlproxy.core.registry import NOTHING_DUE, UNKNOWN, Owner, Place, Registry
-from ttlproxy.core.write_rules import RuleBook
+from ttlproxy.core.write_rules import RuleBook, RuledNames
 
 # The bound of a key that has no index.
-UNMANAGED: Final = 1 << 63
-# The same in a family whose keys may have deadlines: it counts as managed, except for who asks
-# whether there is an index.
-OF_FAMILY: Final = NOTHING_DUE + 1
-# The same where a rule of ONWRITE matches: it counts as managed, except for who asks `managed`.
-RULED: Final = NOTHING_DUE + 2
+UNMANAGED: Final = NOTHING_DUE + 1
 # What a key that is known takes on average, in bytes, with a name of 30 bytes.
 _BYTES: Final = 180
 # How many keys are forgotten at a time where there is no room for more: one in so many. As many are
 # remembered, up to twice, to tell that a key is named again.
 _PART: Final = 16
-
-
-class _Words:
-    """The keys of `Known`, for one question only."""
-
-    __slots__ = ("_bounds",)
-
-    def __init__(self, bounds: dict[bytes, int]) -> None:
-        self._bounds = bounds
-
-    def isdisjoint(self, words: Iterable[bytes]) -> bool:
-        """Whether none of these words, which need not be keys, is known as a managed key."""
-        bounds = self._bounds
-        return all(bounds.get(word, UNMANAGED) == UNMANAGED for word in words)
-
-
-class _Managed:
-    """The keys of some `Known` that may have an index: a rule of ONWRITE alone does not count."""
-
-    __slots__ = ("_all_of",)
-
-    def __init__(self, all_of: Callable[[bytes], Iterable[Known]]) -> None:
-        self._all_of = all_of
-
-    def __contains__(self, key: bytes) -> bool:
-        return any(known.bounds.get(key, UNKNOWN) < RULED for known in self._all_of(key))
-
-    def keys(self) -> _Managed:
-        return self
-
-    def isdisjoint(self, words: Iterable[bytes]) -> bool:
-        """Whether none of these words, which need not be keys, is known to be there."""
-        return not any(
-            known.bounds.get(word, RULED) < RULED for word in words for known in self._all_of(word)
-        )
-
-
-class _ManagedHere:
-    """The same of one `Known`, for less."""
-
-    __slots__ = ("_bounds",)
-
-    def __init__(self, bounds: dict[bytes, int]) -> None:
-        self._bounds = bounds
-
-    def __contains__(self, key: bytes) -> bool:
-        return self._bounds.get(key, UNKNOWN) < RULED
-
-    def keys(self) -> _ManagedHere:
-        return self
-
-    def isdisjoint(self, words: Sequence[bytes]) -> bool:
-        bounds = self._bounds
-        if bounds.keys().isdisjoint(words):  # nearly always, and it takes a tenth of the time
-            return True
-        return not any(bounds.get(word, RULED) < RULED for word in words)
 
 
 class Finding:
@@ -102,70 +43,52 @@ class Finding:
 
 
 class Known:
-    """The keys of one database as a session asks for them: `key in known` means that it may be
-    managed, and `known[key]` is its bound then.
+    """What is known of the keys of one database.
 
-    bounds: the bound of each key that is known, UNMANAGED if it has no index
+    bounds: the bound of each key that was looked up
     """
 
-    __slots__ = ("__weakref__", "bounds")
+    __slots__ = ("__weakref__", "_families", "bounds")
 
-    def __init__(self) -> None:
+    def __init__(self, families: Families) -> None:
         self.bounds: dict[bytes, int] = {}
+        self._families = families
 
-    def __contains__(self, key: bytes) -> bool:
-        return self.bounds.get(key, UNKNOWN) != UNMANAGED
+    def bound(self, key: bytes) -> int:
+        """That of any key: one whose family is not known has no index."""
+        found = self.bounds.get(key)
+        if found is None:
+            return UNKNOWN if self._families.covers(key) else UNMANAGED
+        return found
+
+    def may_have_index(self, key: bytes) -> bool:
+        return self.bound(key) < UNMANAGED
+
+
+class _Earliest(Mapping[bytes, int]):
+    """The earliest bounds in several databases, of the keys that are known in all of them."""
+
+    __slots__ = ("_all_of",)
+
+    def __init__(self, all_of: Callable[[bytes], Iterable[Known]]) -> None:
+        """`all_of(key)`: what is known of each database that the key may be in."""
+        self._all_of = all_of
 
     def __getitem__(self, key: bytes) -> int:
-        return self.bounds.get(key, UNKNOWN)
-
-    def get(self, key: bytes, default: int) -> int:
-        bound = self.bounds.get(key, UNKNOWN)
-        return default if bound == UNMANAGED else bound
-
-    def keys(self) -> _Words:
-        return _Words(self.bounds)
-
-    @property
-    def managed(self) -> _Managed | _ManagedHere:
-        return _ManagedHere(self.bounds)
-
-
-class _Earliest(dict[bytes, int]):
-    """The earliest bounds of several `Known`, of the keys that are known in all of them. Nothing is
-    kept here, so a look takes some times as long as in another dict."""
-
-    __slots__ = ("_all_of",)
-
-    def __init__(self, all_of: Callable[[bytes], Iterable[Known]]) -> None:
-        super().__init__()
-        self._all_of = all_of
-
-    def __missing__(self, key: bytes) -> int:
         return min([known.bounds[key] for known in self._all_of(key)])
 
-    def get(self, key: bytes, default: Any = None) -> Any:
-        try:
-            return self[key]
-        except KeyError:
-            return default
+    def __iter__(self) -> Iterator[bytes]:
+        raise TypeError("keys are not listed by what a client may name")
 
+    def __len__(self) -> int:
+        raise TypeError("keys are not counted by what a client may name")
 
-class _Several(Known):
-    """The same for a client whose requests may concern a key in several databases.
+    def keys(self) -> _Earliest:  # type: ignore[override]
+        return self
 
-    all_of: what is known of each, for one key
-    """
-
-    __slots__ = ("_all_of",)
-
-    def __init__(self, all_of: Callable[[bytes], Iterable[Known]]) -> None:
-        self.bounds = _Earliest(all_of)
-        self._all_of = all_of
-
-    @property
-    def managed(self) -> _Managed:
-        return _Managed(self._all_of)
+    def isdisjoint(self, words: Iterable[bytes]) -> bool:
+        """Whether none of these words, which need not be keys, is known."""
+        return not any(word in self for word in words)
 
 
 class Knowledge(Registry):
@@ -199,7 +122,7 @@ class Knowledge(Registry):
         """`most_bytes`: about what all may take; the others are as of `Registry`."""
         super().__init__(wake, has_action, book, families)
         # Of the first database and of those that hold keys; and of others.
-        self._known: dict[int, Known] = {0: Known()}
+        self._known: dict[int, Known] = {0: Known(self.families)}
         self._others_known = WeakValueDictionary[int, Known]()
         self._reaped: dict[Place, Known] = {}  # so that `changed` looks where reaps are under way
         self._populated: set[int] = set()
@@ -213,7 +136,7 @@ class Knowledge(Registry):
     def __len__(self) -> int:
         """Takes some 30 ns for each key that is known, also for those that are not managed."""
         each = [list(known.bounds.values()) for _, known in self._all()]
-        return sum(sum(bound < OF_FAMILY for bound in all_) for all_ in each)
+        return sum(sum(bound < UNMANAGED for bound in all_) for all_ in each)
 
     def __bool__(self) -> bool:
         return True
@@ -234,12 +157,13 @@ class Knowledge(Registry):
         if found is None:
             found = self._others_known.get(db)
         if found is None:
-            found = self._others_known[db] = Known()
+            found = self._others_known[db] = Known(self.families)
         return found
 
     def unknown(self, places: Iterable[Place]) -> list[Place]:
-        """Those of which nothing is known."""
-        return [place for place in places if place[1] not in self.known(place[0]).bounds]
+        """Those that are to be looked up."""
+        covers = self.families.covers
+        return [(db, key) for db, key in places if covers(key) and key not in self.known(db).bounds]
 
     def are_new(self, keys: Collection[bytes]) -> bool:
         """Whether this was not asked lately about any of these keys, in any database."""
@@ -248,17 +172,17 @@ class Knowledge(Registry):
         return are_new
 
     def due(self, key: bytes, now_ms: int) -> list[Place]:
-        return [(db, key) for db, known in self._all() if known[key] < now_ms]
+        return [(db, key) for db, known in self._all() if known.bound(key) < now_ms]
 
     def places(self, key: bytes) -> list[Place]:
-        return [(db, key) for db, known in self._all() if key in known.managed]
+        return [(db, key) for db, known in self._all() if known.may_have_index(key)]
 
     def pin(self, db: int, key: bytes, owner: Owner) -> None:
         owners = self._pins[0].setdefault((db, key), set())
         if owners is not None:
             owners.add(owner)
         bounds = self.known(db).bounds
-        if bounds.get(key) in (UNMANAGED, RULED, OF_FAMILY):
+        if bounds.get(key) == UNMANAGED:
             bounds[key] = NOTHING_DUE
         self.expecting = True
 
@@ -326,13 +250,8 @@ class Knowledge(Registry):
         bounds, changed = self.known(db).bounds, finding.changed
         while self._size() + len(firsts_ms) > self._most and self._make_room():
             pass
-        is_plain = not (any(self._pins) or self.book or self.families)
         for key, first_ms in firsts_ms.items():
-            if key in changed:
-                continue
-            if first_ms is None and is_plain:
-                bounds[key] = UNMANAGED
-            else:
+            if key not in changed:
                 bounds[key] = self._found((db, key), first_ms)
 
     def set_first_deadline(self, place: Place, first_ms: int | None) -> None:
@@ -353,13 +272,6 @@ class Knowledge(Registry):
         self._overtaken.update(self._reaps_under_way)
         for finding in self._findings:
             finding.is_void = True
-
-    def rules_changed(self) -> None:
-        self.forget_all()
-
-    def families_changed(self) -> None:
-        super().families_changed()
-        self.forget_all()
 
     def swapped(self, one: int, other: int) -> None:
         self.forget_all()
@@ -398,11 +310,7 @@ class Knowledge(Registry):
     def _found(self, place: Place, first_ms: int | None) -> int:
         if first_ms is not None:
             return self._bound(first_ms)
-        if any(place in pins for pins in self._pins):
-            return NOTHING_DUE
-        if self.families.covers(place[1]):
-            return OF_FAMILY
-        return RULED if self.book.matches_in(*place) else UNMANAGED
+        return NOTHING_DUE if any(place in pins for pins in self._pins) else UNMANAGED
 
     def _unpin(self, place: Place) -> None:
         bounds = self.known(place[0]).bounds
@@ -412,20 +320,27 @@ class Knowledge(Registry):
 
 class Asker:
     """What one session asks: of keys in the databases that its client may be in, and where its
-    requests write to others."""
+    requests write to others.
 
-    __slots__ = ("_beyond", "_databases", "_knowledge", "_known", "names")
+    bounds, managed: as of `Registry`; `bounds` has keys without an index, too
+    """
+
+    __slots__ = ("_beyond", "_databases", "_knowledge", "_known", "_ruled", "bounds", "managed")
 
     def __init__(self, knowledge: Knowledge, databases: tuple[int, ...]) -> None:
         self._knowledge = knowledge
         # key -> the databases besides these to which requests write it
         self._beyond: dict[bytes, set[int]] = {}
-        self.names = Known()
         self.select(databases)
 
     def select(self, databases: tuple[int, ...]) -> None:
         self._databases = databases
         self._look_in(databases)
+
+    @property
+    def names(self) -> Mapping[bytes, int]:
+        """As of `Registry`."""
+        return self._ruled if self._knowledge.book else self.managed
 
     def reach(self, places: Iterable[Place]) -> None:
         """Requests write to these places: they are asked of, too."""
@@ -435,7 +350,7 @@ class Asker:
             self._beyond.setdefault(key, set()).add(db)
             if db not in self._known:
                 self._known[db] = self._knowledge.known(db)
-                self.names = _Several(self._all_of)
+                self._publish()
 
     def reach_no_more(self) -> None:
         """Requests that write to other databases are over."""
@@ -446,8 +361,17 @@ class Asker:
     def _look_in(self, databases: Iterable[int]) -> None:
         beyond = set[int]().union(*self._beyond.values())
         self._known = {db: self._knowledge.known(db) for db in beyond.union(databases)}
-        one = self._known[self._databases[0]]
-        self.names = one if len(self._known) == 1 else _Several(self._all_of)
+        self._publish()
+
+    def _publish(self) -> None:
+        one, knowledge = len(self._known) == 1, self._knowledge
+        bounds = self._known[self._databases[0]].bounds if one else _Earliest(self._all_of)
+        names = FamilyNames(bounds, knowledge.families, UNKNOWN)
+        # They have what sessions ask of a mapping.
+        self.bounds: Mapping[bytes, int] = bounds
+        self.managed = cast(Mapping[bytes, int], names)
+        ruled = RuledNames(self.managed, knowledge.book, NOTHING_DUE)
+        self._ruled = cast(Mapping[bytes, int], ruled)
 
     def _databases_of(self, key: bytes) -> Iterable[int]:
         beyond = self._beyond.get(key)
@@ -464,22 +388,20 @@ class Asker:
 
     def due(self, key: bytes, now_ms: int) -> list[Place]:
         known = self._known
-        return [(db, key) for db in self._databases_of(key) if known[db][key] < now_ms]
+        return [(db, key) for db in self._databases_of(key) if known[db].bound(key) < now_ms]
 
     def places(self, key: bytes) -> list[Place]:
         known = self._known
-        return [(db, key) for db in self._databases_of(key) if key in known[db].managed]
+        return [(db, key) for db in self._databases_of(key) if known[db].may_have_index(key)]
 
     def unknown(self, keys: Iterable[bytes]) -> list[Place]:
-        """The places where nothing is known of these keys."""
-        if len(self._known) == 1:
-            (db,), bounds = self._databases, self.names.bounds
-            return [(db, key) for key in keys if key not in bounds]
-        places = ((db, key) for key in keys for db in self._databases_of(key))
+        """The places that are to be looked up for these keys."""
+        covers = self._knowledge.families.covers
+        places = ((db, key) for key in keys if covers(key) for db in self._databases_of(key))
         return self._knowledge.unknown(places)
 
     def may_have_index(self, key: bytes, owner: Owner) -> bool:
-        return any(known.bounds.get(key, UNKNOWN) < OF_FAMILY for known in self._all_of(key))
+        return any(known.may_have_index(key) for known in self._all_of(key))
 
     def pin(self, db: int, key: bytes, owner: Owner) -> None:
         self._knowledge.pin(db, key, owner)
@@ -490,11 +412,6 @@ class Asker:
     @property
     def families(self) -> Families:
         return self._knowledge.families
-
-    @property
-    def bounds(self) -> _Managed | _ManagedHere:
-        """As of `Registry`."""
-        return self.names.managed
 
     @property
     def book(self) -> RuleBook:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from typing import ClassVar
 
-from ttlproxy.commands import ANY_KEY, FIRST_ALONE, KEPT_KEY, READ_KEY, Route
-from ttlproxy.core.knowledge import UNMANAGED, Asker
+from ttlproxy.commands import FIRST_ALONE, READ_KEY, Route
+from ttlproxy.core.knowledge import Asker
 from ttlproxy.core.registry import Place
-from ttlproxy.session.session import Routed, Session, has_script
+from ttlproxy.session.session import Routed, Session
 from ttlproxy.session.step import Step
-from ttlproxy.wire import Table, whole
+from ttlproxy.wire import whole
 
 
 def _beyond(route: Route, args: Sequence[bytes]) -> list[Place]:
@@ -23,6 +24,8 @@ class AskingSession(Session):
     """Before its requests are looked at, what they name is to be learnt: see `unmet`."""
 
     __slots__ = ()
+
+    looks_up: ClassVar[bool] = True
 
     registry: Asker  # type: ignore[assignment]
 
@@ -60,50 +63,25 @@ class AskingSession(Session):
         requests, hidden = self._read, self._names_hidden
         if requests is None or hidden or self._must_parse or not self.rights.have_all(self.users):
             return None
-        passthrough, bounds, now_ms = self._passthrough, self.registry.names.bounds, 0
+        passthrough, bounds, now_ms = self._passthrough, self.registry.bounds, 0
+        managed = self.registry.managed
         keys = []
         try:
             for args in requests:
+                key = args[1]
                 if passthrough[args[0]] != READ_KEY:
                     return None
-                bound = bounds.get(args[1])
-                if bound is None:
-                    keys.append(args[1])
-                elif bound is not UNMANAGED:
-                    now_ms = now_ms or self._now_ms()
-                    if bound < now_ms:
-                        return None
+                if key not in managed:
+                    continue
+                if key not in bounds:
+                    keys.append(key)
+                    continue
+                now_ms = now_ms or self._now_ms()
+                if bounds[key] < now_ms:
+                    return None
         except (KeyError, IndexError):
             return None  # not in the table, or no key
         return (keys, len(requests)) if keys else None
-
-    def _plain(self, table: Table, data: bytes) -> int:
-        """Keys that are not known are to be looked up: `_pass_through` tells."""
-        return 0
-
-    def _pass_through(self, requests: Iterable[list[bytes]]) -> bool:
-        passthrough, bounds, now_ms = self._passthrough, self.registry.names.bounds, 0
-        try:
-            for args in requests:
-                kind = passthrough[args[0]]
-                if kind > ANY_KEY:  # the key is its first argument: nearly all
-                    bound = bounds[args[1]]
-                    if bound is UNMANAGED:  # `==` would take a third longer for all
-                        continue
-                    now_ms = now_ms or self._now_ms()
-                    if bound < now_ms:
-                        return False
-                    if kind != READ_KEY and (kind != KEPT_KEY or self.registry.book):
-                        return False
-                elif kind:  # not NO_KEY
-                    route = self._router.find(args[0])
-                    if any(bounds[key] is not UNMANAGED for key in route.keys(args)):
-                        return False
-                    if _beyond(route, args):
-                        return False
-        except (KeyError, IndexError):
-            return False  # not in the table, not known, or no key
-        return True
 
     def from_client(self, data: bytes) -> Step:
         step = super().from_client(data)
@@ -118,15 +96,3 @@ class AskingSession(Session):
         """These are asked of, too, until the requests have been handled, or their EXEC."""
         if places and not self.stranger:
             self.registry.reach(places)
-
-    def _may_be_held(self, found: list[Routed], now_ms: int) -> bool:
-        names = self.registry.names
-        for route, args, _, _ in found:
-            if route.survey or (route.virtual and route.virtual.of_deferred):
-                return True
-            keys = route.keys(args)
-            if any(names.get(key, now_ms) < now_ms for key in keys):
-                return True
-            if any(key in names for key in route.filled(args)) and not has_script(route, args):
-                return True
-        return False

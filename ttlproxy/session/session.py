@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias
 
 from ttlproxy import errors
 from ttlproxy.commands import ANY_KEY, KEPT_KEY, NO_KEY, ONE_KEY, READ_KEY, Route, Router
@@ -31,6 +31,9 @@ Routed: TypeAlias = tuple[Route, list[bytes], int, int]
 class Session(State):
     """A client's requests on their way to Redis: each chunk passes, or becomes a step."""
 
+    # Whether nothing is known of keys before they are looked up: see AskingSession.
+    looks_up: ClassVar[bool] = False
+
     __slots__ = (
         "__weakref__",
         "_counts",
@@ -47,6 +50,7 @@ class Session(State):
         "_read",
         "_requests",
         "_router",
+        "_tables",
         "in_flight",
     )
 
@@ -74,6 +78,7 @@ class Session(State):
         script_calls.families.senders.add(self)
         self._router = router
         self._passthrough = router.passthrough
+        self._tables = router.known if self.looks_up else router.plain
         self._now_ms = now_ms
         self._requests = Requests(max_request_bytes)
         self._limit = max_request_bytes
@@ -100,7 +105,7 @@ class Session(State):
         """
         if self._must_parse:
             return 0
-        if count := self._plain(self._router.plain, data):
+        if count := self._plain(self._tables.all, data):
             self._counts.forwarded += count
             return count
         requests, end = cut(data)
@@ -111,7 +116,7 @@ class Session(State):
         share, and passes as it is; else 0, and `shares` tells."""
         if self._must_parse or len(data) > shareable.LARGEST:
             return 0
-        count = self._plain(self._router.shareably_plain, data)
+        count = self._plain(self._tables.shareable, data)
         self._counts.forwarded += count
         return count
 
@@ -639,9 +644,8 @@ class Session(State):
         for route, args, _, _ in found:
             if route.survey or (route.virtual and route.virtual.of_deferred):
                 return True
-            for word in args:
-                if names.get(word, now_ms) < now_ms:
-                    return True
+            if any(names.get(key, now_ms) < now_ms for key in route.keys(args)):
+                return True
             if not (names.keys().isdisjoint(route.filled(args)) or has_script(route, args)):
                 return True
         return False

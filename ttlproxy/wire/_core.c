@@ -24,7 +24,7 @@
 #define NOTHING_DUE ((long long)1 << 62)
 
 /* Where a command's keys stand, as ttlproxy.commands.model.route numbers it. */
-enum { NO_KEY, ANY_KEY, ONE_KEY, KEPT_KEY, READ_KEY };
+enum { NO_KEY, ANY_KEY, ONE_KEY, KEPT_KEY, READ_KEY, KNOWN_KEY };
 
 typedef struct {
     const char *at, *end;
@@ -388,7 +388,7 @@ static PyObject *table_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUS
             Py_DECREF(table);
             return NULL;
         }
-        if (number < NO_KEY || number > READ_KEY) {
+        if (number < NO_KEY || number > KNOWN_KEY) {
             PyErr_SetString(PyExc_ValueError, "a kind is out of range");
             Py_DECREF(table);
             return NULL;
@@ -469,7 +469,7 @@ static int key_passes(Known *known, int kind, Bytes key)
         return -1;
     if (!is_managed)
         return kind == READ_KEY || !has_rules || !may_match(known, key);
-    if (kind != READ_KEY && (kind != KEPT_KEY || has_rules))
+    if (kind < READ_KEY && (kind != KEPT_KEY || has_rules))
         return 0;
     known->first = Py_MIN(known->first, bound);
     return 1;

@@ -16,7 +16,7 @@ _MAX_NAME: Final = 64
 _MAX_VALUES: Final = 1 << 61
 _NOTHING_DUE: Final = 1 << 62
 _NONE_PASSES: Final = (0, _NOTHING_DUE)
-_NO_KEY, _ANY_KEY, _ONE_KEY, _KEPT_KEY, _READ_KEY = range(5)
+_NO_KEY, _ANY_KEY, _ONE_KEY, _KEPT_KEY, _READ_KEY, _KNOWN_KEY = range(6)
 
 # A header of a request, as every client writes it, with its line break.
 _COUNT: Final = re.compile(rb"\*(0|[1-9][0-9]{0,8})\r\n")
@@ -231,6 +231,6 @@ class Table:
     ) -> int | None:
         """The same for one key, or a word that may be one."""
         if (bound := managed.get(key)) is not None:
-            return bound if kind == _READ_KEY or (kind == _KEPT_KEY and not heads) else None
+            return bound if kind >= _READ_KEY or (kind == _KEPT_KEY and not heads) else None
         may_match = not key or (begins[key[0]] and key.startswith(heads))
         return None if kind != _READ_KEY and heads and may_match else _NOTHING_DUE

@@ -75,7 +75,7 @@ class Lookups:
         if knowledge is None:
             return places
         known = knowledge.known
-        return [(db, key) for db, key in places if known(db)[key] < now_ms]
+        return [(db, key) for db, key in places if known(db).bound(key) < now_ms]
 
     async def _serve(self, places: set[Place]) -> None:
         """Raises UpstreamError."""

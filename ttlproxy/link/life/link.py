@@ -359,6 +359,7 @@ class Link:
             self._stored_commands,
             self._shared_state,
             self._barriers.may_hold,
+            lambda places: self._activation.add(places),
         )
 
     async def _load_scripts(self, redis: Redis) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
+from ttlproxy.core.registry import Place
 from ttlproxy.link.connecting.known_server import KnownServer
 from ttlproxy.link.knowledge.glance import Glance
 from ttlproxy.link.life.recheck import Recheck
@@ -41,7 +43,9 @@ class Upkeep:
         stored_commands: StoredCommands,
         shared_state: SharedState,
         is_paused: IsPaused,
+        be_sure: Callable[[Iterable[Place]], Awaitable[None]],
     ) -> None:
+        """`be_sure(places)`: see link/knowledge/activation.py."""
         self._is_paused = is_paused
         self._context = context
         self._server = server
@@ -50,7 +54,7 @@ class Upkeep:
         self._stored_commands = stored_commands
         self._shared_state = shared_state
         self._native_deadlines = native_deadlines
-        self._orphans = Orphans(context, is_paused)
+        self._orphans = Orphans(context, is_paused, be_sure)
         self._recheck = Recheck(context, sweep_script, scripts.would_wait)
         self._waiting = WaitingSurvey(context, scripts.would_wait)
 

@@ -6,13 +6,15 @@ at a time, again and again: it costs a server next to nothing, and finds orphans
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 
 from redis.asyncio import Redis
 from redis.exceptions import NoPermissionError, ResponseError
 
 from ttlproxy.commands import Call
 from ttlproxy.core.keys import COUNTS
+from ttlproxy.core.registry import Place
+from ttlproxy.errors import UpstreamError
 from ttlproxy.link.connecting.pipeline import error, run, valid
 from ttlproxy.link.connecting.refusals import is_wrong_type
 from ttlproxy.link.connecting.single_calls import answered
@@ -34,8 +36,15 @@ class Orphans:
     It puts other internal keys in order, too: see others_tidy.lua.
     """
 
-    def __init__(self, context: Context, is_paused: IsPaused) -> None:
+    def __init__(
+        self,
+        context: Context,
+        is_paused: IsPaused,
+        be_sure: Callable[[Iterable[Place]], Awaitable[None]],
+    ) -> None:
+        """`be_sure(places)`: see link/knowledge/activation.py."""
         self._is_paused = is_paused
+        self._be_sure = be_sure
         self._script_calls = context.script_calls
         self._context = context
         self._refusals = context.refusals
@@ -100,6 +109,10 @@ class Orphans:
         if not found or await self._is_paused():
             return
         self._found = True
+        try:
+            await self._be_sure([(db, key) for key in found])
+        except UpstreamError:
+            return  # the next search finds them
         for key in found:
             call = Call("schedule_mend", (key,), ())
             reply = await answered(redis, self._script_calls, db, call, b"%d" % db)
