@@ -13,7 +13,7 @@ from tests.support.replies import PUSH, REPLIES
 from ttlproxy.errors import ON_ITS_WAY
 from ttlproxy.proxy.reply_queue import ReplyQueue
 from ttlproxy.session.declared import Declared
-from ttlproxy.session.told import Told
+from ttlproxy.session.told import Told, one_reply_for
 
 OK, NULL = b"+OK\r\n", b"$-1\r\n"
 
@@ -292,3 +292,23 @@ def test_nothing_more_is_subscribed_to_after_a_reset() -> None:
     client.takes(_array(b"subscribe", b"a", 1) + b"+RESET\r\n" + LOOKS_LIKE_A_MESSAGE)
     assert client.replies.owed == 0
     assert client.lines == [b"+RESET\r\n"]
+
+
+@given(st.lists(REPLIES, min_size=2, max_size=5), REPLIES, CUTS)
+def test_several_requests_have_one_reply_wherever_it_is_cut(
+    replies: list[bytes], other: bytes, cuts: list[int]
+) -> None:
+    client = Client()
+    client.replies.tell(Told(1, one_reply_for(len(replies))))
+    client.replies.expect(3)
+    client.takes(other + b"*%d\r\n" % len(replies) + b"".join(replies) + other, cuts)
+    assert client.got == other + b"".join(replies) + other
+    assert client.replies.owed == 0
+
+
+def test_an_error_is_the_reply_to_each_of_several() -> None:
+    client, error = Client(), b"-NOSCRIPT no\r\n"
+    client.replies.tell(Told(0, one_reply_for(3)))
+    client.replies.expect(2)
+    client.takes(error + OK, [5])
+    assert client.got == error * 3 + OK

@@ -31,7 +31,11 @@ from ttlproxy.scripts.traits import Traits
 # scripts of EVAL, and Redis 8 those too that it is told to load later.
 NOT_LOADED: Final = b"\n"
 
-__all__ = ["Script", "Scripts", "Traits", "written_commands"]
+# The names in KEYS of scripts on one key: these may be called for several requests at once, see
+# lib/several.lua.
+ON_ONE_KEY: Final = ("data", "index", "schedule")
+
+__all__ = ["ON_ONE_KEY", "Script", "Scripts", "Traits", "written_commands"]
 
 _HEADER = re.compile(r"-- (KEYS|ARGV):(.*)\n")
 _READS = re.compile(r"^-- READS( IN ALL SLOTS)?$", re.MULTILINE)
@@ -218,7 +222,9 @@ def _script(name: str, prefix: bytes, traits: Traits) -> Script:
     keys, argv, given = _given(name, prefix, traits, body)
     prologue = _locals(given)
     source = prologue + body
-    if reads and traits.flags:  # replaces the file's first line, which is a comment
+    if keys == ON_ONE_KEY and not (reads or traits.clustered):
+        source = f"local function script(KEYS, ARGV) {source}end\n" + _end("several")
+    elif reads and traits.flags:  # replaces the file's first line, which is a comment
         more = _ALL_SLOTS if traits.clustered and _reads_all_slots(name) else ""
         source = _FLAGS.format(more) + prologue + body.removeprefix("\n")
     return Script(name, source.encode(), _sha(source.encode()), keys, argv, reads)

@@ -17,7 +17,7 @@ from ttlproxy.session import before_login, fast_path, shareable
 from ttlproxy.session.rewrite import decide, refuse
 from ttlproxy.session.state import State, Wait
 from ttlproxy.session.step import Step
-from ttlproxy.session.told import Tell, Told, all_of, is_hidden
+from ttlproxy.session.told import Tell, Told, all_of, is_hidden, one_reply_for
 from ttlproxy.session.transaction import Transaction
 from ttlproxy.wire import Requests, Table, cut, encode, whole
 
@@ -219,7 +219,6 @@ class Session(State):
         if self._read is not None:
             commands, self._read = self._read, None
             if (plain := self._on_fast_path(commands, data)) is not None:
-                self.requests += len(commands)
                 return plain
             requests.take(data)
             out = self._with_care(commands, self._now_ms())
@@ -418,8 +417,15 @@ class Session(State):
         direct = self.script_calls.direct
         if not direct.update(self._router) or not fast_path.is_open(self):
             return None
+        together = self.skips_replies and not (self._is_uncounted or self.silent)
         found = fast_path.rewritten(
-            self, direct, commands, data, self._now_ms(), lambda args: self._pass_through((args,))
+            self,
+            direct,
+            commands,
+            data,
+            self._now_ms(),
+            lambda args: self._pass_through((args,)),
+            together,
         )
         if found is None:
             return None
@@ -428,11 +434,12 @@ class Session(State):
             self.manages([(self.db, key) for key in found.managed])
         if writes or setters:
             self.changes()
-            script_calls, left = self.script_calls.counts, writes + setters
-            for script, calls in found.runs:
-                script_calls[script] += calls
-                left -= calls
-            script_calls[found.script] += left
+            script_calls = self.script_calls.counts
+            for script, before, requests in found.calls:
+                script_calls[script] += requests
+                if requests > 1:
+                    self.told.append(Told(self.requests + before, one_reply_for(requests)))
+        self.requests += found.requests
         counts = self._counts
         counts.rewritten += writes
         counts.by_rule += found.by_rule

@@ -11,6 +11,7 @@ from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
 _MOST: Final = 16
 # How errors begin.
 ERRORS: Final = b"-!"
+_ERROR: Final = b"-"
 # How replies of one line begin that are none.
 _SIMPLE: Final = (b"+", b":")
 QUEUED: Final = b"+QUEUED"
@@ -91,6 +92,29 @@ class Candidates(Generic[V]):
             self._holds, self._may_hold = value, ()
         if not self._tried:
             self._tried = ()
+
+
+def one_reply_for(requests: int) -> Tell:
+    """Several requests have become one script call (scripts/lib/several.lua). What the client gets:
+    the elements of the reply, or so many times the error."""
+
+    def tell(line: bytes | None) -> bool | Change:
+        if line is None:
+            raise RuntimeError("the client would get one reply to several requests")
+        if line.startswith(_ERROR):
+            return lambda piece: piece * requests
+        if line != b"*%d\r\n" % requests:
+            raise RuntimeError(f"Redis answers {requests} requests by {line[:64]!r}")
+        head = len(line)
+
+        def without_head(piece: bytes) -> bytes:
+            nonlocal head
+            piece, head = piece[head:], 0
+            return piece
+
+        return without_head
+
+    return tell
 
 
 class HeldReply:
