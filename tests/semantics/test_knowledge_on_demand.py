@@ -117,6 +117,33 @@ def test_a_key_is_looked_up_where_its_client_is(
         assert calls(own_server.port, "exists") == before + 2 * databases, "news, and indexes"
 
 
+@pytest.mark.parametrize("carried", [("COPY", "k", "k", "DB", 1), ("MOVE", "k", 1)])
+def test_deadlines_that_come_from_another_database_are_heard_of(
+    own_server: AnyServer, start_proxy: StartProxy, carried: tuple[str | int, ...]
+) -> None:
+    """Where it was known that the key has none."""
+    with closing(Client(own_server.port, 1)) as direct:
+        give_one_of_all(direct)  # so nothing is new to the proxy there
+    proxy = start_proxy(own_server.url, *ON_DEMAND)
+    with (
+        closing(Client(own_server.port)) as first,
+        closing(Client(own_server.port, 1)) as direct,
+        closing(Client(proxy.port, 1)) as there,
+        closing(Client(proxy.port)) as here,
+    ):
+        here.ask("SADDEX", "s", "PX", 1, "MEMBERS", 1, "m")
+        wait_until(lambda: bool(first.ask("EXISTS", KEYS.lease)), "somebody reaps")
+        first.ask("SET", KEYS.lease, "a test", "PX", 60_000)  # and from now on nobody by itself
+        here.ask("HSET", "k", "f", "v", "g", "w")
+        here.ask("HPEXPIREFIELD", "k", 500, "FIELDS", 1, "f")
+        for _ in range(2):
+            assert there.ask("HLEN", "k") == 0
+        assert here.ask(*carried) == 1
+        start_ms = direct.now_ms()
+        wait_until(lambda: direct.now_ms() > start_ms + 500, "it is due")
+        assert there.ask("HLEN", "k") == 1
+
+
 def test_many_databases_that_redis_lacks_are_not_reaped(
     own_server: AnyServer, start_proxy: StartProxy
 ) -> None:
