@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from redis.exceptions import ResponseError
 
 from tests.conftest import StartProxy, StartServer
 from tests.support.containers import AnyServer
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
-from tests.support.redis_client import Client
+from tests.support.redis_client import Client, Word
 from tests.support.server_queries import calls
 from tests.support.servers import Proxy
 from ttlproxy.core.keys import Keys
+from ttlproxy.scripts import Scripts
 from ttlproxy.scripts.direct_calls import MOST_TOGETHER
 
 KEYS = Keys()
@@ -132,9 +134,35 @@ def test_a_run_of_requests_is_one_call(own: AnyServer, client: Client) -> None:
         ([*writes[:2], ("SADD", "k:set", "m"), *writes[:2]], 3),
         ([*writes[:2], ("HLEN", "k:1"), *writes[:2]], 2),
     ):
-        before = calls(own.port, "evalsha")
-        client.ask_many(chunk)
-        assert calls(own.port, "evalsha") - before == count
+        with Connection(own.port) as monitor:
+            monitor.ask("MONITOR")
+            client.ask_many([*chunk, ("ECHO", "that was all")])
+            seen: list[bytes] = []
+            while not (seen and b'"ECHO"' in seen[-1]):
+                seen.append(monitor.read())
+        assert sum(b'"EVALSHA"' in line and b'"k:' in line for line in seen) == count
+
+
+def test_one_that_fails_stops_no_other(own: AnyServer) -> None:
+    """Nor does one with more words than Lua can hand on at once."""
+    scripts = Scripts(KEYS.prefix)
+    members = [f"m{number}" for number in range(9000)]
+
+    def call(script: str, keys: Sequence[bytes], *words: Word) -> list[object]:
+        names = [name for key in keys for name in (key, KEYS.index(key))]
+        text = scripts[script].text
+        return list(direct.ask("EVAL", text, 1 + len(names), KEYS.schedule, *names, *words))
+
+    with closing(Client(own.port)) as direct:
+        direct.ask("SET", "b", "no set")
+        first, refused, last = call(
+            "set_add", [b"a", b"b", b"c"], 1, "m", 1, "m", len(members), *members
+        )
+        assert (first, last) == (1, len(members))
+        assert str(refused).startswith("WRONGTYPE")
+        broken, last = call("hash_setex", [b"d", b"e"], 0, 4, "0 hsetex", "0+100000", "f", "v")
+        assert isinstance(broken, ResponseError)
+        assert last == 1
 
 
 @pytest.mark.parametrize("protocol", [2, 3])

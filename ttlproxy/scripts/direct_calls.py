@@ -47,7 +47,7 @@ class DirectCall:
     _index: Callable[[bytes], bytes]
     _named: bytes  # the command's name among the words of the call, if that has it
     _name: int  # bytes of the request's name
-    _more: int  # words of ARGV that the request does not have behind its key, less the key and name
+    _more: int  # so many words more has ARGV than the request
     # The same of a call by a rule of ONWRITE, whose words are behind the database and the rule.
     _on_write: OnWrite | None
     _ruled_name: bytes
@@ -58,9 +58,9 @@ class DirectCall:
         key, words = args[1], len(args)
         index = self._index(key)
         data = b"$%d\r\n%b\r\n" % (len(key), key)
-        begin = (3 if words < 10 else len(b"*%d\r\n" % words) - 1) + self._name + len(data)
+        head = 4 if words < 10 else len(b"*%d\r\n" % words)
         keys = b"%b$%d\r\n%b\r\n" % (data, len(index), index)
-        return keys, words + self._more, self._named + sent[begin + 1 :]
+        return keys, words + self._more, self._named + sent[head + self._name + len(data) :]
 
     def how(self, book: RuleBook, databases: tuple[int, ...], key: bytes) -> bytes | None:
         """The rule of ONWRITE for such a request; None if none matches its key."""

@@ -181,7 +181,7 @@ METRICS: Final = (
     MetricSpec(
         "ttlproxy_script_calls_total",
         "counter",
-        "calls of the proxy's scripts, for requests of clients and by the proxy itself",
+        "requests of clients that the proxy's scripts were called for, and calls by the proxy itself",
         lambda source: _called(source.counters),
         BY_SCRIPT,
     ),

@@ -8,7 +8,15 @@ end
 local replies, at = {}, 1
 for i = 2, #KEYS, 2 do
   local last = at + ARGV[at]
-  local ran, reply = pcall(script, { KEYS[i], KEYS[i + 1], KEYS[1] }, { unpack(ARGV, at + 1, last) })
+  local words = {}
+  if last - at < const.LONG_PAGE then
+    words = { unpack(ARGV, at + 1, last) }
+  else
+    for j = at + 1, last do
+      words[j - at] = ARGV[j]
+    end
+  end
+  local ran, reply = pcall(script, { KEYS[i], KEYS[i + 1], KEYS[1] }, words)
   if not ran and type(reply) ~= 'table' then
     reply = { err = tostring(reply) }
   end
