@@ -181,7 +181,7 @@ METRICS: Final = (
     MetricSpec(
         "ttlproxy_script_calls_total",
         "counter",
-        "requests of clients that the proxy's scripts were called for, and calls by the proxy itself",
+        "requests of clients that the proxy's scripts carry out, and its own calls of them",
         lambda source: _called(source.counters),
         BY_SCRIPT,
     ),
