@@ -18,6 +18,8 @@ AGAIN, ONCE = "GET, keys named again", "GET, keys named once"
 SELECTED: Final = "GET, keys named again, database 1"
 SET_ONCE: Final = "SET, keys named once"
 WRITE: Final = "HSETEX, keys named again"
+# Of the family that the keys of WRITE are of.
+FAMILY_ONCE: Final = "HGET, keys of a family with deadlines named once"
 # As many as redis-benchmark can tell apart: of a run's keys hardly any is named twice.
 _UNENDING: Final = 2_000_000_000
 _KEYS: Final = 10_000
@@ -54,6 +56,7 @@ def scenarios(stage: Stage) -> list[Scenario]:
             ONCE: Flood(read, *size, _UNENDING),
             SET_ONCE: Flood(("SET", f"new:{ANY}", "v"), *size, _UNENDING),
             WRITE: Again(Flood(write, *size, _KEYS)),
+            FAMILY_ONCE: Flood(("HGET", f"h:{ANY}", "field"), *size, _UNENDING),
         }
         made += [
             Scenario(
