@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from contextlib import closing
 
@@ -225,6 +226,20 @@ async def test_all_proxies_know_the_family_of_a_key_before_it_is_added(
     await Orphans(context, unpaused, be_sure).look(redis, [0])
     assert direct.ask("ZRANGE", KEYS.schedule, 0, -1) == [b"s"]
     assert known == [(0, b"s")] * 2
+
+
+async def test_a_proxy_that_hangs_does_not_hold_up_the_heartbeat(
+    context: Context, redis: Redis, direct: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ttlproxy.link.reaping.orphans._SURE_S", 0.01)
+    manage(direct, "s", m=FAR_MS)
+    direct.ask("DEL", KEYS.schedule)
+
+    async def never(places: Iterable[Place]) -> None:
+        await asyncio.Event().wait()
+
+    await Orphans(context, unpaused, never).look(redis, [0])
+    assert not direct.ask("EXISTS", KEYS.schedule)
 
 
 async def test_a_small_keyspace_is_not_searched_at_each_heartbeat(

@@ -6,6 +6,7 @@ at a time, again and again: it costs a server next to nothing, and finds orphans
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 
 from redis.asyncio import Redis
@@ -28,6 +29,8 @@ _REST = 10
 # The longest one of one of several proxies: searches that find nothing come less and less often, of
 # many proxies as seldom as that at once.
 _LONGEST_REST = 120
+# So long a heartbeat waits until all proxies know of keys that are found.
+_SURE_S = 1.0
 
 
 class Orphans:
@@ -110,8 +113,9 @@ class Orphans:
             return
         self._found = True
         try:
-            await self._be_sure([(db, key) for key in found])
-        except UpstreamError:
+            async with asyncio.timeout(_SURE_S):
+                await self._be_sure([(db, key) for key in found])
+        except (UpstreamError, TimeoutError):
             return  # the next search finds them
         for key in found:
             call = Call("schedule_mend", (key,), ())
