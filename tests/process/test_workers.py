@@ -282,12 +282,10 @@ def test_workers_share_a_unix_socket(
     assert not path.exists()
 
 
-def test_what_no_worker_can_stand_before_ends_the_proxy(server: AnyServer) -> None:
-    with Connection(server.port) as direct:
+def test_what_no_worker_can_stand_before_ends_the_proxy(plain: AnyServer) -> None:
+    with Connection(plain.port) as direct:
         direct.ask("HSET", STATE, "layout", "999")
-    proxy = Proxy(server.url, "--workers", "2", forked=True)
+    proxy = Proxy(plain.url, "--workers", "2", forked=True)
     with pytest.raises(RuntimeError, match="layout"):
         proxy.start()
     assert proxy.wait() == 1
-    with Connection(server.port) as direct:
-        direct.ask("DEL", STATE)
