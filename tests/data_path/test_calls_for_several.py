@@ -162,6 +162,7 @@ def test_one_that_fails_stops_no_other(own: AnyServer) -> None:
         assert str(refused).startswith("WRONGTYPE")
         broken, last = call("hash_setex", [b"d", b"e"], 0, 4, "0 hsetex", "0+100000", "f", "v")
         assert isinstance(broken, ResponseError)
+        assert "user_script" in str(broken)
         assert last == 1
 
 

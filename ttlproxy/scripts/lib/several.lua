@@ -18,7 +18,7 @@ for i = 2, #KEYS, 2 do
   end
   local ran, reply = pcall(script, { KEYS[i], KEYS[i + 1], KEYS[1] }, words)
   if not ran and type(reply) ~= 'table' then
-    reply = { err = tostring(reply) }
+    reply = { err = 'ERR ' .. tostring(reply) }
   end
   replies[#replies + 1] = reply or false
   at = last + 1
