@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from unittest import mock
 
 import pytest
 from hypothesis import given, settings
@@ -41,10 +42,12 @@ _REQUESTS = st.sampled_from(
 def test_redis_reads_the_same_however_the_client_s_bytes_are_cut(
     requests: list[bytes], cuts: list[int]
 ) -> None:
+    """But for which of them become one call: those of a chunk."""
     stream = b"".join(requests)
     places = sorted({0, len(stream), *(cut % (len(stream) + 1) for cut in cuts)})
     whole, pieces = World(), World()
-    sent = [pieces.take(stream[a:b]) for a, b in itertools.pairwise(places)]
+    with mock.patch("ttlproxy.session.fast_path.MOST_TOGETHER", 1):
+        sent = [pieces.take(stream[a:b]) for a, b in itertools.pairwise(places)]
     assert b"".join(sent) == whole.session.from_client(stream).to_redis
 
 
