@@ -166,6 +166,43 @@ def test_one_that_fails_stops_no_other(own: AnyServer) -> None:
         assert last == 1
 
 
+# Pipelines, each of a command that takes elements away: some find an element, and some find none.
+POPS: tuple[tuple[tuple[Word, ...], ...], ...] = (
+    (("SPOP", "set", 9), ("SPOP", "set"), ("SPOP", "set", 9), ("SPOP", "none")),
+    (("ZPOPMIN", "zset"), ("ZPOPMIN", "zset", 9), ("ZPOPMIN", "zset"), ("ZPOPMIN", "zset", 2)),
+    (("LPOP", "list"), ("LPOP", "list", 9), ("LPOP", "list"), ("LPOP", "list", 2)),
+)
+
+
+@pytest.mark.parametrize("protocol", [2, 3])
+def test_the_replies_are_redis_s_own(
+    own: AnyServer, proxy: Proxy, client: Client, protocol: int
+) -> None:
+    """Nulls, sets and pairs, too."""
+    _until_loaded(own, client)
+    with Connection(own.port) as direct, Connection(proxy.port) as app:
+        for each in (direct, app):
+            each.ask("HELLO", protocol)
+        _fill(client, "f:")
+        assert app.ask("PING") == b"+PONG\r\n"
+        for name in NAMES:
+            direct.ask("COPY", f"f:{name}", f"plain:{name}")
+        for pipeline in POPS:
+            replies = []
+            for space, each in (("f:", app), ("plain:", direct)):
+                requests = [
+                    command(words[0], f"{space}{words[1]}", *words[2:]) for words in pipeline
+                ]
+                each.send(b"".join(requests))
+                replies.append(list(map(_ordered, each.read_many(len(pipeline)))))
+            assert replies[0] == replies[1]
+
+
+def _ordered(reply: bytes) -> list[bytes]:
+    """Its lines, as those of a set come in any order."""
+    return sorted(reply.split(b"\r\n")) if reply[:1] in b"~*" else [reply]
+
+
 @pytest.mark.parametrize("protocol", [2, 3])
 def test_each_gets_the_error_that_redis_has_for_all(
     own: AnyServer, proxy: Proxy, client: Client, protocol: int

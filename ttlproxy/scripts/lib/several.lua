@@ -20,6 +20,7 @@ for i = 2, #KEYS, 2 do
   if not ran and type(reply) ~= 'table' then
     reply = { err = 'ERR ' .. tostring(reply) }
   end
+  redis.setresp(2)  -- as at the beginning; a script may have changed it, and false would be no null then
   replies[#replies + 1] = reply or false
   at = last + 1
 end
