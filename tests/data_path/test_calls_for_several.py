@@ -167,7 +167,7 @@ def test_one_that_fails_stops_no_other(own: AnyServer) -> None:
 
 
 # Pipelines, each of a command that takes elements away: some find an element, and some find none.
-POPS: tuple[tuple[tuple[Word, ...], ...], ...] = (
+POPS: tuple[tuple[tuple[str | int, ...], ...], ...] = (
     (("SPOP", "set", 9), ("SPOP", "set"), ("SPOP", "set", 9), ("SPOP", "none")),
     (("ZPOPMIN", "zset"), ("ZPOPMIN", "zset", 9), ("ZPOPMIN", "zset"), ("ZPOPMIN", "zset", 2)),
     (("LPOP", "list"), ("LPOP", "list", 9), ("LPOP", "list"), ("LPOP", "list", 2)),
