@@ -282,10 +282,11 @@ def test_workers_share_a_unix_socket(
     assert not path.exists()
 
 
-def test_what_no_worker_can_stand_before_ends_the_proxy(plain: AnyServer) -> None:
-    with Connection(plain.port) as direct:
+def test_what_no_worker_can_stand_before_ends_the_proxy(start_server: StartServer) -> None:
+    own = start_server()
+    with Connection(own.port) as direct:
         direct.ask("HSET", STATE, "layout", "999")
-    proxy = Proxy(plain.url, "--workers", "2", forked=True)
+    proxy = Proxy(own.url, "--workers", "2", forked=True)
     with pytest.raises(RuntimeError, match="layout"):
         proxy.start()
     assert proxy.wait() == 1
