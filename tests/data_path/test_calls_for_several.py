@@ -70,21 +70,18 @@ def proxy(own: AnyServer, start_proxy: StartProxy) -> Proxy:
 
 
 @pytest.fixture
-def client(proxy: Proxy) -> Iterator[Client]:
+def client(own: AnyServer, proxy: Proxy) -> Iterator[Client]:
+    """The scripts are called by their SHA: else no requests become one call."""
     with closing(Client(proxy.port)) as client:
+        client.ask("HSETEX", "k:1", "EX", 1000, "FIELDS", 1, "f", "v")
+        before = calls(own.port, "evalsha")
+
+        def is_loaded() -> bool:
+            client.ask("HSET", "k:1", "g", "v")
+            return calls(own.port, "evalsha") > before
+
+        wait_until(is_loaded, "the scripts are loaded")
         yield client
-
-
-def _until_loaded(own: AnyServer, client: Client) -> None:
-    """Returns when the scripts are called by their SHA."""
-    client.ask("HSETEX", "k:1", "EX", 1000, "FIELDS", 1, "f", "v")
-    before = calls(own.port, "evalsha")
-
-    def is_loaded() -> bool:
-        client.ask("HSET", "k:1", "g", "v")
-        return calls(own.port, "evalsha") > before
-
-    wait_until(is_loaded, "the scripts are loaded")
 
 
 def _fill(client: Client, space: str) -> None:
@@ -105,7 +102,6 @@ def _content(direct: Client, space: str) -> list[object]:
 
 def test_in_one_pipeline_they_do_what_they_do_one_by_one(own: AnyServer, client: Client) -> None:
     """Also those that Redis refuses."""
-    _until_loaded(own, client)
 
     @given(st.lists(st.tuples(_keys, _runs), min_size=1, max_size=4))
     def alike(parts: list[tuple[str, list[tuple[str, list[str]]]]]) -> None:
@@ -126,7 +122,6 @@ def test_in_one_pipeline_they_do_what_they_do_one_by_one(own: AnyServer, client:
 
 def test_a_run_of_requests_is_one_call(own: AnyServer, client: Client) -> None:
     """Of no more than so many at once; others in between begin a new one."""
-    _until_loaded(own, client)
     writes = [("HSET", f"k:{number}", "f", "v") for number in range(MOST_TOGETHER + 1)]
     for chunk, count in (
         (writes[:40], 1),
@@ -179,7 +174,6 @@ def test_the_replies_are_redis_s_own(
     own: AnyServer, proxy: Proxy, client: Client, protocol: int
 ) -> None:
     """Nulls, sets and pairs, too."""
-    _until_loaded(own, client)
     with Connection(own.port) as direct, Connection(proxy.port) as app:
         for each in (direct, app):
             each.ask("HELLO", protocol)
@@ -207,7 +201,6 @@ def _ordered(reply: bytes) -> list[bytes]:
 def test_each_gets_the_error_that_redis_has_for_all(
     own: AnyServer, proxy: Proxy, client: Client, protocol: int
 ) -> None:
-    _until_loaded(own, client)
     with Connection(proxy.port) as app, Connection(own.port) as direct:
         app.ask("HELLO", protocol)
         writes = [command("HSET", f"k:{number}", "f", "v") for number in range(3)]
@@ -227,7 +220,6 @@ def test_each_gets_the_error_that_redis_has_for_all(
 def test_who_gets_no_replies_has_each_request_carried_out(
     own: AnyServer, proxy: Proxy, client: Client
 ) -> None:
-    _until_loaded(own, client)
     with Connection(proxy.port) as app, closing(Client(own.port)) as direct:
         app.send(command("CLIENT", "REPLY", "OFF"))
         writes = [command("HSET", "k:2", f"f{number}", "v") for number in range(5)]

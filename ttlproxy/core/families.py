@@ -135,16 +135,22 @@ class Families:
         self._sure = ()
 
 
-class _Words:
-    """The keys of `FamilyNames`, for one question only."""
+class _Names(Protocol):
+    """A mapping that cannot list its keys."""
+
+    def __contains__(self, key: bytes, /) -> bool: ...
+
+
+class Words:
+    """Those keys, for one question only."""
 
     __slots__ = ("_names",)
 
-    def __init__(self, names: FamilyNames) -> None:
+    def __init__(self, names: _Names) -> None:
         self._names = names
 
     def isdisjoint(self, words: Iterable[bytes]) -> bool:
-        """Whether none of these words, which need not be keys, is in a family."""
+        """Whether none of these words, which need not be keys, is there."""
         names = self._names
         return not any(word in names for word in words)
 
@@ -181,5 +187,5 @@ class FamilyNames:
             return bound
         return self._other if self._known.covers(key) else default
 
-    def keys(self) -> _Words:
-        return _Words(self)
+    def keys(self) -> Words:
+        return Words(self)

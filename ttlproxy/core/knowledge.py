@@ -14,7 +14,7 @@ from math import inf
 from typing import Final, cast
 from weakref import WeakValueDictionary
 
-from ttlproxy.core.families import FamilyNames
+from ttlproxy.core.families import FamilyNames, Words
 from ttlproxy.core.families import Known as Families
 from ttlproxy.core.lately import Lately
 from ttlproxy.core.registry import NOTHING_DUE, UNKNOWN, Owner, Place, Registry
@@ -83,12 +83,8 @@ class _Earliest(Mapping[bytes, int]):
     def __len__(self) -> int:
         raise TypeError("keys are not counted by what a client may name")
 
-    def keys(self) -> _Earliest:  # type: ignore[override]
-        return self
-
-    def isdisjoint(self, words: Iterable[bytes]) -> bool:
-        """Whether none of these words, which need not be keys, is known."""
-        return not any(word in self for word in words)
+    def keys(self) -> Words:  # type: ignore[override]
+        return Words(self)
 
 
 class Knowledge(Registry):

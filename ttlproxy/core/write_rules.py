@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from ttlproxy.core.expiry_actions import Patterns, words_of, written_row
+from ttlproxy.core.families import Words
 from ttlproxy.core.glob import Glob
 
 MARK: Final = b"\1write:"
@@ -262,20 +263,6 @@ class RuleBook:
         return found
 
 
-class _Words:
-    """The keys of `RuledNames`, for one question only."""
-
-    __slots__ = ("_names",)
-
-    def __init__(self, names: RuledNames) -> None:
-        self._names = names
-
-    def isdisjoint(self, words: Iterable[bytes]) -> bool:
-        """Whether none of these words, which need not be keys, is a managed key or matches."""
-        names = self._names
-        return not any(word in names for word in words)
-
-
 class RuledNames:
     """Managed keys, and those that a rule of ONWRITE matches, which count as managed: nothing is
     due there. While rules are in doubt, each word counts as a key with something due."""
@@ -315,5 +302,5 @@ class RuledNames:
             return bound
         return self._other if self._book.matches(key) else default
 
-    def keys(self) -> _Words:
-        return _Words(self)
+    def keys(self) -> Words:
+        return Words(self)
