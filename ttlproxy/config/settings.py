@@ -319,14 +319,9 @@ class Settings:
     knowledge: Literal["auto", "broadcast", "on-demand"] = setting(
         one_of("auto", "broadcast", "on-demand"),
         "auto",
-        "whether the proxy hears of each managed key (broadcast), or looks up the keys"
-        " that its own clients name (on-demand); with auto the first few proxies of a Redis hear of"
-        " all, and further ones look up; in front of a Cluster all hear of all",
-    )
-    knowledge_bytes: int = setting(
-        whole(2**16),
-        64 * 2**20,
-        "about how many bytes the keys that were looked up may take",
+        "whether the proxy hears of each managed key (broadcast), or asks Redis at each"
+        " request (on-demand); with auto the first few proxies of a Redis hear of all, and further"
+        " ones ask; in front of a Cluster all hear of all",
     )
     show_internal_keys: Literal["no", "yes"] = setting(
         one_of("no", "yes"),

@@ -24,7 +24,6 @@ COUNTS: Final = b"counts:"
 RULE: Final = b"rule:"
 LATER: Final = b"later:"
 NONE: Final = b"none:"
-NEWS: Final = b"news:"
 ANNOUNCEMENT: Final = b"!"
 SWAP: Final = b"!swap:"
 RULES_CHANGED: Final = b"!rules:"
@@ -39,8 +38,6 @@ KEY_EXPIRY: Final = b"ttlproxy:key-expires"
 # another server. It is no whole number of days, as times between two writes to a key often are.
 KEPT_MS: Final = 90_780_000
 KEPT_SLACK_MS: Final = 60_000
-# At the end of a database's number, for scripts: proxies that look keys up are told of news.
-TELLS: Final = b"!"
 # Before the prefix.
 STATE: Final = b"ttlproxy-state:"
 OUTBOX: Final = b"ttlproxy-outbox:"
@@ -133,7 +130,6 @@ class Keys:
         "clustered",
         "fixed",
         "hello",
-        "hello_on_demand",
         "here",
         "lease",
         "old_layout",
@@ -166,7 +162,6 @@ class Keys:
         # A proxy that begins to serve sets and deletes this key: an announcement to the others.
         self.hello = self.announcement_prefix + b"hello"
         # The same by one that looks up keys, and does not hear of all.
-        self.hello_on_demand = self.hello + b":on-demand"
         # Channels on which nothing is ever published: Redis counts their subscribers, see
         # link/knowledge/modes.py.
         self.broadcast = prefix + b"broadcast"
@@ -190,15 +185,6 @@ class Keys:
         heads = self._index_heads = self._index_heads or [self.prefix + head for head in _heads()]
         return [heads[crc_hqx(key, 0) % SLOTS] + key for key in keys]
 
-    def indexes_and_news(self, keys: Sequence[bytes]) -> tuple[list[bytes], list[bytes]]:
-        """The `index` of each key, and its `news`: faster than one by one if none has a tag."""
-        prefix, said, heads = self.prefix, self.prefix + NEWS, _heads()
-        if b"{" in b"".join(keys):
-            indexes = list(map(self.index, keys))
-            return indexes, list(map(self.news_beside, indexes))
-        tails = [heads[crc_hqx(key, 0) % SLOTS] + key for key in keys]
-        return [prefix + tail for tail in tails], [said + tail for tail in tails]
-
     def _beside(self, kind: bytes, key: bytes) -> bytes:
         """The name of what else is kept for `key`, in the same slot."""
         return self.prefix + kind + self.index(key)[len(self.prefix) :]
@@ -214,17 +200,6 @@ class Keys:
     def scratch(self, key: bytes) -> bytes:
         """A key that exists at most while a script for `key` runs."""
         return self._beside(NONE, key)
-
-    def news_beside(self, index: bytes) -> bytes:
-        """The `news` of the data key with this index: a key that never exists for longer than a
-        moment. A proxy that looks the data key up reads it, and Redis tells the proxy when somebody
-        sets it: what is known of the data key may be outdated."""
-        return self.prefix + NEWS + index[len(self.prefix) :]
-
-    def of_news(self, name: bytes) -> bytes | None:
-        """The data key of a `news`; None for any other name."""
-        said = self.prefix + NEWS
-        return self.data(self.prefix + name[len(said) :]) if name.startswith(said) else None
 
     def told_channel(self, news: bytes) -> bytes:
         """Who subscribes to it has acknowledged these news."""

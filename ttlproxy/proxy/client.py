@@ -9,19 +9,17 @@ goes on taking requests, and keeps its replies.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import Protocol, cast
 
 from ttlproxy.config import Settings
 from ttlproxy.core.cluster_view import Reached
 from ttlproxy.core.counters import Counters
-from ttlproxy.core.knowledge import Knowledge
-from ttlproxy.core.registry import Place
 from ttlproxy.errors import Denied, ReapRefused, not_connected
-from ttlproxy.link import HoldTime, Link
+from ttlproxy.link import Link
 from ttlproxy.proxy import protected_mode
-from ttlproxy.proxy.checked_reads import CheckedReads
+from ttlproxy.proxy.checks import Checks
 from ttlproxy.proxy.client_log import ClientLog
 from ttlproxy.proxy.connecting import connect
 from ttlproxy.proxy.departures import Departures
@@ -89,9 +87,7 @@ class Client(asyncio.Protocol):
         self._backend: ToRedis | None = None
         self._task: asyncio.Task[None] | None = None
         self._held: HeldStep | None = None
-        self._soon: asyncio.Future[None] | None = None  # done when it need wait no longer
-        self._met: Sequence[Place] = ()  # what the present chunk names was looked up here
-        self._reads: CheckedReads | None = None
+        self._checks: Checks | None = None
         self._ending: Ending | None = None
         self._phase = CONNECTING
         self._early = b""  # bytes that came in and are kept
@@ -181,7 +177,7 @@ class Client(asyncio.Protocol):
         self._server.counters.gone[self._why] += 1
         self._server.forget(self)
         # Without this cycle of references its memory is free now, not when the collector comes.
-        self._backend = self._task = self._held = self._soon = self._ending = self._reads = None
+        self._backend = self._task = self._held = self._ending = self._checks = None
         self._expect = self._expect_nothing
 
     def pause_writing(self) -> None:
@@ -371,7 +367,7 @@ class Client(asyncio.Protocol):
         self._passes = self._session.passes
         self._hides_in(backend)
         if context.knowledge is not None:
-            self._check_reads(self._session, context.knowledge, backend)
+            self._check(self._session, backend)
         self._go_on()
 
     async def _attempt(self) -> ToRedis:
@@ -395,8 +391,8 @@ class Client(asyncio.Protocol):
     def _owes(self) -> bool:
         return self._backend is not None and self._backend.replies.owed > 0
 
-    def _check_reads(self, session: Session, knowledge: Knowledge, backend: ToRedis) -> None:
-        """Its reads of unknown keys are checked: see CheckedReads."""
+    def _check(self, session: Session, backend: ToRedis) -> None:
+        """Redis is asked what is due in the keys of its requests: see Checks."""
         assert isinstance(session, AskingSession)
         assert isinstance(backend, Backend)
 
@@ -405,8 +401,8 @@ class Client(asyncio.Protocol):
                 self._early = again + self._early
                 self._go_on()
 
-        counts = self._server.counters.requests
-        self._reads = CheckedReads(session, knowledge, backend.replies, counts, go_on)
+        counts, now_ms = self._server.counters.requests, self._context.clock.now_ms
+        self._checks = Checks(session, backend.replies, counts, now_ms, go_on)
 
     def _refuse(self, trouble: OSError | Denied) -> None:
         """There will be no connection to Redis: answers an error, and ends."""
@@ -426,12 +422,9 @@ class Client(asyncio.Protocol):
             self._early = data + self._early
             self._hold(self._link.holds.until_rules_are_read, "rules")
             return
-        if self._reads is not None and (checked := self._reads.checked(data)) is not None:
+        if self._checks is not None and (checked := self._checks.reads(data)) is not None:
             self._enter(HOLDING)
             self.to_redis(checked)
-            return
-        if places := self._not_met(session.unmet(data)):
-            self._look_up(data, places)
             return
         step = session.from_client(data)
         self._early = step.withheld + self._early
@@ -450,6 +443,9 @@ class Client(asyncio.Protocol):
             self._hold(held.run, "held step")
         if not holds:
             self.expects(step)
+            if step.stopping is not None and self._checks is not None:
+                self._enter(HOLDING)
+                self._checks.stops(step.stopping)
             if out:
                 self.to_redis(out)
             self.sent(session, step)
@@ -465,80 +461,26 @@ class Client(asyncio.Protocol):
             if self._session is not None:
                 self._session.has_sent(step.requests)
 
-    def _not_met(self, places: Sequence[Place]) -> Sequence[Place]:
-        """Those of these places that were not looked up for the present chunk."""
-        if not (places and self._met):
-            return places
-        met = set(self._met)
-        return [place for place in places if place not in met]
-
-    def _look_up(self, data: bytes, places: Sequence[Place]) -> None:
-        """Handles a chunk again once the keys that it names are known."""
-        self._early = data + self._early
-        holds, met = self._link.holds, (*self._met, *places)
-
-        def go_on() -> None:
-            self._met = met
-            self._go_on()
-            self._met = ()
-
-        until = partial(holds.until_known, places)
-        otherwise = partial(self._hold, until, "look-up", go_on)
-        self._hold_shortly(holds.soon_known(places), "look_up", go_on, otherwise)
-
     def wait_for_item(self) -> bool:
         """A request waits for an item from now on; False if it must be answered at once."""
         self._enter(WAITING)
         self._read()
         return not (self._server.draining or self._has_ended)
 
-    def _hold_shortly(
-        self,
-        soon: asyncio.Future[None],
-        why: str,
-        go_on: Callable[[], None],
-        otherwise: Callable[[], None],
-    ) -> None:
-        """Keeps what comes in until `soon` is done, then does `go_on`; if that fails, `otherwise`.
-        `why`: one of HELD.
-
-        It needs no task, which would take longer than the usual answer of Redis.
-        """
-        self._enter(HOLDING)
-        self._server.counters.holding += 1
-        self._soon, hold = soon, HoldTime(self._server.counters, why)
-
-        def over(soon: asyncio.Future[None]) -> None:
-            self._server.counters.holding -= 1
-            if self._soon is not soon or self._phase is not HOLDING:
-                return  # the client has gone
-            self._soon = None
-            if soon.cancelled() or soon.exception() is not None:
-                otherwise()
-            else:
-                hold.over()
-                go_on()
-
-        soon.add_done_callback(over)
-
     def _hold(
         self,
         until: Callable[[], Awaitable[None]],
         why: str,
-        go_on: Callable[[], None] | None = None,
     ) -> None:
         """Keeps what comes in until `until()` ends."""
         self._enter(HOLDING)
         self._read()
         self._server.counters.holding += 1
-        held = self._go_on_after(until, go_on or self._go_on)
-        self._start(held, why).add_done_callback(self._released)
+        self._start(self._go_on_after(until), why).add_done_callback(self._released)
 
-    async def _go_on_after(
-        self, until: Callable[[], Awaitable[None]], go_on: Callable[[], None]
-    ) -> None:
+    async def _go_on_after(self, until: Callable[[], Awaitable[None]]) -> None:
         await until()
-        go_on()
+        self._go_on()
 
     def _released(self, task: asyncio.Task[None]) -> None:
         self._server.counters.holding -= 1

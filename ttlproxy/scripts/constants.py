@@ -24,8 +24,6 @@ VALUES: Final[Mapping[str, int | bytes]] = {
     "NONE": keys.NONE,
     # The entry of an index that tells when its key expires.
     "KEY_EXPIRY": keys.KEY_EXPIRY,
-    "NEWS": keys.NEWS,
-    "TELLS": keys.TELLS,
     "TAGGED": keys.TAGGED,
     "ANNOUNCEMENT": keys.ANNOUNCEMENT,
     "SWAP": keys.SWAP,

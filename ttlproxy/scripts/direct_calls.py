@@ -114,9 +114,9 @@ class DirectCalls:
         self.setters: Mapping[bytes, Setter] = {}
         self._schedule = _bulks(keys.schedule)
 
-    def encoded(self, target: Target, parts: Sequence[Part]) -> bytes:
-        """The call of a script for these."""
-        if len(parts) == 1:
+    def encoded(self, target: Target, parts: Sequence[Part], stops: bool) -> bytes:
+        """The call of a script for these; `stops`: it ends before a key with something due."""
+        if len(parts) == 1 and not stops:
             ((keys, words, argv),) = parts
             return b"*%d\r\n%b%b%b%b%b%b" % (
                 _BEFORE_ARGV + words,
@@ -127,12 +127,13 @@ class DirectCalls:
                 self._schedule,
                 argv,
             )
-        number = 1 + 2 * len(parts)
+        number = 1 + 2 * len(parts) + stops
         words = 3 + number + len(parts) + sum([words for _, words, _ in parts])
         return b"".join(
             [
                 b"*%d\r\n%b%b%b%b" % (words, _EVALSHA, target[1], _number(number), self._schedule),
                 *[keys for keys, _, _ in parts],
+                self._schedule if stops else b"",
                 *[each for _, words, argv in parts for each in (_number(words), argv)],
             ]
         )

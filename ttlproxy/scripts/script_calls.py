@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 
 from ttlproxy.commands import Call
 from ttlproxy.core.families import Families
-from ttlproxy.core.keys import TELLS, Keys, slot
+from ttlproxy.core.keys import Keys, slot
 from ttlproxy.core.signing import DEFERRED, RULE, Signer
 from ttlproxy.scripts import NOT_LOADED, Script, Scripts
 from ttlproxy.scripts.direct_calls import DirectCalls
@@ -40,7 +40,6 @@ class ScriptCalls:
         "has_state",
         "keys",
         "signer",
-        "tells",
         "unconfirmed",
     )
 
@@ -69,8 +68,6 @@ class ScriptCalls:
         self.keys = keys
         self.unconfirmed = UnconfirmedChanges(scripts)
         self.direct = DirectCalls(scripts, keys)
-        # Whether scripts tell proxies that look keys up of first deadlines: see modes.py.
-        self.tells = False
         # Whether the state that proxies share is in Redis, without which nothing else of ours may
         # be; None if that is not known: see link/server/shared_state.py.
         self.has_state: bool | None = True  # the link asks before anybody is served
@@ -93,7 +90,6 @@ class ScriptCalls:
         refuses the command of this call when its memory is full.
         """
         clustered = self.keys.clustered
-        db = self.told(db)
         if clustered and call.script in _FITTED:
             call = _FITTED[call.script](self, call)
         scripts = self._scripts
@@ -119,10 +115,6 @@ class ScriptCalls:
             at, kind, words = signed
             argv = (*argv[:at], self.signer.sign(kind, argv[words]), *argv[at:])
         return (*head, b"%d" % len(keys), *keys, *argv)
-
-    def told(self, db: bytes) -> bytes:
-        """A database as scripts get it, with a mark if they are to tell of first deadlines."""
-        return db + TELLS if self.tells else db
 
     def declaration(self, call: Call, denies_oom: bool) -> tuple[bytes, ...] | None:
         """A command that does nothing, has the same flags as the command that a call is for, and

@@ -1,16 +1,20 @@
-"""A session that knows only the keys that clients have named: see core/knowledge.py."""
+"""A session that knows of no key whether something is due there: see core/knowledge.py."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar, Final
 
-from ttlproxy.commands import FIRST_ALONE, READ_KEY, Route
+from ttlproxy.commands import READ_KEY, Route
 from ttlproxy.core.knowledge import Asker
 from ttlproxy.core.registry import Place
 from ttlproxy.session.session import Routed, Session
 from ttlproxy.session.step import Step
-from ttlproxy.wire import whole
+from ttlproxy.session.told import Stopping
+from ttlproxy.wire import encode
+
+# A chunk that is longer may wait before it is sent.
+_LONGEST: Final = 1 << 15
 
 
 def _beyond(route: Route, args: Sequence[bytes]) -> list[Place]:
@@ -21,67 +25,52 @@ def _beyond(route: Route, args: Sequence[bytes]) -> list[Place]:
 
 
 class AskingSession(Session):
-    """Before its requests are looked at, what they name is to be learnt: see `unmet`."""
+    """Redis tells whether something is due in the keys of a chunk: before its requests (`reads`),
+    within the call that they become (`Step.stopping`), or to the link, for which they wait.
 
-    __slots__ = ()
+    may_stop: whether the next chunk may be such a call: who sends it sees to the rest
+    """
 
-    looks_up: ClassVar[bool] = True
+    __slots__ = ("may_stop",)
+
+    asks: ClassVar[bool] = True
 
     registry: Asker  # type: ignore[assignment]
 
-    def unmet(self, data: bytes) -> list[Place]:
-        requests = self._read or self._whole(data)
-        if requests is None:
-            return []
-        find, kinds, keys = self._router.find, self._passthrough, set[bytes]()
-        setters = self._router.setters
-        beyond: list[Place] = []
-        try:
-            for args in requests:
-                if kinds.get(args[0]) in FIRST_ALONE or args[0] in setters:  # nearly all
-                    keys.add(args[1])
-                else:
-                    route = find(args[0])
-                    keys.update(route.keys(args))
-                    beyond += _beyond(route, args)
-        except IndexError:
-            return []  # no key
-        self._reach_to(beyond)
-        found = self.registry.unknown(keys)
-        if found:
-            self._read = None
-        return found
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.may_stop = False
 
-    def _whole(self, data: bytes) -> list[list[bytes]] | None:
-        """The requests of a chunk that begins and ends with a request, None for others."""
-        parts = self.stranger or self._requests.pending or self._requests.relay
-        return None if parts else whole(data)
-
-    def only_reads(self, data: bytes) -> tuple[list[bytes], int] | None:
-        """The unknown keys of a chunk that `passes` has just refused, and how many requests it is,
-        if it only reads, and nothing is known to be due there; None for any other."""
-        requests, hidden = self._read, self._names_hidden
-        if requests is None or hidden or self._must_parse or not self.rights.have_all(self.users):
+    def reads(self, data: bytes) -> tuple[list[bytes], int] | None:
+        """The keys of a chunk that `passes` has just refused, of those that may have deadlines, and
+        how many requests it is, if it only reads; None for any other."""
+        requests, rights = self._read, self.rights
+        if requests is None or self._names_hidden or self._must_parse:
             return None
-        passthrough, bounds, now_ms = self._passthrough, self.registry.bounds, 0
-        managed = self.registry.managed
+        if not (rights.trusts_schedules and rights.have_all(self.users)):
+            return None
+        passthrough, covers = self._passthrough, self.registry.families.covers
         keys = []
         try:
             for args in requests:
-                key = args[1]
                 if passthrough[args[0]] != READ_KEY:
                     return None
-                if key not in managed:
-                    continue
-                if key not in bounds:
+                if covers(key := args[1]):
                     keys.append(key)
-                    continue
-                now_ms = now_ms or self._now_ms()
-                if bounds[key] < now_ms:
-                    return None
         except (KeyError, IndexError):
             return None  # not in the table, or no key
         return (keys, len(requests)) if keys else None
+
+    def stopped(self, stopping: Stopping) -> bytes:
+        """Such a call has ended: the requests that it has not carried out."""
+        left = stopping.requests[stopping.reply.carried_out :]
+        if left:
+            setters, counts = self.script_calls.direct.setters, self._counts
+            ours = sum(args[0] in setters for args in left)
+            counts.virtual -= ours
+            counts.rewritten -= len(left) - ours
+            self.script_calls.counts[stopping.script] -= len(left)
+        return b"".join([encode(tuple(args)) for args in left])
 
     def from_client(self, data: bytes) -> Step:
         step = super().from_client(data)
@@ -89,10 +78,11 @@ class AskingSession(Session):
             self.registry.reach_no_more()
         return step
 
-    def _reach(self, found: list[Routed]) -> None:
-        self._reach_to([place for route, args, _, _ in found for place in _beyond(route, args)])
+    def _may_stop(self, data: bytes) -> bool:
+        return self.may_stop and self.rights.trusts_schedules and len(data) < _LONGEST
 
-    def _reach_to(self, places: list[Place]) -> None:
-        """These are asked of, too, until the requests have been handled, or their EXEC."""
-        if places and not self.stranger:
-            self.registry.reach(places)
+    def _reach(self, found: list[Routed]) -> None:
+        """What requests write to other databases is asked of, too, until they have been handled, or
+        their EXEC."""
+        if not self.stranger:
+            self.registry.reach(at for route, args, _, _ in found for at in _beyond(route, args))

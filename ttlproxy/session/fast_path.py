@@ -2,7 +2,8 @@
 
 It takes a third to a half of the time of the general way, `Session._with_care`, and has the same
 effects, or declines: tests/core/test_direct_calls.py compares the two. Requests in a row that need
-the same script become one call.
+the same script become one call. Where nobody knows whether something is due, the whole chunk has to
+become one call, which ends before that (scripts/lib/several.lua).
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ class Rewritten(NamedTuple):
     requests: how many it is for Redis; writes: how many of the client's are native ones that have
     become script calls; by_rule: how many of these by rules of ONWRITE; setters: how many set
     deadlines; calls: (a script, before how many requests for Redis, how many of the client's it
-    is); managed: the keys of setters, and of writes by rules
+    is); managed: the keys of setters, and of writes by rules; stops: whether it is one call, which
+    ends before a request with a key in which something is due
     """
 
     to_redis: bytes
@@ -32,6 +34,7 @@ class Rewritten(NamedTuple):
     setters: int
     calls: Sequence[tuple[str, int, int]]
     managed: Collection[bytes]
+    stops: bool
 
 
 def is_open(state: State) -> bool:
@@ -47,14 +50,16 @@ def rewritten(
     now_ms: int,
     passes: Callable[[list[bytes]], bool],
     together: bool,
+    may_stop: bool,
 ) -> Rewritten | None:
     """None unless each request sets deadlines of a key, or is a write on a managed key, with
-    nothing due there, or `passes`. `together`: several may become one call."""
+    nothing due there, or `passes`. `together`: several may become one call; `may_stop`: that may
+    stop, if it is all there is."""
     names, calls, book = state.registry.names, direct.writes, state.registry.book
     has_rules = bool(book)
     known = getattr(names, "managed", names)  # without keys that only match a rule of ONWRITE
     may_date, bounds = state.may_date, state.registry.bounds
-    database = state.script_calls.told(state.database)
+    database = state.database
     setters = direct.setters if not state.silent else {}
     managed: dict[bytes, None] = {}  # by requests of this chunk
     out = _Out(direct.encoded)
@@ -70,7 +75,9 @@ def rewritten(
             if managed and not managed.keys().isdisjoint(others):
                 return None
             if setter is not None:
-                if names.get(key, now_ms) < now_ms or not may_date(key):
+                if names.get(key, now_ms) < now_ms:
+                    out.stops = True
+                if not may_date(key):
                     return None
                 made = setter.part(args, database)
                 if made is None:
@@ -81,8 +88,9 @@ def rewritten(
             elif call is not None and (
                 (bound := names.get(key, None)) is not None or key in managed
             ):
-                is_due = bound is not None and bound < now_ms
-                if is_due or not call.fits(len(args)) or not call.takes(args):
+                if bound is not None and bound < now_ms:
+                    out.stops = True
+                if not call.fits(len(args)) or not call.takes(args):
                     return None
                 is_known = not has_rules or key in managed or key in known
                 how = call.how(book, state.databases, key) if has_rules else None
@@ -106,29 +114,36 @@ def rewritten(
                 continue
             if target != out.target or len(out.parts) >= most:
                 out.begin(target)
+            if out.stops and (out.requests or not may_stop):
+                return None
             out.parts.append(part)
     except IndexError:
         return None  # no key
-    return Rewritten(out.joined(), out.requests, writes, by_rule, set_, out.calls, managed)
+    to_redis, stops = out.joined(), out.stops
+    if stops and out.requests > 1:
+        return None
+    return Rewritten(to_redis, out.requests, writes, by_rule, set_, out.calls, managed, stops)
 
 
 class _Out:
-    """What goes to Redis. `target`, `parts`: of the call that is being made, if there is one."""
+    """What goes to Redis. `target`, `parts`: of the call that is being made, if there is one;
+    `stops`: whether it may stop."""
 
-    __slots__ = ("_encoded", "_pieces", "calls", "parts", "requests", "target")
+    __slots__ = ("_encoded", "_pieces", "calls", "parts", "requests", "stops", "target")
 
-    def __init__(self, encoded: Callable[[Target, Sequence[Part]], bytes]) -> None:
+    def __init__(self, encoded: Callable[[Target, Sequence[Part], bool], bytes]) -> None:
         self._encoded = encoded
         self._pieces: list[bytes] = []
         self.target: Target | None = None
         self.parts: list[Part] = []
         self.calls: list[tuple[str, int, int]] = []
         self.requests = 0
+        self.stops = False
 
     def begin(self, target: Target | None) -> None:
         """The next call; None: something else follows."""
         if self.target is not None:
-            self._pieces.append(self._encoded(self.target, self.parts))
+            self._pieces.append(self._encoded(self.target, self.parts, self.stops))
             self.calls.append((self.target[0], self.requests, len(self.parts)))
             self.requests += 1
             self.parts = []

@@ -10,14 +10,14 @@ from ttlproxy.commands import ANY_KEY, KEPT_KEY, NO_KEY, ONE_KEY, READ_KEY, Rout
 from ttlproxy.core.cluster_view import Reached
 from ttlproxy.core.counters import Handled
 from ttlproxy.core.permissions import Rights
-from ttlproxy.core.registry import NOTHING_DUE, Owner, Place, Registry
+from ttlproxy.core.registry import NOTHING_DUE, Owner, Registry
 from ttlproxy.core.write_rules import ANY_BYTE, NOTHING_BUT_KEEPS
 from ttlproxy.scripts.script_calls import ScriptCalls
 from ttlproxy.session import before_login, fast_path, shareable
 from ttlproxy.session.rewrite import decide, refuse
 from ttlproxy.session.state import State, Wait
 from ttlproxy.session.step import Step
-from ttlproxy.session.told import Tell, Told, all_of, is_hidden, one_reply_for
+from ttlproxy.session.told import OneReply, Stopping, Tell, Told, all_of, is_hidden
 from ttlproxy.session.transaction import Transaction
 from ttlproxy.wire import Requests, Table, cut, encode, whole
 
@@ -31,8 +31,8 @@ Routed: TypeAlias = tuple[Route, list[bytes], int, int]
 class Session(State):
     """A client's requests on their way to Redis: each chunk passes, or becomes a step."""
 
-    # Whether nothing is known of keys before they are looked up: see AskingSession.
-    looks_up: ClassVar[bool] = False
+    # Whether Redis is asked at each request what is due: see AskingSession.
+    asks: ClassVar[bool] = False
 
     __slots__ = (
         "__weakref__",
@@ -78,7 +78,7 @@ class Session(State):
         script_calls.families.senders.add(self)
         self._router = router
         self._passthrough = router.passthrough
-        self._tables = router.known if self.looks_up else router.plain
+        self._tables = router.known if self.asks else router.plain
         self._now_ms = now_ms
         self._requests = Requests(max_request_bytes)
         self._limit = max_request_bytes
@@ -175,14 +175,6 @@ class Session(State):
             return 0
         return len(requests)
 
-    def unmet(self, data: bytes) -> Sequence[Place]:
-        """Where nothing is known yet of keys that a chunk names which `passes` has just refused.
-
-        Then it is to be given again when they are known. What is not known then either counts as
-        managed and due.
-        """
-        return ()
-
     def put_back(self) -> None:
         """The chunk that `passes` has just refused is to be given again."""
         self._read = None
@@ -209,6 +201,7 @@ class Session(State):
             self.wait,
             self._pauses,
             self.withheld,
+            self.stopping,
         )
         self.begin_step()
         return step
@@ -426,6 +419,7 @@ class Session(State):
             self._now_ms(),
             lambda args: self._pass_through((args,)),
             together,
+            self._may_stop(data) and together,
         )
         if found is None:
             return None
@@ -437,8 +431,11 @@ class Session(State):
             script_calls = self.script_calls.counts
             for script, before, requests in found.calls:
                 script_calls[script] += requests
-                if requests > 1:
-                    self.told.append(Told(self.requests + before, one_reply_for(requests)))
+                if requests > 1 or found.stops:
+                    reply = OneReply(requests, stops=found.stops)
+                    self.told.append(Told(self.requests + before, reply))
+                    if found.stops:
+                        self.stopping = Stopping(script, commands, reply)
         self.requests += found.requests
         counts = self._counts
         counts.rewritten += writes
@@ -446,6 +443,11 @@ class Session(State):
         counts.virtual += setters
         counts.forwarded += len(commands) - writes - setters
         return found.to_redis
+
+    def _may_stop(self, data: bytes) -> bool:
+        """Whether the chunk may become a call that ends before its end, so that the rest of it is
+        given again."""
+        return False
 
     def _begun(self) -> bytes:
         """The bytes of an incomplete request that go to Redis now."""

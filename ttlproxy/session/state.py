@@ -16,7 +16,7 @@ from ttlproxy.scripts.script_calls import ScriptCalls
 from ttlproxy.scripts.unconfirmed import Flush, UnconfirmedChange, Users
 from ttlproxy.session.declared import Declared
 from ttlproxy.session.effects import Effects
-from ttlproxy.session.told import ERRORS, Candidates, HeldReply, Tell, Told, V
+from ttlproxy.session.told import ERRORS, Candidates, HeldReply, Stopping, Tell, Told, V
 from ttlproxy.session.transaction import Transaction
 from ttlproxy.wire import encode
 
@@ -72,6 +72,7 @@ class State(Effects):
     by_rule: the last request that was rewritten writes by a rule of ONWRITE
     wait: the last request waits for an item; nothing behind it has been read
     withheld: the bytes that have not been read: those behind the last request, or with it
+    stopping: the last chunk, if it may be carried out in part
     """
 
     __slots__ = (
@@ -105,6 +106,7 @@ class State(Effects):
         "settles",
         "silent",
         "standing",
+        "stopping",
         "stranger",
         "tells",
         "told",
@@ -169,6 +171,7 @@ class State(Effects):
         self.look = False
         self.settles: HeldReply | None = None
         self.withheld = b""
+        self.stopping: Stopping | None = None
 
     @property
     def db(self) -> int:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ttlproxy.core.registry import Place
 from ttlproxy.session.state import Wait
-from ttlproxy.session.told import HeldReply, Told
+from ttlproxy.session.told import HeldReply, Stopping, Told
 
 
 class Step(NamedTuple):
@@ -29,6 +29,7 @@ class Step(NamedTuple):
     wait: the last request waits for an item
     pauses: the session has read nothing behind the last request, because of one of these four
     withheld: the bytes that have not been read; the session gets them again when that is over
+    stopping: what the bytes are if they may be carried out in part; the session gets the rest again
     """
 
     to_redis: bytes
@@ -48,6 +49,7 @@ class Step(NamedTuple):
     wait: Wait | None
     pauses: bool
     withheld: bytes
+    stopping: Stopping | None
 
     @property
     def is_held(self) -> bool:

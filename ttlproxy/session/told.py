@@ -94,27 +94,48 @@ class Candidates(Generic[V]):
             self._tried = ()
 
 
-def one_reply_for(requests: int) -> Tell:
-    """Several requests have become one script call (scripts/lib/several.lua). What the client gets:
-    the elements of the reply, or so many times the error."""
+class OneReply:
+    """That to several requests which have become one script call (scripts/lib/several.lua). The
+    client gets the elements of the reply, or so many times the error.
 
-    def tell(line: bytes | None) -> bool | Change:
+    stops: whether the call may end before some of them; carried_out: how many it has answered
+    """
+
+    def __init__(self, requests: int, *, stops: bool = False) -> None:
+        self.stops = stops
+        self.carried_out = requests
+        self._requests = requests
+        self._head = 0  # so many bytes of the reply are still no element
+
+    def __call__(self, line: bytes | None) -> Change:
+        requests = self._requests
         if line is None:
             raise RuntimeError("the client would get one reply to several requests")
         if line.startswith(_ERROR):
             return lambda piece: piece * requests
-        if line != b"*%d\r\n" % requests:
+        elements = line[1:-2]
+        if line[:1] != b"*" or not elements.isdigit():
             raise RuntimeError(f"Redis answers {requests} requests by {line[:64]!r}")
-        head = len(line)
+        self.carried_out, self._head = int(elements), len(line)
+        if not (self.carried_out == requests or (self.stops and self.carried_out < requests)):
+            raise RuntimeError(f"Redis answers {requests} requests by {line[:64]!r}")
+        return self._without_head
 
-        def without_head(piece: bytes) -> bytes:
-            nonlocal head
-            piece, head = piece[head:], 0
-            return piece
+    def _without_head(self, piece: bytes) -> bytes:
+        piece, self._head = piece[self._head :], 0
+        return piece
 
-        return without_head
 
-    return tell
+class Stopping(NamedTuple):
+    """A script call that ends before a request with a key in which something is due.
+
+    script: its name; requests: those of the client's that it is for; reply: tells how many of them
+    it has carried out
+    """
+
+    script: str
+    requests: Sequence[list[bytes]]
+    reply: OneReply
 
 
 class HeldReply:

@@ -40,7 +40,7 @@ class Pushes(PushSocket):
     on_announcement(db, key, deadline_ms) is called for each announcement, on_swap(db, db) when two
     databases change places, on_rules(db, counts, pattern) when a rule changes, on_version(version)
     when the slots of a Cluster's node are told of that, on_flush() when Redis says that any key may
-    be gone, on_hello(looks_up) when another proxy is about to serve, on_walks(who) when a proxy
+    be gone, on_hello() when another proxy is about to serve, on_walks(who) when a proxy
     walks over the data for all, on_layout(version) when one has written down the layout's version,
     on_news(news) when another proxy tells what all must acknowledge, on_loss() once when the
     connection ends.
@@ -56,7 +56,7 @@ class Pushes(PushSocket):
         on_rules: Callable[[int, bool, bytes], None],
         on_version: Callable[[bytes], None],
         on_flush: Callable[[], None],
-        on_hello: Callable[[bool], None],
+        on_hello: Callable[[], None],
         on_walks: Callable[[bytes], None],
         on_layout: Callable[[bytes], None],
         on_news: Callable[[bytes], None],
@@ -102,8 +102,8 @@ class Pushes(PushSocket):
                 self._on_rules(*ruled)
             elif (version := self._keys.rules_version(name)) is not None:
                 self._on_version(version)
-            elif name in (self._keys.hello, self._keys.hello_on_demand):
-                self._on_hello(name == self._keys.hello_on_demand)
+            elif name == self._keys.hello:
+                self._on_hello()
             elif who := self._keys.walking(name):
                 self._on_walks(who)
             elif (layout := self._keys.layout_told(name)) is not None:

@@ -17,12 +17,10 @@ from ttlproxy.link.connecting.address_watch import AddressWatch
 from ttlproxy.link.connecting.backoff import Backoff
 from ttlproxy.link.connecting.connections import close
 from ttlproxy.link.connecting.pipeline import run
-from ttlproxy.link.connecting.push_socket import PushSocket
 from ttlproxy.link.connecting.pushes import Pushes, announcing
 from ttlproxy.link.connecting.server_clock import ServerClock
 from ttlproxy.link.connecting.serving import Serving
 from ttlproxy.link.knowledge.confirmations import Confirmations, Job
-from ttlproxy.link.knowledge.lookup_connection import LookupConnection
 from ttlproxy.link.knowledge.modes import Modes
 from ttlproxy.link.reaping.deadlines import Deadlines
 from ttlproxy.link.reaping.walks import Walks
@@ -45,7 +43,7 @@ _GREETING_S = 0.1
 class Announcements:
     """While there is no push connection, announcements are missed, and nobody is served.
 
-    connection: the present one; lookups: that for look-ups, which lives as long
+    connection: the present one
     swaps: how often two databases have changed places; flushes: how often keys may have gone
     greetings: how many other proxies have said hello; load_after_flush: reads what is left
     told(news), begins(news): are called with what other proxies tell, and when there is a new
@@ -66,7 +64,6 @@ class Announcements:
     ) -> None:
         """`connect(name)` gives a new connection with this name."""
         self.connection: Pushes | None = None
-        self.lookups: LookupConnection | None = None
         self.swaps = 0
         self.flushes = 0
         self.greetings = 0
@@ -82,14 +79,12 @@ class Announcements:
         self._walks = walks
         self._connect = connect
         self._modes = modes
-        self._sockets: list[PushSocket] = []
         self._poll = select.poll()
 
     def receive(self) -> None:
         """Takes what Redis has announced so far, without waiting."""
-        if self._sockets and self._poll.poll(0):
-            for each in self._sockets:
-                each.receive()
+        if self.connection is not None and self._poll.poll(0):
+            self.connection.receive()
 
     async def run(self) -> None:
         """Opens a push connection, and a new one after each loss. Raises UpstreamError or OSError
@@ -135,48 +130,34 @@ class Announcements:
         async with AsyncExitStack() as stack:
             stack.callback(pushes.close)
             stack.callback(self._ended)
-            await self._open(pushes)
+            settings = self._settings
+            await pushes.open(self._address.now, settings.connect_timeout, settings.tcp_keepalive)
             modes.begin(pushes.looks_up)
             if pushes.looks_up:
-                self.lookups = await self._looking_up(stack, on_loss)
+                self._hear_deadlines(stack)
             greeting = asyncio.create_task(self._greet(), name="greeting")
             stack.push_async_callback(cancel, greeting)
             await asyncio.wait({greeting}, timeout=_GREETING_S)
             self.connection = pushes
             self.begins(modes.news)
-            self._watch(pushes, self.lookups)
+            self._watch(pushes)
             self._confirmations.beat()  # this reads the registry, and lets clients be served
             await lost.wait()
 
-    def _watch(self, *sockets: PushSocket | None) -> None:
-        """`receive` looks at these from now on."""
-        self._sockets = [each for each in sockets if each is not None]
+    def _watch(self, pushes: Pushes) -> None:
+        """`receive` looks at this connection from now on."""
         self._poll = select.poll()
-        for each in self._sockets:
-            each.register(self._poll)
+        pushes.register(self._poll)
 
     def _ended(self) -> None:
         self._serving.stop()
-        self.connection = self.lookups = None
-        self._sockets = []
+        self.connection = None
         self._context.script_calls.families.doubt()
 
-    async def _looking_up(
-        self, stack: AsyncExitStack, on_loss: Callable[[], None]
-    ) -> LookupConnection:
-        """The connection for look-ups, while that of the pushes lives."""
-        context, knowledge = self._context, self._context.knowledge
-        assert knowledge is not None
-        lookups = LookupConnection(context.keys, knowledge.changed, knowledge.forget_all, on_loss)
-        stack.callback(lookups.close)
-        await self._open(lookups)
-        deadlines = Deadlines(self._settings, self._address, context)
+    def _hear_deadlines(self, stack: AsyncExitStack) -> None:
+        """Hears of deadlines for the reaper, while the push connection lives."""
+        deadlines = Deadlines(self._settings, self._address, self._context)
         stack.push_async_callback(cancel, asyncio.create_task(deadlines.run(), name="deadlines"))
-        return lookups
-
-    async def _open(self, connection: PushSocket) -> None:
-        settings = self._settings
-        await connection.open(self._address.now, settings.connect_timeout, settings.tcp_keepalive)
 
     async def _greet(self) -> None:
         """Tells other proxies that there is one more, if there are any.
@@ -186,10 +167,9 @@ class Announcements:
         redis = self._connect("ttlproxy:hello")
         try:
             keys = self._context.keys
-            hello = keys.hello if self.lookups is None else keys.hello_on_demand
             if not await self._modes.has_others(redis):
                 return
-            await run(redis, [(0, words) for words in announcing(hello)])
+            await run(redis, [(0, words) for words in announcing(keys.hello)])
         except (RedisError, OSError) as trouble:
             log.debug("cannot announce this proxy to the others: %s", trouble)
         finally:
@@ -204,12 +184,10 @@ class Announcements:
         self._context.actions.changed(db, counts, pattern)
         self._shared_state.may_be_there()
 
-    def _greeted(self, looks_up: bool) -> None:
+    def _greeted(self) -> None:
         """Another proxy is about to serve."""
         self.greetings += 1
         self._context.registry.others(True)
-        if looks_up:
-            self._modes.learn_of_others(True)
 
     def _swapped(self, one: int, other: int) -> None:
         """Two databases were swapped: until they are read anew, each has the keys of both."""
@@ -232,8 +210,6 @@ class Announcements:
         the same. Until all is read anew, entries too many only cost reaps. The rules of a Cluster
         may be gone with those of another master, which has told this proxy nothing yet."""
         self._context.actions.forget_all()
-        if self._context.knowledge is not None:
-            self._context.knowledge.forget_all()
         self.flushes += 1
         self._shared_state.may_be_gone()
         if self.load_after_flush is not None and self._context.scripts.traits.field_ttls:

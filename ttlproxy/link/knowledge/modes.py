@@ -80,12 +80,6 @@ class Modes:
     def begin(self, looks_up: bool) -> None:
         """A push connection is open; `looks_up`: what `choose` has said."""
         self._context.know(on_demand=looks_up)
-        self.learn_of_others(looks_up)
-
-    def learn_of_others(self, look_up: bool) -> None:
-        """Whether there are proxies that look keys up, so that they are to be told of news."""
-        context = self._context
-        context.script_calls.tells = look_up and not context.keys.clustered
 
     def question(self) -> Words:
         """How many proxies hear of all keys, and how many look them up."""
@@ -102,7 +96,3 @@ class Modes:
         counted, info = await run(redis, [(0, self.question()), (0, CLIENTS)])
         attached = self.attached(counted)
         return (attached or trackers(fields(valid(info)))) > 1
-
-    def learn(self, reply: Any) -> None:
-        """Takes a reply to `question`."""
-        self.learn_of_others(not isinstance(reply, list) or reply[3] > 0)

@@ -129,10 +129,8 @@ class RegistryLoader:
         context.script_calls.unconfirmed.read_after_flush()
 
     async def _begin_anew(self, redis: Redis, knowledge: Knowledge) -> None:
-        """Keeps nothing of the schedules: each key is looked up when it is named first."""
+        """Keeps nothing of the schedules but the families of their keys."""
         self._wanted, self._changes = False, self._announced_changes
-        knowledge.forget_all()
-        knowledge.settle()
         knowledge.populate(await self._databases(redis))
         for db in knowledge.databases():
             await self._context.learn_rules(redis, db)

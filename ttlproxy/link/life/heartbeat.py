@@ -161,7 +161,7 @@ class Heartbeat:
             if asked["info"] or asked["keyspace"]:
                 await self._populate(redis, glance)
             await self._learn(redis, asked, traits)
-            await self._keep_serving(redis, glance, asked["proxies"])
+            await self._keep_serving(redis, glance)
         if has_told and self._beats.regular:
             await upkeep.run(redis, glance, thorough=thorough)
             self._beats.walks = upkeep.walks
@@ -321,15 +321,13 @@ class Heartbeat:
             await glance.widen(redis, new)
             self._context.agenda.look_at(self._context.clock.now_ms())
 
-    async def _keep_serving(self, redis: Redis, glance: Glance, proxies: Sequence[Any]) -> None:
+    async def _keep_serving(self, redis: Redis, glance: Glance) -> None:
         """Reads the registry if it may lack something; serves clients when it is whole."""
         if self._beats.regular:
             await self._loader.look(redis, glance)
         connection = self._announcements.connection
         if connection is None:
             return
-        for counted in proxies:
-            self._modes.learn(counted)
         if self._beats.regular or not self._loader.is_whole:
             await self._loader.load_if_needed(redis)
         if self._loader.is_whole and not self._serving.now:

@@ -12,7 +12,6 @@ from ttlproxy.core.counters import Counters
 from ttlproxy.core.registry import Place
 from ttlproxy.errors import ClusterIsDown, ReapRefused, SlotMoved, UpstreamError
 from ttlproxy.link.connecting.serving import Serving
-from ttlproxy.link.knowledge.lookups import Lookups
 from ttlproxy.link.life.hold_times import held
 from ttlproxy.link.reaping.reap_requests import ReapRequest, ReapRequests
 from ttlproxy.link.server.shared_state import SharedState
@@ -32,7 +31,6 @@ class Holds:
         serving: Serving,
         requests: ReapRequests,
         barriers: Barriers,
-        lookups: Lookups,
         be_sure: Callable[[Collection[Place]], asyncio.Future[None]],
         tell_all: Callable[[], asyncio.Future[None]],
         actions: ActionCache,
@@ -43,7 +41,6 @@ class Holds:
         self._shared_state = shared_state
         self._script_calls = script_calls
         self._actions = actions
-        self._lookups = lookups
         self._be_sure = be_sure
         self._tell_all = tell_all
         self._settings = settings
@@ -84,7 +81,6 @@ class Holds:
                     if only_reads and self._barriers.holds:
                         return
                     try:
-                        places = await self._still_due(places, only_reads, limit)
                         request = self._requests.add(places, databases, unswept)
                         await self._done(request.done, only_reads, limit)
                         return
@@ -98,25 +94,9 @@ class Holds:
             is_down = isinstance(request.refusal, ClusterDownError)
             raise (ClusterIsDown if is_down else ReapRefused)(str(request.refusal)) from None
 
-    async def _still_due(
-        self, places: Collection[Place], only_reads: bool, limit: asyncio.Timeout
-    ) -> Collection[Place]:
-        """Where something may be due, once places that are unknown were looked up."""
-        if unknown := self._lookups.unknown(places):
-            await self._done(self._lookups.add(unknown), only_reads, limit)
-        return self._lookups.due(places)
-
-    def soon_known(self, places: Collection[Place]) -> asyncio.Future[None]:
-        """Done when these places were looked up. Fails if that takes longer than usual: then
-        `until_known` is to be tried."""
-        return self._lookups.soon(places)
-
-    async def until_known(self, places: Collection[Place]) -> None:
-        """Looks these places up. Ends after hold_max, pauses not counted, with TimeoutError."""
-        await self._until("look_up", lambda: self._lookups.add(places))
-
     async def until_rules_are_read(self) -> None:
-        """Ends when no rule of ONWRITE is in doubt; as above."""
+        """Ends when no rule of ONWRITE is in doubt. Ends after hold_max, pauses not counted, with
+        TimeoutError."""
         await self._until("rules", self._actions.reading)
 
     async def until_sure(self, places: Collection[Place]) -> None:

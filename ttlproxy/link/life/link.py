@@ -38,7 +38,6 @@ from ttlproxy.link.connecting.serving import Serving
 from ttlproxy.link.knowledge.activation import Activation
 from ttlproxy.link.knowledge.announcements import Announcements
 from ttlproxy.link.knowledge.confirmations import Confirmations
-from ttlproxy.link.knowledge.lookups import Lookups
 from ttlproxy.link.knowledge.modes import Modes
 from ttlproxy.link.knowledge.recent_users import RecentUsers
 from ttlproxy.link.knowledge.registry_loader import RegistryLoader
@@ -138,7 +137,6 @@ class Link:
             self.server,
             lambda: self.heartbeat.look_again(),
         )
-        self._lookups = Lookups(context, lambda: self.announcements.lookups)
         modes = Modes(settings, context)
         self._activation = Activation(
             settings,
@@ -157,7 +155,6 @@ class Link:
             self.serving,
             self._reap_requests,
             self._barriers,
-            self._lookups,
             self._activation.add,
             self._activation.tell_all,
             context.actions,
@@ -327,7 +324,6 @@ class Link:
                 heartbeat=self.heartbeat.run(redis, self._upkeep()),
                 address=self.address.probe(),
                 barriers=self._barriers.run(),
-                lookups=self._lookups.run(),
                 activation=self._activation.run(),
             )
 

@@ -160,8 +160,11 @@ class ReapRequests:
         for place in set[Place]().union(*(each.unswept for each in requests)):
             if refusal := await self._sweep_script(redis, place):
                 refused[place] = refusal
-        now_ms = self._context.clock.now_ms()
-        refused |= await self._reap_places(redis, set().union(*(each.places for each in requests)))
+        now_ms, places = self._context.clock.now_ms(), set[Place]()
+        places.update(*(each.places for each in requests))
+        if self._context.knowledge is not None:
+            places = await self._schedules.due_among(redis, places, now_ms)
+        refused |= await self._reap_places(redis, places)
         databases = set[int]().union(*(each.databases for each in requests))
         closed = await self._reap_databases(redis, databases, now_ms, refused)
         # Requests pass these: a replica can reap nothing; what cannot be handed on stays.

@@ -9,7 +9,8 @@ something due.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Collection, Iterable
+from itertools import islice
 
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
@@ -21,6 +22,7 @@ from ttlproxy.link.connecting.pipeline import error, run, valid
 from ttlproxy.link.connecting.refusals import is_wrong_type
 from ttlproxy.link.connecting.single_calls import answered
 from ttlproxy.link.shared.context import Context
+from ttlproxy.link.shared.places import by_database
 from ttlproxy.link.shared.schedule_queries import DUE, Refused, UnreadError
 
 log = logging.getLogger(__name__)
@@ -106,6 +108,32 @@ class Schedules:
         except ResponseError as refusal:
             where = self._context.schedule_queries.shown(which)
             self._refusals.note(f"to create the schedule of {where} again", refusal)
+
+    async def due_among(self, redis: Redis, places: Collection[Place], now_ms: int) -> set[Place]:
+        """Those of these places where something may be due. A key that the schedule lacks though it
+        has an index is one of them, so that it is put there. Raises redis-py's ConnectionError or
+        TimeoutError."""
+        if not self._context.rights.trusts_schedules:
+            return set(places)
+        keys, asked = self._script_calls.keys, list(by_database(places, _PAGE))
+        requests = [
+            (db, words)
+            for db, of_db in asked
+            for words in (
+                (b"ZMSCORE", keys.schedule, *of_db),
+                *((b"EXISTS", index) for index in keys.indexes(of_db)),
+            )
+        ]
+        replies = iter(await run(redis, requests))
+        found = set[Place]()
+        for db, of_db in asked:
+            scores, are_there = next(replies), list(islice(replies, len(of_db)))
+            if not isinstance(scores, list):
+                scores = [None] * len(of_db)
+            for key, score, is_there in zip(of_db, scores, are_there, strict=True):
+                if is_there == 1 if score is None else float(score) < now_ms:
+                    found.add((db, key))
+        return found
 
     async def _load(self, redis: Redis, db: int, tell: Tell) -> None:
         async for entries in self._context.schedule_queries.pages(redis, db):

@@ -48,7 +48,7 @@ class Context:
     """A proxy's knowledge of Redis and of managed keys.
 
     keys: names of internal keys; scripts, script_calls: their texts, and how they are called
-    registry: managed keys; knowledge: the same where it knows only keys that clients have named
+    registry: managed keys; knowledge: the same where Redis is asked at each request
     has_mode: whether it was chosen which of the two it is, for the present server
     actions: the rules of ONEXPIRE and ONWRITE; rights: of the clients' users
     router: of the commands of the server that the link met last; the link replaces it
@@ -98,7 +98,6 @@ class Context:
             rules_of_all.actions if rules_of_all else ActionCache(keys, signer, self.refusals)
         )
         self.actions.tell(self.scripts.ruled)
-        self._knowledge_bytes = settings.knowledge_bytes
         self.slot_schedules = SlotSchedules(keys)
         self.schedule_queries: ScheduleQueries | SlotSchedules = ScheduleQueries(keys)
         self.knowledge: Knowledge | None = None
@@ -144,7 +143,7 @@ class Context:
         self.has_mode = True
         if on_demand != (self.knowledge is not None):
             parts = self._of_registry
-            self.knowledge = Knowledge(self._knowledge_bytes, *parts) if on_demand else None
+            self.knowledge = Knowledge(*parts) if on_demand else None
             self.registry = self.knowledge or Registry(*parts)
             self.announced = self.registry.announced
             self.registry.rules_changed()

@@ -12,7 +12,6 @@ import asyncio
 from functools import partial
 from typing import Protocol
 
-from ttlproxy.core.knowledge import Knowledge
 from ttlproxy.proxy.client import Client, Host, TimedClient
 from ttlproxy.proxy.connecting import connect
 from ttlproxy.proxy.phase import KEEPING, OPEN
@@ -103,8 +102,8 @@ class SharingClient(Client):
 
     # With a connection of its own, which it may leave again.
 
-    def _check_reads(self, session: Session, knowledge: Knowledge, backend: ToRedis) -> None:
-        """Its keys are looked up, wherever it sends its requests."""
+    def _check(self, session: Session, backend: ToRedis) -> None:
+        """It waits for the link, wherever it sends its requests."""
 
     def _take(self, data: bytes) -> None:
         self._chunk = data

@@ -1,8 +1,7 @@
--- `here`: the client's database. within(): calls `act` in another database, and comes back. `tells`: what stands
--- behind the number of a database if proxies that look keys up are to be told of news there.
+-- `here`: the client's database. within(): calls `act` in another database, and comes back.
 -- NEEDS: try.lua index.lua db
--- GIVES: here within tells
-local here, tells = actual_db(db), string.match(db, const.TELLS .. '?$')
+-- GIVES: here within
+local here = actual_db(db)
 if not here then
   return { err = const.UNKNOWN_DATABASE }
 end

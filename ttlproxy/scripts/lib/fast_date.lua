@@ -1,7 +1,7 @@
 -- Gives the elements in ARGV, from number `named` on in steps of `step`, the deadline of fast_deadline.lua.
 -- `dated`: whether Redis took all of it. An earlier first deadline is put into the schedule and announced before
 -- it is in the index: if Redis refuses a step, the general part of the script finds the index as it was, or all
--- done that it would not do again. At the end it tells proxies that look keys up.
+-- done that it would not do again.
 -- NEEDS: fast_deadline.lua named step data index schedule
 -- GIVES: dated
 local dated = true
@@ -25,9 +25,4 @@ elseif dated then
     entries[#entries + 1] = ARGV[i]
   end
   dated = type(redis.pcall('ZADD', index, unpack(entries))) == 'number'
-end
-if dated and is_earlier and tells ~= '' then
-  local news = prefix .. const.NEWS .. string.sub(index, #prefix + 1)
-  redis.pcall('SET', news, '')
-  redis.pcall('DEL', news)
 end

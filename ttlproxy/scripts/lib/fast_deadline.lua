@@ -4,14 +4,13 @@
 -- digit, perhaps a plus, and the time.
 -- `deadline` is that time, as text; nil if the script must go on below. `first` is the first deadline of all
 -- before, nil without an index.
--- `known` is the database, if `origin` has its number; `tells` is not '' if proxies that look keys up
--- are to be told.
+-- `known` is the database, if `origin` has its number.
 -- Numbers for Redis are written as text, because a conversion costs 0.2 us.
 -- NEEDS: fast_how origin how index data
--- GIVES: known tells deadline digit first is_earlier
+-- GIVES: known deadline digit first is_earlier
 -- include clock
 local deadline, first, is_earlier
-local known, tells = string.match(origin, '^(%d+)(%p?) ')
+local known = string.match(origin, '^(%d+) ')
 local digit, sign, amount = string.match(how, fast_how)
 if not dry_run and events == '' and digit and known and #ARGV < const.LONG_PAGE then
   local at = sign == '+' and now + amount or tonumber(amount)

@@ -298,23 +298,12 @@ local function absent_key(index, prefix)
   return prefix .. const.NONE .. string.sub(index, #prefix + 1)
 end
 
--- Tells proxies that look keys up, if there are any, that the first deadline of the index's key is another one.
--- A client without the right to do that is served all the same: they only have hints.
-local function tell_news(db, prefix, index)
-  if string.sub(db, -1) == const.TELLS then
-    local news = prefix .. const.NEWS .. string.sub(index, #prefix + 1)
-    redis.pcall('SET', news, '')
-    redis.pcall('DEL', news)
-  end
-end
-
 -- Tells every proxy that the first deadline of the index's key is now `first`, by a key that exists
 -- for a moment and whose name is the message. It is in the Cluster slot of the index.
 local function announce(db, prefix, index, first)
   if failure then
     return
   end
-  tell_news(db, prefix, index)
   local name = prefix .. const.ANNOUNCEMENT .. actual_db(db) .. ':' .. ms(first) .. ':'
     .. string.sub(index, #prefix + 1)
   try('SET', name, '')
@@ -591,9 +580,6 @@ local function index_expire(db, prefix, data, index, schedule, now, command, ...
         try('ZADD', schedule, ms(attention), data)
       end
       local is_sooner = ruled and ends and ends < (noted or math.huge)
-      if is_sooner then
-        tell_news(const.TELLS, prefix, index)
-      end
       if (attention < place or is_sooner) and actual_db(db) then
         announce(db, prefix, index, attention)
       end
