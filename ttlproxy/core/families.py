@@ -155,13 +155,20 @@ class Words:
         return not any(word in names for word in words)
 
 
+class Horizon(Protocol):
+    """until_ms: what has no bound does not need attention before"""
+
+    @property
+    def until_ms(self) -> int: ...
+
+
 class FamilyNames:
     """Keys whose bounds are known, and all other keys of families that are known: these have one
     bound."""
 
     __slots__ = ("_bounds", "_known", "_other")
 
-    def __init__(self, bounds: Mapping[bytes, int], known: Known, other: int) -> None:
+    def __init__(self, bounds: Mapping[bytes, int], known: Known, other: Horizon) -> None:
         self._bounds = bounds
         self._known = known
         self._other = other
@@ -178,14 +185,14 @@ class FamilyNames:
         if bound is not None:
             return bound
         if self._known.covers(key):
-            return self._other
+            return self._other.until_ms
         raise KeyError(key)
 
     def get(self, key: bytes, default: int | None = None) -> int | None:
         bound = self._bounds.get(key)
         if bound is not None:
             return bound
-        return self._other if self._known.covers(key) else default
+        return self._other.until_ms if self._known.covers(key) else default
 
     def keys(self) -> Words:
         return Words(self)

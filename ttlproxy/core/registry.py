@@ -1,16 +1,20 @@
-"""The managed keys that a proxy knows, each with a lower bound of its first deadline.
+"""Which managed keys need attention soon, as far as a proxy knows.
 
-These are hints: Redis holds the truth. An entry too many costs a reap; a missing entry would be an
-error. So a key enters before a request that may make it managed is forwarded, and leaves only when
-Redis has said so. Knows no socket and no clock: instants are ms of the Redis server's clock.
+Before `until_ms` only keys in `bounds` do. A script announces each first deadline that is less than
+a minute ahead, so what a schedule did not have when it was read up to there cannot fall due before,
+unless it was announced. From then on, and where nothing was read, Redis is asked at each request
+(proxy/checks.py).
+
+These are hints for reads: an entry too many costs a reap. Knows no socket and no clock: instants
+are ms of the Redis server's clock.
 """
 
 from __future__ import annotations
 
-from collections import ChainMap, Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping
-from itertools import islice
-from typing import Any, cast
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Final, cast
+from weakref import WeakValueDictionary
 
 from ttlproxy.core.families import FamilyNames, Known
 from ttlproxy.core.keys import SLOTS
@@ -18,95 +22,53 @@ from ttlproxy.core.undo_log import UndoLog
 from ttlproxy.core.write_rules import RuleBook, RuledNames
 
 # The bound of a key in which nothing can fall due before its announcement arrives.
-NOTHING_DUE = 1 << 62
+NOTHING_DUE: Final = 1 << 62
 # The bound of a key in which something may be due already.
-UNKNOWN = 0
-# How many barriers must be answered before a request counts as carried out: the first of them may
-# have been sent before the request.
-PIN_BARRIERS = 3
-# The most pins that are kept for one connection because its requests may still be on their way.
-MOST_KEPT = 4096
-# A bound is rounded down by at most 1/1024 of the time left, so that keys share bounds: one number
-# per key would cost 32 bytes. A read after the rounded bound costs one reap, which gives a closer.
-_CUT = 1024
-_MOST_BOUNDS = 8192
+UNKNOWN: Final = 0
+# Scripts announce a first deadline that is less than this ahead.
+ANNOUNCED_MS: Final = 60_000
+# So many bounds that reaps have found are kept where schedules are not read.
+_MOST_KEPT: Final = 200_000
 
 Place = tuple[int, bytes]
 """A key in a logical database: (db, key)."""
 
 
-def _at_once() -> bool:
-    return True
+class _Database:
+    """bounds: key -> when it needs attention at the earliest, in ms"""
 
+    __slots__ = ("__weakref__", "bounds")
 
-def _nothing() -> None:
-    pass
-
-
-class Owner:
-    """The owner of pins: a connection to Redis, whose requests may make keys managed.
-
-    has_settled: whether Redis has taken all, and nothing was sent or received since the last call;
-      called at most once for each barrier
-    is_swamped: the connection never rests and has more pins than are kept: its writes may meet
-      deadlines that the registry does not know
-    on_swamped: called when that begins
-    """
-
-    __slots__ = ("has_settled", "is_swamped", "on_swamped")
-
-    def __init__(
-        self,
-        has_settled: Callable[[], bool] = _at_once,
-        on_swamped: Callable[[], None] = _nothing,
-    ) -> None:
-        self.has_settled = has_settled
-        self.on_swamped = on_swamped
-        self.is_swamped = False
-
-    def swamp(self) -> None:
-        self.is_swamped = True
-        self.on_swamped()
-
-    def end(self) -> None:
-        """Nothing more will come from it."""
-        self.has_settled = _at_once
-        self.on_swamped = _nothing
-
-
-class _Earliest(ChainMap[bytes, int]):
-    """Several databases as one mapping: key -> its earliest bound."""
-
-    def __getitem__(self, key: bytes) -> int:
-        bounds = [keys[key] for keys in self.maps if key in keys]
-        if not bounds:
-            raise KeyError(key)
-        return min(bounds)
+    def __init__(self) -> None:
+        self.bounds: dict[bytes, int] = {}
 
 
 class Registry:
-    """Managed keys by database, and pins for keys that a request on its way may make managed."""
+    """
+    until_ms: only keys with bounds need attention before; UNKNOWN if nothing is known
+    hears: whether all that scripts announce is heard here
+    expecting: whether what is announced matters to sessions
+    """
 
     __slots__ = (
-        "_bounds",
-        "_dbs",
-        "_expected_barriers",
-        "_now_ms",
-        "_others",
+        "_announced",
+        "_expects",
+        "_keeps_until_ms",
+        "_known",
+        "_others_known",
         "_overtaken",
-        "_pins",
+        "_populated",
+        "_readings",
+        "_reads_until_ms",
         "_reaps_under_way",
-        "_staged",
-        "_swamped",
         "_wake",
         "book",
-        "bounds",
         "expecting",
         "families",
         "has_action",
-        "managed",
-        "names",
+        "hears",
         "undo_log",
+        "until_ms",
     )
 
     def __init__(
@@ -118,128 +80,142 @@ class Registry:
     ) -> None:
         """`wake(db, deadline_ms)` is called for each announced deadline; `has_action(key)` says
         whether a rule of ONEXPIRE may apply to the key; `book`: the rules of ONWRITE; `families`:
-        those whose keys may have deadlines, though it is not known that they have."""
-        self._dbs: dict[int, dict[bytes, int]] = {}
-        self._bounds: dict[int, int] = {}  # bound -> the int object that keys share
-        self._now_ms = NOTHING_DUE  # at the last heartbeat; before the first, no bound is rounded
-        # (db, key) -> None if Redis is known to have an index for it, else the owners whose
-        # requests may make one. One dict for each barrier.
-        self._pins: list[dict[Place, set[Owner] | None]] = [{} for _ in range(PIN_BARRIERS)]
-        self._swamped: set[Owner] = set()
-        self._staged: dict[int, dict[bytes, int]] | None = None
+        those whose keys may have deadlines."""
+        self.until_ms = UNKNOWN
+        self.hears = True
+        self.has_action = has_action
+        self.book = RuleBook() if book is None else book
+        self.families = Known() if families is None else families
+        self.undo_log: UndoLog | None = None
+        """Of one of several masters: what this registry gives up of database 0."""
+        # Of the first database and of those that hold keys; and of others, as long as a session
+        # asks of them: clients may name any number of databases.
+        self._known: dict[int, _Database] = {0: _Database()}
+        self._others_known = WeakValueDictionary[int, _Database]()
+        self._populated: set[int] = set()
+        self._announced: set[int] = set()  # databases, since Redis last told which hold keys
+        self._readings = 0  # how often all was forgotten
+        self._keeps_until_ms = UNKNOWN  # what a reap has found holds so long
+        self._reads_until_ms = UNKNOWN
+        self._expects = self.expecting = False
         # Places of reaps under way -> how many; and those where an announcement came meanwhile.
         self._reaps_under_way: Counter[Place] = Counter()
         self._overtaken: set[Place] = set()
         self._wake = wake
-        self.has_action = has_action
-        self.book = RuleBook() if book is None else book
-        self.families = Known() if families is None else families
-        self.bounds: Mapping[bytes, int] = {}
-        """key -> its earliest bound in all databases."""
-        self.managed: Mapping[bytes, int] = self.bounds
-        """The same, where keys of known families are there too: they may have deadlines."""
-        self.names: Mapping[bytes, int] = self.bounds
-        """The same, where keys that a rule of ONWRITE matches are there too. A look at `bounds`,
-        and at how a name begins (`book.begins`), costs less."""
-        self.expecting = True
-        """Whether announcements may come: of other proxies, or of requests of our own clients."""
-        self.undo_log: UndoLog | None = None
-        """Of one of several masters: what this registry gives up of database 0."""
-        self._others = True
-        self._expected_barriers = 0
-
-    def __len__(self) -> int:
-        return sum(map(len, self._dbs.values()))
 
     def databases(self) -> list[int]:
-        """The logical databases that have managed keys."""
-        return list(self._dbs)
-
-    def listed(self, start: int, count: int) -> list[Place]:
-        """At most `count` managed keys from position `start`; positions shift as keys change."""
-        found: list[Place] = []
-        for db, keys in self._dbs.items():
-            found += [(db, key) for key in islice(keys, start, start + count - len(found))]
-            start = max(start - len(keys), 0)
-        return found
+        """The logical databases that hold keys."""
+        return list(self._populated)
 
     # For sessions.
 
-    def asker(self, databases: tuple[int, ...]) -> Any:
+    def asker(self, databases: tuple[int, ...]) -> Asker:
         """What a session asks, whose client is in one of these databases."""
-        return self
+        return Asker(self, databases)
 
-    def select(self, databases: tuple[int, ...]) -> None:
-        """The client is in one of these databases now: all that matter are known here."""
+    def known(self, db: int) -> _Database:
+        found = self._known.get(db)
+        if found is None:
+            found = self._others_known.get(db)
+        if found is None:
+            found = self._others_known[db] = _Database()
+        return found
 
-    def unheard(self, databases: Collection[int]) -> Collection[int]:
-        """Those of these databases where something may be due that sessions do not hear of."""
-        return ()
-
-    def due(self, key: bytes, now_ms: int) -> list[Place]:
-        """The places where `key` may have elements past their deadline."""
-        return [(db, key) for db, keys in self._dbs.items() if keys.get(key, now_ms) < now_ms]
+    def bounds(self, db: int) -> dict[bytes, int]:
+        return self.known(db).bounds
 
     def places(self, key: bytes) -> list[Place]:
         """The places where `key` may be managed."""
-        return [(db, key) for db, keys in self._dbs.items() if key in keys]
-
-    def may_have_index(self, key: bytes, owner: Owner) -> bool:
-        """Whether `key` is known to be managed, or a request of `owner` may make it managed.
-
-        If not, only a request of another connection that has no reply yet can have made it managed.
-        """
-        for place in self.places(key):
-            pinned = [pins[place] for pins in self._pins if place in pins]
-            if not pinned or any(not owners or owner in owners for owners in pinned):
-                return True
-        return False
-
-    def pin(self, db: int, key: bytes, owner: Owner) -> None:
-        """A request of `owner` that may make `key` managed is about to be forwarded."""
-        place = (db, key)
-        newest = self._pins[0]
-        if place in newest:
-            owners = newest[place]
-            if owners is not None:
-                owners.add(owner)
-            return
-        keys = self._keys(db)
-        known = key in keys and all(pins.get(place) is None for pins in self._pins)
-        keys.setdefault(key, NOTHING_DUE)
-        newest[place] = None if known else {owner}
-        self.expecting = True
+        return [(db, key) for db in self._populated] if self.families.covers(key) else []
 
     def expect(self) -> None:
         """A request that is announced to all proxies is about to be forwarded."""
-        self._expected_barriers = PIN_BARRIERS
-        self.expecting = True
+        self._expects = self.expecting = True
 
     # For the link.
 
+    def families_changed(self) -> None:
+        """There is a new family."""
+        self.book.cover(self.families.heads)
+        self._look()
+
+    def beat(self, now_ms: int) -> None:
+        """Redis's clock says `now_ms`."""
+        self._keeps_until_ms = now_ms + ANNOUNCED_MS if self.hears else UNKNOWN
+        if (
+            self.until_ms == UNKNOWN
+            and sum(len(known.bounds) for known in self._known.values()) > _MOST_KEPT
+        ):
+            self.forget_all()
+
     def announced(self, db: int, key: bytes, deadline_ms: int) -> None:
-        """An announcement says that the first deadline of `key` is, or was, `deadline_ms`.
+        """An announcement says that `key` needs attention, or needed it, at `deadline_ms`.
 
         Announcements of one moment come in any order, so the earliest deadline counts.
         """
-        for dbs in (self._dbs, self._staged):
-            if dbs is not None:
-                keys = self._keys(db) if dbs is self._dbs else dbs.setdefault(db, {})
-                keys[key] = min(self._bound(deadline_ms), keys.get(key, NOTHING_DUE))
+        self._announced.add(db)
+        self._populate(db)
         self.families.learn_of((key,))
+        if self.hears:
+            self.read(db, ((key, deadline_ms),))
         place = (db, key)
         if place in self._reaps_under_way:
             self._overtaken.add(place)
-        self._confirm(place, True)
         self._wake(db, deadline_ms)
 
-    def swapped(self, one: int, other: int) -> None:
-        """Two databases have changed places: the bounds of their keys become UNKNOWN."""
-        self._give_both(one, other, lambda keys: dict.fromkeys(keys, UNKNOWN))
+    def populate(self, databases: Collection[int]) -> set[int]:
+        """Redis has told that these databases hold keys; returns those that are new."""
+        new = {*databases} - self._populated
+        for db in self._populated.difference(databases, self._announced, (0,)):
+            self._populated.discard(db)
+            self._others_known[db] = self._known.pop(db)
+        self._announced = set()
+        for db in databases:
+            self._populate(db)
+        return new
 
-    def perhaps_swapped(self, one: int, other: int) -> None:
-        """Two databases may change places: each gets the keys of both, with the earlier bounds."""
-        self._give_both(one, other, dict)
+    def begin_reading(self, until_ms: int) -> int:
+        """Schedules are about to be read, as far as keys need attention before `until_ms`; returns
+        what `end_reading` takes."""
+        self._reads_until_ms = until_ms
+        return self._readings
+
+    def read(self, db: int, entries: Iterable[tuple[bytes, int]]) -> None:
+        """Schedules have these entries: (key, when it needs attention at the earliest, in ms)."""
+        bounds, most_ms = self.bounds(db), max(self.until_ms, self._reads_until_ms)
+        for key, bound in entries:
+            if bound < bounds.get(key, most_ms):
+                bounds[key] = bound
+
+    def end_reading(self, reading: int, until_ms: int) -> None:
+        """All was read that needs attention before `until_ms`, since `begin_reading`."""
+        if self.hears and reading == self._readings:
+            self.until_ms = max(until_ms, self.until_ms)
+            self._look()
+
+    def past(self, db: int, now_ms: int) -> list[bytes]:
+        """The keys that needed attention before `now_ms`, as far as is known: another proxy may
+        have seen to them since."""
+        return [key for key, bound in self.bounds(db).items() if bound < now_ms]
+
+    def forget_all(self) -> None:
+        """Any key may be another one now, or announcements may have been missed. It may even be
+        another server."""
+        self.until_ms = UNKNOWN
+        self._look()
+        self._readings += 1
+        for known in (*self._known.values(), *self._others_known.values()):
+            known.bounds.clear()
+        self._overtaken.update(self._reaps_under_way)
+        if self.undo_log is not None:
+            self.undo_log.interrupted(range(SLOTS))
+
+    def forget(self, has_gone: Callable[[bytes], bool]) -> None:
+        """Another server has the keys for which `has_gone` is true."""
+        for known in self._known.values():
+            for key in list(filter(has_gone, known.bounds)):
+                del known.bounds[key]
+        self._overtaken.update(place for place in self._reaps_under_way if has_gone(place[1]))
 
     def begin_reap(self, place: Place) -> None:
         """A reap or sweep is about to be sent; `set_first_deadline` may follow, `end_reap` must."""
@@ -259,218 +235,119 @@ class Registry:
         way: the announcement may be newer.
         """
         db, key = place
-        keys = self._dbs.get(db, {})
-        if place in self._overtaken or key not in keys:
+        bounds = self.bounds(db)
+        if place in self._overtaken:
             return
-        if self.undo_log is not None:
-            self.undo_log.raised(key, keys[key])
-        if first_ms is not None:
-            keys[key] = self._bound(first_ms)
-        elif self._confirm(place, False):
-            keys[key] = NOTHING_DUE
+        bound = NOTHING_DUE if first_ms is None else first_ms
+        most_ms = self.until_ms or self._keeps_until_ms
+        if bound < most_ms or (most_ms and not self.until_ms):
+            if self.undo_log is not None and key in bounds:
+                self.undo_log.raised(key, bounds[key])
+            bounds[key] = min(bound, most_ms)
         else:
-            del keys[key]
-            self._tidy(db)
-
-    def forget(self, has_gone: Callable[[bytes], bool]) -> None:
-        """Another server has the keys for which `has_gone` is true."""
-        for dbs in (self._dbs, self._staged):
-            for keys in (dbs or {}).values():
-                for key in list(filter(has_gone, keys)):
-                    del keys[key]
-        for pins in self._pins:
-            for place in [place for place in pins if has_gone(place[1])]:
-                del pins[place]
-        self._overtaken.update(place for place in self._reaps_under_way if has_gone(place[1]))
-        for db in list(self._dbs):
-            self._tidy(db)
-
-    def beat(self, now_ms: int) -> None:
-        """Redis's clock says `now_ms`."""
-        self._now_ms = now_ms
-
-    @property
-    def wants_barrier(self) -> bool:
-        """Whether the registry waits to learn that forwarded requests have been carried out."""
-        return any(self._pins) or self._expected_barriers > 0 or bool(self._swamped)
-
-    def barrier(self) -> None:
-        """Redis has answered a barrier that was sent after the last call of this method.
-
-        The oldest pins end, except those of connections that have not come to rest since.
-        """
-        ended = self._pins.pop()
-        self._pins.insert(0, {})
-        owners = self._swamped.union(*filter(None, ended.values()))
-        restless = {owner for owner in owners if not owner.has_settled()}
-        self._keep(ended, restless)
-        for place, pin in ended.items():
-            if pin is not None and not any(place in pins for pins in self._pins):
-                self._unpin(place)
-        for db in {place[0] for place in ended}:
-            self._tidy(db)
-        self._expected_barriers = max(self._expected_barriers - 1, 0)
-        self.others(self._others)
-
-    def _unpin(self, place: Place) -> None:
-        """No request on its way can make this key managed, and no announcement has said so."""
-        self._dbs.get(place[0], {}).pop(place[1], None)
-
-    @property
-    def has_others(self) -> bool:
-        """Whether another proxy may announce something."""
-        return self._others
-
-    def others(self, may_be: bool) -> None:
-        """Sets whether another proxy may announce something."""
-        self._others = may_be
-        self.expecting = may_be or any(self._pins) or self._expected_barriers > 0
-
-    # Loading: entries too many only cost reaps, so the old ones stay until the new are complete.
-
-    def begin_load(self, now_ms: int = NOTHING_DUE) -> None:
-        """The schedules are about to be read; from now on announcements change old and new entries.
-
-        Some may have been missed before, so replies to reaps that are under way are ignored.
-        """
-        self._now_ms = now_ms
-        self._staged = {}
-        self._overtaken.update(self._reaps_under_way)
-
-    def load(self, db: int, bounds: Iterable[tuple[bytes, int]]) -> None:
-        """Adds entries of a database's schedule: (key, lower bound in ms)."""
-        if self._staged is None:
-            raise RuntimeError("load outside begin_load and end_load")
-        keys = self._staged.setdefault(db, {})
-        for key, bound in bounds:
-            keys[key] = min(self._bound(bound), keys.get(key, NOTHING_DUE))
-        self.families.learn_of(keys)
-
-    @property
-    def loaded(self) -> int:
-        """How many keys were read since `begin_load`."""
-        return sum(map(len, (self._staged or {}).values()))
+            self._give_up(key, bounds)
 
     def entries(self, db: int) -> dict[bytes, int]:
         """A copy of what is known of a database: key -> bound in ms."""
-        return dict(self._dbs.get(db, {}))
-
-    def adopt(self, db: int, entries: dict[bytes, int]) -> None:
-        """Adds entries that another registry had. The caller gives them away.
-
-        As `load`, which takes 0.5 us for each.
-        """
-        if self._staged is None:
-            raise RuntimeError("adopt outside begin_load and end_load")
-        self.families.learn_of(entries)
-        for key, bound in self._staged.get(db, {}).items():
-            entries[key] = min(bound, entries.get(key, bound))
-        self._staged[db] = entries
-
-    def load_known(self, db: int) -> None:
-        """The schedule of a database cannot be read: its known entries stay."""
-        self.load(db, self._dbs.get(db, {}).items())
-
-    def end_load(self) -> None:
-        """All schedules are read: keys that are neither in them nor pinned are forgotten."""
-        if self._staged is None:
-            raise RuntimeError("end_load without begin_load")
-        self._dbs = {db: keys for db, keys in self._staged.items() if keys}
-        self._staged = None
-        if self.undo_log is not None:
-            self.undo_log.interrupted(range(SLOTS))
-        pinned = {place for pins in self._pins for place in pins}
-        known = {(db, key) for db, key in pinned if key in self._dbs.get(db, {})}
-        for pins in self._pins:
-            for place, owners in pins.items():
-                pins[place] = None if place in known else owners or set()
-        for db, key in pinned:
-            self._keys(db).setdefault(key, NOTHING_DUE)
-        self._publish()
+        return dict(self.bounds(db))
 
     # Inside.
 
-    def _give_both(
-        self, one: int, other: int, bounds: Callable[[_Earliest], dict[bytes, int]]
-    ) -> None:
-        """Gives two databases the keys of both, with the `bounds` that these have then."""
-        for dbs in (self._dbs, self._staged):
-            if dbs is not None:
-                keys = bounds(_Earliest(dbs.get(one, {}), dbs.get(other, {})))
-                dbs[one], dbs[other] = keys, dict(keys)
-        self._overtaken.update(place for place in self._reaps_under_way if place[0] in (one, other))
-        self._tidy(one)
-        self._tidy(other)
-        self._publish()
+    def _look(self) -> None:
+        hears = self.hears and bool(self.families)
+        self.expecting = hears or self._expects
 
-    def _bound(self, deadline_ms: int) -> int:
-        """The bound to keep for a deadline: rounded down, but exact if the deadline is near."""
-        left_ms = deadline_ms - self._now_ms
-        if left_ms < _CUT:
-            return deadline_ms
-        step_ms = 1 << (left_ms // _CUT).bit_length() - 1
-        if len(self._bounds) > _MOST_BOUNDS:
-            self._bounds.clear()
-        cut = deadline_ms - deadline_ms % step_ms
-        return self._bounds.setdefault(cut, cut)
+    def _populate(self, db: int) -> None:
+        if db not in self._populated:
+            self._populated.add(db)
+            self._known[db] = self.known(db)
 
-    def _keys(self, db: int) -> MutableMapping[bytes, int]:
-        keys = self._dbs.get(db)
-        if keys is None:
-            keys = self._dbs[db] = {}
-            self._publish()
-        return keys
+    def _give_up(self, key: bytes, bounds: dict[bytes, int]) -> None:
+        bound = bounds.pop(key, None)
+        if self.undo_log is not None and bound is not None:
+            self.undo_log.raised(key, bound)
 
-    def _confirm(self, place: Place, known: bool) -> bool:
-        """Notes in each pin of `place` whether an index is known; gives whether there is a pin."""
-        pinned = [pins for pins in self._pins if place in pins]
-        for pins in pinned:
-            pins[place] = None if known else pins[place] or set()
-        return bool(pinned)
 
-    def _keep(self, ended: dict[Place, set[Owner] | None], restless: set[Owner]) -> None:
-        """Keeps the pins of connections that have not come to rest among the oldest pins.
+class Asker:
+    """What one session asks: of keys in the databases that its client may be in, and where its
+    requests write to others.
 
-        A connection with too many pins loses them and is swamped until it rests.
-        """
-        counts: Counter[Owner] = Counter()
-        for owners in ended.values():
-            counts.update(restless.intersection(owners or ()))
-        swamped = {owner for owner in restless if counts[owner] > MOST_KEPT or owner.is_swamped}
-        for owner in swamped - self._swamped:
-            owner.swamp()
-        for owner in self._swamped - swamped:
-            owner.is_swamped = False
-        self._swamped = swamped
-        oldest = self._pins[-1]
-        for place, owners in ended.items():
-            staying = restless.intersection(owners or ()) - swamped
-            if staying and oldest.get(place, staying) is not None:
-                oldest[place] = staying.union(oldest.get(place) or ())
+    bounds: key -> its bound, where only one database matters; else empty
+    managed: the same, where keys of known families are there too
+    """
 
-    def _tidy(self, db: int) -> None:
-        if db in self._dbs and not self._dbs[db]:
-            del self._dbs[db]
-            self._publish()
+    __slots__ = ("_beyond", "_databases", "_known", "_registry", "_ruled", "bounds", "managed")
 
-    def _publish(self) -> None:
-        """`names` is one plain dict if at most one database has managed keys: nearly always."""
-        dbs = list(self._dbs.values()) or [{}]
-        managed: Mapping[bytes, int] = dbs[0] if len(dbs) == 1 else _Earliest(*dbs)
-        self.bounds = self.managed = self.names = managed
-        # What follows has what sessions ask of a mapping.
-        if self.families:
-            names = FamilyNames(managed, self.families, NOTHING_DUE)
-            self.managed = self.names = cast(Mapping[bytes, int], names)
-        if self.book:
-            ruled = RuledNames(self.managed, self.book, NOTHING_DUE)
-            self.names = cast(Mapping[bytes, int], ruled)
+    def __init__(self, registry: Registry, databases: tuple[int, ...]) -> None:
+        self._registry = registry
+        # key -> the databases besides these to which requests write it
+        self._beyond: dict[bytes, set[int]] = {}
+        self.select(databases)
 
-    def rules_changed(self) -> None:
-        """The rules of ONWRITE are others now, or in doubt."""
-        self._publish()
+    def select(self, databases: tuple[int, ...]) -> None:
+        """The client is in one of these databases now."""
+        self._databases = databases
+        self._look()
 
-    def families_changed(self) -> None:
-        """There is a new family."""
-        self.book.cover(self.families.heads)
-        self._publish()
+    @property
+    def until_ms(self) -> int:
+        """As of `Registry`."""
+        return self._registry.until_ms if self._is_in_one else UNKNOWN
+
+    @property
+    def names(self) -> Mapping[bytes, int]:
+        """The same, where keys that a rule of ONWRITE matches are there too. A look at `bounds`,
+        and at how a name begins (`book.begins`), costs less."""
+        return self._ruled if self._registry.book else self.managed
+
+    def reach(self, places: Iterable[Place]) -> None:
+        """Requests write to these places: they are asked of, too."""
+        for db, key in places:
+            self._beyond.setdefault(key, set()).add(db)
+        if self._beyond:
+            self._look()
+
+    def reach_no_more(self) -> None:
+        """Requests that write to other databases are over."""
+        if self._beyond:
+            self._beyond = {}
+            self._look()
+
+    @property
+    def _is_in_one(self) -> bool:
+        return len(self._databases) == 1 and not self._beyond
+
+    def _look(self) -> None:
+        self._known = self._registry.known(self._databases[0]) if self._is_in_one else _Database()
+        self.bounds: Mapping[bytes, int] = self._known.bounds
+        # They have what sessions ask of a mapping.
+        names = FamilyNames(self.bounds, self._registry.families, self)
+        self.managed = cast(Mapping[bytes, int], names)
+        ruled = RuledNames(self.managed, self._registry.book, NOTHING_DUE)
+        self._ruled = cast(Mapping[bytes, int], ruled)
+
+    def databases(self) -> list[int]:
+        return list(self._databases)
+
+    def places(self, key: bytes) -> list[Place]:
+        """The places where `key` may be managed."""
+        if not self._registry.families.covers(key):
+            return []
+        return [(db, key) for db in {*self._databases, *self._beyond.get(key, ())}]
+
+    def has_action(self, key: bytes) -> bool:
+        return self._registry.has_action(key)
+
+    @property
+    def families(self) -> Known:
+        return self._registry.families
+
+    @property
+    def book(self) -> RuleBook:
+        return self._registry.book
+
+    def expect(self) -> None:
+        self._registry.expect()
+
+    def forget_all(self) -> None:
+        self._registry.forget_all()

@@ -20,7 +20,7 @@ import hiredis
 from ttlproxy.core.counters import Handled
 from ttlproxy.proxy.redis_connection import NOT_ACCEPTED
 from ttlproxy.proxy.reply_queue import ReplyQueue
-from ttlproxy.session import AskingSession
+from ttlproxy.session import Session
 from ttlproxy.session.told import Change, Stopping
 from ttlproxy.wire import encode
 
@@ -30,7 +30,7 @@ class Checks:
 
     def __init__(
         self,
-        session: AskingSession,
+        session: Session,
         replies: ReplyQueue,
         counts: Handled,
         now_ms: Callable[[], int],

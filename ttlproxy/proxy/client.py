@@ -40,7 +40,7 @@ from ttlproxy.proxy.phase import (
 from ttlproxy.proxy.redis_connection import HIGH, LOW, Backend, ToRedis, Watchable, half_close
 from ttlproxy.proxy.slow_clients import Activity, SlowClients
 from ttlproxy.proxy.write_batch import Write, WriteBatch
-from ttlproxy.session import AskingSession, Session, Step
+from ttlproxy.session import Session, Step
 from ttlproxy.session.invalidations import shown
 from ttlproxy.session.told import Tell
 
@@ -114,11 +114,22 @@ class Client(asyncio.Protocol):
         self._start(self._connect(), "connect")
 
     def data_received(self, data: bytes) -> None:
-        if self._context.registry.expecting:
-            self._link.announcements.receive()  # may find them lost: then nothing is served
         if self._phase is not OPEN or not self._serving.now:
             self._keep(data)
         elif count := self._passes(data):
+            self._expect(count)
+            self.to_redis(data)
+        else:
+            self._hear(data)
+
+    def _hear(self, data: bytes) -> None:
+        """Handles a chunk for which announcements matter."""
+        session = self._session
+        if self._context.registry.expecting:
+            self._link.announcements.receive()
+        if session is None or not self._serving.now:
+            self._keep(data)  # they were found lost: nothing is served
+        elif count := session.passes(data):
             self._expect(count)
             self.to_redis(data)
         else:
@@ -350,8 +361,7 @@ class Client(asyncio.Protocol):
             return
         context = link.context
         self.send_by(backend.write)
-        kind = Session if context.knowledge is None else AskingSession
-        self._session = kind(
+        self._session = session = Session(
             context.router,
             context.script_calls,
             context.registry.asker((0,)),
@@ -359,15 +369,13 @@ class Client(asyncio.Protocol):
             context.clock.now_ms,
             server.settings.max_request_bytes,
             server.counters.requests,
-            backend.has_settled,
             self._owes,
             server.reached(self._transport) if context.keys.clustered else None,
         )
-        self._session.in_flight = backend.replies.in_flight
-        self._passes = self._session.passes
+        session.in_flight = backend.replies.in_flight
+        self._passes = session.passes_unheard
         self._hides_in(backend)
-        if context.knowledge is not None:
-            self._check(self._session, backend)
+        self._check(session, backend)
         self._go_on()
 
     async def _attempt(self) -> ToRedis:
@@ -393,7 +401,6 @@ class Client(asyncio.Protocol):
 
     def _check(self, session: Session, backend: ToRedis) -> None:
         """Redis is asked what is due in the keys of its requests: see Checks."""
-        assert isinstance(session, AskingSession)
         assert isinstance(backend, Backend)
 
         def go_on(again: bytes) -> None:

@@ -112,6 +112,8 @@ class HeldStep:
         if step.settles is not None and step.settles.line:
             await self._link.holds.until_all_know_rules()
             self._client.write(step.settles.line)
+        if step.asks:
+            self._session.indexed = await self._link.holds.indexed(step.asks)
         if step.look:
             await self._link.confirmations.confirm()
         if step.wait is not None:

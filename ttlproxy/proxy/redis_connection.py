@@ -51,9 +51,6 @@ class ToRedis(Protocol):
     def unsent(self) -> int:
         """Bytes that Redis has not taken."""
 
-    def has_settled(self) -> bool:
-        """Whether nothing is on its way, and was not when this was last asked."""
-
     @property
     def expect(self) -> Callable[[int], None]:
         """So many requests are about to be written."""
@@ -336,10 +333,6 @@ class Backend:
     def unsent(self) -> int:
         """Bytes that Redis has not taken."""
         return self._transport.get_write_buffer_size()
-
-    def has_settled(self) -> bool:
-        """Whether nothing is owed, and nothing was sent since this was last asked."""
-        return self._transport.is_closing() or self.replies.has_settled()
 
     def pause(self, is_full: bool) -> None:
         """The client does not keep up, or keeps up again."""

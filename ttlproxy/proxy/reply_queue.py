@@ -96,7 +96,6 @@ class ReplyQueue:
         "_next",
         "_out",
         "_reads",
-        "_sent_before",
         "_subscriptions",
         "_to_client",
         "_watched",
@@ -114,7 +113,6 @@ class ReplyQueue:
         self.sent = self.came = self.pieces = 0
         self.relays = False
         self._reads = True  # until what was counted has come
-        self._sent_before: int | None = None  # at the last look, if nothing was owed
         self._to_client = to_client
         self._ends = ReplyEnds()
         self._entries: deque[_Entry] = deque()
@@ -148,13 +146,6 @@ class ReplyQueue:
     def progress(self) -> object:
         """Is another one when anything has come."""
         return self.came, self.pieces
-
-    def has_settled(self) -> bool:
-        """Whether nothing is owed, and nothing was sent since this was last asked."""
-        before, self._sent_before = self._sent_before, None
-        if not (self.owed or self.relays):
-            self._sent_before = self.sent
-        return before is not None and before == self._sent_before
 
     @property
     def is_watched(self) -> bool:

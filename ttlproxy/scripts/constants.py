@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from ttlproxy import errors
-from ttlproxy.core import expiry_actions, keys, signing, write_rules
+from ttlproxy.core import expiry_actions, keys, registry, signing, write_rules
 
 VALUES: Final[Mapping[str, int | bytes]] = {
     # Internal keys, behind the prefix: whole names, or how they begin.
@@ -26,6 +26,7 @@ VALUES: Final[Mapping[str, int | bytes]] = {
     "KEY_EXPIRY": keys.KEY_EXPIRY,
     "TAGGED": keys.TAGGED,
     "ANNOUNCEMENT": keys.ANNOUNCEMENT,
+    "ANNOUNCED_MS": registry.ANNOUNCED_MS,
     "SWAP": keys.SWAP,
     "RULES_VERSION": keys.RULES_VERSION,
     "RULES_CHANGED": keys.RULES_CHANGED,

@@ -23,7 +23,7 @@ if copies and not failure then
   end
   within(there, function()
     if first then
-      index_arrived(there, prefix, target, target_index, schedule, attention, first)
+      index_arrived(there, prefix, target, target_index, schedule, attention)
     else
       index_drop(target, target_index, schedule)
     end

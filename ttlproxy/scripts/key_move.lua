@@ -20,7 +20,7 @@ if first and not failure then
   announce_guard()
   index_leave(data, index, schedule, there)
   within(there, function()
-    index_arrived(there, prefix, data, index, schedule, attention, first)
+    index_arrived(there, prefix, data, index, schedule, attention)
   end)
 end
 return try('MOVE', data, there)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple, Protocol
 
-from ttlproxy.core.registry import Registry
+from ttlproxy.core.registry import Asker
 from ttlproxy.scripts import Scripts
 
 # How often all schedules are read after a swap: it may be carried out after the first time.
@@ -20,14 +20,14 @@ _READS: Final = 2
 class UnconfirmedChange(Protocol):
     """A change that one request may make."""
 
-    def believe(self, scripts: Scripts, registry: Registry) -> bool:
+    def believe(self, scripts: Scripts, registry: Asker) -> bool:
         """Prepares for success and for refusal; returns whether that costs others anything."""
 
 
 class Flush:
     """SCRIPT FLUSH: until the link has looked, scripts go as text."""
 
-    def believe(self, scripts: Scripts, registry: Registry) -> bool:
+    def believe(self, scripts: Scripts, registry: Asker) -> bool:
         costs = scripts.loaded
         scripts.flushed()
         return costs
@@ -38,7 +38,7 @@ class Events(NamedTuple):
 
     flags: str
 
-    def believe(self, scripts: Scripts, registry: Registry) -> bool:
+    def believe(self, scripts: Scripts, registry: Asker) -> bool:
         before = scripts.traits
         scripts.doubts += 1
         scripts.suit(before.perhaps_notifying(self.flags))
@@ -48,18 +48,18 @@ class Events(NamedTuple):
 class Users:
     """ACL SETUSER and similar: the known rights count until the link has looked at the users."""
 
-    def believe(self, scripts: Scripts, registry: Registry) -> bool:
+    def believe(self, scripts: Scripts, registry: Asker) -> bool:
         return False
 
 
 class Swap(NamedTuple):
-    """SWAPDB as it came: until the schedules are read, each database has the keys of both."""
+    """SWAPDB as it came: until the schedules are read, nothing is known of any key."""
 
     one: int
     other: int
 
-    def believe(self, scripts: Scripts, registry: Registry) -> bool:
-        registry.perhaps_swapped(self.one, self.other)
+    def believe(self, scripts: Scripts, registry: Asker) -> bool:
+        registry.forget_all()
         return True
 
 
@@ -67,7 +67,7 @@ class Emptied:
     """FLUSHALL, FLUSHDB where the server keeps deadlines of hash fields itself: what is known of
     keys and rules counts until the link has read it anew."""
 
-    def believe(self, scripts: Scripts, registry: Registry) -> bool:
+    def believe(self, scripts: Scripts, registry: Asker) -> bool:
         return False
 
 
@@ -86,7 +86,7 @@ class UnconfirmedChanges:
         self._emptying = self._emptied = False
         self.believed = True
 
-    def note(self, change: UnconfirmedChange, registry: Registry) -> None:
+    def note(self, change: UnconfirmedChange, registry: Asker) -> None:
         """A request that may make this change is about to be forwarded."""
         if isinstance(change, Swap):
             self._reads = _READS

@@ -8,9 +8,8 @@ keeps them until EXEC, and a `step` returns them with the bytes for Redis.
 Knows commands and script calls. Knows no socket, no clock and no Redis connection.
 """
 
-from ttlproxy.session.asking_session import AskingSession
 from ttlproxy.session.session import QUIT, Session
 from ttlproxy.session.state import Wait
 from ttlproxy.session.step import Step
 
-__all__ = ["QUIT", "AskingSession", "Session", "Step", "Wait"]
+__all__ = ["QUIT", "Session", "Step", "Wait"]

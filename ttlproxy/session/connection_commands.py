@@ -107,7 +107,7 @@ def _swapdb(state: State, args: list[bytes], now_ms: int) -> bytes | None:
     if not state.registry.names:
         return None
     one, other = int(args[1]), int(args[2])
-    state.sees(state.registry.unheard((one, other)))
+    state.sees((one, other))
     if not state.may_script():
         state.may_change(Swap(one, other))
         return None

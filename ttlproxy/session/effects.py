@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Set
 from typing import Any, Final, TypeVar
 
-from ttlproxy.core.registry import Owner, Place, Registry
+from ttlproxy.core.registry import Asker, Place
 
 # What is gathered begins as this: an empty set of its own takes 216 bytes, and most clients need
 # none.
@@ -30,15 +30,12 @@ class Effects:
     sweep_after: keys that a forwarded request may have changed without their index
     date_after: places where elements without a deadline get that of a rule of ONWRITE afterwards
     unsure: places of which all proxies must know the family before the bytes go on
-    owner: the owner of this client's pins; has_pinned: whether there ever was a pin
     """
 
     __slots__ = (
         "_blocked",
         "_blocked_dates",
         "date_after",
-        "has_pinned",
-        "owner",
         "reap_databases",
         "reap_places",
         "registry",
@@ -47,10 +44,8 @@ class Effects:
         "unsure",
     )
 
-    def __init__(self, registry: Registry, owner: Owner) -> None:
+    def __init__(self, registry: Asker) -> None:
         self.registry = registry
-        self.owner = owner
-        self.has_pinned = False
         self.begin_step()
         # Keys that the last blocking commands may have changed by the time the next request comes.
         self._blocked: Set[bytes] = _NOTHING
@@ -70,21 +65,15 @@ class Effects:
         bounds = self.registry.names
         for key in keys:
             if bounds.get(key, now_ms) < now_ms:
-                self.reap_places = _with(self.reap_places, self.registry.due(key, now_ms))
+                self.reap_places = _with(self.reap_places, self.registry.places(key))
 
     def sees_all(self) -> None:
-        """A request may see any key, in any database where there is a managed one."""
+        """A request may see any key of its client's database."""
         self.sees(self.registry.databases())
 
     def sees(self, databases: Iterable[int]) -> None:
         """A request may show any key of these databases."""
         self.reap_databases = _with(self.reap_databases, databases)
-
-    def manages(self, places: Iterable[Place]) -> None:
-        """A request may make these keys managed: they count as managed from now on."""
-        for db, key in places:
-            self.has_pinned = True
-            self.registry.pin(db, key, self.owner)
 
     def writes(self, keys: Iterable[bytes]) -> None:
         """A request may change these keys without their index."""

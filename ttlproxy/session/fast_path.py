@@ -58,8 +58,7 @@ def rewritten(
     names, calls, book = state.registry.names, direct.writes, state.registry.book
     has_rules = bool(book)
     known = getattr(names, "managed", names)  # without keys that only match a rule of ONWRITE
-    may_date, bounds = state.may_date, state.registry.bounds
-    database = state.database
+    may_date, database = state.may_date, state.database
     setters = direct.setters if not state.silent else {}
     managed: dict[bytes, None] = {}  # by requests of this chunk
     out = _Out(direct.encoded)
@@ -67,13 +66,11 @@ def rewritten(
     at = writes = by_rule = set_ = 0
     try:
         for args in commands:
-            sent, key, others = encode(tuple(args)), args[1], args[2:]
-            if not (data.startswith(sent, at) and bounds.keys().isdisjoint(others)):
+            sent, key = encode(tuple(args)), args[1]
+            if not data.startswith(sent, at):
                 return None
             at += len(sent)
             setter, call = setters.get(args[0]), calls.get(args[0])
-            if managed and not managed.keys().isdisjoint(others):
-                return None
             if setter is not None:
                 if names.get(key, now_ms) < now_ms:
                     out.stops = True

@@ -80,11 +80,13 @@ def _override(
     keys = override.keys(args)
     is_of_family = any(key in names for key in keys)
     late = _matters_later(state, override)
-    is_later = late and (names or state.has_pinned or state.waits_in_redis)
+    is_later = late and (names or state.waits_in_redis)
     managed = keys and (is_later or is_of_family)
     if managed and not (state.may_script() and (late or state.may_watch())):
         # Redis would refuse the script. So only deadlines count that are there for certain.
-        managed = any(state.registry.may_have_index(key, state.owner) for key in keys)
+        if state.must_ask(keys):
+            return None
+        managed = any(state.indexed.get(key) for key in keys)
     ruled = _ruled(state, override, args, late) if managed else None
     if managed and not (ruled or late):
         managed = any(key in with_deadlines for key in keys)  # the rule may be for another type

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, ClassVar, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from ttlproxy import errors
 from ttlproxy.commands import ANY_KEY, KEPT_KEY, NO_KEY, ONE_KEY, READ_KEY, Route, Router
 from ttlproxy.core.cluster_view import Reached
 from ttlproxy.core.counters import Handled
 from ttlproxy.core.permissions import Rights
-from ttlproxy.core.registry import NOTHING_DUE, Owner, Registry
+from ttlproxy.core.registry import NOTHING_DUE, Asker, Place
 from ttlproxy.core.write_rules import ANY_BYTE, NOTHING_BUT_KEEPS
 from ttlproxy.scripts.script_calls import ScriptCalls
 from ttlproxy.session import before_login, fast_path, shareable
@@ -24,15 +24,21 @@ from ttlproxy.wire import Requests, Table, cut, encode, whole
 QUIT: Final = encode((b"QUIT",))
 # Bytes per request on average, from which requests count as long.
 _LONG: Final = 1024
+# A chunk that is longer may wait before it is sent.
+_LONGEST_STOPPING: Final = 1 << 15
 Routed: TypeAlias = tuple[Route, list[bytes], int, int]
 """A request with its route, and where it begins and ends in the chunk."""
 
 
 class Session(State):
-    """A client's requests on their way to Redis: each chunk passes, or becomes a step."""
+    """A client's requests on their way to Redis: each chunk passes, or becomes a step.
 
-    # Whether Redis is asked at each request what is due: see AskingSession.
-    asks: ClassVar[bool] = False
+    Where it is not known whether something is due in a key, Redis tells: before the requests of a
+    chunk (`reads`), within the call that they become (`Step.stopping`), or to the link, for which
+    they wait.
+
+    may_stop: whether the next chunk may be such a call: who sends it sees to the rest
+    """
 
     __slots__ = (
         "__weakref__",
@@ -50,35 +56,32 @@ class Session(State):
         "_read",
         "_requests",
         "_router",
-        "_tables",
         "in_flight",
+        "may_stop",
     )
 
     def __init__(
         self,
         router: Router,
         script_calls: ScriptCalls,
-        registry: Registry,
+        registry: Asker,
         rights: Rights,
         now_ms: Callable[[], int],
         max_request_bytes: int,
         counts: Handled,
-        has_settled: Callable[[], bool],
         owes: Callable[[], bool],
         reached: Reached | None = None,
     ) -> None:
-        """`has_settled`: whether the connection to Redis is at rest, as `Owner` defines it; `owes`:
-        whether Redis owes it replies; `reached`: where a Cluster's client has connected, None if it
-        learns of no node."""
-        owner = Owner(has_settled, self._heed)
-        super().__init__(script_calls, registry, rights, owner, owes, reached)
+        """`owes`: whether Redis owes its connection replies; `reached`: where a Cluster's client
+        has connected, None if it learns of no node."""
+        super().__init__(script_calls, registry, rights, owes, reached)
+        self.may_stop = False
         # How many requests were sent, and how many of them have no reply; set by who sends them.
         self.in_flight: Callable[[], tuple[int, int]] = _nothing_sent
         self._first_blocked = -1  # so many had been sent before one that blocks
         script_calls.families.senders.add(self)
         self._router = router
         self._passthrough = router.passthrough
-        self._tables = router.known if self.asks else router.plain
         self._now_ms = now_ms
         self._requests = Requests(max_request_bytes)
         self._limit = max_request_bytes
@@ -97,15 +100,23 @@ class Session(State):
         self._read: list[list[bytes]] | None = None
         self._names_hidden = False  # whether one of these may name an internal key
 
-    def passes(self, data: bytes) -> int:
-        """How many requests a chunk is, if it goes to Redis as it is, without effects; else 0.
+    def passes_unheard(self, data: bytes) -> int:
+        """How many requests a chunk is, if it goes to Redis as it is, without effects, whatever may
+        have been announced; else 0.
 
-        This is the common case, and all that is done for it. Any other chunk then goes to
-        `from_client`.
+        This is the common case, and all that is done for it.
         """
+        if self._must_parse or self.registry.book.in_doubt:
+            return 0
+        count = self._plain(self._router.known.all, data)
+        self._counts.forwarded += count
+        return count
+
+    def passes(self, data: bytes) -> int:
+        """The same, with all that was announced. Any other chunk then goes to `from_client`."""
         if self._must_parse:
             return 0
-        if count := self._plain(self._tables.all, data):
+        if count := self._plainly(data):
             self._counts.forwarded += count
             return count
         requests, end = cut(data)
@@ -116,7 +127,7 @@ class Session(State):
         share, and passes as it is; else 0, and `shares` tells."""
         if self._must_parse or len(data) > shareable.LARGEST:
             return 0
-        count = self._plain(self._tables.shareable, data)
+        count = self._plainly(data, shareable=True)
         self._counts.forwarded += count
         return count
 
@@ -140,13 +151,20 @@ class Session(State):
         requests, names = whole(data), self._router.shareable
         return requests is None or all(shareable.may_go(args, names) for args in requests)
 
+    def _plainly(self, data: bytes, *, shareable: bool = False) -> int:
+        """How many requests a chunk is, if all of them certainly pass; else 0. `shareable`: over a
+        connection that clients share."""
+        registry, router = self.registry, self._router
+        if registry.book.in_doubt:
+            return 0
+        tables = router.plain
+        if registry.book.heads and registry.until_ms < self._now_ms():
+            tables = router.known
+        return self._plain(tables.shareable if shareable else tables.all, data)
+
     def _plain(self, table: Table, data: bytes) -> int:
-        """How many requests a chunk is, if all of them are commands of the table and certainly
-        pass; else 0."""
         registry = self.registry
         book = registry.book
-        if book.in_doubt:
-            return 0
         count, first = table.plain(
             data, self._hidden_names, registry.bounds, book.begins, book.heads
         )
@@ -175,6 +193,40 @@ class Session(State):
             return 0
         return len(requests)
 
+    def reads(self, data: bytes) -> tuple[list[bytes], int] | None:
+        """The keys of a chunk that `passes` has just refused, of those that may have something due,
+        and how many requests it is, if it only reads, and nothing is known to be due; None for any
+        other."""
+        requests, rights, registry = self._read, self.rights, self.registry
+        if requests is None or self._names_hidden or self._must_parse:
+            return None
+        if not (rights.trusts_schedules and rights.have_all(self.users)):
+            return None
+        passthrough, bounds, managed = self._passthrough, registry.bounds, registry.managed
+        keys, now_ms = [], self._now_ms()
+        try:
+            for args in requests:
+                if passthrough[args[0]] != READ_KEY:
+                    return None
+                if managed.get(key := args[1], now_ms) < now_ms:
+                    if key in bounds:
+                        return None
+                    keys.append(key)
+        except (KeyError, IndexError):
+            return None  # not in the table, or no key
+        return (keys, len(requests)) if keys else None
+
+    def stopped(self, stopping: Stopping) -> bytes:
+        """Such a call has ended: the requests that it has not carried out."""
+        left = stopping.requests[stopping.reply.carried_out :]
+        if left:
+            setters, counts = self.script_calls.direct.setters, self._counts
+            ours = sum(args[0] in setters for args in left)
+            counts.virtual -= ours
+            counts.rewritten -= len(left) - ours
+            self.script_calls.counts[stopping.script] -= len(left)
+        return b"".join([encode(tuple(args)) for args in left])
+
     def put_back(self) -> None:
         """The chunk that `passes` has just refused is to be given again."""
         self._read = None
@@ -197,6 +249,7 @@ class Session(State):
             self._is_uncounted,
             self.awaits,
             self.look,
+            self.asks,
             self.settles,
             self.wait,
             self._pauses,
@@ -204,6 +257,8 @@ class Session(State):
             self.stopping,
         )
         self.begin_step()
+        if self.transaction is None:
+            self.registry.reach_no_more()
         return step
 
     def _out(self, data: bytes) -> bytes:
@@ -238,9 +293,6 @@ class Session(State):
         requests.let_go()
         return out
 
-    def _heed(self) -> None:
-        self._must_parse = True
-
     @property
     def before_login(self) -> bool:
         """Whether the client has certainly not logged in, so Redis refused its requests."""
@@ -248,7 +300,6 @@ class Session(State):
 
     def end(self) -> None:
         """Nothing more comes: what it knew of its client is free."""
-        self.owner.end()
         self.owes = lambda: False
         self.in_flight = _nothing_sent
 
@@ -346,7 +397,7 @@ class Session(State):
     def _pauses(self) -> bool:
         """Whether nothing behind the last request may be read yet."""
         waits = self.settles is not None or self.wait is not None
-        return waits or self.awaits or self.look
+        return waits or self.awaits or self.look or bool(self.asks)
 
     def _pass_through(self, requests: Sequence[list[bytes]]) -> bool:
         """Whether these need only a look at their keys, and none of those is managed.
@@ -447,7 +498,7 @@ class Session(State):
     def _may_stop(self, data: bytes) -> bool:
         """Whether the chunk may become a call that ends before its end, so that the rest of it is
         given again."""
-        return False
+        return self.may_stop and self.rights.trusts_schedules and len(data) < _LONGEST_STOPPING
 
     def _begun(self) -> bytes:
         """The bytes of an incomplete request that go to Redis now."""
@@ -624,7 +675,10 @@ class Session(State):
             self.standing = b""
 
     def _reach(self, found: list[Routed]) -> None:
-        """Requests are to be looked at that may write to databases where their client is not."""
+        """What requests write to other databases is asked of, too, until they have been handled, or
+        their EXEC."""
+        if not self.stranger:
+            self.registry.reach(at for route, args, _, _ in found for at in _beyond(route, args))
 
     def _must_be_sure(self, found: list[Routed]) -> bool:
         """Whether these requests may have to wait until all proxies know a family. This one knows
@@ -697,6 +751,13 @@ class Session(State):
                 self._counts.by_rule += self.by_rule
                 self.by_rule = False
         return rewritten
+
+
+def _beyond(route: Route, args: Sequence[bytes]) -> list[Place]:
+    """The places in other databases than its client's that a request writes to."""
+    override = route.override
+    db = override.other_db(args) if override else None
+    return [(db, key) for key in override.targets(args)] if override and db is not None else []
 
 
 def _nothing_sent() -> tuple[int, int]:

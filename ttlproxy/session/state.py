@@ -5,13 +5,13 @@ Between a request and its reply the state says what may be true; some replies ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from typing import ClassVar, Final, NamedTuple
 
 from ttlproxy.commands import Call
 from ttlproxy.core.cluster_view import Reached
 from ttlproxy.core.permissions import DEFAULT_USER, Rights
-from ttlproxy.core.registry import Owner, Place, Registry
+from ttlproxy.core.registry import Asker, Place
 from ttlproxy.scripts.script_calls import ScriptCalls
 from ttlproxy.scripts.unconfirmed import Flush, UnconfirmedChange, Users
 from ttlproxy.session.declared import Declared
@@ -21,6 +21,7 @@ from ttlproxy.session.transaction import Transaction
 from ttlproxy.wire import encode
 
 _AT_FIRST: Final = frozenset({DEFAULT_USER})
+_NOT_ASKED: Final[Mapping[bytes, bool]] = {}
 
 
 class Wait(NamedTuple):
@@ -73,12 +74,15 @@ class State(Effects):
     wait: the last request waits for an item; nothing behind it has been read
     withheld: the bytes that have not been read: those behind the last request, or with it
     stopping: the last chunk, if it may be carried out in part
+    asks: places of which must be known whether they have an index before the last request is read;
+    indexed: of the keys that were asked for, whether they have one
     """
 
     __slots__ = (
         "_databases",
         "_tracking",
         "_users",
+        "asks",
         "awaits",
         "behind_blocking",
         "blocks_at",
@@ -88,6 +92,7 @@ class State(Effects):
         "databases",
         "flushed",
         "hides",
+        "indexed",
         "is_unsent",
         "listens",
         "look",
@@ -123,13 +128,13 @@ class State(Effects):
     def __init__(
         self,
         script_calls: ScriptCalls,
-        registry: Registry,
+        registry: Asker,
         rights: Rights,
-        owner: Owner,
         owes: Callable[[], bool],
         reached: Reached | None = None,
     ) -> None:
-        super().__init__(registry, owner)
+        self.asks: Sequence[Place] = ()
+        super().__init__(registry)
         self.owes = owes
         self.reached = reached
         self.script_calls = script_calls
@@ -172,6 +177,17 @@ class State(Effects):
         self.settles: HeldReply | None = None
         self.withheld = b""
         self.stopping: Stopping | None = None
+        if not self.asks:
+            self.indexed: Mapping[bytes, bool] = _NOT_ASKED
+        self.asks = ()
+
+    def must_ask(self, keys: Iterable[bytes]) -> bool:
+        """Whether it must be asked first whether these keys have an index. Only for clients that
+        may not have their requests replaced by scripts."""
+        unasked = [key for key in keys if key not in self.indexed]
+        self.asks = [place for key in unasked for place in self.registry.places(key)]
+        self.is_unsent = bool(self.asks)
+        return self.is_unsent
 
     @property
     def db(self) -> int:
@@ -240,12 +256,8 @@ class State(Effects):
 
         A silent client gets no replies, so nobody can tell when its requests are carried out.
         """
-        return (
-            self.transaction is not None
-            or self.behind_blocking
-            or self.owner.is_swamped
-            or (self.silent and self.has_pinned)
-        )
+        is_read_later = self.transaction is not None or self.behind_blocking
+        return is_read_later or (self.silent and bool(self.registry.families))
 
     @property
     def waits_in_redis(self) -> bool:
@@ -338,11 +350,11 @@ class State(Effects):
             self.transaction.seen.update(databases)
 
     def manages(self, places: Iterable[Place]) -> None:
+        """A request may give these keys deadlines."""
         places = list(places)
         if self.transaction is not None:
             self.transaction.managed.update(places)
         self.must_be_sure(place for place in places if not self.may_date(place[1]))
-        super().manages(places)
 
     def may_date(self, key: bytes) -> bool:
         """Whether a request may give this key deadlines now: all proxies know its family, and the

@@ -25,9 +25,10 @@ class Step(NamedTuple):
     uncounted: these or later requests may have no reply, or several
     awaits: what was sent must have been answered before more is read
     look: the link must look at what the last request did
+    asks: it must be known of these places whether they have an index before more is read
     settles: the client gets this reply to the last request when that counts for all proxies
     wait: the last request waits for an item
-    pauses: the session has read nothing behind the last request, because of one of these four
+    pauses: the session has read nothing behind the last request, because of one of these five
     withheld: the bytes that have not been read; the session gets them again when that is over
     stopping: what the bytes are if they may be carried out in part; the session gets the rest again
     """
@@ -45,6 +46,7 @@ class Step(NamedTuple):
     uncounted: bool
     awaits: bool
     look: bool
+    asks: Sequence[Place]
     settles: HeldReply | None
     wait: Wait | None
     pauses: bool

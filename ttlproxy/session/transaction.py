@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ttlproxy.core.registry import Place
 from ttlproxy.scripts.unconfirmed import UnconfirmedChange
 from ttlproxy.session.declared import Declared
-from ttlproxy.session.effects import Effects
+
+if TYPE_CHECKING:
+    from ttlproxy.session.state import State
 
 
 class Transaction:
@@ -56,13 +60,13 @@ class Transaction:
         self.declared: Declared | None = None
         self.passed: set[bytes] = set()
 
-    def carry_out(self, effects: Effects, now_ms: int) -> None:
+    def carry_out(self, state: State, now_ms: int) -> None:
         """EXEC is on its way: passes the noted effects on."""
-        effects.manages(self.managed)
-        effects.names(self.named, now_ms)
+        state.manages(self.managed)
+        state.names(self.named, now_ms)
         if self.sees_all:
-            effects.sees_all()
-        effects.sees(self.seen)
-        effects.writes(self.written)
-        effects.fills(self.filled)
-        effects.dates(self.dated)
+            state.sees_all()
+        state.sees(self.seen)
+        state.writes(self.written)
+        state.fills(self.filled)
+        state.dates(self.dated)

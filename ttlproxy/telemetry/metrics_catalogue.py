@@ -290,8 +290,8 @@ METRICS: Final = (
     MetricSpec(
         "ttlproxy_managed_keys",
         "gauge",
-        "known keys that have elements with a deadline",
-        lambda source: sum(len(link.context.registry) for link in source.link.all),
+        "keys that have elements with a deadline",
+        lambda source: sum(link.context.managed_keys for link in source.link.all),
         of_many="largest",
     ),
     MetricSpec(

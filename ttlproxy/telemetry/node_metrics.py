@@ -77,7 +77,7 @@ NODE_METRICS: Final = (
         "ttlproxy_node_managed_keys",
         "gauge",
         "its known keys that have elements with a deadline",
-        _by_node(lambda node: len(node.link.context.registry)),
+        _by_node(lambda node: node.link.context.managed_keys),
         BY_NODE,
         of_many="largest",
     ),

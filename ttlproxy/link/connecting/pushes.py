@@ -45,6 +45,7 @@ class Pushes(PushSocket):
     on_news(news) when another proxy tells what all must acknowledge, on_loss() once when the
     connection ends.
 
+    hears: whether it hears announcements of deadlines
     acknowledged: the news that all others see to be known here
     """
 
@@ -61,12 +62,12 @@ class Pushes(PushSocket):
         on_layout: Callable[[bytes], None],
         on_news: Callable[[bytes], None],
         on_loss: Callable[[], None],
-        choose: Callable[[Ask], bool] = lambda ask: False,
+        choose: Callable[[Ask], bool] = lambda ask: True,
     ) -> None:
-        """`choose(ask)` says, before Redis tracks anything, whether this proxy looks up keys: then
-        Redis pushes no announcements of deadlines. See modes.py."""
+        """`choose(ask)` says, before Redis tracks anything, whether this proxy is to hear
+        announcements of deadlines. See modes.py."""
         super().__init__(on_loss)
-        self.looks_up = False
+        self.hears = True
         self.acknowledged = set[bytes]()
         self._keys = keys
         self._on_announcement = on_announcement
@@ -130,7 +131,7 @@ class Pushes(PushSocket):
 
     def _begin(self, connection: socket.socket) -> None:
         keys = self._keys
-        self.looks_up = self._choose(lambda *requests: self._replies(connection, *requests))
-        heard = keys.seldom_announced if self.looks_up else [keys.announcement_prefix]
+        self.hears = self._choose(lambda *requests: self._replies(connection, *requests))
+        heard = [keys.announcement_prefix] if self.hears else keys.seldom_announced
         prefixes = (word for prefix in heard for word in (b"PREFIX", prefix))
         self._ask(connection, (b"CLIENT", b"TRACKING", b"ON", b"BCAST", *prefixes))

@@ -132,8 +132,8 @@ class Announcements:
             stack.callback(self._ended)
             settings = self._settings
             await pushes.open(self._address.now, settings.connect_timeout, settings.tcp_keepalive)
-            modes.begin(pushes.looks_up)
-            if pushes.looks_up:
+            self._context.registry.hears = pushes.hears
+            if not pushes.hears:
                 self._hear_deadlines(stack)
             greeting = asyncio.create_task(self._greet(), name="greeting")
             stack.push_async_callback(cancel, greeting)
@@ -151,6 +151,7 @@ class Announcements:
 
     def _ended(self) -> None:
         self._serving.stop()
+        self._context.registry.forget_all()
         self.connection = None
         self._context.script_calls.families.doubt()
 
@@ -187,11 +188,10 @@ class Announcements:
     def _greeted(self) -> None:
         """Another proxy is about to serve."""
         self.greetings += 1
-        self._context.registry.others(True)
 
     def _swapped(self, one: int, other: int) -> None:
-        """Two databases were swapped: until they are read anew, each has the keys of both."""
-        self._context.registry.swapped(one, other)
+        """Two databases were swapped: until they are read anew, nothing is known of any key."""
+        self._context.registry.forget_all()
         self._context.actions.forget(one, other)
         self.swaps += 1
         self._shared_state.may_be_gone()
@@ -210,6 +210,7 @@ class Announcements:
         the same. Until all is read anew, entries too many only cost reaps. The rules of a Cluster
         may be gone with those of another master, which has told this proxy nothing yet."""
         self._context.actions.forget_all()
+        self._context.registry.forget_all()
         self.flushes += 1
         self._shared_state.may_be_gone()
         if self.load_after_flush is not None and self._context.scripts.traits.field_ttls:

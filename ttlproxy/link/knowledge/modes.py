@@ -49,8 +49,8 @@ class Modes:
         self.may_subscribe = False
 
     def choose(self, ask: Ask) -> bool:
-        """Whether keys are to be looked up; subscribes. Runs in a thread, on the new push
-        connection.
+        """Whether this proxy is to hear announcements of deadlines; subscribes. Runs in a thread,
+        on the new push connection.
 
         All connections of this kind have as many channels, those of families apart: by the number
         activation.py finds one that does not react.
@@ -58,28 +58,21 @@ class Modes:
         keys = self._context.keys
         self.channel = meet(ask, keys.prefix, self._key)
         (counted,) = ask(self.question())
-        looks_up = self._looks_up(counted)
-        (reply,) = ask((b"SUBSCRIBE", keys.on_demand if looks_up else keys.broadcast))
+        hears = self._is_to_hear(counted)
+        (reply,) = ask((b"SUBSCRIBE", keys.broadcast if hears else keys.on_demand))
         self.may_subscribe = not isinstance(reply, Exception)
         if not self.may_subscribe:
-            log.debug("this proxy hears of all keys: %s", reply)
-            return False
+            log.debug("this proxy hears all deadlines: %s", reply)
+            return True
         (channels,) = ask((b"PUBSUB", b"CHANNELS", keys.told + b"*"))
         told = map(keys.told_by, channels if isinstance(channels, list) else ())
         self.news = [news for news in told if news is not None]
-        return looks_up
+        return hears
 
-    def _looks_up(self, counted: Any) -> bool:
-        context = self._context
-        if context.keys.clustered or not isinstance(counted, list):
-            return False
-        if context.has_mode:
-            return context.knowledge is not None
-        return self._wanted == "on-demand" or (self._wanted == "auto" and counted[1] >= FEW)
-
-    def begin(self, looks_up: bool) -> None:
-        """A push connection is open; `looks_up`: what `choose` has said."""
-        self._context.know(on_demand=looks_up)
+    def _is_to_hear(self, counted: Any) -> bool:
+        if self._context.keys.clustered or not isinstance(counted, list):
+            return True
+        return self._wanted == "broadcast" or (self._wanted == "auto" and counted[1] < FEW)
 
     def question(self) -> Words:
         """How many proxies hear of all keys, and how many look them up."""

@@ -160,6 +160,8 @@ class Heartbeat:
         if has_told:
             if asked["info"] or asked["keyspace"]:
                 await self._populate(redis, glance)
+            if (size := await glance.size(redis)) is not None:
+                context.managed_keys = size
             await self._learn(redis, asked, traits)
             await self._keep_serving(redis, glance)
         if has_told and self._beats.regular:
@@ -192,15 +194,13 @@ class Heartbeat:
         thorough, info = self._beats.thorough, self._beats.has_reason or self._by_info
         # While there are few, whoever comes without a greeting must be noticed soon.
         clients = not info and (thorough or self._context.fleet.are_few)
-        looks_up = self._context.knowledge is not None
-        keyspace = not info and (looks_up or (thorough and self._beats.walks))
         # All proxies would count the same.
         stats = thorough and (self._context.fleet.are_few or self._beats.walks)
         return {
             "info": [INFO] if info else [],
             "role": [] if self._by_info else [ROLE],
             "clients": [CLIENTS] if clients else [],
-            "keyspace": [KEYSPACE] if keyspace else [],
+            "keyspace": [] if info else [KEYSPACE],
             "time": [(b"TIME",)],
             "scripts": [self._scripts.question()],
             "acl": self._acl.questions() if thorough else [],
@@ -273,7 +273,6 @@ class Heartbeat:
         is_unchanged = is_counted and greetings == self._greetings
         # A replica gets other proxies' announcements by replication, and counts only its own.
         is_alone = found.is_master and found.trackers <= 1 and is_unchanged
-        context.registry.others(not is_alone)
         attached = self._modes.attached(counted)
         if attached and found.attached:
             # Others track keys, this one at times not yet. NUMSUB of Valkey 9.1 is wrong at times.
@@ -312,19 +311,18 @@ class Heartbeat:
                 counts.commands = command_stats.commands(found, self._context.command_families)
 
     async def _populate(self, redis: Redis, glance: Glance) -> None:
-        """Who looks keys up hears of no deadline while another proxy reaps: so the databases that
-        hold keys have been asked for."""
-        knowledge, identity = self._context.knowledge, self._server.identity
-        if knowledge is None or identity is None:
+        """Not all deadlines are announced: so the databases that hold keys have been asked for."""
+        identity = self._server.identity
+        if identity is None:
             return
-        if new := knowledge.populate(identity.databases):
+        if new := self._context.registry.populate(identity.databases):
             await glance.widen(redis, new)
             self._context.agenda.look_at(self._context.clock.now_ms())
 
     async def _keep_serving(self, redis: Redis, glance: Glance) -> None:
-        """Reads the registry if it may lack something; serves clients when it is whole."""
+        """Reads what may be lacking, and ahead; serves clients when nothing is."""
         if self._beats.regular:
-            await self._loader.look(redis, glance)
+            await self._loader.look(redis)
         connection = self._announcements.connection
         if connection is None:
             return
@@ -332,7 +330,7 @@ class Heartbeat:
             await self._loader.load_if_needed(redis)
         if self._loader.is_whole and not self._serving.now:
             self._serving.start()
-            self._outage_log.over(len(self._context.registry))
+            self._outage_log.over(self._context.managed_keys)
 
     async def _look(self, redis: Redis) -> bool:
         """Looks at what a client's request may have changed; returns whether anything has."""

@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Coroutine, Iterable
 
+from redis.asyncio import Redis
 from redis.exceptions import ClusterDownError
 
 from ttlproxy.config import Settings
 from ttlproxy.core.counters import Counters
 from ttlproxy.core.registry import Place
 from ttlproxy.errors import ClusterIsDown, ReapRefused, SlotMoved, UpstreamError
+from ttlproxy.link.connecting.pipeline import run
 from ttlproxy.link.connecting.serving import Serving
+from ttlproxy.link.knowledge.confirmations import Job
 from ttlproxy.link.life.hold_times import held
 from ttlproxy.link.reaping.reap_requests import ReapRequest, ReapRequests
 from ttlproxy.link.server.shared_state import SharedState
@@ -33,16 +36,20 @@ class Holds:
         barriers: Barriers,
         be_sure: Callable[[Collection[Place]], asyncio.Future[None]],
         tell_all: Callable[[], asyncio.Future[None]],
+        first: Callable[[Job], None],
         actions: ActionCache,
         shared_state: SharedState,
         script_calls: ScriptCalls,
     ) -> None:
-        """`be_sure(places)`, `tell_all()`: see link/knowledge/activation.py."""
+        """`be_sure(places)`, `tell_all()`: see link/knowledge/activation.py; `first(job)`: does it
+        before the next heartbeat."""
         self._shared_state = shared_state
         self._script_calls = script_calls
         self._actions = actions
         self._be_sure = be_sure
         self._tell_all = tell_all
+        self._first = first
+        self._keys = script_calls.keys
         self._settings = settings
         self._counters = counters
         self._serving = serving
@@ -111,6 +118,25 @@ class Holds:
         """Ends when all proxies have heard of the rules that are stored now, and what was sent by
         older ones has been carried out; as above."""
         await self._until("rules", self._tell_all)
+
+    async def indexed(self, places: Collection[Place]) -> dict[bytes, bool]:
+        """Of each key whether it may have an index, in any of these places; as above."""
+        found: dict[bytes, bool] = {}
+
+        def ask() -> asyncio.Future[None]:
+            done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+            async def look(redis: Redis) -> None:
+                requests = [(db, (b"EXISTS", self._keys.index(key))) for db, key in places]
+                for (_, key), reply in zip(places, await run(redis, requests), strict=True):
+                    found[key] = found.get(key, False) or reply != 0
+                done.set_result(None)
+
+            self._first(look)
+            return done
+
+        await self._until("index", ask)
+        return found
 
     async def until_served(self) -> None:
         """Ends when the link serves. Raises TimeoutError after hold_max."""

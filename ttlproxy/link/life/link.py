@@ -157,6 +157,7 @@ class Link:
             self._barriers,
             self._activation.add,
             self._activation.tell_all,
+            self.confirmations.first,
             context.actions,
             shared_state,
             context.script_calls,
@@ -201,7 +202,6 @@ class Link:
             self.announcements,
             self._acl,
             self.schedules,
-            lambda: self.upstream.shown,
         )
         self.announcements.load_after_flush = loader.load_after_flush
         self.heartbeat = Heartbeat(

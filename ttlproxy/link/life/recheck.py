@@ -1,11 +1,9 @@
 """Checks managed keys again: another proxy, or a client without one, may have deleted or replaced
-a key, and no announcement tells that. It takes them from the registry, or from the schedules where
-keys are looked up.
+a key, and no announcement tells that.
 
-One of several proxies walks over all keys, a page at each regular heartbeat, for some 2 us a key:
-what it finds goes from the schedule. The others walk only while they know of more keys than the
-schedule has. Until then a deleted key counts as managed, which is no error: scripts carry out its
-commands, and its fields get our deadlines even where the server has its own.
+One of several proxies walks over the schedules, a page at each regular heartbeat, for some 2 us a
+key: what it finds goes from there. Until then a deleted key counts as managed, which is no error:
+scripts carry out its commands, and its fields get our deadlines even where the server has its own.
 """
 
 from __future__ import annotations
@@ -20,7 +18,6 @@ from ttlproxy.core.registry import Place
 from ttlproxy.link.connecting.pipeline import KEYS_PER_CALL
 from ttlproxy.link.reaping.sweep_script import SweepScript
 from ttlproxy.link.shared.context import Context
-from ttlproxy.link.shared.fleet import FEW
 
 # Calls in one heartbeat.
 _CALLS: Final = 4
@@ -28,8 +25,6 @@ _CALLS: Final = 4
 _REST: Final = 5
 # The longest one, of one of several proxies: walks that find nothing come less and less often.
 _LONGEST_REST: Final = 60
-# Places that are taken from the registry at a time: to find the next takes a walk over it.
-_LISTED: Final = 50_000
 
 
 class Recheck:
@@ -46,35 +41,21 @@ class Recheck:
         self._sweep_script = sweep_script
         self._would_wait = would_wait
         self._listed: list[Place] = []  # the next one stands last
-        self._next = 0
         self._pages: AsyncIterator[list[Place]] | None = None  # of the schedules
         self._turn = 0  # how many walks have ended
         self._rest = self._resting = _REST
-        self._left = 0  # keys at the end of the last walk
         self._found = False  # something in the present walk
-        self._has_more = False  # keys than the schedule
         self._may = True
         self._ruled = False
 
-    async def look(self, redis: Redis, walks: bool, size: int | None) -> None:
-        """Checks one page, if it is time. `walks`: this proxy does it for all; `size`: the number
-        of managed keys that the schedule has, None if it is not known now.
-
-        Raises redis-py's ConnectionError or TimeoutError.
-        """
-        if size is not None:
-            self._compare(size)
+    async def look(self, redis: Redis) -> None:
+        """Checks one page, if it is time. Raises redis-py's ConnectionError or TimeoutError."""
         ruled = self._context.scripts.traits.ruled
         if ruled != self._ruled:  # keys become kept, or are given back
-            self._ruled, self._resting, self._listed, self._next = ruled, 0, [], 0
-            self._pages = None
-        if not (walks or self._has_more):
-            return
+            self._ruled, self._resting, self._listed, self._pages = ruled, 0, [], None
         self._resting = max(self._resting - 1, 0)
-        if self._resting or not (self._may and self._context.registry) or await self._would_wait():
+        if self._resting or not self._may or await self._would_wait():
             return
-        if not walks:  # many proxies together check as many keys a second as a few
-            self._resting = self._context.fleet.attached // FEW + 1
         try:
             for _ in range(_CALLS):
                 places = await self._take(redis)
@@ -92,20 +73,12 @@ class Recheck:
             self._may = not isinstance(refusal, NoPermissionError)
             self._context.refusals.note("to check keys with deadlines again", refusal)
 
-    def _compare(self, size: int) -> None:
-        """The schedule has so many keys."""
-        had_more, self._has_more = self._has_more, len(self._context.registry) > size
-        if self._has_more and not had_more:
-            self._rest = _REST
-            self._resting = min(self._resting, _REST)
-
     def _end(self) -> None:
         """The walk is over."""
-        context = self._context
         self._turn += 1
-        found = self._found or len(context.registry) < self._left or context.fleet.is_alone
+        found = self._found or self._context.fleet.is_alone
         self._rest = _REST if found else min(self._rest * 2, _LONGEST_REST)
-        self._resting, self._left, self._found = self._rest, len(context.registry), False
+        self._resting, self._found = self._rest, False
 
     async def _take(self, redis: Redis) -> list[Place]:
         """The next places, all of which one script may name; none at the end of the walk."""
@@ -121,10 +94,6 @@ class Recheck:
 
     async def _list(self, redis: Redis) -> list[Place]:
         """The next places of the walk."""
-        if self._context.knowledge is None:
-            listed = self._context.registry.listed(self._next, _LISTED)
-            self._next = self._next + len(listed) if listed else 0
-            return listed
         self._pages = self._pages or self._scheduled(redis)
         async for page in self._pages:
             return page
@@ -135,6 +104,6 @@ class Recheck:
         """What is in the schedules, page by page."""
         context = self._context
         for db in context.registry.databases():
-            async for page in context.schedule_queries.pages(redis, db):
-                if page:
-                    yield [(db, key) for key, _ in page]
+            async for keys in context.schedule_queries.scan(redis, db):
+                if keys:
+                    yield [(db, key) for key in keys]

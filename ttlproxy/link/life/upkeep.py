@@ -84,8 +84,8 @@ class Upkeep:
                 await self._shared_state.drop(redis, databases)
         else:
             self._waiting.forget()
-        is_loaded = self._context.knowledge is None
-        await self._recheck.look(redis, walks, await glance.size(redis) if is_loaded else None)
+        if walks:
+            await self._recheck.look(redis)
 
     async def _count_overdue(self, redis: Redis, glance: Glance) -> None:
         context = self._context

@@ -141,7 +141,8 @@ class Replicas:
         for key, bound in undone.raised.items():
             entries[key] = min(bound, entries.get(key, bound))
         deferring = self._link.context.slot_schedules.deferring
-        return Heritage(entries, set(slots), deferring & slots, node.epoch, pushes)
+        until_ms = registry.until_ms
+        return Heritage(entries, until_ms, set(slots), deferring & slots, node.epoch, pushes)
 
     # Inside.
 

@@ -162,8 +162,10 @@ class ReapRequests:
                 refused[place] = refusal
         now_ms, places = self._context.clock.now_ms(), set[Place]()
         places.update(*(each.places for each in requests))
-        if self._context.knowledge is not None:
-            places = await self._schedules.due_among(redis, places, now_ms)
+        registry = self._context.registry
+        if unknown := {(db, key) for db, key in places if key not in registry.bounds(db)}:
+            due = await self._schedules.due_among(redis, unknown, now_ms)
+            places = places - unknown | due
         refused |= await self._reap_places(redis, places)
         databases = set[int]().union(*(each.databases for each in requests))
         closed = await self._reap_databases(redis, databases, now_ms, refused)

@@ -1,36 +1,34 @@
-"""Reads the schedules into the registry: which keys are managed, and when each needs attention.
+"""Reads the schedules: of which families there are keys with deadlines, and which need attention
+soon.
 
 A client with narrow rights may write to the schedule that it shares with others. Then the schedule
-only tells the reaper when to look. Which keys are managed is read from the names of the indexes
-instead: only clients that may change a key may change its index. Any of these keys may have
-something due.
+only tells the reaper when to look. Which families have keys with deadlines is read from the names
+of the indexes instead: only clients that may change a key may change its index. Any of these keys
+may have something due.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable, Collection, Iterable
-from itertools import islice
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
+from typing import cast
 
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from ttlproxy.commands import Call
 from ttlproxy.core.families import ALL
-from ttlproxy.core.registry import UNKNOWN, Place
+from ttlproxy.core.registry import Place
 from ttlproxy.link.connecting.pipeline import error, run, valid
 from ttlproxy.link.connecting.refusals import is_wrong_type
 from ttlproxy.link.connecting.single_calls import answered
 from ttlproxy.link.shared.context import Context
-from ttlproxy.link.shared.places import by_database
-from ttlproxy.link.shared.schedule_queries import DUE, Refused, UnreadError
+from ttlproxy.link.shared.schedule_queries import DUE, PAGE, Refused, UnreadError
+from ttlproxy.link.shared.scores import whole_ms
 
 log = logging.getLogger(__name__)
 
 _PAGE = 1000
-
-# Called after each page that was loaded.
-Tell = Callable[[], None]
 
 
 class Schedules:
@@ -56,26 +54,66 @@ class Schedules:
         where = self._context.schedule_queries.shown(which)
         self._refusals.note(f"to read the schedule of {where}", refusal)
 
-    async def load(self, redis: Redis, db: int, tell: Tell) -> None:
-        """Loads a database's schedule; rebuilds it if it is none. Raises redis-py's RedisError."""
+    async def load(self, redis: Redis, db: int, *, is_known: bool) -> bool:
+        """Reads which families have keys with deadlines in a database, and what needs attention
+        soon; rebuilds a schedule that is none. Returns whether all was read: not if a schedule is
+        not trusted. `is_known`: the keys with an index, and those of rules, are. Raises redis-py's
+        RedisError."""
+        if not self._context.rights.trusts_schedules:
+            if not is_known:
+                await self._search(redis, db)
+            return False
         try:
-            await self._load(redis, db, tell)
+            await self._load(redis, db)
         except UnreadError as unread:
+            is_read = True
             for which, refusal in unread.refused.items():
-                if not is_wrong_type(refusal):
-                    raise refusal from unread
-                await self.rebuild(redis, which)
-            await self._load(redis, db, tell)
+                if is_wrong_type(refusal):
+                    await self.rebuild(redis, which)
+                else:
+                    self.refused(which, refusal)
+                    is_read = False
+            if not is_read:
+                self._script_calls.families.known.learn([ALL])
+                return False
+            await self._load(redis, db)
+        return True
 
-    async def search(self, redis: Redis, db: int, tell: Tell) -> None:
-        """Loads all keys that have an index, without the schedule; finds all keys of rules."""
+    async def read_ahead(self, redis: Redis, since_ms: int, most_ms: int, now_ms: int) -> int:
+        """Reads what needs attention from `since_ms` on, and before `most_ms`, and what has become
+        of what needed it before `now_ms`; returns until when it is known. Raises redis-py's
+        RedisError."""
+        registry, until_ms = self._context.registry, most_ms
+        for db in registry.databases():
+            soon = await self._context.schedule_queries.soon(redis, db, since_ms, most_ms)
+            registry.read(db, soon.entries)
+            until_ms = min(until_ms, soon.until_ms)
+            past = registry.past(db, now_ms)
+            for at in range(0, len(past), PAGE):
+                await self._learn_scores(redis, db, past[at : at + PAGE])
+        return until_ms
+
+    async def _learn_scores(self, redis: Redis, db: int, keys: Sequence[bytes]) -> None:
+        registry = self._context.registry
+        for key in keys:
+            registry.begin_reap((db, key))
+        try:
+            scores = await self._context.schedule_queries.scores(redis, db, keys)
+            for key, score in zip(keys, scores, strict=True):
+                registry.set_first_deadline((db, key), score)
+        finally:
+            for key in keys:
+                registry.end_reap((db, key))
+
+    async def _search(self, redis: Redis, db: int) -> None:
+        """Finds the families of all keys that have an index, without the schedule, and all keys of
+        rules."""
+        known = self._script_calls.families.known
         async for names in self._pages(redis, db):
-            keys = self._keys_of(names)
-            self._context.registry.load(db, ((key, UNKNOWN) for key in keys))
+            known.learn_of(self._keys_of(names))
             begin = self._script_calls.keys.rule(b"")
             rules = (name for name in names if name.startswith(begin))
             self._actions.named(db, (name.removeprefix(begin) for name in rules))
-            tell()
         slots = self._context.slot_schedules
         if self._context.is_one_of_several and (gone := await slots.leaving(redis, slots.owned)):
             slots.on_unread(gone)
@@ -113,44 +151,34 @@ class Schedules:
         """Those of these places where something may be due. A key that the schedule lacks though it
         has an index is one of them, so that it is put there. Raises redis-py's ConnectionError or
         TimeoutError."""
-        if not self._context.rights.trusts_schedules:
-            return set(places)
-        keys, asked = self._script_calls.keys, list(by_database(places, _PAGE))
+        keys, trusts = self._script_calls.keys, self._context.rights.trusts_schedules
+        asked = sorted(places)
         requests = [
             (db, words)
-            for db, of_db in asked
+            for db, key in asked
             for words in (
-                (b"ZMSCORE", keys.schedule, *of_db),
-                *((b"EXISTS", index) for index in keys.indexes(of_db)),
+                (b"ZSCORE", keys.shared_by(key, keys.schedule), key),
+                (b"EXISTS", keys.index(key)),
             )
         ]
-        replies = iter(await run(redis, requests))
+        replies = await run(redis, requests)
         found = set[Place]()
-        for db, of_db in asked:
-            scores, are_there = next(replies), list(islice(replies, len(of_db)))
-            if not isinstance(scores, list):
-                scores = [None] * len(of_db)
-            for key, score, is_there in zip(of_db, scores, are_there, strict=True):
-                if is_there == 1 if score is None else float(score) < now_ms:
-                    found.add((db, key))
+        for place, score, is_there in zip(asked, replies[::2], replies[1::2], strict=True):
+            if error(is_there):
+                is_due = "out of range" not in str(is_there)
+            elif score is None or error(score) or not trusts:
+                is_due = is_there == 1
+            else:
+                is_due = whole_ms(cast(bytes, score)) < now_ms
+            if is_due:
+                found.add(place)
         return found
 
-    async def _load(self, redis: Redis, db: int, tell: Tell) -> None:
-        async for entries in self._context.schedule_queries.pages(redis, db):
-            self._context.registry.load(db, entries)
-            tell()
-
-    async def learn_families(self, redis: Redis, db: int) -> None:
-        """Which families have keys with deadlines. Raises redis-py's RedisError."""
+    async def _load(self, redis: Redis, db: int) -> None:
         known = self._script_calls.families.known
-        if not self._context.rights.trusts_schedules:
-            known.learn([ALL])
-            return
-        try:
-            async for entries in self._context.schedule_queries.pages(redis, db):
-                known.learn_of(key for key, _ in entries)
-        except UnreadError:
-            known.learn([ALL])
+        async for entries in self._context.schedule_queries.pages(redis, db):
+            known.learn_of(key for key, _ in entries)
+            self._context.registry.read(db, entries)
 
     async def _pages(self, redis: Redis, db: int) -> AsyncIterator[list[bytes]]:
         """All internal names in a database."""

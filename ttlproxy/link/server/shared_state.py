@@ -121,10 +121,9 @@ class SharedState:
     @property
     def _is_needed(self) -> bool:
         context = self._context
-        has_others = context.fleet.attached > 1 or context.knowledge is not None
-        if has_others or context.keys.clustered or self._wanted is not None:
+        if context.fleet.attached > 1 or context.keys.clustered or self._wanted is not None:
             return True
-        return bool(context.registry) or context.actions.has_rules
+        return bool(context.managed_keys) or context.actions.has_rules
 
     def _tell(self) -> None:
         """Those that wait for the state go on."""

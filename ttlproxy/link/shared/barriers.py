@@ -18,12 +18,10 @@ from redis.exceptions import NoScriptError
 
 from ttlproxy.commands import Call
 from ttlproxy.link.connecting.connections import close
-from ttlproxy.link.connecting.pipeline import error, run
+from ttlproxy.link.connecting.pipeline import run
 from ttlproxy.link.shared.context import Context
 from ttlproxy.net.tasks import cancel
 
-# Between two barriers for the registry.
-_EVERY_S: Final = 1.0
 # A server that is neither paused nor unusually busy has answered by then.
 PATIENCE_S: Final = 0.1
 # How long who cannot wait waits until it is clear whether writes are paused.
@@ -38,7 +36,7 @@ IsPaused: TypeAlias = Callable[[], Awaitable[bool]]
 
 
 class Barriers:
-    """Sends barriers while the registry wants them, and when somebody suspects a pause.
+    """Sends a barrier when somebody suspects a pause.
 
     holds: whether writes are paused
     """
@@ -46,7 +44,6 @@ class Barriers:
     def __init__(self, context: Context, connect: Callable[[str], Redis]) -> None:
         """`connect(name)` gives a new connection with this name."""
         self._script_calls = context.script_calls
-        self._context = context
         self._connect = connect
         self._wanted = asyncio.Event()
         self._change = asyncio.Event()  # set when a barrier is answered, or found held
@@ -77,42 +74,25 @@ class Barriers:
 
     async def run(self) -> None:
         """Runs until cancelled. Raises redis-py's ConnectionError after two losses in a row."""
-        loop = asyncio.get_running_loop()
         writes, reads = self._connect("ttlproxy:barrier"), self._connect("ttlproxy:barrier")
-        next_s = loop.time() + _EVERY_S
         losses = 0
         try:
             while True:
-                await self._until_wanted(next_s)
+                await self._wanted.wait()
                 try:
-                    passed = await self._pass(writes, reads)
+                    await self._pass(writes, reads)
                     losses = 0
                 except RedisConnectionError:
                     losses += 1
                     if losses > 1:
                         raise
-                    continue  # it is opened again
-                if loop.time() >= next_s:
-                    next_s = loop.time() + _EVERY_S
-                    if passed and self._context.registry.wants_barrier:
-                        self._context.registry.barrier()
+                    # it is opened again
         finally:
             self._tell(False)
             await close(writes, reads)
 
-    async def _until_wanted(self, next_s: float) -> None:
-        """Waits until somebody wants a barrier, or the registry does when it is time."""
-        while not self._wanted.is_set():
-            try:
-                async with asyncio.timeout_at(next_s):
-                    await self._wanted.wait()
-            except TimeoutError:
-                if self._context.registry.wants_barrier:
-                    return
-                next_s += _EVERY_S
-
-    async def _pass(self, writes: Redis, reads: Redis) -> bool:
-        """Sends a barrier; returns whether Redis answers it without an error."""
+    async def _pass(self, writes: Redis, reads: Redis) -> None:
+        """Sends a barrier; ends when Redis answers it."""
         self._wanted.clear()
         received = asyncio.Event()
         passing = asyncio.create_task(self._answer(writes, received), name="barrier")
@@ -120,7 +100,7 @@ class Barriers:
             await asyncio.wait({passing}, timeout=PATIENCE_S)
             if not passing.done() and await _is_held(passing, received, reads):
                 self._tell(True)
-            return not error(await passing)
+            await passing
         finally:
             await cancel(passing)
             self._tell(False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any
 
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
@@ -14,7 +13,6 @@ from ttlproxy.core.counters import Connections, Counters, NodeCounts
 from ttlproxy.core.expiry_actions import VERSION
 from ttlproxy.core.families import Families, Known
 from ttlproxy.core.keys import Keys
-from ttlproxy.core.knowledge import Knowledge
 from ttlproxy.core.permissions import Rights
 from ttlproxy.core.registry import Place, Registry
 from ttlproxy.core.signing import Signer, new_secret
@@ -48,8 +46,8 @@ class Context:
     """A proxy's knowledge of Redis and of managed keys.
 
     keys: names of internal keys; scripts, script_calls: their texts, and how they are called
-    registry: managed keys; knowledge: the same where Redis is asked at each request
-    has_mode: whether it was chosen which of the two it is, for the present server
+    registry: the managed keys that need attention soon
+    managed_keys: how many there are in all, at the last heartbeat that has told
     actions: the rules of ONEXPIRE and ONWRITE; rights: of the clients' users
     router: of the commands of the server that the link met last; the link replaces it
     command_families: the same server's commands: see command_stats.families
@@ -87,7 +85,7 @@ class Context:
         self.scripts = Scripts(prefix)
         self.agenda = Agenda()
         self.fleet = Fleet()
-        self.clock = ServerClock(self.agenda.look_now)
+        self.clock = ServerClock(self._clock_was_set)
         self.node_counts = NodeCounts()
         counters.nodes.add(self.node_counts)
         self.counters = counters
@@ -100,21 +98,22 @@ class Context:
         self.actions.tell(self.scripts.ruled)
         self.slot_schedules = SlotSchedules(keys)
         self.schedule_queries: ScheduleQueries | SlotSchedules = ScheduleQueries(keys)
-        self.knowledge: Knowledge | None = None
         families = Families(known)
         self._known_families = families.known
-        self.registry = Registry(*self._of_registry)
+        actions = self.actions
+        self.registry = Registry(
+            self.agenda.announced, actions.has_action, actions.book, families.known
+        )
+        self.managed_keys = 0
         self._known_families.tell(self._families_changed)
         self._families_changed()
-        self.actions.tell_of_writes(self._rules_changed)
         self.announced: Callable[[int, bytes, int], None] = self.registry.announced
-        self.has_mode = False
         self._has_ended = False
         self.on_stray: Callable[[bytes, int], None] = lambda key, deadline_ms: None
         self.on_undated: Callable[[Iterable[Place]], None] = self.date_later
         self.heritage: Heritage | None = None
         self.overdue = Overdue()
-        info = InfoSection(self.clock, lambda: self.registry, counters, self.overdue)
+        info = InfoSection(self.clock, lambda: self.managed_keys, counters, self.overdue)
         self.script_calls = ScriptCalls(
             self.scripts,
             keys,
@@ -137,32 +136,12 @@ class Context:
         self.command_families: dict[str, str] = {}
         self.look_at_state: Callable[[Redis], Awaitable[None]] = _nothing
 
-    def know(self, *, on_demand: bool) -> None:
-        """From now on keys are looked up when clients name them, or all managed keys are known.
-        Nothing is known yet. Sessions that are there already keep what they had: they must end."""
-        self.has_mode = True
-        if on_demand != (self.knowledge is not None):
-            parts = self._of_registry
-            self.knowledge = Knowledge(*parts) if on_demand else None
-            self.registry = self.knowledge or Registry(*parts)
-            self.announced = self.registry.announced
-            self.registry.rules_changed()
-
-    @property
-    def _of_registry(self) -> tuple[Any, ...]:
-        actions = self.actions
-        return self.agenda.announced, actions.has_action, actions.book, self._known_families
-
-    def _rules_changed(self) -> None:
-        self.registry.rules_changed()
-
     def _families_changed(self) -> None:
         self.registry.families_changed()
 
     def meet(self, clustered: bool) -> None:
         """A new server is met: whether it is a node of a Cluster decides where what is kept."""
         keys = self.keys
-        self.has_mode = False
         if clustered != keys.clustered:
             keys.clustered = clustered
             if clustered:
@@ -172,6 +151,11 @@ class Context:
                 self.announced = self.registry.announced
             schedule = keys.schedule + b":{" if clustered else keys.schedule
             self.rights.place(schedule, keys.counted, by_slot=clustered)
+
+    def _clock_was_set(self) -> None:
+        """What scripts do not announce may be due sooner than was thought."""
+        self.agenda.look_now()
+        self.registry.forget_all()
 
     def inherit(self, heritage: Heritage | None) -> None:
         """From now on this is what there is to take."""
@@ -183,7 +167,6 @@ class Context:
         """The master is left for good; another one has its slots, or will have them."""
         self._has_ended = True
         self.actions.leave(self.scripts.ruled)
-        self.actions.leave_writes(self._rules_changed)
         self._known_families.leave(self._families_changed)
         self.inherit(None)
         self.counters.nodes.discard(self.node_counts)

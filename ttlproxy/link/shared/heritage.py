@@ -14,7 +14,8 @@ from ttlproxy.net.time_limit import time_limit
 class Heritage:
     """It belongs to whoever has it, who takes it or closes it.
 
-    slots: those of which all managed keys are known; deferring: those that may have deferred
+    until_ms: only the keys that are taken need attention before
+    slots: those of which all this is known; deferring: those that may have deferred
       commands
     epoch: of the replica as a master, when that was first told
     """
@@ -22,13 +23,16 @@ class Heritage:
     def __init__(
         self,
         entries: dict[bytes, int],
+        until_ms: int,
         slots: set[int],
         deferring: set[int],
         epoch: int,
         pushes: ReplicaPushes,
     ) -> None:
-        """`entries`: the master's managed keys with their bounds in ms, at least all that the
-        replica has, but for what `pushes` has announced."""
+        """`entries`: those of the master's managed keys that need attention before `until_ms`, with
+        their bounds in ms, at least all that the replica has, but for what `pushes` has announced.
+        """
+        self.until_ms = until_ms
         self.slots = slots
         self.deferring = deferring
         self.epoch = epoch
@@ -36,7 +40,7 @@ class Heritage:
         self._pushes = pushes
 
     async def take(self, timeout_s: float) -> dict[bytes, int] | None:
-        """All managed keys of `slots`, each with a lower bound of its first deadline in ms.
+        """Those managed keys of `slots`, each with a lower bound of its first deadline in ms.
 
         Whoever asks hears already what the replica announces from now on. None if announcements
         may have been missed.

@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 from ttlproxy import __version__
 from ttlproxy.core.counters import Counters
-from ttlproxy.core.registry import Registry
 from ttlproxy.link.connecting.server_clock import ServerClock
 from ttlproxy.link.shared.overdue import Overdue
 
@@ -18,13 +17,13 @@ class InfoSection:
     def __init__(
         self,
         clock: ServerClock,
-        registry: Callable[[], Registry],
+        managed_keys: Callable[[], int],
         counters: Counters,
         overdue: Overdue,
     ) -> None:
-        """`registry()`: the present one."""
+        """`managed_keys()`: how many there are."""
         self._clock = clock
-        self._registry = registry
+        self._managed_keys = managed_keys
         self._counters = counters
         self._overdue = overdue
         self._began_ms = clock.reading()
@@ -33,11 +32,11 @@ class InfoSection:
         """The section as of now."""
         uptime_ms = self._clock.reading() - self._began_ms
         now_ms = self._clock.now_ms()
-        return _section(uptime_ms, self._registry(), self._counters, self._overdue, now_ms)
+        return _section(uptime_ms, self._managed_keys(), self._counters, self._overdue, now_ms)
 
 
 def _section(
-    uptime_ms: float, registry: Registry, counters: Counters, overdue: Overdue, now_ms: int
+    uptime_ms: float, managed_keys: int, counters: Counters, overdue: Overdue, now_ms: int
 ) -> bytes:
     """The section in INFO's format; fields that Redis has too have its names.
 
@@ -50,7 +49,7 @@ def _section(
         "connected_clients": counters.clients,
         "total_connections_received": counters.accepted,
         "rejected_connections": counters.refused,
-        "managed_keys": len(registry),
+        "managed_keys": managed_keys,
         "overdue_keys": overdue.keys,
         "oldest_overdue_ms": round(1000 * overdue.oldest_s(now_ms)),
         "held_chunks": counters.held,

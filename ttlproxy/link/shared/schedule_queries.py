@@ -18,7 +18,9 @@ from ttlproxy.core.registry import Place
 from ttlproxy.link.connecting.pipeline import Words, error, everywhere, run, valid
 from ttlproxy.link.shared.scores import whole_ms
 
-_PAGE = 1000
+PAGE = 1000
+# Of what needs attention soon, read at a time: it takes the proxy 1 ms for each page.
+_MOST_PAGES = 10
 # Due keys that are read at a time.
 DUE = 4096
 
@@ -42,6 +44,14 @@ class Late(NamedTuple):
     keys: int
     first_ms: int | None
     refused: Refused
+
+
+class Soon(NamedTuple):
+    """What needs attention soon: (key, when, in ms). No other key of the schedules needs it before
+    `until_ms`."""
+
+    entries: list[tuple[bytes, int]]
+    until_ms: int
 
 
 class ScheduleQueries:
@@ -114,14 +124,40 @@ class ScheduleQueries:
         """All keys and when they need attention, in ms. Raises UnreadError, too."""
         cursor = b"0"
         while True:
-            words = (b"ZSCAN", self._schedule, cursor, b"COUNT", _PAGE)
+            words = (b"ZSCAN", self._schedule, cursor, b"COUNT", PAGE)
             (reply,) = await run(redis, [(db, words)])
             if refusal := error(reply):
                 raise UnreadError({db: refusal})
             cursor, entries = valid(reply)
-            yield list(zip(entries[::2], map(whole_ms, entries[1::2]), strict=True))
+            yield scored(entries)
             if cursor == b"0":
                 return
+
+    async def soon(self, redis: Redis, db: int, since_ms: int, most_ms: int) -> Soon:
+        """What needs attention from `since_ms` on, and before `most_ms`. Raises redis-py's
+        ResponseError, too."""
+        entries: list[tuple[bytes, int]] = []
+        for _ in range(_MOST_PAGES):
+            (reply,) = await run(redis, [(db, between(self._schedule, since_ms, most_ms))])
+            page = scored(valid(reply))
+            entries += page
+            if len(page) < PAGE:
+                return Soon(entries, most_ms)
+            if page[-1][1] == since_ms:
+                break
+            since_ms = page[-1][1]
+        return Soon(entries, since_ms)
+
+    async def scores(self, redis: Redis, db: int, keys: Sequence[bytes]) -> list[int | None]:
+        """When each key needs attention, in ms; None if it is not in the schedule. Raises
+        redis-py's ResponseError, too."""
+        (reply,) = await run(redis, [(db, (b"ZMSCORE", self._schedule, *keys))])
+        return [None if score is None else whole_ms(score) for score in valid(reply)]
+
+    async def scan(self, redis: Redis, db: int) -> AsyncIterator[list[bytes]]:
+        """All keys. Raises redis-py's ResponseError, too."""
+        async for entries in self.pages(redis, db):
+            yield [key for key, _ in entries]
 
     async def sample(self, redis: Redis, db: int, most: int) -> list[bytes]:
         """Some managed keys, picked by chance. Raises redis-py's ResponseError, too."""
@@ -137,3 +173,14 @@ class ScheduleQueries:
 def before(now_ms: int) -> tuple[bytes, bytes]:
     """The scores that are past: a deadline is past once the clock is beyond it."""
     return b"-inf", b"(%d" % now_ms
+
+
+def between(schedule: bytes, since_ms: int, most_ms: int) -> Words:
+    """Asks for a page of what needs attention then, and when."""
+    limits = (since_ms, b"(%d" % most_ms, b"WITHSCORES", b"LIMIT", 0, PAGE)
+    return (b"ZRANGEBYSCORE", schedule, *limits)
+
+
+def scored(page: Sequence[Any]) -> list[tuple[bytes, int]]:
+    """A reply WITHSCORES as (key, ms)."""
+    return list(zip(page[::2], map(whole_ms, page[1::2]), strict=True))

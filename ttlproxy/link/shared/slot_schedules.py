@@ -17,7 +17,17 @@ from ttlproxy.core.keys import SLOTS, Keys, slot
 from ttlproxy.core.registry import UNKNOWN, Place
 from ttlproxy.link.connecting.pipeline import Words, error, run, valid
 from ttlproxy.link.connecting.refusals import is_elsewhere
-from ttlproxy.link.shared.schedule_queries import DUE, Late, Refused, UnreadError, before
+from ttlproxy.link.shared.schedule_queries import (
+    DUE,
+    PAGE,
+    Late,
+    Refused,
+    Soon,
+    UnreadError,
+    before,
+    between,
+    scored,
+)
 from ttlproxy.link.shared.scores import whole_ms
 from ttlproxy.link.shared.slot_survey import Survey, all_may_have
 
@@ -29,7 +39,6 @@ _DUE_TOGETHER: Final = 64
 _LATE: Final = 256
 # Of so many slots the size is asked once a second: 512 took the proxy 0.5 % of a core.
 _SIZED: Final = 64
-_PAGE: Final = 1000
 _NEVER: Final = 1 << 62
 # The request for the first key of a schedule; the schedule's name is put in.
 _HEAD: Final = (b"ZRANGEBYSCORE", b"", b"-inf", b"+inf", b"WITHSCORES", b"LIMIT", 0, 1)
@@ -219,12 +228,33 @@ class SlotSchedules:
         def count_as_read(numbers: Iterable[int]) -> None:
             self.read.update(each for each in numbers if self.losses[each] == losses[each])
 
-        cursors = dict.fromkeys(await self.survey(redis, list(slots)), b"0")
-        count_as_read(losses.keys() - cursors.keys())
+        occupied = await self.survey(redis, list(slots))
+        count_as_read(losses.keys() - set(occupied))
+        async for number, entries, is_whole in self._scan(redis, occupied, refused):
+            for key, due_ms in entries:
+                self.noted(key, due_ms)
+            if is_whole:
+                count_as_read([number])
+            if entries:
+                yield entries
+        if refused:
+            raise UnreadError(refused)
+
+    async def scan(self, redis: Redis, db: int) -> AsyncIterator[list[bytes]]:
+        """All keys. What Redis refuses is left out."""
+        occupied = await self.survey(redis, list(self.owned))
+        async for _, entries, _ in self._scan(redis, occupied, {}):
+            yield [key for key, _ in entries]
+
+    async def _scan(
+        self, redis: Redis, slots: Iterable[int], refused: Refused
+    ) -> AsyncIterator[tuple[int, list[tuple[bytes, int]], bool]]:
+        """(slot, entries, whether these are its last). Adds Redis's errors to `refused`."""
+        cursors = dict.fromkeys(slots, b"0")
         while cursors:
             some = dict(list(cursors.items())[:_TOGETHER])
             requests = [
-                (0, (b"ZSCAN", self._schedule(number), cursor, b"COUNT", _PAGE))
+                (0, (b"ZSCAN", self._schedule(number), cursor, b"COUNT", PAGE))
                 for number, cursor in some.items()
             ]
             for number, reply in zip(some, await run(redis, requests), strict=True):
@@ -234,16 +264,39 @@ class SlotSchedules:
                     del cursors[number]
                     continue
                 cursors[number], entries = valid(reply)
-                found = list(zip(entries[::2], map(whole_ms, entries[1::2]), strict=True))
-                for key, due_ms in found:
-                    self.noted(key, due_ms)
-                if cursors[number] == b"0":
+                is_whole = cursors[number] == b"0"
+                if is_whole:
                     del cursors[number]
-                    count_as_read([number])
-                if found:
-                    yield found
-        if refused:
-            raise UnreadError(refused)
+                yield number, scored(entries), is_whole
+
+    async def soon(self, redis: Redis, db: int, since_ms: int, most_ms: int) -> Soon:
+        """As of `ScheduleQueries`. Also finds schedules of which no announcement has told."""
+        occupied = await self.survey(redis, list(self.owned))
+        heads, refused = await self._heads(redis, occupied)
+        near = [number for number, page in heads.items() if page and whole_ms(page[1]) < most_ms]
+        entries: list[tuple[bytes, int]] = []
+        until_ms = most_ms
+        for at in range(0, len(near), _DUE_TOGETHER):
+            some = near[at : at + _DUE_TOGETHER]
+            pages, failed = await self._ask(redis, some, between(b"", since_ms, most_ms))
+            refused |= failed
+            for page in map(scored, pages.values()):
+                entries += page
+                if len(page) == PAGE:
+                    until_ms = min(until_ms, page[-1][1])
+        for refusal in refused.values():
+            if not is_elsewhere(refusal):
+                raise refusal
+        return Soon(entries, until_ms)
+
+    async def scores(self, redis: Redis, db: int, keys: Sequence[bytes]) -> list[int | None]:
+        """As of `ScheduleQueries`. A key that is elsewhere counts as one that is not there."""
+        requests = [(0, (b"ZSCORE", self._schedule(slot(key)), key)) for key in keys]
+        replies = await run(redis, requests)
+        return [
+            whole_ms(reply) if isinstance(reply, bytes) else None  # or an error
+            for reply in replies
+        ]
 
     async def leaving(self, redis: Redis, slots: Iterable[int]) -> set[int]:
         """Those of the slots whose keys may be elsewhere already."""

@@ -89,7 +89,6 @@ class Lane:
         self._held: HeldStep | None = None
         self._task: asyncio.Task[None] | None = None
         self._sent = 0  # requests in all
-        self._sent_before: int | None = None  # at the last look, if nothing was owed
         self._trip: tuple[float, bytes, Over] | None = None  # a round trip that is measured
         self._loop = asyncio.get_running_loop()
         self._start(self._open())
@@ -460,12 +459,6 @@ class Lane:
         """Measures the round trip of what was just sent: see RoundTrips."""
         self._trip = time.monotonic(), data, over
 
-    def has_settled(self) -> bool:
-        """Whether nothing is owed, and nothing was sent since this was last asked."""
-        rests = not (self.owes or self._replies.relays)
-        before, self._sent_before = self._sent_before, self._sent if rests else None
-        return self.is_closed or (before is not None and before == self._sent_before)
-
     @property
     def is_plain(self) -> bool:
         session = self.session
@@ -513,7 +506,7 @@ class Lane:
         """Requests have gone to Redis: does what follows at once."""
         self._have_gone()
         if step.sweep_after:
-            places = self._registry.places
+            places = session.registry.places
             self.link.context.sweep_later(
                 place for key in step.sweep_after for place in places(key)
             )

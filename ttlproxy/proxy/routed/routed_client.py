@@ -197,12 +197,11 @@ class RoutedClient(asyncio.Protocol):
         session = LaneSession(
             context.router,
             context.script_calls,
-            context.registry,
+            context.registry.asker((0,)),
             context.rights,
             context.clock.now_ms,
             self.settings.max_request_bytes,
             self.counters.requests,
-            lane.has_settled,
             lambda: lane.owes,
             self._reached,
         )

@@ -112,10 +112,6 @@ class Seat(AnySeat):
         self._move_to(self._next_connection())
         return self._connection
 
-    def has_settled(self) -> bool:
-        """Whether nothing is owed, and nothing was sent since this was last asked."""
-        return self.replies.has_settled()
-
     async def answered(self) -> None:
         """Ends when no reply is owed."""
         await self.replies.answered()

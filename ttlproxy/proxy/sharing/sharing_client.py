@@ -184,7 +184,6 @@ class SharingClient(Client):
         self.seat = self._backend = seat
         self._expect = seat.expect
         self.send_by(seat.write)
-        session.owner.has_settled = seat.has_settled
         session.in_flight = seat.replies.in_flight
         own.leave()
 
@@ -295,7 +294,6 @@ class SharingClient(Client):
             self._refuse(ConnectionError("Redis refuses the login of this client now"))
             return
         self.send_by(own.write)
-        session.owner.has_settled = own.has_settled
         session.in_flight = own.replies.in_flight
         own.pause(self._is_slow)
         self._is_beginning = not self._must_leave

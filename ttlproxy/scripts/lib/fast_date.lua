@@ -1,20 +1,24 @@
 -- Gives the elements in ARGV, from number `named` on in steps of `step`, the deadline of fast_deadline.lua.
--- `dated`: whether Redis took all of it. An earlier first deadline is put into the schedule and announced before
--- it is in the index: if Redis refuses a step, the general part of the script finds the index as it was, or all
--- done that it would not do again.
+-- `dated`: whether Redis took all of it. An earlier first deadline is put into the schedule, and announced if it
+-- comes soon, before it is in the index: if Redis refuses a step, the general part of the script finds the index as
+-- it was, or all done that it would not do again.
 -- NEEDS: fast_deadline.lua named step data index schedule
 -- GIVES: dated
 local dated = true
 if is_earlier then
+  local is_soon = deadline - now < const.ANNOUNCED_MS
   local guard = prefix .. const.ANNOUNCEMENT .. slot_tag
-  local name = prefix .. const.ANNOUNCEMENT .. known .. ':' .. deadline .. ':' .. string.sub(index, #prefix + 1)
-  dated = redis.pcall('SET', guard, '', 'XX') == false
-    and redis.pcall('DEL', guard) == 0
+  dated = not is_soon or redis.pcall('SET', guard, '', 'XX') == false and redis.pcall('DEL', guard) == 0
+  dated = dated
     and (
       first and redis.pcall('ZADD', schedule, 'LT', deadline, data)
       or redis.pcall('ZADD', schedule, deadline, data)
     )
-  dated = type(dated) == 'number' and redis.pcall('SET', name, '').ok and redis.pcall('DEL', name) == 1
+  dated = type(dated) == 'number'
+  if dated and is_soon then
+    local name = prefix .. const.ANNOUNCEMENT .. known .. ':' .. deadline .. ':' .. string.sub(index, #prefix + 1)
+    dated = redis.pcall('SET', name, '').ok and redis.pcall('DEL', name) == 1
+  end
 end
 if dated and #ARGV < named + step then
   dated = type(redis.pcall('ZADD', index, deadline, ARGV[named])) == 'number'

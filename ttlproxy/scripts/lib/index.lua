@@ -298,10 +298,11 @@ local function absent_key(index, prefix)
   return prefix .. const.NONE .. string.sub(index, #prefix + 1)
 end
 
--- Tells every proxy that the first deadline of the index's key is now `first`, by a key that exists
--- for a moment and whose name is the message. It is in the Cluster slot of the index.
+-- Tells proxies that the index's key needs attention at `first`, by a key that exists for a moment and whose name is
+-- the message, if that is soon: they read the schedules as far ahead. It is in the Cluster slot of the index.
 local function announce(db, prefix, index, first)
-  if failure then
+  local time = redis.call('TIME')
+  if failure or first - time[1] * 1000 - math.floor(time[2] / 1000) >= const.ANNOUNCED_MS then
     return
   end
   local name = prefix .. const.ANNOUNCEMENT .. actual_db(db) .. ':' .. ms(first) .. ':'
@@ -457,9 +458,9 @@ local function index_was_set(db, prefix, data, index, schedule, now, before, at)
       if ruled then
         key_expires_at(data, ends + const.KEPT_MS)
       end
-      at = math.min(at, ends)
     end
-    try('ZADD', schedule, ms(attention_at(at, ends, now)), data)
+    at = attention_at(at, ends, now)
+    try('ZADD', schedule, ms(at), data)
   end
   announce(db, prefix, index, at)
 end
@@ -600,9 +601,9 @@ local function index_leave(data, index, schedule, database)
 end
 
 -- Call it after the index of `data` came unchanged from another name or database.
-local function index_arrived(db, prefix, data, index, schedule, attention, first)
+local function index_arrived(db, prefix, data, index, schedule, attention)
   try('ZADD', schedule, attention, data)
-  announce(db, prefix, index, first)
+  announce(db, prefix, index, tonumber(attention))
 end
 
 -- Moves the index and the schedule entry from one data key to another, whose own
@@ -620,7 +621,7 @@ local function index_move(db, prefix, source, source_index, target, target_index
   announce_guard()
   try('RENAME', source_index, target_index)
   try('ZREM', schedule, source)
-  index_arrived(db, prefix, target, target_index, schedule, attention, first)
+  index_arrived(db, prefix, target, target_index, schedule, attention)
 end
 
 -- The first deadline of `data`, or nil, when it needs attention next, and the first instant at which something goes.
