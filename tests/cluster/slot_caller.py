@@ -10,11 +10,11 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 
 from tests.support.cluster import Node
+from tests.support.session_world import read_registry
 from ttlproxy.commands import Call, Router, natives
 from ttlproxy.core.counters import Handled
 from ttlproxy.core.keys import Keys
 from ttlproxy.core.permissions import Rights
-from ttlproxy.core.registry import Registry
 from ttlproxy.scripts import Scripts, Traits
 from ttlproxy.scripts.script_calls import ScriptCalls
 from ttlproxy.session import Session
@@ -54,7 +54,7 @@ class Caller:
         self.keys = Keys(PREFIX, clustered=True)
         self._router = _router(node)
         self._script_calls = ScriptCalls(_scripts(has_flags), self.keys, bytes)
-        self._registry = Registry()
+        self._registry = read_registry()
         for key in managed:
             self._registry.announced(0, key, LATE_MS)
         self._now_ms = node.client.now_ms
@@ -68,12 +68,11 @@ class Caller:
         session = Session(
             self._router,
             self._script_calls,
-            self._registry,
+            self._registry.asker((0,)),
             self._rights,
             self._now_ms,
             1 << 30,
             Handled(),
-            lambda: True,
             lambda: False,
         )
         chunk = encode(tuple(words))

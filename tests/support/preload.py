@@ -28,7 +28,6 @@ __all__ = ["ttlproxy"]
 _EVERY_S = 0.2
 
 beats.EVERY_S = _EVERY_S  # type: ignore[misc]
-barriers._EVERY_S = _EVERY_S  # type: ignore[misc]
 barriers._SOON_S = _EVERY_S  # type: ignore[misc]
 address_watch._EVERY_S = _EVERY_S
 walks.EVERY_S *= _EVERY_S  # type: ignore[misc]

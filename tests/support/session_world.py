@@ -8,7 +8,7 @@ from ttlproxy.core.counters import Handled
 from ttlproxy.core.families import ALL
 from ttlproxy.core.keys import Keys
 from ttlproxy.core.permissions import Rights
-from ttlproxy.core.registry import Registry
+from ttlproxy.core.registry import NOTHING_DUE, Registry
 from ttlproxy.scripts import Scripts
 from ttlproxy.scripts.script_calls import ScriptCalls
 from ttlproxy.session import Session, Step
@@ -49,10 +49,20 @@ _NOTHING = Step(
     uncounted=False,
     awaits=False,
     look=False,
+    asks=(),
     wait=None,
     pauses=False,
     withheld=b"",
+    stopping=None,
 )
+
+
+def read_registry() -> Registry:
+    """One that knows of all keys when they need attention: those that are announced."""
+    registry = Registry()
+    registry.families.tell(registry.families_changed)
+    registry.end_reading(registry.begin_reading(NOTHING_DUE), NOTHING_DUE)
+    return registry
 
 
 class World:
@@ -65,9 +75,10 @@ class World:
         asks_login: bool = False,
         router: Router = RULES,
     ) -> None:
+        self.owes = False  # whether Redis owes replies to earlier chunks
         self.scripts = SCRIPTS
         self.scripts.loaded = True
-        self.registry = Registry()
+        self.registry = read_registry()
         self.rights = Rights()
         self.rights.asks_login = asks_login
         self.counts = Handled()
@@ -76,15 +87,13 @@ class World:
         self.session = Session(
             router,
             script_calls,
-            self.registry,
+            self.registry.asker((0,)),
             self.rights,
             lambda: NOW_MS,
             max_request_bytes,
             self.counts,
-            lambda: True,
             lambda: self.owes,
         )
-        self.owes = False  # whether Redis owes replies to earlier chunks
         self.step = _NOTHING
 
     def say(self, *requests: bytes | str) -> list[list[bytes]]:
