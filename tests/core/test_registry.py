@@ -1,51 +1,116 @@
-"""What a proxy knows of managed keys and their first deadlines; it must never miss one."""
+"""Which keys need attention soon, as far as a proxy knows; it must never miss one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ttlproxy.core.registry import Registry
+from ttlproxy.core.families import ALL, Known
+from ttlproxy.core.registry import ANNOUNCED_MS, NOTHING_DUE, UNKNOWN, Asker, Registry
+from ttlproxy.core.write_rules import WriteRule, WriteRules, name_of
+
+NOW_MS = 1_000_000
+UNTIL_MS = NOW_MS + ANNOUNCED_MS
+SOON_MS = NOW_MS + 5000
 
 
-def _reaped(registry: Registry, first_ms: int | None) -> None:
-    registry.begin_reap((0, b"k"))
-    registry.set_first_deadline((0, b"k"), first_ms)
-    registry.end_reap((0, b"k"))
+def _registry(*, is_read: bool = True, wakes: list[tuple[int, int]] | None = None) -> Registry:
+    families = Known()
+    families.learn([ALL])
+
+    def wake(db: int, deadline_ms: int) -> None:
+        if wakes is not None:
+            wakes.append((db, deadline_ms))
+
+    registry = Registry(wake, families=families)
+    families.tell(registry.families_changed)
+    registry.families_changed()
+    registry.beat(NOW_MS)
+    if is_read:
+        _read(registry)
+    return registry
 
 
-def test_an_announced_key_is_due_past_its_deadline_and_not_before() -> None:
+def _read(registry: Registry, *entries: tuple[bytes, int], until_ms: int = UNTIL_MS) -> None:
+    reading = registry.begin_reading(until_ms)
+    registry.read(0, entries)
+    registry.end_reading(reading, until_ms)
+
+
+def _reaped(registry: Registry, first_ms: int | None, key: bytes = b"k") -> None:
+    registry.begin_reap((0, key))
+    registry.set_first_deadline((0, key), first_ms)
+    registry.end_reap((0, key))
+
+
+def _bound(registry: Registry, key: bytes = b"k") -> int:
+    return registry.asker((0,)).names[key]
+
+
+def test_a_key_that_is_announced_is_due_then_and_another_where_nothing_was_read() -> None:
+    registry = _registry()
+    registry.announced(0, b"k", SOON_MS)
+    assert _bound(registry) == SOON_MS
+    assert _bound(registry, b"other") == UNTIL_MS
+    registry.announced(0, b"k", SOON_MS - 1)
+    registry.announced(0, b"k", SOON_MS + 1)
+    assert _bound(registry) == SOON_MS - 1, "announcements of one moment come in any order"
+
+
+def test_a_key_of_no_family_is_none_that_may_be_managed() -> None:
     registry = Registry()
-    registry.announced(0, b"k", 100)
-    assert registry.due(b"k", 100) == []
-    assert registry.due(b"k", 101) == [(0, b"k")]
-    assert registry.due(b"other", 101) == []
+    asker = registry.asker((0,))
+    assert b"k" not in asker.names
+    assert not asker.names
+    assert asker.places(b"k") == registry.places(b"k") == []
+    registry.families.learn([b"k"])
+    assert b"k1" in asker.names
+    assert asker.places(b"k1") == [(0, b"k1")]
+    assert b"other" not in asker.names
 
 
-def test_a_name_is_found_in_every_database_where_it_is_known() -> None:
-    registry = Registry()
-    registry.announced(0, b"k", 100)
-    registry.announced(3, b"k", 50)
-    registry.announced(5, b"x", 50)
-    assert registry.due(b"k", 60) == [(3, b"k")]
-    assert registry.places(b"k") == [(0, b"k"), (3, b"k")]
-    assert b"x" in registry.bounds
-    assert b"y" not in registry.bounds
+def test_where_nothing_was_read_each_key_may_be_due() -> None:
+    registry = _registry(is_read=False)
+    assert _bound(registry) == UNKNOWN
+    registry.announced(0, b"k", SOON_MS)
+    assert _bound(registry) == UNKNOWN, "it may have an earlier one"
+
+
+def test_what_is_read_far_ahead_is_left_out() -> None:
+    registry = _registry(is_read=False)
+    _read(registry, (b"soon", SOON_MS), (b"later", UNTIL_MS))
+    assert registry.bounds(0) == {b"soon": SOON_MS}
+    assert (_bound(registry, b"soon"), _bound(registry, b"later")) == (SOON_MS, UNTIL_MS)
+    registry.announced(0, b"late", UNTIL_MS)
+    assert b"late" not in registry.bounds(0)
+
+
+@pytest.mark.parametrize("forgets", [Registry.forget_all, lambda each: setattr(each, "hears", False)])
+def test_a_reading_does_not_count_if_announcements_were_missed(
+    forgets: Callable[[Registry], None],
+) -> None:
+    registry = _registry(is_read=False)
+    reading = registry.begin_reading(UNTIL_MS)
+    forgets(registry)
+    registry.end_reading(reading, UNTIL_MS)
+    assert registry.until_ms == UNKNOWN
 
 
 def test_a_reap_raises_the_bound_and_ends_it_with_the_index() -> None:
-    registry = Registry()
-    registry.announced(0, b"k", 100)
-    _reaped(registry, 200)
-    assert registry.due(b"k", 150) == []
-    assert registry.due(b"k", 201) == [(0, b"k")]
-    _reaped(registry, None)
-    assert b"k" not in registry.bounds
-    assert registry.databases() == []
+    registry = _registry()
+    for first_ms, bound in ((SOON_MS + 1, SOON_MS + 1), (UNTIL_MS, UNTIL_MS), (None, UNTIL_MS)):
+        registry.announced(0, b"k", SOON_MS)
+        _reaped(registry, first_ms)
+        assert _bound(registry) == bound
+    assert registry.bounds(0) == {}
 
 
 def test_a_reap_answered_before_an_announcement_does_not_undo_it() -> None:
     for deadline_ms, first_ms in ((40, 500), (40, None), (300, None)):
-        registry = Registry()
+        registry = _registry()
         registry.announced(0, b"k", 100)
         registry.begin_reap((0, b"k"))
         registry.announced(0, b"k", deadline_ms)
@@ -53,12 +118,11 @@ def test_a_reap_answered_before_an_announcement_does_not_undo_it() -> None:
         for _ in range(2):
             registry.set_first_deadline((0, b"k"), first_ms)
             registry.end_reap((0, b"k"))
-        assert registry.due(b"k", 301) == [(0, b"k")]
+        assert _bound(registry) <= 300
 
 
 def test_a_late_answer_of_three_reaps_does_not_undo_an_announcement() -> None:
-    registry = Registry()
-    registry.announced(0, b"k", 100)
+    registry = _registry()
     registry.begin_reap((0, b"k"))
     registry.begin_reap((0, b"k"))
     registry.set_first_deadline((0, b"k"), 200)
@@ -66,65 +130,181 @@ def test_a_late_answer_of_three_reaps_does_not_undo_an_announcement() -> None:
     registry.announced(0, b"k", 300)
     registry.begin_reap((0, b"k"))
     registry.set_first_deadline((0, b"k"), None)
-    assert registry.places(b"k") == [(0, b"k")]
-
-
-def test_every_announced_deadline_wakes_the_reaper() -> None:
-    woken: list[tuple[int, int]] = []
-    registry = Registry(lambda db, deadline_ms: woken.append((db, deadline_ms)))
-    registry.announced(2, b"k", 100)
-    assert woken == [(2, 100)]
+    assert _bound(registry) <= 300
 
 
 def test_what_a_reap_says_counts_once_those_before_it_are_over() -> None:
-    registry = Registry()
+    registry = _registry()
     registry.begin_reap((0, b"k"))
     registry.announced(0, b"k", 100)
     registry.end_reap((0, b"k"))
     _reaped(registry, 200)
-    assert registry.due(b"k", 150) == []
-    registry.announced(0, b"k", 100)
-    _reaped(registry, 200)
-    assert registry.due(b"k", 150) == []
+    assert _bound(registry) == 200
 
 
-def test_managed_keys_are_listed_page_by_page_over_all_databases() -> None:
-    registry = Registry()
-    places = [(0, b"a"), (0, b"b"), (0, b"c"), (5, b"d"), (5, b"e")]
-    for db, key in places:
-        registry.announced(db, key, 100)
-    for count in (1, 2, 3, 4, 5, 9):
-        pages = [registry.listed(start, count) for start in range(0, 6, count)]
-        assert [place for page in pages for place in page] == places
-
-
-def test_a_database_without_keys_is_none_of_those_that_have_managed_ones() -> None:
-    registry = Registry()
-    registry.begin_load()
-    registry.load(3, [])
-    registry.end_load()
-    assert registry.databases() == []
-    with pytest.raises(RuntimeError):
-        registry.load(3, [])
-
-
-@given(st.integers(0, 1 << 46), st.integers(0, 1 << 40))
-def test_a_bound_is_never_late_and_early_by_a_small_part_of_the_time_left(
-    now_ms: int, left_ms: int
+@pytest.mark.parametrize("first_ms", [SOON_MS, UNTIL_MS + 1, None])
+def test_where_nothing_was_read_what_a_reap_finds_holds_for_as_long_as_is_announced(
+    first_ms: int | None,
 ) -> None:
-    registry, deadline_ms = Registry(), now_ms + left_ms
-    registry.beat(now_ms)
-    registry.announced(0, b"k", deadline_ms)
-    assert registry.due(b"k", deadline_ms + 1) == [(0, b"k")]
-    assert registry.due(b"k", deadline_ms - left_ms // 1024) == []
+    registry = _registry(is_read=False)
+    _reaped(registry, first_ms)
+    assert _bound(registry) == min(first_ms or NOTHING_DUE, UNTIL_MS)
+    registry.hears = False
+    registry.forget_all()
+    registry.beat(NOW_MS)
+    _reaped(registry, first_ms)
+    assert _bound(registry) == UNKNOWN, "nobody tells of an earlier one"
 
 
-def test_far_deadlines_of_many_keys_share_their_numbers() -> None:
-    """One number object for each key would be a fifth of the memory that a managed key may take."""
+def test_what_reaps_have_found_takes_no_more_memory_than_this(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("ttlproxy.core.registry._MOST_KEPT", 10)
+    registry = _registry(is_read=False)
+    for number in range(11):
+        _reaped(registry, None, b"%d" % number)
+    registry.beat(NOW_MS)
+    assert registry.bounds(0) == {}
+
+
+def test_every_announced_deadline_wakes_the_reaper() -> None:
+    woken: list[tuple[int, int]] = []
+    registry = _registry(wakes=woken)
+    registry.announced(2, b"k", 100)
+    assert woken == [(2, 100)]
+    assert registry.databases() == [2]
+
+
+def test_databases_are_those_that_hold_keys_and_of_which_was_announced_since() -> None:
+    registry = _registry()
+    assert registry.populate([0, 3]) == {0, 3}
+    registry.announced(5, b"k", SOON_MS)
+    assert registry.populate([3]) == set()
+    assert sorted(registry.databases()) == [0, 3, 5]
+    assert registry.populate([3, 4]) == {4}
+    assert sorted(registry.databases()) == [0, 3, 4]
+
+
+def test_a_session_that_was_there_before_hears_of_a_database_that_is_new() -> None:
+    registry = _registry()
+    asker = registry.asker((7,))
+    registry.announced(7, b"k", SOON_MS)
+    assert asker.names[b"k"] == SOON_MS
+    registry.populate([])
+    registry.announced(7, b"l", SOON_MS)
+    assert asker.names[b"l"] == SOON_MS
+
+
+def test_where_a_client_may_be_in_several_databases_all_may_be_due() -> None:
+    registry = _registry()
+    registry.announced(0, b"k", NOTHING_DUE)
+    asker = registry.asker((0,))
+    assert asker.until_ms == UNTIL_MS
+    asker.select((3, 0))
+    assert asker.names[b"k"] == asker.until_ms == UNKNOWN
+    assert sorted(asker.places(b"k")) == [(0, b"k"), (3, b"k")]
+    assert asker.databases() == [3, 0]
+    asker.select((3,))
+    assert asker.names[b"k"] == UNTIL_MS
+
+
+def test_so_may_they_where_requests_write_to_another_database() -> None:
+    registry = _registry()
+    asker = registry.asker((0,))
+    asker.reach([(4, b"k")])
+    assert asker.names[b"k"] == asker.names[b"other"] == UNKNOWN
+    assert sorted(asker.places(b"k")) == [(0, b"k"), (4, b"k")]
+    assert asker.places(b"other") == [(0, b"other")]
+    asker.reach_no_more()
+    assert asker.names[b"k"] == UNTIL_MS
+    assert asker.places(b"k") == [(0, b"k")]
+
+
+def test_a_rule_of_onwrite_makes_a_key_one_that_may_be_managed_and_where_nothing_is_due() -> None:
     registry = Registry()
-    registry.begin_load(0)
-    registry.load(0, ((b"%d" % n, 1_000_000_000 + 7 * n) for n in range(10_000)))
-    registry.end_load()
-    for number in range(10_000):
-        registry.announced(0, b"%d" % -number, 1_000_000_000 + 7 * number)
-    assert len({id(bound) for bound in registry.bounds.values()}) < 10
+    asker = registry.asker((0,))
+    rule = WriteRule(1000)
+    registry.book.learn(0, WriteRules({name_of(b"k*", b"set"): rule.row((b"k*",))}))
+    assert asker.names[b"k1"] == NOTHING_DUE
+    assert b"other" not in asker.names
+    assert b"k1" not in asker.managed
+    registry.book.doubt([0])
+    assert asker.names[b"other"] == UNKNOWN, "it may match one"
+
+
+def test_a_slot_that_leaves_takes_what_is_known_with_it() -> None:
+    registry = _registry()
+    registry.announced(0, b"stays", SOON_MS)
+    registry.announced(0, b"goes", SOON_MS)
+    registry.begin_reap((0, b"goes"))
+    registry.forget(lambda key: key == b"goes")
+    registry.set_first_deadline((0, b"goes"), SOON_MS + 1)
+    assert registry.bounds(0) == {b"stays": SOON_MS}
+
+
+def test_only_if_families_are_known_must_sessions_hear_of_deadlines() -> None:
+    registry = Registry()
+    registry.families.tell(registry.families_changed)
+    assert not registry.expecting
+    registry.families.learn([b"k"])
+    assert registry.expecting
+    assert registry.book.heads == (b"k",)
+    other = Registry()
+    other.expect()
+    other.families_changed()
+    assert other.expecting, "a rule may be announced"
+
+
+def _asked(asker: Asker, key: bytes, now_ms: int) -> bool:
+    """Whether a read of the key waits, or asks Redis."""
+    return asker.names[key] < now_ms
+
+
+KEYS = st.sampled_from([b"a", b"b", b"c"])
+EVENTS = st.lists(
+    st.tuples(st.just("set"), KEYS, st.integers(1, 3 * ANNOUNCED_MS))
+    | st.tuples(st.just("reap"), KEYS, st.none() | st.integers(1, 3 * ANNOUNCED_MS))
+    | st.tuples(st.just("other reap"), KEYS, st.none() | st.integers(1, 3 * ANNOUNCED_MS))
+    | st.tuples(st.just("time"), st.just(b""), st.integers(1, 2 * ANNOUNCED_MS))
+    | st.tuples(st.just("read ahead"), st.just(b""), st.none())
+    | st.tuples(st.just("forget"), st.just(b""), st.none()),
+    max_size=60,
+)
+
+
+@given(EVENTS)
+def test_no_key_that_is_due_is_ever_thought_not_to_be(events: list[tuple[str, bytes, int]]) -> None:
+    """As scripts, reaps, other proxies' reaps and readings go on, if announcements arrive at once.
+    The schedule has when each key needs attention."""
+    registry, now_ms = _registry(), NOW_MS
+    asker, schedule = registry.asker((0,)), dict[bytes, int]()
+    for what, key, amount in events:
+        if what == "set":
+            at_ms = now_ms + amount
+            if at_ms < schedule.get(key, NOTHING_DUE):
+                schedule[key] = at_ms
+                if amount < ANNOUNCED_MS:
+                    registry.announced(0, key, at_ms)
+        elif what in ("reap", "other reap"):
+            if schedule.get(key, NOTHING_DUE) >= now_ms:
+                continue  # nothing is due
+            schedule.pop(key)
+            if amount is not None:
+                schedule[key] = now_ms + amount
+            if what == "reap":
+                _reaped(registry, schedule.get(key), key)
+        elif what == "time":
+            now_ms += amount
+        elif what == "read ahead":
+            reading, until_ms = registry.begin_reading(now_ms + ANNOUNCED_MS), now_ms + ANNOUNCED_MS
+            soon = [each for each in schedule.items() if registry.until_ms <= each[1] < until_ms]
+            registry.read(0, soon)
+            for past in registry.past(0, now_ms):
+                _reaped(registry, schedule.get(past), past)
+            registry.end_reading(reading, until_ms)
+            registry.beat(now_ms)
+        else:
+            registry.forget_all()
+        for each, at_ms in schedule.items():
+            if at_ms < now_ms:
+                assert _asked(asker, each, now_ms)

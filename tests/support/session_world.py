@@ -5,7 +5,7 @@ from __future__ import annotations
 from ttlproxy.commands import KeySpec, Native, Router
 from ttlproxy.commands.model.key_positions import KNOWN
 from ttlproxy.core.counters import Handled
-from ttlproxy.core.families import ALL
+from ttlproxy.core.families import ALL, Families
 from ttlproxy.core.keys import Keys
 from ttlproxy.core.permissions import Rights
 from ttlproxy.core.registry import NOTHING_DUE, Registry
@@ -82,8 +82,9 @@ class World:
         self.rights = Rights()
         self.rights.asks_login = asks_login
         self.counts = Handled()
-        script_calls = ScriptCalls(self.scripts, KEYS, bytes)
-        script_calls.families.confirm([ALL])
+        families = Families(self.registry.families)
+        families.confirm([ALL])
+        script_calls = ScriptCalls(self.scripts, KEYS, bytes, families=families)
         self.session = Session(
             router,
             script_calls,

@@ -12,5 +12,5 @@ if not first or place <= attention then
   return failure or 0
 end
 entries_write(schedule, { ms(attention), data }, {})
-announce(db, prefix, index, attention)
+announce(db, prefix, index, attention, now)
 return failure or 1

@@ -10,24 +10,30 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple, Protocol
 
-from ttlproxy.core.registry import Asker
 from ttlproxy.scripts import Scripts
 
 # How often all schedules are read after a swap: it may be carried out after the first time.
 _READS: Final = 2
 
 
+class Forgetful(Protocol):
+    """What is known of keys."""
+
+    def forget_all(self) -> None:
+        """Any key may be another one now."""
+
+
 class UnconfirmedChange(Protocol):
     """A change that one request may make."""
 
-    def believe(self, scripts: Scripts, registry: Asker) -> bool:
+    def believe(self, scripts: Scripts, registry: Forgetful) -> bool:
         """Prepares for success and for refusal; returns whether that costs others anything."""
 
 
 class Flush:
     """SCRIPT FLUSH: until the link has looked, scripts go as text."""
 
-    def believe(self, scripts: Scripts, registry: Asker) -> bool:
+    def believe(self, scripts: Scripts, registry: Forgetful) -> bool:
         costs = scripts.loaded
         scripts.flushed()
         return costs
@@ -38,7 +44,7 @@ class Events(NamedTuple):
 
     flags: str
 
-    def believe(self, scripts: Scripts, registry: Asker) -> bool:
+    def believe(self, scripts: Scripts, registry: Forgetful) -> bool:
         before = scripts.traits
         scripts.doubts += 1
         scripts.suit(before.perhaps_notifying(self.flags))
@@ -48,7 +54,7 @@ class Events(NamedTuple):
 class Users:
     """ACL SETUSER and similar: the known rights count until the link has looked at the users."""
 
-    def believe(self, scripts: Scripts, registry: Asker) -> bool:
+    def believe(self, scripts: Scripts, registry: Forgetful) -> bool:
         return False
 
 
@@ -58,7 +64,7 @@ class Swap(NamedTuple):
     one: int
     other: int
 
-    def believe(self, scripts: Scripts, registry: Asker) -> bool:
+    def believe(self, scripts: Scripts, registry: Forgetful) -> bool:
         registry.forget_all()
         return True
 
@@ -67,7 +73,7 @@ class Emptied:
     """FLUSHALL, FLUSHDB where the server keeps deadlines of hash fields itself: what is known of
     keys and rules counts until the link has read it anew."""
 
-    def believe(self, scripts: Scripts, registry: Asker) -> bool:
+    def believe(self, scripts: Scripts, registry: Forgetful) -> bool:
         return False
 
 
@@ -86,7 +92,7 @@ class UnconfirmedChanges:
         self._emptying = self._emptied = False
         self.believed = True
 
-    def note(self, change: UnconfirmedChange, registry: Asker) -> None:
+    def note(self, change: UnconfirmedChange, registry: Forgetful) -> None:
         """A request that may make this change is about to be forwarded."""
         if isinstance(change, Swap):
             self._reads = _READS

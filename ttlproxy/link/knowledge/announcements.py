@@ -45,7 +45,7 @@ class Announcements:
 
     connection: the present one
     swaps: how often two databases have changed places; flushes: how often keys may have gone
-    greetings: how many other proxies have said hello; load_after_flush: reads what is left
+    greetings: how many other proxies have said hello; load_changed: reads what is there now
     told(news), begins(news): are called with what other proxies tell, and when there is a new
     connection: see activation.py
     """
@@ -67,7 +67,7 @@ class Announcements:
         self.swaps = 0
         self.flushes = 0
         self.greetings = 0
-        self.load_after_flush: Job | None = None
+        self.load_changed: Job | None = None
         self.told: Callable[[Iterable[bytes]], None] = lambda news: None
         self.begins: Callable[[Collection[bytes]], None] = lambda news: None
         self._settings = settings
@@ -195,6 +195,7 @@ class Announcements:
         self._context.actions.forget(one, other)
         self.swaps += 1
         self._shared_state.may_be_gone()
+        self._load_changed()
 
     def _layout_told(self, layout: bytes) -> None:
         """Another proxy has written down the layout. If it is not ours, nobody is served until that
@@ -213,5 +214,8 @@ class Announcements:
         self._context.registry.forget_all()
         self.flushes += 1
         self._shared_state.may_be_gone()
-        if self.load_after_flush is not None and self._context.scripts.traits.field_ttls:
-            self._confirmations.first(self.load_after_flush)
+        self._load_changed()
+
+    def _load_changed(self) -> None:
+        if self.load_changed is not None:
+            self._confirmations.first(self.load_changed)

@@ -87,16 +87,19 @@ class RegistryLoader:
                 break
         self._whole = pushes
 
-    async def load_after_flush(self, redis: Redis) -> None:
-        """Reads schedules and rules at once, unless there has been no flush. Until then fields of
-        any hash get our deadlines even where the server has its own.
+    async def load_changed(self, redis: Redis) -> None:
+        """Reads schedules and rules at once, unless there has been no flush or swap. Until then
+        Redis is asked at each request, and after a flush fields of any hash get our deadlines even
+        where the server has its own.
 
         Raises redis-py's RedisError.
         """
         flushes, context = self._announcements.flushes, self._context
-        if flushes == self._flushes or not self.is_whole:
+        if self._changes == self._announced_changes or not self.is_whole:
             return
         await self.load_if_needed(redis)
+        if flushes == self._flushes:
+            return
         for db in context.actions.unread:
             await context.learn_rules(redis, db)
         self._flushes = flushes

@@ -340,5 +340,5 @@ class Heartbeat:
         if not error(known):
             changed = await self._scripts.learn(redis, traits, known, events) or changed
         self._announcements.receive()
-        await self._loader.load_after_flush(redis)
+        await self._loader.load_changed(redis)
         return self._context.script_calls.unconfirmed.are_emptied() or changed

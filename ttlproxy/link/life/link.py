@@ -203,7 +203,7 @@ class Link:
             self._acl,
             self.schedules,
         )
-        self.announcements.load_after_flush = loader.load_after_flush
+        self.announcements.load_changed = loader.load_changed
         self.heartbeat = Heartbeat(
             context,
             self.serving,

@@ -299,10 +299,10 @@ local function absent_key(index, prefix)
 end
 
 -- Tells proxies that the index's key needs attention at `first`, by a key that exists for a moment and whose name is
--- the message, if that is soon: they read the schedules as far ahead. It is in the Cluster slot of the index.
-local function announce(db, prefix, index, first)
-  local time = redis.call('TIME')
-  if failure or first - time[1] * 1000 - math.floor(time[2] / 1000) >= const.ANNOUNCED_MS then
+-- the message, if that is soon: they read the schedules as far ahead. Without `now` it may be. The key is in the
+-- Cluster slot of the index.
+local function announce(db, prefix, index, first, now)
+  if failure or now and first - now >= const.ANNOUNCED_MS then
     return
   end
   local name = prefix .. const.ANNOUNCEMENT .. actual_db(db) .. ':' .. ms(first) .. ':'
@@ -462,7 +462,7 @@ local function index_was_set(db, prefix, data, index, schedule, now, before, at)
     at = attention_at(at, ends, now)
     try('ZADD', schedule, ms(at), data)
   end
-  announce(db, prefix, index, at)
+  announce(db, prefix, index, at, now)
 end
 
 -- Call it after `cleared` elements lost their deadline: the schedule entry goes with the last one. A dry
@@ -582,7 +582,7 @@ local function index_expire(db, prefix, data, index, schedule, now, command, ...
       end
       local is_sooner = ruled and ends and ends < (noted or math.huge)
       if (attention < place or is_sooner) and actual_db(db) then
-        announce(db, prefix, index, attention)
+        announce(db, prefix, index, attention, now)
       end
     end
   end
