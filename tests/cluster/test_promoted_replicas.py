@@ -142,7 +142,10 @@ def test_nobody_waits_for_deadlines_that_are_known(
     assert _loads(admin)[1] == before[1] + 1
     assert b"cmdstat_zscan:" not in replica.ask("INFO", "commandstats")
     wait_until(lambda: replica.ask("HLEN", keys[0]) == 1, "the reaper knows what falls due there")
-    assert metric(admin, "ttlproxy_node_managed_keys", node=f"127.0.0.1:{replica.port}") == 5000
+    there = {"node": f"127.0.0.1:{replica.port}"}
+    wait_until(
+        lambda: metric(admin, "ttlproxy_node_managed_keys", **there) == 5000, "all are counted"
+    )
     with closing(Client(proxy.port)) as app:
         assert min(app.ask_many([("HTTLFIELD", key, "f") for key in keys[:500]])) > 900
         app.ask_many([("HPEXPIREFIELD", key, 1, "FIELDS", 1, "f") for key in keys[:500]])

@@ -47,7 +47,8 @@ class Registry:
     """
     until_ms: only keys with bounds need attention before; UNKNOWN if nothing is known
     hears: whether all that scripts announce is heard here
-    expecting: whether what is announced matters to sessions
+    expecting: whether announcements are looked at before each chunk: others may have told something
+      on which it depends, or announcements may be missed without notice
     """
 
     __slots__ = (
@@ -97,7 +98,8 @@ class Registry:
         self._readings = 0  # how often all was forgotten
         self._keeps_until_ms = UNKNOWN  # what a reap has found holds so long
         self._reads_until_ms = UNKNOWN
-        self._expects = self.expecting = False
+        self.expecting = True
+        self._expects = False
         # Places of reaps under way -> how many; and those where an announcement came meanwhile.
         self._reaps_under_way: Counter[Place] = Counter()
         self._overtaken: set[Place] = set()
@@ -134,10 +136,13 @@ class Registry:
 
     # For the link.
 
+    def others(self, may_be: bool) -> None:
+        """Sets whether another proxy may announce something."""
+        self.expecting = may_be or self._expects
+
     def families_changed(self) -> None:
         """There is a new family."""
         self.book.cover(self.families.heads)
-        self._look()
 
     def beat(self, now_ms: int) -> None:
         """Redis's clock says `now_ms`."""
@@ -191,7 +196,6 @@ class Registry:
         """All was read that needs attention before `until_ms`, since `begin_reading`."""
         if self.hears and reading == self._readings:
             self.until_ms = max(until_ms, self.until_ms)
-            self._look()
 
     def past(self, db: int, now_ms: int) -> list[bytes]:
         """The keys that needed attention before `now_ms`, as far as is known: another proxy may
@@ -202,7 +206,6 @@ class Registry:
         """Any key may be another one now, or announcements may have been missed. It may even be
         another server."""
         self.until_ms = UNKNOWN
-        self._look()
         self._readings += 1
         for known in (*self._known.values(), *self._others_known.values()):
             known.bounds.clear()
@@ -252,10 +255,6 @@ class Registry:
         return dict(self.bounds(db))
 
     # Inside.
-
-    def _look(self) -> None:
-        hears = self.hears and bool(self.families)
-        self.expecting = hears or self._expects
 
     def _populate(self, db: int) -> None:
         if db not in self._populated:

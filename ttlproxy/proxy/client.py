@@ -114,6 +114,8 @@ class Client(asyncio.Protocol):
         self._start(self._connect(), "connect")
 
     def data_received(self, data: bytes) -> None:
+        if self._context.registry.expecting:
+            self._link.announcements.receive()  # may find them lost: then nothing is served
         if self._phase is not OPEN or not self._serving.now:
             self._keep(data)
         elif count := self._passes(data):
@@ -123,9 +125,9 @@ class Client(asyncio.Protocol):
             self._hear(data)
 
     def _hear(self, data: bytes) -> None:
-        """Handles a chunk for which announcements matter."""
+        """Handles a chunk for which announcements matter also where there is no other proxy."""
         session = self._session
-        if self._context.registry.expecting:
+        if not self._context.registry.expecting:
             self._link.announcements.receive()
         if session is None or not self._serving.now:
             self._keep(data)  # they were found lost: nothing is served

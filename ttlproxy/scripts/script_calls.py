@@ -39,6 +39,7 @@ class ScriptCalls:
         "families",
         "has_state",
         "keys",
+        "managed_beside",
         "signer",
         "unconfirmed",
     )
@@ -68,6 +69,9 @@ class ScriptCalls:
         self.keys = keys
         self.unconfirmed = UnconfirmedChanges(scripts)
         self.direct = DirectCalls(scripts, keys)
+        # How many keys are managed in other databases than this one, for INFO; empty if all are to
+        # be told of.
+        self.managed_beside: Callable[[bytes], bytes] = lambda db: b""
         # Whether the state that proxies share is in Redis, without which nothing else of ours may
         # be; None if that is not known: see link/server/shared_state.py.
         self.has_state: bool | None = True  # the link asks before anybody is served
@@ -236,7 +240,7 @@ _FIRST: Final[
     "db": lambda calls, argv, db, resp: (db, *argv),
     "origin": lambda calls, argv, db, resp: (b"%s %s" % (db, argv[0]), *argv[1:]),
     "resp": lambda calls, argv, db, resp: (resp, *argv),
-    "section": lambda calls, argv, db, resp: (calls.section(), *argv),
+    "section": lambda calls, argv, db, resp: (calls.section(), calls.managed_beside(db), *argv),
     "slots": lambda calls, argv, db, resp: (calls.slots(), *argv),
 }
 

@@ -151,7 +151,6 @@ class Announcements:
 
     def _ended(self) -> None:
         self._serving.stop()
-        self._context.registry.forget_all()
         self.connection = None
         self._context.script_calls.families.doubt()
 
@@ -188,6 +187,7 @@ class Announcements:
     def _greeted(self) -> None:
         """Another proxy is about to serve."""
         self.greetings += 1
+        self._context.registry.others(True)
 
     def _swapped(self, one: int, other: int) -> None:
         """Two databases were swapped: until they are read anew, nothing is known of any key."""

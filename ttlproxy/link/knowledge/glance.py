@@ -28,7 +28,7 @@ class Glance:
         self._asks_size = with_sizes and not isinstance(self._queries, ScheduleQueries)
         self._heads: dict[int, Any] = {}
         self._refused: dict[int, ResponseError] = {}
-        self._size: int | None = None
+        self._sizes: dict[int, int] | None = None
 
     def requests(self) -> list[tuple[int, Words]]:
         """Each is (database, words)."""
@@ -50,7 +50,7 @@ class Glance:
         both = (queries.first_late(self.now_ms), queries.how_many())
         return [(db, words) for db in databases for words in both]
 
-    def _learn(self, databases: Iterable[int], replies: Sequence[Any]) -> None:
+    def _learn(self, databases: Collection[int], replies: Sequence[Any]) -> None:
         for db, head in zip(databases, replies[::2], strict=False):
             if refusal := error(head):
                 self._refused[db] = refusal
@@ -58,7 +58,7 @@ class Glance:
                 self._heads[db] = head
         sizes = replies[1::2]
         if isinstance(self._queries, ScheduleQueries) and not any(map(error, sizes)):
-            self._size = (self._size or 0) + sum(sizes)
+            self._sizes = (self._sizes or {}) | dict(zip(databases, sizes, strict=False))
 
     async def late(self, redis: Redis) -> Late:
         """What needs attention by now. Raises redis-py's ConnectionError or TimeoutError."""
@@ -67,13 +67,14 @@ class Glance:
             return await queries.counted(redis, self._heads, self._refused, self.now_ms)
         return await queries.late(redis, self._databases, self.now_ms)
 
-    async def size(self, redis: Redis) -> int | None:
-        """How many keys are managed; None if that is not known. Raises as `late`.
+    async def sizes(self, redis: Redis) -> dict[int, int] | None:
+        """How many keys are managed in each database; None if that is not known. Raises as `late`.
 
         Slots are asked once in a heartbeat: each answer moves on to the next of them.
         """
         queries = self._queries
         if self._asks_size and not isinstance(queries, ScheduleQueries):
             self._asks_size = False
-            self._size = await queries.size(redis, self._databases)
-        return self._size
+            size = await queries.size(redis, self._databases)
+            self._sizes = None if size is None else {0: size}
+        return self._sizes

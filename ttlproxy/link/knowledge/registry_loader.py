@@ -77,6 +77,7 @@ class RegistryLoader:
             await self._read_ahead(redis)
             return
         if missed:
+            context.registry.forget_all()
             await context.learn_missed_rules(redis)
             await self._acl.learn_users(redis)
         for _ in range(_MOST_LOADS):
@@ -115,8 +116,7 @@ class RegistryLoader:
         is_known, inherited_until_ms = await self._take_heritage()
         until_ms = min(await self._now_ms(redis) + ANNOUNCED_MS, inherited_until_ms)
         reading = registry.begin_reading(until_ms)
-        (info,) = await run(redis, [(0, KEYSPACE)])
-        registry.populate(databases(fields(valid(info))))
+        await self._populate(redis)
         is_read = True
         for db in registry.databases():
             await context.learn_rules(redis, db)
@@ -135,12 +135,18 @@ class RegistryLoader:
         now_ms = await self._now_ms(redis)
         most_ms = now_ms + ANNOUNCED_MS
         reading = registry.begin_reading(most_ms)
+        await self._populate(redis)
         try:
             until_ms = await self._schedules.read_ahead(redis, registry.until_ms, most_ms, now_ms)
         except ResponseError as refusal:
             context.refusals.note("to read which keys need attention soon", refusal)
             return
         registry.end_reading(reading, until_ms)
+
+    async def _populate(self, redis: Redis) -> None:
+        """Learns which databases hold keys."""
+        (info,) = await run(redis, [(0, KEYSPACE)])
+        self._context.registry.populate(databases(fields(valid(info))))
 
     async def _now_ms(self, redis: Redis) -> int:
         """The server's clock, before what is read next; an estimate if it does not tell."""

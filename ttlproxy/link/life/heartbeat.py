@@ -160,8 +160,8 @@ class Heartbeat:
         if has_told:
             if asked["info"] or asked["keyspace"]:
                 await self._populate(redis, glance)
-            if (size := await glance.size(redis)) is not None:
-                context.managed_keys = size
+            if (size := await glance.sizes(redis)) is not None:
+                context.managed = size
             await self._learn(redis, asked, traits)
             await self._keep_serving(redis, glance)
         if has_told and self._beats.regular:
@@ -194,13 +194,14 @@ class Heartbeat:
         thorough, info = self._beats.thorough, self._beats.has_reason or self._by_info
         # While there are few, whoever comes without a greeting must be noticed soon.
         clients = not info and (thorough or self._context.fleet.are_few)
+        keyspace = not info and (thorough or not self._context.registry.hears)
         # All proxies would count the same.
         stats = thorough and (self._context.fleet.are_few or self._beats.walks)
         return {
             "info": [INFO] if info else [],
             "role": [] if self._by_info else [ROLE],
             "clients": [CLIENTS] if clients else [],
-            "keyspace": [] if info else [KEYSPACE],
+            "keyspace": [KEYSPACE] if keyspace else [],
             "time": [(b"TIME",)],
             "scripts": [self._scripts.question()],
             "acl": self._acl.questions() if thorough else [],
@@ -273,6 +274,7 @@ class Heartbeat:
         is_unchanged = is_counted and greetings == self._greetings
         # A replica gets other proxies' announcements by replication, and counts only its own.
         is_alone = found.is_master and found.trackers <= 1 and is_unchanged
+        context.registry.others(not is_alone)
         attached = self._modes.attached(counted)
         if attached and found.attached:
             # Others track keys, this one at times not yet. NUMSUB of Valkey 9.1 is wrong at times.

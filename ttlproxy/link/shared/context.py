@@ -47,7 +47,7 @@ class Context:
 
     keys: names of internal keys; scripts, script_calls: their texts, and how they are called
     registry: the managed keys that need attention soon
-    managed_keys: how many there are in all, at the last heartbeat that has told
+    managed: how many there are by database, at the last heartbeat that has told
     actions: the rules of ONEXPIRE and ONWRITE; rights: of the clients' users
     router: of the commands of the server that the link met last; the link replaces it
     command_families: the same server's commands: see command_stats.families
@@ -104,7 +104,7 @@ class Context:
         self.registry = Registry(
             self.agenda.announced, actions.has_action, actions.book, families.known
         )
-        self.managed_keys = 0
+        self.managed: dict[int, int] = {}
         self._known_families.tell(self._families_changed)
         self._families_changed()
         self.announced: Callable[[int, bytes, int], None] = self.registry.announced
@@ -124,6 +124,7 @@ class Context:
             counters.script_calls,
             families,
         )
+        self.script_calls.managed_beside = self._managed_beside
         shows_internal = settings.show_internal_keys == "yes"
         self.rights = Rights(
             keys.index(b"k"),
@@ -151,6 +152,17 @@ class Context:
                 self.announced = self.registry.announced
             schedule = keys.schedule + b":{" if clustered else keys.schedule
             self.rights.place(schedule, keys.counted, by_slot=clustered)
+
+    @property
+    def managed_keys(self) -> int:
+        """In all databases."""
+        return sum(self.managed.values())
+
+    def _managed_beside(self, db: bytes) -> bytes:
+        """In other databases than that of a client, which is not certain behind a SELECT."""
+        if self.keys.clustered or not db.isdigit():
+            return b""
+        return b"%d" % (self.managed_keys - self.managed.get(int(db), 0))
 
     def _clock_was_set(self) -> None:
         """What scripts do not announce may be due sooner than was thought."""

@@ -6,7 +6,7 @@
 -- GIVES: dated
 local dated = true
 if is_earlier then
-  local is_soon = deadline - now < const.ANNOUNCED_MS
+  local is_soon = deadline - now < const.ANNOUNCED_MS or slot_tag ~= '' and redis.pcall('ZCARD', schedule) == 0
   local guard = prefix .. const.ANNOUNCEMENT .. slot_tag
   dated = not is_soon or redis.pcall('SET', guard, '', 'XX') == false and redis.pcall('DEL', guard) == 0
   dated = dated

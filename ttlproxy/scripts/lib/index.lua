@@ -449,6 +449,8 @@ local function index_was_set(db, prefix, data, index, schedule, now, before, at)
   if not is_earlier(before, at) then
     return
   end
+  -- The first key of its slot is announced in any case: proxies know which slots have some.
+  local opens
   if before then
     try('ZADD', schedule, 'LT', ms(at), data)
   else
@@ -460,9 +462,10 @@ local function index_was_set(db, prefix, data, index, schedule, now, before, at)
       end
     end
     at = attention_at(at, ends, now)
+    opens = slot_tag ~= '' and redis.pcall('ZCARD', schedule) == 0
     try('ZADD', schedule, ms(at), data)
   end
-  announce(db, prefix, index, at, now)
+  announce(db, prefix, index, at, not opens and now)
 end
 
 -- Call it after `cleared` elements lost their deadline: the schedule entry goes with the last one. A dry
