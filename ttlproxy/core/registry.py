@@ -56,6 +56,8 @@ class Registry:
         "_expects",
         "_keeps_until_ms",
         "_known",
+        "_managed",
+        "_manages",
         "_others_known",
         "_overtaken",
         "_populated",
@@ -99,7 +101,7 @@ class Registry:
         self._keeps_until_ms = UNKNOWN  # what a reap has found holds so long
         self._reads_until_ms = UNKNOWN
         self.expecting = True
-        self._expects = False
+        self._expects = self._manages = self._managed = False
         # Places of reaps under way -> how many; and those where an announcement came meanwhile.
         self._reaps_under_way: Counter[Place] = Counter()
         self._overtaken: set[Place] = set()
@@ -130,6 +132,10 @@ class Registry:
         """The places where `key` may be managed."""
         return [(db, key) for db in self._populated] if self.families.covers(key) else []
 
+    def manages(self) -> None:
+        """A request that gives a key deadlines is about to be forwarded."""
+        self._manages = True
+
     def expect(self) -> None:
         """A request that is announced to all proxies is about to be forwarded."""
         self._expects = self.expecting = True
@@ -147,11 +153,18 @@ class Registry:
     def beat(self, now_ms: int) -> None:
         """Redis's clock says `now_ms`."""
         self._keeps_until_ms = now_ms + ANNOUNCED_MS if self.hears else UNKNOWN
+        self._managed, self._manages = self._manages, False
         if (
             self.until_ms == UNKNOWN
             and sum(len(known.bounds) for known in self._known.values()) > _MOST_KEPT
         ):
             self.forget_all()
+
+    @property
+    def has_managed(self) -> bool:
+        """Whether a key has been given deadlines here since the last `beat` but one: schedules that
+        were read may not have it."""
+        return self._manages or self._managed
 
     def announced(self, db: int, key: bytes, deadline_ms: int) -> None:
         """An announcement says that `key` needs attention, or needed it, at `deadline_ms`.
@@ -344,6 +357,9 @@ class Asker:
     @property
     def book(self) -> RuleBook:
         return self._registry.book
+
+    def manages(self) -> None:
+        self._registry.manages()
 
     def expect(self) -> None:
         self._registry.expect()

@@ -352,6 +352,8 @@ class State(Effects):
     def manages(self, places: Iterable[Place]) -> None:
         """A request may give these keys deadlines."""
         places = list(places)
+        if places:
+            self.registry.manages()
         if self.transaction is not None:
             self.transaction.managed.update(places)
         self.must_be_sure(place for place in places if not self.may_date(place[1]))

@@ -123,7 +123,8 @@ class SharedState:
         context = self._context
         if context.fleet.attached > 1 or context.keys.clustered or self._wanted is not None:
             return True
-        return bool(context.managed_keys) or context.actions.has_rules
+        has_keys = context.managed_keys or context.registry.has_managed
+        return bool(has_keys) or context.actions.has_rules
 
     def _tell(self) -> None:
         """Those that wait for the state go on."""
