@@ -6,7 +6,6 @@ import os
 
 from tests.support.session_world import NOW_MS
 from ttlproxy.core.counters import Counters, NodeCounts
-from ttlproxy.core.registry import Registry
 from ttlproxy.link.connecting.server_clock import ServerClock
 from ttlproxy.link.shared.info_section import InfoSection
 from ttlproxy.link.shared.overdue import Overdue
@@ -33,11 +32,9 @@ class Late(Overdue):
 
 
 def test_every_figure_has_its_line() -> None:
-    registry, counters, overdue = Registry(), Counters(), Late()
+    counters, overdue = Counters(), Late()
     Clock.passed_ms = 0
-    section = InfoSection(Clock(), lambda: registry, counters, overdue)
-    registry.announced(0, b"k", NOW_MS)
-    registry.announced(3, b"k", NOW_MS)
+    section = InfoSection(Clock(), lambda: 2, counters, overdue)
     counters.clients, counters.accepted, counters.refused = 11, 12, 13
     counters.held, counters.swept_entries, counters.refusals = 14, 15, 16
     counters.requests.by_rule, counters.dated_elements, counters.lost_indexes = 17, 18, 20

@@ -88,7 +88,11 @@ def test_what_is_read_far_ahead_is_left_out() -> None:
     assert b"late" not in registry.bounds(0)
 
 
-@pytest.mark.parametrize("forgets", [Registry.forget_all, lambda each: setattr(each, "hears", False)])
+def _hears_no_more(registry: Registry) -> None:
+    registry.hears = False
+
+
+@pytest.mark.parametrize("forgets", [Registry.forget_all, _hears_no_more])
 def test_a_reading_does_not_count_if_announcements_were_missed(
     forgets: Callable[[Registry], None],
 ) -> None:

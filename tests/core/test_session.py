@@ -114,7 +114,6 @@ def test_what_redis_answers_in_any_state_needs_nothing(world: World) -> None:
 
 
 def test_what_all_proxies_will_be_told_of_is_looked_for(world: World) -> None:
-    world.registry.others(False)
     world.say("HTTLFIELD h f")
     assert not world.registry.expecting
     world.say("ONEXPIRE jobs:* LPUSH done {member}")
@@ -227,7 +226,7 @@ def test_what_redis_refuses_goes_there_as_it_came(world: World, begun: str, requ
 
 
 @pytest.mark.parametrize(
-    ("mode", "pins", "name"),
+    ("mode", "has_family", "name"),
     [
         ("REPLY OFF", True, b"EVALSHA"),
         ("REPLY OFF", False, b"HSET"),
@@ -235,21 +234,31 @@ def test_what_redis_refuses_goes_there_as_it_came(world: World, begun: str, requ
     ],
 )
 def test_unknown_keys_count_where_nobody_is_told_what_has_been_carried_out(
-    world: World, mode: str, pins: bool, name: bytes
+    world: World, mode: str, has_family: bool, name: bytes
 ) -> None:
-    world.registry.announced(0, b"other", NOW_MS + 9)
+    if has_family:
+        world.registry.announced(0, b"other", NOW_MS + 9)
     world.say(f"CLIENT {mode}")
-    if pins:
-        world.say("HEXPIREFIELD h f 9")
     for _ in range(2):
         assert world.names("HSET k f v") == [name]
 
 
-def test_unknown_keys_count_for_a_connection_with_more_pins_than_are_kept(world: World) -> None:
-    world.registry.announced(0, b"other", NOW_MS + 9)
-    assert world.names("HSET h f v") == [b"HSET"]
-    world.session.owner.swamp()
-    assert world.names("HSET h f v") == [b"EVALSHA"]
+@pytest.mark.parametrize("waiting", ["HEXPIREFIELD k f 9", "DEFER EX 9 DEL k", "UNDEFER k job"])
+@pytest.mark.parametrize("has_state", [False, True])
+def test_unknown_keys_count_in_a_chunk_that_waits_until_all_proxies_know_a_family(
+    world: World, waiting: str, has_state: bool
+) -> None:
+    world.session.script_calls.has_state = has_state
+    if has_state:
+        world.session.script_calls.families.doubt()
+    assert world.names("HSET h f v", waiting)[0] == b"EVALSHA"
+    assert world.step.unsure
+
+
+def test_unknown_keys_count_in_a_chunk_with_the_first_rule(world: World) -> None:
+    world.session.script_calls.has_state = False
+    assert world.names("HSET h f v", "ONEXPIRE s KEEP") == [b"EVALSHA", b"EVALSHA"]
+    assert world.step.unsure
 
 
 def test_after_a_flush_of_its_own_a_client_s_scripts_go_as_text(world: World) -> None:
@@ -258,13 +267,12 @@ def test_after_a_flush_of_its_own_a_client_s_scripts_go_as_text(world: World) ->
     assert world.names("HTTLFIELD h f") == [b"EVAL"]
 
 
-def test_what_may_take_an_item_makes_the_key_managed_where_it_goes(world: World) -> None:
+def test_all_proxies_must_know_the_family_of_the_key_where_an_item_may_go(world: World) -> None:
+    world.session.script_calls.families.doubt()
     world.take(encode((b"LEASE", b"a", b"b", b"EX", b"9", b"BLOCK", b"0")))
-    for _ in range(10):
-        world.registry.barrier()
     assert world.step.wait
-    world.session.attempt(world.step.wait)
-    assert world.registry.places(b"b") == [(0, b"b")]
+    assert world.step.unsure == {(0, b"b")}
+    assert world.registry.families.heads == (b"b",)
 
 
 def test_internal_keys_may_be_named_where_they_are_shown(world: World) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.session_world import NOW_MS, World
+from ttlproxy.core.registry import UNKNOWN
 from ttlproxy.wire import encode
 
 
@@ -47,13 +48,15 @@ def test_a_script_gets_the_databases_that_its_client_may_be_in(
     ("word", "db"), [("3", 3), ("x", 0), ("-1", 0), ("999999999", 999_999_999), ("9999999999", 0)]
 )
 def test_only_a_number_is_believed_to_be_a_database(world: World, word: str, db: int) -> None:
+    world.session.script_calls.families.doubt()
     world.say(f"SELECT {word}", "HEXPIREFIELD h f 9")
-    assert world.registry.places(b"h") == [(db, b"h")]
+    assert world.step.unsure == {(db, b"h")}
 
 
 def test_after_reset_a_client_is_in_its_first_database(world: World) -> None:
+    world.session.script_calls.families.doubt()
     world.say("SELECT 3", "RESET", "HEXPIREFIELD h f 9")
-    assert world.registry.places(b"h") == [(0, b"h")]
+    assert world.step.unsure == {(0, b"h")}
 
 
 @pytest.mark.parametrize(
@@ -63,7 +66,9 @@ def test_a_swap_of_databases_that_redis_takes_is_announced(
     world: World, words: str, is_ours: bool
 ) -> None:
     world.registry.announced(0, b"h", NOW_MS + 9)
-    world.registry.others(False)
+    world.registry.hears = False
+    world.registry.forget_all()
+    assert not world.registry.expecting
     ((name, *rest),) = world.say(f"SWAPDB {words}")
     assert world.registry.expecting == is_ours
     if is_ours:
@@ -78,4 +83,5 @@ def test_a_swap_by_whom_scripts_are_barred_counts_as_one_that_may_come(world: Wo
     world.rights.learn([b"user default on nopass ~* +@all -eval"])
     assert world.take(encode((b"SWAPDB", b"0", b"7"))) == encode((b"SWAPDB", b"0", b"7"))
     assert world.step.look
-    assert world.registry.places(b"h") == [(0, b"h"), (7, b"h")]
+    assert world.step.reap_databases == {0, 7}
+    assert world.registry.until_ms == UNKNOWN

@@ -49,8 +49,9 @@ def test_what_redis_refuses_behind_it_is_met_later() -> None:
     assert world.session.over
 
 
-def test_an_attempt_is_a_script_call_and_pins_where_the_item_goes() -> None:
+def test_an_attempt_is_a_script_call_and_nothing_more_need_be_sure() -> None:
     world = World()
+    world.session.script_calls.families.doubt()
     assert world.take(LEASE) == b""
     wait = world.step.wait
     assert wait
@@ -58,7 +59,7 @@ def test_an_attempt_is_a_script_call_and_pins_where_the_item_goes() -> None:
     ((name, *words),) = Requests().feed(world.session.attempt(wait))
     assert name == b"EVALSHA"
     assert words[-1] == b"0+9000/1"
-    assert b"dst" in world.registry.names
+    assert not world.session.unsure
 
 
 @pytest.mark.parametrize("first", [b"MULTI", b"CLIENT REPLY OFF"])

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 from redis.asyncio import Redis
 
-from tests.support.session_world import KEYS, NOW_MS, World
-from ttlproxy.core.registry import Registry
+from tests.support.session_world import KEYS, NOW_MS, World, read_registry
+from ttlproxy.core.registry import UNKNOWN, Registry
 from ttlproxy.link.knowledge.confirmations import Confirmations
 from ttlproxy.scripts import Scripts, Traits
 from ttlproxy.scripts.unconfirmed import Events, Flush, Swap, UnconfirmedChanges
@@ -59,29 +59,31 @@ def test_who_was_wrong_is_not_believed(scripts: Scripts, unconfirmed: Unconfirme
     assert not unconfirmed.were_wrong(False), "nothing was believed"
 
 
-def test_a_swap_that_may_be_refused_takes_no_key_and_makes_nothing_due(
+def test_after_a_swap_that_may_be_refused_any_key_may_be_due(
     unconfirmed: UnconfirmedChanges,
 ) -> None:
-    registry = Registry()
-    registry.announced(0, b"k", 100)
-    registry.announced(7, b"k", 50)
-    registry.announced(7, b"x", 70)
+    registry = read_registry()
+    registry.announced(7, b"x", NOW_MS)
     unconfirmed.note(Swap(0, 7), registry)
-    assert set(registry.places(b"x")) == {(0, b"x"), (7, b"x")}
-    assert registry.due(b"k", 50) == []
-    assert set(registry.due(b"k", 51)) == {(0, b"k"), (7, b"k")}
+    assert registry.until_ms == UNKNOWN
+    assert registry.bounds(7) == {}
+    assert [registry.asker((db,)).names[b"x"] for db in (0, 7)] == [UNKNOWN] * 2
     assert [unconfirmed.wants_reading() for _ in range(3)] == [True, True, False]
 
 
-def test_an_answer_on_its_way_when_databases_may_be_swapped_is_not_believed() -> None:
-    registry = Registry()
-    registry.announced(7, b"x", 50)
-    registry.begin_reap((7, b"x"))
-    registry.perhaps_swapped(0, 7)
-    registry.set_first_deadline((7, b"x"), None)
-    assert (7, b"x") in registry.places(b"x")
-    registry.perhaps_swapped(3, 5)
-    assert sorted(registry.databases()) == [0, 7]
+def test_an_answer_on_its_way_when_databases_may_be_swapped_is_not_believed(
+    unconfirmed: UnconfirmedChanges,
+) -> None:
+    registry = read_registry()
+    registry.beat(NOW_MS)
+    registry.populate([7])
+    for overtakes in (True, False):
+        registry.begin_reap((7, b"x"))
+        if overtakes:
+            unconfirmed.note(Swap(0, 7), registry)
+        registry.set_first_deadline((7, b"x"), None)
+        registry.end_reap((7, b"x"))
+        assert (b"x" in registry.bounds(7)) is not overtakes
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.session_world import read_registry
 from ttlproxy.core import undo_log as module
 from ttlproxy.core.keys import SLOTS
 from ttlproxy.core.registry import Registry
@@ -11,7 +12,7 @@ from ttlproxy.core.undo_log import UndoLog
 
 
 def _registry() -> tuple[Registry, UndoLog]:
-    registry = Registry()
+    registry = read_registry()
     undo_log = registry.undo_log = UndoLog()
     return registry, undo_log
 
@@ -45,11 +46,10 @@ def test_what_came_back_meanwhile_does_not_hide_what_was_given_up() -> None:
     assert undo_log.since(0).raised == {b"k": 100}
 
 
-def test_a_new_reading_interrupts_all_slots() -> None:
+def test_what_is_forgotten_interrupts_all_slots() -> None:
     registry, undo_log = _registry()
     before, after = undo_log.begin_part(), undo_log.begin_part()
-    registry.begin_load()
-    registry.end_load()
+    registry.forget_all()
     last = undo_log.begin_part()
     assert undo_log.since(before).slots == undo_log.since(after).slots == set(range(SLOTS))
     assert undo_log.since(last).slots == set()
@@ -80,16 +80,3 @@ def test_of_too_much_nothing_is_kept_and_all_slots_are_interrupted(
     part = undo_log.begin_part()
     undo_log.raised(b"k", 5)
     assert undo_log.since(part) == ({b"k": 5}, set())
-
-
-def test_adopted_entries_keep_the_earlier_of_two_bounds() -> None:
-    registry, other = Registry(), Registry()
-    other.announced(0, b"k", 100)
-    other.announced(0, b"x", 30)
-    registry.begin_load()
-    registry.announced(0, b"k", 50)
-    registry.announced(0, b"new", 60)
-    registry.adopt(0, other.entries(0))
-    registry.end_load()
-    assert registry.entries(0) == {b"k": 50, b"x": 30, b"new": 60}
-    assert other.entries(0) == {b"k": 100, b"x": 30}

@@ -55,26 +55,25 @@ def test_of_several_databases_each_may_have_a_rule() -> None:
 def test_names_have_the_keys_that_match_and_all_while_rules_are_in_doubt() -> None:
     book = RuleBook()
     registry = Registry(book=book)
+    registry.end_reading(registry.begin_reading(NOTHING_DUE), NOTHING_DUE)
     registry.announced(0, b"managed", 5)
-    assert registry.names is registry.managed
+    asker = registry.asker((0,))
+    assert asker.names is asker.managed
     book.learn(0, _rules(k=WriteRule(1000)))
-    registry.rules_changed()
-    assert (b"k" in registry.names, b"other" in registry.names) == (True, False)
-    assert (registry.names[b"k"], registry.names[b"managed"]) == (NOTHING_DUE, 5)
-    assert registry.names.keys().isdisjoint([b"other", b"another", None, 5])
-    assert not registry.names.keys().isdisjoint([b"other", b"k"])
+    assert (b"k" in asker.names, b"other" in asker.names) == (True, False)
+    assert (asker.names[b"k"], asker.names[b"managed"]) == (NOTHING_DUE, 5)
+    assert asker.names.keys().isdisjoint([b"other", b"another", None, 5])
+    assert not asker.names.keys().isdisjoint([b"other", b"k"])
     book.doubt([0])
-    assert b"other" in registry.names
-    assert registry.names[b"other"] == 0
+    assert b"other" in asker.names
+    assert asker.names[b"other"] == 0
     book.learn(0, _rules())
-    registry.rules_changed()
-    assert registry.names is registry.managed
+    assert asker.names is asker.managed
 
 
 def test_only_writes_of_elements_need_a_script_where_a_rule_matches() -> None:
     world = World()
     world.registry.book.learn(0, _rules(k=WriteRule(1000)))
-    world.registry.rules_changed()
     for plain in ("SET k text", "INCR k", "DEL k other", "EXISTS k", "SMEMBERS k", "EXPIRE k 5"):
         assert world.say(plain) == [plain.encode().split()]
     (words,) = world.say("SADD k a")
@@ -92,7 +91,6 @@ def test_a_write_passes_if_and_only_if_no_rule_is_for_its_key(
     world, key = World(), name.encode()
     rules = _rules(**dict.fromkeys(patterns, WriteRule(1000)))
     world.registry.book.learn(0, rules)
-    world.registry.rules_changed()
     (words,) = world.say(encode((b"SADD", key, b"m")))
     assert (words[0] == b"SADD") is not rules.matches(key)
 
@@ -114,7 +112,6 @@ def test_a_chunk_passes_only_if_no_rule_is_for_a_key_that_it_writes(
     world.registry.book.learn(0, rules)
     if others_are_managed:
         world.registry.announced(0, b"managed", NOTHING_DUE)
-    world.registry.rules_changed()
     words = [
         tuple(map(str.encode, (*request, "1")[: 1 if request[0] == "PING" else 4]))
         for request in requests
@@ -131,7 +128,6 @@ def test_a_chunk_passes_only_if_no_rule_is_for_a_key_that_it_writes(
 def test_while_rules_are_in_doubt_no_key_passes(request_: str) -> None:
     world = World()
     world.registry.book.learn(0, _rules(k=WriteRule(1000)))
-    world.registry.rules_changed()
     chunk = encode(tuple(request_.encode().split()))
     assert world.session.passes(chunk)
     world.registry.book.doubt([0])

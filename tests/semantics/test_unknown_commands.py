@@ -16,6 +16,7 @@ from tests.support.redis_client import Client
 from tests.support.redis_content import read
 from tests.support.request_streams import names
 from tests.support.servers import Proxy
+from tests.support.session_world import NOW_MS, read_registry
 from ttlproxy.commands import Call, KeySpec, Native, Router, natives, router
 from ttlproxy.core.counters import Handled
 from ttlproxy.core.keys import Keys
@@ -69,9 +70,10 @@ def without(described: list[Native], monkeypatch: pytest.MonkeyPatch) -> Callabl
 
 def _session(rules: Router, registry: Registry) -> Session:
     script_calls = ScriptCalls(Scripts(b"__ttl:"), Keys(), bytes)
-    never, always = lambda: False, lambda: True
-    rights, counts = Rights(), Handled()
-    return Session(rules, script_calls, registry, rights, lambda: 0, 1 << 30, counts, always, never)
+    asker, rights, counts = registry.asker((0,)), Rights(), Handled()
+    return Session(
+        rules, script_calls, asker, rights, lambda: NOW_MS, 1 << 30, counts, lambda: True
+    )
 
 
 def _planned(rules: Router, words: list[bytes]) -> Call:
@@ -95,7 +97,7 @@ def test_a_forgotten_command_that_replaces_keys_is_known_by_the_server_s_descrip
 def test_a_forgotten_command_drops_the_deadlines_of_what_it_replaced(
     direct: Client, without: Callable[[str], Router]
 ) -> None:
-    rules, registry, index = without("SUNIONSTORE"), Registry(), Keys().index(b"k")
+    rules, registry, index = without("SUNIONSTORE"), read_registry(), Keys().index(b"k")
     registry.announced(0, b"k", FAR_MS)
     direct.ask("SADD", "k", "a")
     direct.ask("ZADD", index, FAR_MS, "a")
@@ -109,8 +111,8 @@ def test_a_forgotten_command_drops_the_deadlines_of_what_it_replaced(
 def test_a_forgotten_write_is_reaped_first_and_swept_afterwards(
     without: Callable[[str], Router],
 ) -> None:
-    registry = Registry()
-    registry.announced(0, b"s", -1)
+    registry = read_registry()
+    registry.announced(0, b"s", NOW_MS - 1)
     session = _session(without("SREM"), registry)
     request = encode((b"SREM", b"s", b"a"))
     step = session.from_client(request)
@@ -120,8 +122,8 @@ def test_a_forgotten_write_is_reaped_first_and_swept_afterwards(
 
 
 def test_a_forgotten_read_is_reaped_first_and_not_swept(described: list[Native]) -> None:
-    registry = Registry()
-    registry.announced(0, b"s", -1)
+    registry = read_registry()
+    registry.announced(0, b"s", NOW_MS - 1)
     session = _session(Router(described), registry)
     request = encode((b"SINTERCARD", b"2", b"x", b"s"))
     step = session.from_client(request)
@@ -159,9 +161,9 @@ def test_every_command_of_the_server_has_its_keys_reaped_and_swept_if_it_may_wri
     rules = Router(natives_by_name.values())
     seen = 0
     for words, keys in _with_keys(direct):
-        registry = Registry()
+        registry = read_registry()
         for key in keys:
-            registry.announced(0, key, -1)
+            registry.announced(0, key, NOW_MS - 1)
         session = _session(rules, registry)
         request = encode(tuple(words))
         step = session.from_client(request)

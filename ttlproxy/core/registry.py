@@ -339,7 +339,8 @@ class Asker:
         self._ruled = cast(Mapping[bytes, int], ruled)
 
     def databases(self) -> list[int]:
-        return list(self._databases)
+        """The logical databases that the client may be in; none where no key is managed."""
+        return list(self._databases) if self._registry.families else []
 
     def places(self, key: bytes) -> list[Place]:
         """The places where `key` may be managed."""

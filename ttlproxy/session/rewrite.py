@@ -161,7 +161,7 @@ def _matters_later(state: State, override: Override) -> bool:
 
 def _survey(state: State, survey: Survey, args: list[bytes]) -> bytes | None:
     if survey.of_keys:
-        # In all databases that have managed keys, because a SELECT may have failed.
+        # In all databases that the client may be in, because a SELECT may have failed.
         state.sees_all()
     has_nothing = state.script_calls.has_state is False and not state.unsure
     if survey.of_keys and (state.rights.shows_internal or has_nothing):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from ttlproxy import errors
-from ttlproxy.commands import ANY_KEY, KEPT_KEY, NO_KEY, ONE_KEY, READ_KEY, Route, Router
+from ttlproxy.commands import ANY_KEY, KEPT_KEY, NO_KEY, ONE_KEY, READ_KEY, Route, Router, Virtual
 from ttlproxy.core.cluster_view import Reached
 from ttlproxy.core.counters import Handled
 from ttlproxy.core.permissions import Rights
@@ -26,6 +26,7 @@ QUIT: Final = encode((b"QUIT",))
 _LONG: Final = 1024
 # A chunk that is longer may wait before it is sent.
 _LONGEST_STOPPING: Final = 1 << 15
+_NO_BOUNDS: Final[Mapping[bytes, int]] = {}
 Routed: TypeAlias = tuple[Route, list[bytes], int, int]
 """A request with its route, and where it begins and ends in the chunk."""
 
@@ -108,7 +109,8 @@ class Session(State):
         """
         if self._must_parse or self.registry.book.in_doubt:
             return 0
-        count = self._plain(self._router.known.all, data)
+        # No bound: an earlier one may have been announced.
+        count = self._plain(self._router.known.all, data, _NO_BOUNDS)
         self._counts.forwarded += count
         return count
 
@@ -160,14 +162,11 @@ class Session(State):
         tables = router.plain
         if registry.book.heads and registry.until_ms < self._now_ms():
             tables = router.known
-        return self._plain(tables.shareable if shareable else tables.all, data)
+        return self._plain(tables.shareable if shareable else tables.all, data, registry.bounds)
 
-    def _plain(self, table: Table, data: bytes) -> int:
-        registry = self.registry
-        book = registry.book
-        count, first = table.plain(
-            data, self._hidden_names, registry.bounds, book.begins, book.heads
-        )
+    def _plain(self, table: Table, data: bytes, bounds: Mapping[bytes, int]) -> int:
+        book = self.registry.book
+        count, first = table.plain(data, self._hidden_names, bounds, book.begins, book.heads)
         return count if count and (first == NOTHING_DUE or first >= self._now_ms()) else 0
 
     def passes_read(self, data: bytes, requests: list[list[bytes]]) -> bool:
@@ -687,8 +686,8 @@ class Session(State):
         keys: list[bytes] = []
         for route, args, _, _ in found:
             virtual, override = route.virtual, route.override
-            if virtual and virtual.sets_deadlines and virtual.fits(args):
-                keys.append(args[virtual.target])
+            if virtual and virtual.fits(args):
+                keys += self._stored_by(route, virtual, args)
             elif override and route.fits(len(args)):
                 if any(key in names for key in override.keys(args)):
                     keys += override.targets(args)
@@ -698,6 +697,15 @@ class Session(State):
         unsure = [key for key in keys if not self.may_date(key)]
         self.script_calls.families.known.learn_of(unsure)
         return bool(unsure)
+
+    def _stored_by(self, route: Route, virtual: Virtual, args: list[bytes]) -> Iterable[bytes]:
+        """The keys of which a command of ours must be sure."""
+        calls = self.script_calls
+        if virtual.sets_deadlines:
+            return (args[virtual.target],)
+        if virtual.of_deferred:
+            return map(calls.keys.deferred, route.keys(args))
+        return () if calls.has_state or not virtual.tells_all else (calls.keys.rules,)
 
     def _may_be_held(self, found: list[Routed], now_ms: int) -> bool:
         """Whether these requests may wait for a reap, while others may set deadlines."""

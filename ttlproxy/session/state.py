@@ -184,8 +184,9 @@ class State(Effects):
     def must_ask(self, keys: Iterable[bytes]) -> bool:
         """Whether it must be asked first whether these keys have an index. Only for clients that
         may not have their requests replaced by scripts."""
-        unasked = [key for key in keys if key not in self.indexed]
-        self.asks = [place for key in unasked for place in self.registry.places(key)]
+        places = [place for key in keys for place in self.registry.places(key)]
+        # All keys of a request at once, because the next answer takes the place of the last one.
+        self.asks = places if any(key not in self.indexed for _, key in places) else ()
         self.is_unsent = bool(self.asks)
         return self.is_unsent
 

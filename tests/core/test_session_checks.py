@@ -1,0 +1,238 @@
+"""Where it is not known whether something is due: what passes, and what Redis is asked first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.support.session_world import NOW_MS, World
+from ttlproxy.core.registry import UNKNOWN, Registry
+from ttlproxy.core.write_rules import WriteRule, WriteRules, name_of
+from ttlproxy.wire import Requests, encode
+
+READ = encode((b"SISMEMBER", b"k1", b"m"))
+OTHER = encode((b"SISMEMBER", b"other", b"m"))
+WRITE = encode((b"HSET", b"k1", b"f", b"v"))
+PING = encode((b"PING",))
+MULTI = encode((b"MULTI",))
+WIDE = b"user default on nopass ~* +@all"
+
+
+def _read_until(registry: Registry, until_ms: int, **bounds: int) -> None:
+    """All that needs attention before is in `bounds`."""
+    registry.forget_all()
+    reading = registry.begin_reading(max(until_ms, NOW_MS + 100))
+    registry.read(0, [(key.encode(), bound) for key, bound in bounds.items()])
+    registry.end_reading(reading, until_ms)
+
+
+@pytest.fixture
+def world() -> World:
+    """One with a family, whose keys may be due, and users with all rights."""
+    world = World()
+    world.registry.families.learn([b"k"])
+    world.rights.learn([WIDE])
+    _read_until(world.registry, UNKNOWN)
+    return world
+
+
+# --- what passes
+
+
+@pytest.mark.parametrize(
+    ("chunk", "count"),
+    [
+        (OTHER, 1),
+        (OTHER + PING + encode((b"HSET", b"other", b"f", b"v")), 3),
+        (READ, 0),
+        (OTHER + READ, 0),
+        (WRITE, 0),
+        (OTHER[:-1], 0),
+        (MULTI, 0),
+    ],
+)
+def test_unheard_only_what_names_no_key_of_a_known_family_passes(
+    world: World, chunk: bytes, count: int
+) -> None:
+    for bounds in ({}, {"k1": NOW_MS + 50}):
+        _read_until(world.registry, NOW_MS + 100, **bounds)
+        assert world.session.passes_unheard(chunk) == count, "an earlier one may be announced"
+    assert world.counts.forwarded == 2 * count
+
+
+def test_unheard_nothing_passes_in_a_transaction_and_while_rules_are_in_doubt(world: World) -> None:
+    world.registry.book.doubt([0])
+    assert not world.session.passes_unheard(PING)
+    world.registry.book.learn(0, WriteRules({}))
+    assert world.session.passes_unheard(PING)
+    world.take(MULTI)
+    assert not world.session.passes_unheard(PING)
+
+
+def test_unheard_no_write_passes_where_a_rule_may_match(world: World) -> None:
+    write = encode((b"SADD", b"ruled", b"m"))
+    assert world.session.passes_unheard(write)
+    name = name_of(b"r*")
+    world.registry.book.learn(0, WriteRules({name: WriteRule(9).row((name,))}))
+    assert not world.session.passes_unheard(write)
+
+
+@pytest.mark.parametrize(("until_ms", "passes"), [(NOW_MS, True), (NOW_MS - 1, False)])
+@pytest.mark.parametrize("before", [b"", OTHER, PING])
+def test_a_read_passes_for_as_long_as_all_that_falls_due_is_known(
+    world: World, until_ms: int, passes: bool, before: bytes
+) -> None:
+    _read_until(world.registry, until_ms)
+    assert bool(world.session.passes(before + READ)) == passes
+    assert world.session.passes(OTHER), "where nothing can be due it always does"
+
+
+# --- reads, in front of which Redis is asked
+
+
+def _asked(world: World, chunk: bytes) -> tuple[list[bytes], int] | None:
+    assert not world.session.passes(chunk)
+    return world.session.reads(chunk)
+
+
+@pytest.mark.parametrize(
+    ("chunk", "asked"),
+    [
+        (READ, ([b"k1"], 1)),
+        (OTHER + READ + OTHER, ([b"k1"], 3)),
+        (READ + encode((b"sismember", b"k2", b"m")), ([b"k1", b"k2"], 2)),
+        (READ + PING, None),
+        (READ + WRITE, None),
+        (WRITE, None),
+        (READ + encode((b"HTTLFIELD", b"k1", b"f")), None),
+        (READ + MULTI, None),
+        (READ + encode((b"SISMEMBER",)), None),
+        (READ + encode((b"SISMEMBER", b"__ttl:x", b"m")), None),
+        (READ + OTHER[:-1], None),
+    ],
+)
+def test_of_reads_alone_redis_is_asked_first_what_is_due_in_their_keys(
+    world: World, chunk: bytes, asked: tuple[list[bytes], int] | None
+) -> None:
+    assert _asked(world, chunk) == asked
+
+
+def test_of_keys_about_which_enough_is_known_it_is_not_asked(world: World) -> None:
+    _read_until(world.registry, UNKNOWN, k1=NOW_MS)
+    assert _asked(world, READ + encode((b"SISMEMBER", b"k2", b"m"))) == ([b"k2"], 2)
+
+
+def test_what_is_known_to_be_due_is_reaped_first(world: World) -> None:
+    _read_until(world.registry, UNKNOWN, k2=NOW_MS - 1)
+    chunk = READ + encode((b"SISMEMBER", b"k2", b"m"))
+    assert _asked(world, chunk) is None
+    assert world.session.from_client(chunk).reap_places == {(0, b"k1"), (0, b"k2")}
+
+
+@pytest.mark.parametrize(
+    ("users", "asks"),
+    [
+        ([WIDE], True),
+        ([WIDE + b" -eval"], False),
+        ([WIDE, b"user narrow on nopass ~__ttl:* +@all"], False),
+        ([WIDE, b"user narrow on nopass ~app:* +@all"], True),
+    ],
+    ids=["all rights", "no scripts", "an untrusted schedule", "a narrow user"],
+)
+def test_redis_is_asked_only_for_users_with_all_rights_and_in_schedules_that_are_trusted(
+    world: World, users: list[bytes], asks: bool
+) -> None:
+    world.rights.learn(users)
+    assert (_asked(world, READ) is not None) == asks
+
+
+def test_in_a_transaction_redis_is_not_asked(world: World) -> None:
+    world.take(MULTI)
+    assert _asked(world, READ) is None
+
+
+def test_a_chunk_that_is_put_back_is_read_anew(world: World) -> None:
+    assert _asked(world, READ)
+    world.session.put_back()
+    assert world.session.reads(READ) is None
+    step = world.session.from_client(OTHER + READ)
+    assert step.to_redis == OTHER + READ
+    assert step.reap_places == {(0, b"k1")}
+
+
+# --- calls that end before the first key in which something is due
+
+
+WRITES = WRITE + encode((b"HSET", b"k2", b"f", b"v")) + encode((b"HSET", b"k3", b"f", b"v"))
+SETTERS = b"".join(encode((b"HEXPIREFIELD", key, b"f", b"9")) for key in (b"k1", b"k2", b"k3"))
+
+
+@pytest.mark.parametrize("chunk", [WRITES, SETTERS, WRITE])
+def test_writes_that_are_one_call_may_stop_and_wait_for_no_reap(world: World, chunk: bytes) -> None:
+    world.session.may_stop = True
+    ((name, *_),) = Requests().feed(world.take(chunk))
+    assert name == b"EVALSHA"
+    assert world.step.stopping is not None
+    assert not world.step.is_held
+    assert world.step.requests == 1
+
+
+@pytest.mark.parametrize("carried_out", range(4))
+@pytest.mark.parametrize("chunk", [WRITES, SETTERS])
+def test_what_it_has_not_carried_out_is_left_and_not_counted(
+    world: World, carried_out: int, chunk: bytes
+) -> None:
+    world.session.may_stop = True
+    world.take(chunk)
+    stopping, counts = world.step.stopping, world.counts
+    assert stopping is not None
+    world.answer(b"*%d\r\n" % carried_out)
+    requests = Requests().feed(chunk)
+    left = b"".join(encode(tuple(words)) for words in requests[carried_out:])
+    assert world.session.stopped(stopping) == left
+    assert counts.virtual + counts.rewritten == carried_out
+    assert (counts.virtual if chunk == SETTERS else counts.rewritten) == carried_out
+    assert world.session.script_calls.counts[stopping.script] == carried_out
+
+
+def _must_not_stop(world: World) -> None:
+    world.session.may_stop = False
+
+
+def _are_not_trusted(world: World) -> None:
+    world.rights.learn([WIDE, b"user narrow on nopass ~__ttl:* +@all"])
+
+
+@pytest.mark.parametrize("before", [_must_not_stop, _are_not_trusted])
+def test_else_they_wait_for_a_reap(world: World, before: Callable[[World], None]) -> None:
+    world.session.may_stop = True
+    before(world)
+    world.take(WRITES)
+    assert world.step.stopping is None
+    assert world.step.reap_places == {(0, b"k1"), (0, b"k2"), (0, b"k3")}
+
+
+@pytest.mark.parametrize(
+    "chunk",
+    [
+        WRITE + PING,
+        PING + WRITE,
+        WRITE + encode((b"SADD", b"k2", b"m")),
+        encode((b"HSET", b"k1", b"f", b"v" * 500)) * 70,
+    ],
+    ids=["and another", "behind another", "two calls", "too long"],
+)
+def test_so_do_chunks_that_are_more_than_one_call_or_long(world: World, chunk: bytes) -> None:
+    world.session.may_stop = True
+    world.take(chunk)
+    assert world.step.stopping is None
+    assert (0, b"k1") in world.step.reap_places
+
+
+def test_where_nothing_is_due_a_call_does_not_stop(world: World) -> None:
+    world.session.may_stop = True
+    _read_until(world.registry, NOW_MS)
+    world.take(WRITES)
+    assert world.step.stopping is None
+    assert not world.step.is_held
