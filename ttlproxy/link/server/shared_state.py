@@ -56,6 +56,7 @@ class SharedState:
             return
         state, old_layout = replies
         check_old_layout(self._script_calls.keys.prefix, old_layout)
+        self._script_calls.has_state = False  # unless it is there
         self._take(state)
 
     async def keep(self, redis: Redis) -> None:
@@ -163,8 +164,8 @@ class SharedState:
             calls.signer.adopt(secret)
             self._actions.forget_all()
         is_whole = bool(layout and (secret or not self._shares_secret))
-        # What has no secret is of a purge that has left elements which wait for TAKE. Where a swap
-        # has moved the state, it is written again: till then there are keys to hide.
-        may_come = layout or self._is_needed
-        calls.has_state = is_whole or keys.clustered or (None if may_come else False)
+        # What has no secret is of a purge that has left elements which wait for TAKE. A swap may have
+        # moved the state: there are keys to hide until it is written again, or `drop` has looked.
+        may_be_there = layout or self._is_needed or calls.has_state is not False
+        calls.has_state = is_whole or keys.clustered or (None if may_be_there else False)
         return is_whole
