@@ -163,12 +163,12 @@ def _survey(state: State, survey: Survey, args: list[bytes]) -> bytes | None:
     if survey.of_keys:
         # In all databases that the client may be in, because a SELECT may have failed.
         state.sees_all()
-    # The chunk may wait until the state is stored, which is to be hidden then.
-    has_nothing = state.script_calls.has_state is False and not state.may_be_held
+    is_now = state.transaction is None and not (state.unsure or state.uncounted)
+    has_nothing = state.script_calls.has_state is False and is_now
     if survey.of_keys and (state.rights.shows_internal or has_nothing):
         # There is nothing to hide, or it is not to be. What comes behind it may make the link store
         # the state, which must not overtake it.
-        state.awaits = state.awaits or (has_nothing and state.transaction is None)
+        state.awaits = state.awaits or has_nothing
         return None
     plan = survey.plan(args)
     if isinstance(plan, Call) and survey.of_proxy:
