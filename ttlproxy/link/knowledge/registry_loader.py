@@ -119,8 +119,14 @@ class RegistryLoader:
         await self._populate(redis)
         is_read = True
         for db in registry.databases():
-            await context.learn_rules(redis, db)
-            is_read = await self._schedules.load(redis, db, is_known=is_known) and is_read
+            try:
+                await context.learn_rules(redis, db)
+                is_read = await self._schedules.load(redis, db, is_known=is_known) and is_read
+            except ResponseError as refusal:
+                self._schedules.refused(db, refusal)
+                if not self._serving.now:
+                    raise  # families may be missing, so nothing can be promised
+                is_read = False
         if is_read:
             registry.end_reading(reading, until_ms)
 

@@ -17,7 +17,6 @@ from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from ttlproxy.commands import Call
-from ttlproxy.core.families import ALL
 from ttlproxy.core.registry import Place
 from ttlproxy.link.connecting.pipeline import error, run, valid
 from ttlproxy.link.connecting.refusals import is_wrong_type
@@ -66,16 +65,10 @@ class Schedules:
         try:
             await self._load(redis, db)
         except UnreadError as unread:
-            is_read = True
             for which, refusal in unread.refused.items():
-                if is_wrong_type(refusal):
-                    await self.rebuild(redis, which)
-                else:
-                    self.refused(which, refusal)
-                    is_read = False
-            if not is_read:
-                self._script_calls.families.known.learn([ALL])
-                return False
+                if not is_wrong_type(refusal):
+                    raise refusal from unread
+                await self.rebuild(redis, which)
             await self._load(redis, db)
         return True
 

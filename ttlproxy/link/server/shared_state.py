@@ -164,8 +164,9 @@ class SharedState:
             calls.signer.adopt(secret)
             self._actions.forget_all()
         is_whole = bool(layout and (secret or not self._shares_secret))
-        # What has no secret is of a purge that has left elements which wait for TAKE. A swap may have
-        # moved the state: there are keys to hide until it is written again, or `drop` has looked.
+        # What has no secret is of a purge that has left elements which wait for TAKE. A swap may
+        # have moved the state: there are keys to hide until it is written again, or `drop` has
+        # looked.
         may_be_there = layout or self._is_needed or calls.has_state is not False
         calls.has_state = is_whole or keys.clustered or (None if may_be_there else False)
         return is_whole
