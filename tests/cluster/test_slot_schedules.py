@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 from redis.asyncio import Redis
+from redis.exceptions import ResponseError
 
 from tests.conftest import StartProxy
 from tests.support.cluster import Cluster, Node
@@ -20,6 +21,8 @@ from ttlproxy.core.keys import SLOTS, Keys, slot
 from ttlproxy.link import Context, SlotSchedules, client
 from ttlproxy.link.knowledge.glance import Glance
 from ttlproxy.link.reaping.reap_script import ReapScript
+from ttlproxy.link.reaping.schedules import Schedules
+from ttlproxy.link.shared import schedule_queries, slot_schedules
 from ttlproxy.link.shared.schedule_queries import UnreadError
 from ttlproxy.link.shared.slot_survey import SlotSurvey
 from ttlproxy.scripts import Traits
@@ -117,6 +120,91 @@ async def test_what_another_proxy_has_reaped_is_not_late_and_not_asked_for_again
     before = calls(node.port, "zrangebyscore")
     await schedules.late(redis, [0], 5000)
     assert calls(node.port, "zrangebyscore") == before
+
+
+async def test_what_needs_attention_soon_is_found_in_slots_that_nobody_has_told_of(
+    schedules: SlotSchedules, redis: Redis, node: Node
+) -> None:
+    """And from then on these slots are known."""
+    assert not schedules.slots()
+    soon = await schedules.soon(redis, 0, 100, 200)
+    assert sorted(soon.entries, key=lambda each: each[1]) == [
+        (key, at) for at, key in enumerate(MANY, 1) if 100 <= at < 200
+    ]
+    assert soon.until_ms == 200
+    assert len({slot(key) for key, _ in soon.entries}) > 64, "they are asked a part at a time"
+    assert {*schedules.slots()} == {slot(key) for key in MANY}
+    assert await schedules.due(redis, [0], 2) == ([(0, MANY[0])], {})
+
+
+async def test_slots_in_which_nothing_is_due_soon_are_only_asked_for_their_first_key(
+    schedules: SlotSchedules, redis: Redis, node: Node
+) -> None:
+    await schedules.soon(redis, 0, 1, 2)
+    before = calls(node.port, "zrangebyscore")
+    assert (await schedules.soon(redis, 0, 1, 11)).entries
+    occupied, near = ({slot(key) for key in keys} for keys in (MANY, MANY[:10]))
+    assert calls(node.port, "zrangebyscore") - before == len(occupied) + len(near)
+
+
+async def test_of_a_slot_with_many_keys_it_is_known_what_comes_before(
+    schedules: SlotSchedules, redis: Redis, node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schedule_queries, "PAGE", 3)
+    monkeypatch.setattr(slot_schedules, "PAGE", 3)
+    for tag, since_ms in ((b"{a}", 5000), (b"{b}", 5001), (b"{c}", 5003)):
+        name = KEYS.shared_by(tag, KEYS.schedule)
+        for number in range(2 if tag == b"{c}" else 5):
+            node.ask("ZADD", name, since_ms + number, b"%b%d" % (tag, number))
+    soon = await schedules.soon(redis, 0, 5000, 6000)
+    assert soon.until_ms == 5002, "the first page of one slot ends there, of another later"
+    known = dict(soon.entries)
+    assert {key for key, at in known.items() if at < 5002} == {b"{a}0", b"{a}1", b"{b}0"}
+    assert {b"{c}0", b"{c}1"} < known.keys()
+    further = await schedules.soon(redis, 0, 5002, 6000)
+    assert {b"{a}2", b"{b}1"} < dict(further.entries).keys()
+    assert further.until_ms > 5002
+
+
+async def test_what_redis_refuses_of_one_slot_is_raised_and_a_slot_elsewhere_is_left_out(
+    binary: Binary,
+) -> None:
+    with Cluster(binary) as cluster:
+        owner, other = cluster.nodes
+        assert owner.ask("ZADD", KEYS.shared_by(MANY[0], KEYS.schedule), 5, MANY[0]) == 1
+        for node, found in ((owner, [(MANY[0], 5)]), (other, [])):
+            schedules, redis = _surveyed(node), client(Upstream.parse(node.url), "test", 30.0)
+            assert await schedules.soon(redis, 0, 1, 9) == (found, 9)
+            scores = await schedules.scores(redis, 0, [MANY[1], MANY[0]])
+            assert scores == [None, 5 if found else None]
+            pages = [page async for page in schedules.scan(redis, 0)]
+            assert [key for page in pages for key in page] == [key for key, _ in found]
+            await redis.aclose()
+        assert owner.ask("SET", KEYS.shared_by(MANY[1], KEYS.schedule), "junk") == b"OK"
+        schedules, redis = _surveyed(owner), client(Upstream.parse(owner.url), "test", 30.0)
+        with pytest.raises(ResponseError):
+            await schedules.soon(redis, 0, 1, 9)
+        await redis.aclose()
+
+
+async def test_all_keys_of_all_slots_are_walked_over(
+    schedules: SlotSchedules, redis: Redis, node: Node
+) -> None:
+    """What is read of slots, for sessions, is not changed by it."""
+    pages = [page async for page in schedules.scan(redis, 0)]
+    assert sorted(key for page in pages for key in page) == sorted(MANY)
+    assert schedules.read == set()
+    assert not schedules.slots()
+
+
+async def test_where_schedules_are_not_trusted_the_reaper_knows_the_slots_all_the_same(
+    context: Context, redis: Redis, node: Node
+) -> None:
+    context.registry.populate([0])
+    assert node.ask("ZADD", KEYS.shared_by(b"k", KEYS.schedule), 1, b"k") == 1
+    assert not context.rights.trusts_schedules
+    assert not await Schedules(context).load(redis, 0, is_known=True)
+    assert await context.slot_schedules.due(redis, [0], 2) == ([(0, b"k")], {})
 
 
 async def test_what_is_being_read_when_a_slot_is_lost_does_not_count(
@@ -295,8 +383,8 @@ async def test_a_heartbeat_asks_slots_for_their_size_once_for_all_who_want_it(
     sizes = []
     for _ in range(-(-len(schedules.slots()) // 64)):
         glance = Glance(context, with_sizes=True)
-        sizes.append((await glance.size(redis), await glance.size(redis)))
-    assert sizes == [(None, None)] * (len(sizes) - 1) + [(3000, 3000)]
+        sizes.append((await glance.sizes(redis), await glance.sizes(redis)))
+    assert sizes == [(None, None)] * (len(sizes) - 1) + [({0: 3000}, {0: 3000})]
 
 
 @pytest.mark.slow

@@ -160,6 +160,32 @@ def test_where_nothing_was_read_what_a_reap_finds_holds_for_as_long_as_is_announ
     assert _bound(registry) == UNKNOWN, "nobody tells of an earlier one"
 
 
+@pytest.mark.parametrize("is_read", [False, True])
+@pytest.mark.parametrize("first_ms", [UNTIL_MS + 5, UNTIL_MS + 7000, None])
+def test_what_a_reap_finds_while_schedules_are_read_is_known_afterwards(
+    first_ms: int | None, is_read: bool
+) -> None:
+    """The schedule may have been read before, when the key was due still."""
+    registry = _registry(is_read=is_read)
+    registry.announced(0, b"k", SOON_MS)
+    until_ms = UNTIL_MS + 6000
+    reading = registry.begin_reading(until_ms)
+    _reaped(registry, first_ms)
+    registry.end_reading(reading, until_ms)
+    assert _bound(registry) == min(first_ms or NOTHING_DUE, until_ms)
+
+
+def test_after_all_is_forgotten_a_reap_tells_of_its_key_only_from_the_next_beat_on() -> None:
+    """Redis's clock may have been set back, so that more is not announced than was thought."""
+    registry = _registry()
+    registry.forget_all()
+    _reaped(registry, None)
+    assert _bound(registry) == UNKNOWN
+    registry.beat(NOW_MS - 1000)
+    _reaped(registry, None)
+    assert _bound(registry) == UNTIL_MS - 1000
+
+
 def test_what_reaps_have_found_takes_no_more_memory_than_this(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

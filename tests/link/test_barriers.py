@@ -1,4 +1,4 @@
-"""Barriers: they tell a pause of writes from other silence, and when requests are carried out."""
+"""Barriers: they tell a pause of writes from other silence."""
 
 from __future__ import annotations
 
@@ -9,14 +9,12 @@ import pytest
 from redis.asyncio import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
 
-from tests.link.conftest import until
 from tests.support.containers import AnyServer
 from tests.support.processes import wait_until
 from tests.support.redis_client import Client
 from tests.support.relay import Gate, Relay
 from tests.support.server_queries import calls, connections
 from ttlproxy.addresses import Upstream
-from ttlproxy.core.registry import PIN_BARRIERS, Registry
 from ttlproxy.link import Context, client
 from ttlproxy.link.shared import barriers as module
 from ttlproxy.link.shared.barriers import Barriers
@@ -55,17 +53,6 @@ async def begin(barriers: Barriers) -> AsyncIterator[Begin]:
     await cancel(*tasks)
 
 
-@pytest.fixture(autouse=True)
-def _only_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_EVERY_S", 1e6)
-
-
-@pytest.fixture
-def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each barrier is one for the registry."""
-    monkeypatch.setattr(module, "_EVERY_S", 0.0)
-
-
 @pytest.fixture
 def pause(direct: Client) -> Iterator[Callable[[], None]]:
     def begin() -> None:
@@ -88,14 +75,10 @@ def _kill(direct: Client, server: AnyServer) -> None:
         direct.ask("CLIENT", "KILL", "ID", number)
 
 
-async def test_a_server_that_answers_is_not_paused(
-    barriers: Barriers, begin: Begin, registry: Registry
-) -> None:
-    registry.expect()
+async def test_a_server_that_answers_is_not_paused(barriers: Barriers, begin: Begin) -> None:
     begin()
-    for _ in range(2 * PIN_BARRIERS):
+    for _ in range(4):
         assert not await barriers.judged()
-    assert registry.wants_barrier, "those that are sent because somebody asks do not count"
 
 
 async def test_a_pause_of_writes_is_found_and_its_end(
@@ -157,36 +140,20 @@ async def test_what_is_not_clear_soon_may_be_a_pause(
         await cancel(sending)
 
 
-async def test_a_request_counts_as_carried_out_after_some_barriers(
-    begin: Begin, registry: Registry, often: None
-) -> None:
-    begin()
-    registry.expect()
-    await until(lambda: not registry.wants_barrier)
-
-
-async def test_a_barrier_that_redis_holds_or_refuses_does_not_count(
-    barriers: Barriers,
-    begin: Begin,
-    registry: Registry,
-    often: None,
-    pause: Pause,
-    direct: Client,
-    users: list[str],
+async def test_a_barrier_that_redis_refuses_shows_no_pause(
+    barriers: Barriers, begin: Begin, pause: Pause, direct: Client, users: list[str]
 ) -> None:
     users.append("narrow:x@")
     direct.ask("ACL", "SETUSER", "narrow", "on", "nopass", "~*", "&*", "+@all", "-@scripting")
     begin()
-    registry.expect()
-    for _ in range(2 * PIN_BARRIERS):
-        assert not await barriers.judged()
-    assert registry.wants_barrier
     pause()
+    for _ in range(4):
+        assert not await barriers.judged()
     direct.ask("ACL", "SETUSER", "narrow", "+@scripting")
     assert await barriers.judged()
-    assert registry.wants_barrier
     direct.ask("CLIENT", "UNPAUSE")
-    await until(lambda: not registry.wants_barrier)
+    await barriers.released()
+    assert not await barriers.judged()
 
 
 async def test_a_script_that_was_flushed_goes_as_text(
@@ -206,13 +173,10 @@ async def test_a_script_that_was_flushed_goes_as_text(
 async def test_a_lost_connection_is_opened_again(
     barriers: Barriers,
     begin: Begin,
-    often: None,
-    registry: Registry,
     pause: Pause,
     direct: Client,
     server: AnyServer,
 ) -> None:
-    registry.expect()
     begin()
     for _ in range(3):
         pause()
@@ -260,7 +224,7 @@ async def test_who_asks_when_it_ends_has_an_answer(barriers: Barriers, begin: Be
 
 
 async def test_while_nobody_wants_a_barrier_none_is_sent(
-    barriers: Barriers, begin: Begin, often: None, direct: Client, server: AnyServer
+    barriers: Barriers, begin: Begin, direct: Client, server: AnyServer
 ) -> None:
     begin()
     await barriers.judged()

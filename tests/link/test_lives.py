@@ -58,7 +58,9 @@ async def _begun(link: Running) -> None:
 async def test_a_life_begins_with_all_connections_and_the_registry(
     server: AnyServer, direct: Client
 ) -> None:
-    manage(direct, "s", m=FAR_MS)
+    soon_ms = direct.now_ms() + 30_000
+    manage(direct, "s", m=soon_ms)
+    manage(direct, "later", m=FAR_MS)
     link = Running(server.url)
     assert not link.link.serving.tried.is_set()
     assert link.link.server.identity is None
@@ -67,7 +69,9 @@ async def test_a_life_begins_with_all_connections_and_the_registry(
         assert link.link.serving.tried.is_set()
         assert link.link.upstream.address == f"127.0.0.1:{server.port}"
         assert all(len(ids(server, name)) == 1 for name in OURS)
-        assert link.context.registry.listed(0, 9) == [S]
+        assert link.context.registry.bounds(0) == {b"s": soon_ms}
+        assert link.context.registry.until_ms > soon_ms
+        await until(lambda: link.context.managed_keys == 2)
         await until(lambda: link.context.scripts.loaded)  # there are deadlines, so one was called
         assert link.link.trouble == ""
         assert link.changes == 0

@@ -15,7 +15,7 @@ from tests.support.redis_content import noted_ms
 from ttlproxy.cli.main import load
 from ttlproxy.config import Settings
 from ttlproxy.core.counters import Counters
-from ttlproxy.core.registry import Registry
+from ttlproxy.core.registry import ANNOUNCED_MS, Registry
 from ttlproxy.link import KEYS_PER_CALL, Context
 from ttlproxy.link.reaping.reap_script import ReapScript, Undelivered
 
@@ -26,10 +26,18 @@ def reap(settings: Settings, context: Context, counters: Counters) -> ReapScript
 
 
 async def test_what_is_due_goes_and_the_rest_is_known(
-    reap: ReapScript, redis: Redis, registry: Registry, direct: Client, counters: Counters
+    reap: ReapScript,
+    redis: Redis,
+    context: Context,
+    registry: Registry,
+    direct: Client,
+    counters: Counters,
 ) -> None:
     now_ms = direct.now_ms()
-    manage(direct, "s", a=now_ms - 5000, b=now_ms - 4000, c=FAR_MS)
+    until_ms = now_ms + ANNOUNCED_MS
+    context.clock.learn(now_ms, context.clock.reading())
+    registry.end_reading(registry.begin_reading(until_ms), until_ms)
+    manage(direct, "s", a=now_ms - 5000, b=now_ms - 4000, c=now_ms + 30_000)
     manage(direct, "whole", a=now_ms - 90)
     for key in (b"s", b"whole"):
         registry.announced(0, key, 1)
@@ -40,9 +48,7 @@ async def test_what_is_due_goes_and_the_rest_is_known(
     assert outcome.unreached == []
     assert len(outcome.calls_ms) == 1
     assert 0 < outcome.calls_ms[0] < 1000
-    assert registry.due(b"s", FAR_MS) == []
-    assert registry.due(b"s", FAR_MS + 1) == [S]
-    assert registry.places(b"whole") == []
+    assert registry.bounds(0) == {b"s": now_ms + 30_000}
     assert counters.reaped_elements == {"set": 3}
     assert counters.lag_ms.most >= 5000
     assert counters.reap_call_ms.most == outcome.calls_ms[0]
@@ -191,17 +197,19 @@ async def test_where_rules_cannot_be_read_nothing_goes(
 
 
 async def test_what_is_announced_while_a_reap_is_under_way_counts_more_than_its_answer(
-    reap: ReapScript, redis: Redis, registry: Registry
+    reap: ReapScript, redis: Redis, context: Context, registry: Registry, direct: Client
 ) -> None:
+    context.clock.learn(direct.now_ms(), context.clock.reading())
+    registry.end_reading(registry.begin_reading(FAR_MS), FAR_MS)
     registry.announced(0, b"s", 1)
     await reap(redis, {(0, b"none"): 1})
     reaping = asyncio.create_task(reap(redis, {S: 9}))
     await asyncio.sleep(0)
     registry.announced(0, b"s", 1)
     await reaping
-    assert registry.places(b"s") == [S]
+    assert registry.bounds(0) == {b"s": 1}
     await reap(redis, {S: 9})
-    assert registry.places(b"s") == []
+    assert registry.bounds(0) == {}
 
 
 async def test_tasks_that_share_a_connection_take_turns(
@@ -286,9 +294,11 @@ async def test_a_reap_tells_the_servers_clock(
 
 
 async def test_the_first_ms_of_all_times_is_a_deadline_too(
-    reap: ReapScript, redis: Redis, registry: Registry, direct: Client
+    reap: ReapScript, redis: Redis, context: Context, registry: Registry, direct: Client
 ) -> None:
+    context.clock.learn(direct.now_ms(), context.clock.reading())
+    registry.end_reading(registry.begin_reading(FAR_MS), FAR_MS)
     manage(direct, "s", a=0, b=0)
     registry.announced(0, b"s", 1)
     assert (await reap(redis, {S: 1})).more == {S}
-    assert registry.places(b"s") == [S]
+    assert registry.bounds(0) == {b"s": 0}

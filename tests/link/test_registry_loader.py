@@ -1,10 +1,7 @@
-"""When the registry is read anew, and from what."""
+"""When the registry is read anew or further ahead, and from what."""
 
 from __future__ import annotations
 
-import logging
-import re
-from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import closing
 
@@ -12,28 +9,29 @@ import pytest
 from redis.asyncio import Redis
 from redis.exceptions import NoPermissionError
 
-from tests.link.conftest import FAR_MS, KEYS, Become, S, manage, set_rule
+from tests.link.conftest import FAR_MS, KEYS, Become, manage, set_rule, until
+from tests.link.running import Running, running
 from tests.support.containers import AnyServer
 from tests.support.redis_client import Client
 from tests.support.server_queries import calls
 from ttlproxy.addresses import Upstream
 from ttlproxy.config import Settings
 from ttlproxy.core.counters import Counters
-from ttlproxy.core.registry import UNKNOWN, Registry
-from ttlproxy.link import Context, Link, SlotSchedules
-from ttlproxy.link.connecting.pipeline import run
+from ttlproxy.core.families import ALL
+from ttlproxy.core.registry import ANNOUNCED_MS, UNKNOWN, Registry
+from ttlproxy.link import Context, Link
 from ttlproxy.link.connecting.pushes import Pushes
 from ttlproxy.link.connecting.serving import Serving
-from ttlproxy.link.knowledge import registry_loader as module
 from ttlproxy.link.knowledge.announcements import Announcements
-from ttlproxy.link.knowledge.glance import Glance
 from ttlproxy.link.knowledge.registry_loader import RegistryLoader
+from ttlproxy.link.life import beats
 from ttlproxy.link.reaping.schedules import Schedules
 from ttlproxy.link.server.acl import Acl
-from ttlproxy.net import progress
-from ttlproxy.scripts.unconfirmed import Swap
+from ttlproxy.scripts.unconfirmed import Emptied, Swap
 
 WALKS = "scan"
+# How far ahead the registry is known after it was read, at least.
+HALF_MS = ANNOUNCED_MS // 2
 
 
 class Arrivals(Pushes):
@@ -60,7 +58,7 @@ class World:
         self.announcements: Announcements = link.announcements
         acl = Acl(context.rights, context.suit_scripts_to_users)
         self.loader = RegistryLoader(
-            context, self.serving, self.announcements, acl, Schedules(context), lambda: url
+            context, self.serving, self.announcements, acl, Schedules(context)
         )
         self.arrivals = Arrivals()
         self.announcements.connection = self.arrivals
@@ -69,16 +67,25 @@ class World:
         self.context = context
 
     async def is_read(self, redis: Redis) -> bool:
-        """Looks as a heartbeat does; whether it reads the registry."""
+        """Looks as a heartbeat does; whether it reads all schedules."""
         looks = self.arrivals.looks
-        glance = Glance(self.context, True)
-        glance.learn(await run(redis, glance.requests()))
-        await self.loader.look(redis, glance)
+        await self.loader.look(redis)
         await self.loader.load_if_needed(redis)
         return self.arrivals.looks > looks
 
-    async def are_read(self, redis: Redis, times: int) -> list[bool]:
-        return [await self.is_read(redis) for _ in range(times)]
+    def swap(self) -> None:
+        """Two databases have just changed places."""
+        self.registry.forget_all()
+        self.announcements.swaps += 1
+
+    def flush(self) -> None:
+        """All keys may just have gone."""
+        self.registry.forget_all()
+        self.announcements.flushes += 1
+
+    @property
+    def families(self) -> set[bytes]:
+        return self.registry.families.all
 
 
 @pytest.fixture
@@ -88,77 +95,60 @@ async def world(
     return World(server.url, settings, context, counters)
 
 
-@pytest.fixture
-def few(monkeypatch: pytest.MonkeyPatch) -> int:
-    """So many keys are many."""
-    monkeypatch.setattr(module, "_MANY", 3)
-    return 3
-
-
 async def test_it_is_read_once_from_all_databases(
     world: World, redis: Redis, direct: Client, server: AnyServer, context: Context
 ) -> None:
-    manage(direct, "s", m=FAR_MS)
+    soon_ms = direct.now_ms() + HALF_MS
+    manage(direct, "s:1", m=soon_ms)
+    manage(direct, "far:1", m=FAR_MS)
     with closing(Client(server.port, 3)) as other:
-        manage(other, "t", m=FAR_MS)
+        manage(other, "t:1", m=soon_ms)
         assert not world.loader.is_whole
         assert await world.is_read(redis)
         assert world.loader.is_whole
-        assert set(world.registry.listed(0, 9)) == {S, (3, b"t")}
+        assert world.registry.bounds(0) == {b"s:1": soon_ms}
+        assert world.registry.bounds(3) == {b"t:1": soon_ms}
+        assert world.families == {b"s:", b"far:", b"t:"}
+        assert soon_ms < world.registry.until_ms <= direct.now_ms() + ANNOUNCED_MS
         assert abs(context.clock.now_ms() - direct.now_ms()) < 60_000, "its clock is known"
         assert not await world.is_read(redis)
-        manage(other, "not announced", m=FAR_MS)
+        manage(other, "announced", m=soon_ms)
         assert not await world.is_read(redis)
-
-
-async def test_it_is_told_how_much_is_read(
-    world: World,
-    redis: Redis,
-    direct: Client,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    monkeypatch.setattr(progress, "_NOTED_S", 0.0)
-    caplog.set_level(logging.INFO)
-    many = 3000
-    entries = [word for number in range(many) for word in (FAR_MS, f"k{number}")]
-    direct.ask("ZADD", KEYS.schedule, *entries)
-    assert await world.is_read(redis)
-    how_far = re.compile(rf"Redis at redis://[^ ]+: reading managed keys, (\d+) of {many}")
-    read = [int(found[1]) for line in caplog.messages if (found := how_far.fullmatch(line))]
-    assert len(read) > 2
-    assert read == sorted(read)
-    assert read[-1] == many
+        assert b"announced" not in world.registry.bounds(3), "the announcement tells"
 
 
 async def test_it_is_read_anew_when_something_may_have_been_missed(
     world: World, redis: Redis, direct: Client, context: Context
 ) -> None:
     await world.is_read(redis)
-    manage(direct, "s", m=FAR_MS)
+    soon_ms = direct.now_ms() + 1000
+    manage(direct, "s", m=soon_ms)
     assert not await world.is_read(redis)
     world.loader.want()
     assert world.loader.is_whole, "what is known counts meanwhile"
     assert await world.is_read(redis)
-    assert world.registry.listed(0, 9) == [S]
-    world.announcements.swaps += 1
+    assert world.registry.bounds(0) == {b"s": soon_ms}
+    world.swap()
     assert await world.is_read(redis)
-    world.announcements.flushes += 1
+    world.flush()
     assert await world.is_read(redis)
+    assert world.registry.bounds(0) == {b"s": soon_ms}
     context.script_calls.unconfirmed.note(Swap(0, 1), context.registry)
     assert [await world.is_read(redis) for _ in range(3)] == [True, True, False]
     world.announcements.connection = None
     assert not world.loader.is_whole
     world.announcements.connection = world.arrivals = Arrivals()
     assert not world.loader.is_whole, "it is another connection"
+    direct.ask("DEL", "s", KEYS.index(b"s"), KEYS.schedule)
     assert await world.is_read(redis)
     assert world.loader.is_whole
+    assert world.registry.bounds(0) == {}, "what is gone is forgotten"
 
 
 async def test_a_swap_and_a_flush_at_once_are_two_reasons(world: World, redis: Redis) -> None:
     await world.is_read(redis)
-    world.announcements.swaps += 1
-    world.announcements.flushes += 1
+    world.swap()
+    world.flush()
     assert await world.is_read(redis)
     assert not await world.is_read(redis)
 
@@ -180,17 +170,6 @@ async def test_the_rules_of_a_database_are_read_too(
     assert context.actions.has_action(b"s")
 
 
-async def test_what_is_gone_from_the_schedule_is_forgotten(
-    world: World, redis: Redis, direct: Client
-) -> None:
-    manage(direct, "s", m=FAR_MS)
-    await world.is_read(redis)
-    direct.ask("DEL", "s", KEYS.index(b"s"), KEYS.schedule)
-    world.loader.want()
-    await world.is_read(redis)
-    assert len(world.registry) == 0
-
-
 async def test_databases_that_are_swapped_meanwhile_are_read_again(
     world: World, redis: Redis, direct: Client
 ) -> None:
@@ -198,40 +177,193 @@ async def test_databases_that_are_swapped_meanwhile_are_read_again(
 
     def swap() -> None:
         if world.arrivals.looks <= swaps:
-            world.announcements.swaps += 1
+            world.swap()
 
     world.arrivals.arrive = swap
     await world.is_read(redis)
     assert world.arrivals.looks == swaps + 1
     assert world.loader.is_whole
+    assert world.registry.until_ms != UNKNOWN
     assert not await world.is_read(redis)
 
 
 async def test_endless_swaps_are_looked_at_again_a_heartbeat_later(
     world: World, redis: Redis, direct: Client
 ) -> None:
-    manage(direct, "s", m=FAR_MS)
-
-    def swap() -> None:
-        world.announcements.swaps += 1
-
-    world.arrivals.arrive = swap
+    soon_ms = direct.now_ms() + 1000
+    manage(direct, "s", m=soon_ms)
+    world.arrivals.arrive = world.swap
     await world.is_read(redis)
     assert world.arrivals.looks == 5
-    assert world.registry.listed(0, 9) == [S]
+    assert world.registry.until_ms == UNKNOWN
     world.arrivals.arrive = lambda: None
     assert await world.is_read(redis)
+    assert world.registry.bounds(0) == {b"s": soon_ms}
     assert not await world.is_read(redis)
 
 
 async def test_a_server_that_hides_its_time_is_read_all_the_same(
-    world: World, redis: Redis, direct: Client, become: Become
+    world: World, redis: Redis, direct: Client, become: Become, context: Context
 ) -> None:
-    manage(direct, "s", m=FAR_MS)
+    context.clock.learn(direct.now_ms(), context.clock.reading())
+    soon_ms = direct.now_ms() + 1000
+    manage(direct, "s", m=soon_ms)
     await become("-time")
     assert await world.is_read(redis)
-    assert world.registry.listed(0, 9) == [S]
-    assert world.registry.due(b"s", FAR_MS - 1) == []
+    assert world.registry.bounds(0) == {b"s": soon_ms}
+    assert world.registry.until_ms > soon_ms
+
+
+# --- flushes and swaps
+
+
+async def test_after_a_flush_or_a_swap_it_is_read_at_once(
+    world: World, redis: Redis, direct: Client, context: Context
+) -> None:
+    await world.is_read(redis)
+    set_rule(direct, context.script_calls.signer, "s", "RPUSH", "list")
+    for change in (world.flush, world.swap):
+        soon_ms = direct.now_ms() + 1000
+        manage(direct, "s", m=soon_ms)
+        await world.loader.load_changed(redis)
+        assert world.registry.bounds(0) == {}, "there was none"
+        change()
+        context.actions.forget_all()
+        await world.loader.load_changed(redis)
+        assert world.registry.bounds(0) == {b"s": soon_ms}
+        assert world.registry.until_ms > soon_ms
+        assert context.actions.of(0).of(b"s")
+        assert not await world.is_read(redis), "there is nothing left to read"
+        world.registry.forget_all()
+
+
+async def test_before_it_was_read_for_the_first_time_a_flush_is_no_reason(
+    world: World, redis: Redis
+) -> None:
+    world.flush()
+    await world.loader.load_changed(redis)
+    assert not world.loader.is_whole
+
+
+@pytest.mark.parametrize("by_heartbeat", [False, True])
+async def test_who_waits_for_a_flush_goes_on_once_all_was_read(
+    world: World, redis: Redis, context: Context, by_heartbeat: bool
+) -> None:
+    """Also where a heartbeat comes first."""
+    await world.is_read(redis)
+    unconfirmed = context.script_calls.unconfirmed
+    unconfirmed.note(Emptied(), context.registry)
+    world.flush()
+    context.actions.changed(3, False, b"s")
+    if by_heartbeat:
+        assert await world.is_read(redis)
+    await world.loader.load_changed(redis)
+    assert unconfirmed.are_emptied()
+    assert context.actions.unread == []
+
+
+@pytest.mark.parametrize("name", [b"", KEYS.prefix + b"!swap:0:3"])
+async def test_a_push_of_a_flush_or_a_swap_is_enough(
+    server: AnyServer, direct: Client, monkeypatch: pytest.MonkeyPatch, name: bytes
+) -> None:
+    monkeypatch.setattr(beats, "EVERY_S", 1e6)
+    async with running(Running(server.url)) as link:
+        await link.beats()
+        answers = link.link.heartbeat.answers
+        soon_ms = direct.now_ms() + HALF_MS
+        direct.ask("MULTI")
+        if name:
+            direct.ask("SET", name, "")
+            direct.ask("DEL", name)
+        else:
+            direct.ask("FLUSHALL")
+        manage(direct, "s", m=soon_ms)
+        direct.ask("EXEC")
+        registry = link.context.registry
+        await until(lambda: b"s" in registry.bounds(0) and registry.until_ms > soon_ms)
+        assert link.link.heartbeat.answers == answers
+
+
+# --- ahead
+
+
+async def _ahead(world: World, redis: Redis, direct: Client, left_ms: int) -> tuple[int, bool]:
+    """What is read when the registry is known `left_ms` ahead: until when it is known then, in ms
+    from now, and whether a key is known that needs attention between these instants."""
+    await world.is_read(redis)
+    world.registry.until_ms = direct.now_ms() + left_ms
+    at_ms = direct.now_ms() + max(left_ms, 0) + 5000
+    manage(direct, "next", m=at_ms)
+    assert not await world.is_read(redis)
+    is_known = world.registry.bounds(0).get(b"next") == at_ms
+    return world.registry.until_ms - direct.now_ms(), is_known
+
+
+@pytest.mark.parametrize("left_ms", [HALF_MS - 5000, 0, -ANNOUNCED_MS])
+async def test_it_is_read_ahead_once_less_than_half_a_minute_is_known(
+    world: World, redis: Redis, direct: Client, left_ms: int
+) -> None:
+    ahead_ms, is_known = await _ahead(world, redis, direct, left_ms)
+    assert is_known
+    assert ANNOUNCED_MS - 10_000 < ahead_ms <= ANNOUNCED_MS
+
+
+async def test_it_is_not_read_ahead_before(world: World, redis: Redis, direct: Client) -> None:
+    ahead_ms, is_known = await _ahead(world, redis, direct, HALF_MS + 10_000)
+    assert not is_known
+    assert ahead_ms <= HALF_MS + 10_000
+
+
+async def test_who_does_not_hear_of_deadlines_reads_nothing_ahead(
+    world: World, redis: Redis, direct: Client
+) -> None:
+    world.registry.hears = False
+    await world.is_read(redis)
+    assert world.registry.until_ms == UNKNOWN
+    ahead_ms, is_known = await _ahead(world, redis, direct, 0)
+    assert not is_known
+    assert ahead_ms <= 0
+
+
+async def test_a_schedule_that_others_may_write_is_not_read_ahead(
+    world: World, redis: Redis, direct: Client, context: Context
+) -> None:
+    await world.is_read(redis)
+    context.rights.trusts_schedules = False
+    ahead_ms, is_known = await _ahead(world, redis, direct, 0)
+    assert not is_known
+    assert ahead_ms <= 0
+
+
+async def test_a_new_database_is_read_ahead_too(
+    world: World, redis: Redis, direct: Client, server: AnyServer
+) -> None:
+    await world.is_read(redis)
+    world.registry.until_ms = direct.now_ms()
+    at_ms = direct.now_ms() + 5000
+    with closing(Client(server.port, 3)) as other:
+        manage(other, "s", m=at_ms)
+        assert not await world.is_read(redis)
+    assert world.registry.bounds(3) == {b"s": at_ms}
+
+
+async def test_what_redis_refuses_is_read_ahead_later(
+    world: World, redis: Redis, direct: Client, become: Become, counters: Counters
+) -> None:
+    await world.is_read(redis)
+    await become("-zrangebyscore")
+    ahead_ms, is_known = await _ahead(world, redis, direct, 0)
+    assert not is_known
+    assert ahead_ms <= 0
+    assert counters.refusals == 1
+    await become("+zrangebyscore")
+    await world.is_read(redis)
+    assert b"next" in world.registry.bounds(0)
+    assert world.registry.until_ms > direct.now_ms() + HALF_MS
+    assert counters.refusals == 1
+
+
+# --- what cannot be read, or not be trusted
 
 
 @pytest.fixture
@@ -243,130 +375,89 @@ def writer(direct: Client) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("writer")
-async def test_a_schedule_that_others_may_write_is_no_list_of_keys(
-    world: World, server: AnyServer, redis: Redis, direct: Client
+async def test_a_schedule_that_others_may_write_tells_of_no_family(
+    world: World, server: AnyServer, redis: Redis, direct: Client, context: Context
 ) -> None:
-    """At first indexes are searched for; later what is known stays."""
-    manage(direct, "s", m=FAR_MS)
-    manage(direct, "hidden", m=FAR_MS)
-    direct.ask("ZREM", KEYS.schedule, "hidden")
+    """Names of indexes do. All keys are searched for them if something may have been missed."""
+    manage(direct, "s:1", m=FAR_MS)
+    manage(direct, "hidden:1", m=direct.now_ms())
+    direct.ask("ZREM", KEYS.schedule, "hidden:1")
+    direct.ask("ZADD", KEYS.schedule, FAR_MS, "forged:1")
+    set_rule(direct, context.script_calls.signer, "k*", "RPUSH - 0", "late")
+    direct.ask("DEL", KEYS.rules)
     assert await world.is_read(redis)
-    assert set(world.registry.listed(0, 9)) == {S, (0, b"hidden")}
-    assert world.registry.places(b"hidden") == world.registry.due(b"hidden", UNKNOWN + 1)
-    manage(direct, "later", m=FAR_MS)
-    direct.ask("ZREM", KEYS.schedule, "later", "s")
+    assert world.families == {b"s:", b"hidden:"}
+    assert world.registry.until_ms == UNKNOWN, "any of their keys may be due"
+    await context.actions.learn(redis, 0)
+    assert context.actions.has_action(b"k0"), "a rule that the list lacks"
+    manage(direct, "later:1", m=FAR_MS)
     walks = calls(server.port, WALKS)
     world.loader.want()
     assert await world.is_read(redis)
-    assert calls(server.port, WALKS) == walks, "a walk over all keys is for what was missed"
-    assert set(world.registry.listed(0, 9)) == {S, (0, b"hidden")}
-
-
-async def test_most_keys_gone_is_a_reason_to_read_anew(
-    world: World, redis: Redis, direct: Client, few: int, context: Context
-) -> None:
-    await world.is_read(redis)
-    assert context.rights.trusts_schedules
-    for number in range(few - 1):
-        world.registry.announced(0, b"gone%d" % number, FAR_MS)
-    assert not await world.is_read(redis), "these few cost little"
-    world.registry.announced(0, b"gone", FAR_MS)
-    assert await world.are_read(redis, 2) == [False, True], "it may be younger than their number"
-    assert len(world.registry) == 0
-    for number in range(2 * few):
-        world.registry.announced(0, b"k%d" % number, FAR_MS)
-        if number % 2:
-            manage(direct, f"k{number}", m=FAR_MS)
-    assert await world.are_read(redis, 2) == [False] * 2, "half of them are managed"
-    direct.ask("ZREM", KEYS.schedule, "k1")
+    world.swap()
     assert await world.is_read(redis)
-    assert len(world.registry) == few - 1
-    assert not await world.is_read(redis)
+    assert calls(server.port, WALKS) == walks, "a walk over all keys is for what was missed"
+    assert world.families == {b"s:", b"hidden:"}
+    world.flush()
+    assert await world.is_read(redis)
+    assert world.families == {b"s:", b"hidden:", b"later:"}, "a replica may have other data now"
+    assert world.registry.until_ms == UNKNOWN
 
 
-@pytest.mark.usefixtures("writer")
-async def test_a_walk_over_all_keys_for_that_is_made_once_in_a_while(
-    world: World,
-    server: AnyServer,
-    redis: Redis,
-    direct: Client,
-    few: int,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-
-    def announce() -> None:
-        for number in range(few):
-            world.registry.announced(0, b"gone%d" % number, FAR_MS)
-
-    await world.is_read(redis)
-    announce()
-    walks = calls(server.port, WALKS)
-    manage(direct, "s", m=FAR_MS)
-    assert await world.are_read(redis, 2) == [False, True]
-    assert calls(server.port, WALKS) == walks + 1
-    assert world.registry.listed(0, 9) == [S]
-    announce()
-    assert not await world.is_read(redis)
-    monkeypatch.setattr(module, "_SEARCH_MS", 0)
-    world.loader._next_search_ms = 0.0
-    assert await world.are_read(redis, 2) == [False, True]
-    announce()
-    assert await world.are_read(redis, 2) == [False, True]
-
-
-async def test_a_server_that_hides_the_sizes_is_not_read_for_them(
-    world: World, redis: Redis, few: int, become: Become
-) -> None:
-    await become("-zcard")
-    await world.is_read(redis)
-    for number in range(few):
-        world.registry.announced(0, b"gone%d" % number, FAR_MS)
-    assert await world.are_read(redis, 2) == [False] * 2
-
-
-async def test_keys_that_come_while_the_number_of_many_slots_is_asked_are_not_gone(
-    world: World, redis: Redis, few: int, context: Context
-) -> None:
-    """The number is that of the slots that had keys when the first of them was asked."""
-
-    numbers = deque([None, 1, None, 10 * few])
-
-    class Slots(SlotSchedules):
-        async def size(self, redis: Redis, databases: object) -> int | None:
-            return numbers.popleft()
-
-    await world.is_read(redis)
-    context.schedule_queries = Slots(KEYS)
-    for number in range(10 * few):
-        world.registry.announced(0, b"k%d" % number, FAR_MS)
-        if number in (few, 5 * few):
-            assert not await world.is_read(redis)
-    assert await world.are_read(redis, 2) == [False] * 2
-
-
-async def test_a_schedule_that_is_refused_serves_nobody_at_first(
+async def test_a_schedule_that_is_refused_leaves_all_keys_in_doubt(
     world: World, redis: Redis, direct: Client, become: Become, counters: Counters
 ) -> None:
-    manage(direct, "s", m=FAR_MS)
+    manage(direct, "s", m=direct.now_ms() + 1000)
     await become("-zscan")
-    with pytest.raises(NoPermissionError):
-        await world.is_read(redis)
-    assert not world.loader.is_whole
+    await world.is_read(redis)
+    assert world.loader.is_whole, "Redis is asked at each request"
+    assert world.registry.until_ms == UNKNOWN
+    assert world.families == {ALL}
     assert counters.refusals == 1
 
 
 async def test_a_schedule_that_is_refused_later_leaves_what_is_known(
     world: World, redis: Redis, direct: Client, become: Become, counters: Counters
 ) -> None:
-    manage(direct, "s", m=FAR_MS)
+    soon_ms = direct.now_ms() + 1000
+    manage(direct, "s", m=soon_ms)
     await world.is_read(redis)
-    world.serving.start()
+    until_ms = world.registry.until_ms
     await become("-zscan")
-    manage(direct, "later", m=FAR_MS)
     world.loader.want()
     assert await world.is_read(redis)
-    assert world.registry.listed(0, 9) == [S]
+    assert world.registry.bounds(0) == {b"s": soon_ms}
+    assert world.registry.until_ms == until_ms
     assert counters.refusals == 1
+
+
+@pytest.mark.parametrize("serves", [False, True])
+async def test_rules_that_are_refused_stop_nobody_who_is_served(
+    world: World,
+    redis: Redis,
+    direct: Client,
+    context: Context,
+    become: Become,
+    counters: Counters,
+    serves: bool,
+) -> None:
+    manage(direct, "s", m=FAR_MS)
+    await world.is_read(redis)
+    if serves:
+        world.serving.start()
+    await become("-hgetall")
+    world.flush()
+    context.actions.forget_all()
+    if not serves:
+        with pytest.raises(NoPermissionError):
+            await world.is_read(redis)
+        return
+    assert await world.is_read(redis)
+    assert counters.refusals == 1
+    assert context.actions.unread == [0]
+    assert world.registry.until_ms == UNKNOWN
+    assert not await world.is_read(redis)
+    assert world.registry.until_ms != UNKNOWN
 
 
 @pytest.mark.usefixtures("writer")

@@ -9,7 +9,7 @@ import pytest
 from redis.asyncio import Redis
 
 from tests.conftest import StartServer
-from tests.link.conftest import FAR_MS, KEYS, Become, S, paused, set_rule, unpaused
+from tests.link.conftest import KEYS, Become, paused, set_rule, unpaused
 from tests.support.containers import AnyServer
 from tests.support.redis_client import Client
 from tests.support.redis_content import STATE
@@ -198,13 +198,17 @@ async def test_a_lone_proxy_that_nobody_uses_writes_nothing(
     assert direct.ask("DBSIZE") == 0
 
 
-@pytest.mark.parametrize("need", ["another proxy", "a deadline", "a rule", "a request"])
+@pytest.mark.parametrize(
+    "need", ["another proxy", "a deadline", "a new deadline", "a rule", "a request"]
+)
 async def test_it_is_written_where_it_is_needed(
     state: SharedState, redis: Redis, context: Context, direct: Client, need: str
 ) -> None:
     context.fleet.attached = 2 if need == "another proxy" else 1
     if need == "a deadline":
-        context.registry.announced(*S, FAR_MS)
+        context.managed = {3: 1}
+    if need == "a new deadline":
+        context.registry.manages()
     if need == "a rule":
         set_rule(direct, context.script_calls.signer, "s*", "KEEP")
         await context.actions.learn(redis, 0)
@@ -221,7 +225,7 @@ async def test_what_is_gone_although_it_is_needed_leaves_keys_to_hide(
 ) -> None:
     """As after SWAPDB, until it is written again."""
     if need == "a deadline":
-        context.registry.announced(*S, FAR_MS)
+        context.managed = {3: 1}
     else:
         set_rule(direct, context.script_calls.signer, "s*", "KEEP")
         await context.actions.learn(redis, 0)
@@ -258,10 +262,15 @@ async def test_when_nothing_needs_it_any_more_it_goes(
     await state.drop(redis, [0])
     assert direct.ask("EXISTS", STATE) == 1, "there is another proxy"
     context.fleet.attached = 1
-    context.registry.announced(*S, FAR_MS)
+    context.managed = {0: 1}
     await state.drop(redis, [0])
     assert direct.ask("EXISTS", STATE) == 1, "there is a deadline"
-    context.registry.set_first_deadline(S, None)
+    context.managed = {0: 0}
+    context.registry.manages()
+    for _ in range(2):
+        await state.drop(redis, [0])
+        assert direct.ask("EXISTS", STATE) == 1, "one is on its way"
+        context.registry.beat(direct.now_ms())
     await state.drop(redis, [0])
     assert direct.ask("DBSIZE") == 0
     assert context.script_calls.has_state is False

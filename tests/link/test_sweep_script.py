@@ -14,10 +14,11 @@ from tests.support.containers import AnyServer
 from tests.support.redis_client import Client
 from ttlproxy.core.counters import Counters
 from ttlproxy.core.keys import KEY_EXPIRY, Keys
-from ttlproxy.core.registry import NOTHING_DUE, Registry
+from ttlproxy.core.registry import Registry
 from ttlproxy.link import Context
 from ttlproxy.link.reaping.sweep_script import SweepScript
 
+UNTIL_MS = FAR_MS + 10_000
 # For each type: a command that adds elements, its words, and what removes `a`.
 ADDED_AND_REMOVED = {
     "hash": ("HSET", ("a", 1, "b", 2), ("HDEL", "hash", "a")),
@@ -25,6 +26,14 @@ ADDED_AND_REMOVED = {
     "zset": ("ZADD", (1, "a", 2, "b"), ("ZREM", "zset", "a")),
     "list": ("RPUSH", ("a", "b"), ("LREM", "list", 0, "a")),
 }
+
+
+@pytest.fixture
+def registry(context: Context) -> Registry:
+    """All is known that needs attention before UNTIL_MS."""
+    registry = context.registry
+    registry.end_reading(registry.begin_reading(UNTIL_MS), UNTIL_MS)
+    return registry
 
 
 @pytest.fixture
@@ -42,11 +51,10 @@ async def test_every_page_of_an_index_is_swept(
     assert await sweep(redis, S) is None
     assert direct.ask("ZRANGE", KEYS.index(b"s"), 0, -1) == [b"m1999"]
     assert counters.swept_entries == 1999
-    assert registry.due(b"s", FAR_MS) == []
-    assert registry.due(b"s", FAR_MS + 2000) == [S]
+    assert registry.bounds(0) == {b"s": FAR_MS + 1999}
 
 
-async def test_a_key_without_an_index_is_managed_no_more(
+async def test_nothing_is_due_in_a_key_without_an_index(
     sweep: SweepScript, redis: Redis, registry: Registry, direct: Client
 ) -> None:
     manage(direct, "s", m=FAR_MS)
@@ -54,10 +62,10 @@ async def test_a_key_without_an_index_is_managed_no_more(
     direct.ask("DEL", "s")
     assert await sweep(redis, S) is None
     assert direct.ask("EXISTS", KEYS.index(b"s")) == 0
-    assert registry.places(b"s") == []
+    assert registry.bounds(0) == {}
 
 
-async def test_what_is_no_index_goes_and_the_key_is_managed_no_more(
+async def test_what_is_no_index_goes_and_nothing_is_due_in_its_key(
     sweep: SweepScript, redis: Redis, registry: Registry, direct: Client
 ) -> None:
     manage(direct, "s", m=FAR_MS)
@@ -65,7 +73,7 @@ async def test_what_is_no_index_goes_and_the_key_is_managed_no_more(
     direct.ask("SET", KEYS.index(b"s"), "junk")
     assert await sweep(redis, S) is None
     assert direct.ask("EXISTS", KEYS.index(b"s"), KEYS.schedule) == 0
-    assert registry.places(b"s") == []
+    assert registry.bounds(0) == {}
     assert direct.ask("SMEMBERS", "s") == [b"m"]
 
 
@@ -87,9 +95,9 @@ async def test_a_deadline_that_is_announced_meanwhile_counts_more_than_the_answe
     await asyncio.sleep(0)  # it is asked for
     registry.announced(0, b"s", FAR_MS)
     assert await sweeping is None
-    assert registry.places(b"s") == [S]
+    assert registry.bounds(0) == {b"s": FAR_MS}
     assert await sweep(redis, S) is None
-    assert registry.places(b"s") == [], "an announcement counts for what was under way then"
+    assert registry.bounds(0) == {}, "an announcement counts for what was under way then"
 
 
 async def test_keys_that_have_an_index_are_found_in_all_databases(
@@ -104,7 +112,7 @@ async def test_keys_that_have_an_index_are_found_in_all_databases(
         manage(other, "s", m=FAR_MS)
     found = await sweep.with_index(redis, places)
     assert found == [(0, b"k0"), (0, b"k130"), (0, b"k299"), (3, b"s")]
-    assert len(registry) == 3, "the others are forgotten"
+    assert registry.bounds(0).keys() == {b"k0", b"k130", b"k299"}, "the others are forgotten"
     assert await sweep.with_index(redis, []) == []
 
 
@@ -124,10 +132,7 @@ async def test_a_key_that_is_gone_must_be_swept_and_others_are_learnt(
     direct.ask("DEL", "gone", KEYS.index(b"emptied"))
     found = await sweep.must_be_swept(redis, 0, [b"s", b"gone", b"emptied"], 0)
     assert found == [(0, b"gone")]
-    assert registry.due(b"s", FAR_MS) == []
-    assert registry.places(b"s") == [S]
-    assert registry.places(b"emptied") == []
-    assert NOTHING_DUE > FAR_MS
+    assert registry.bounds(0) == {b"s": FAR_MS, b"gone": 1}
 
 
 async def test_a_key_lacks_an_element_that_has_a_deadline(

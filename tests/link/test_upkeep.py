@@ -19,7 +19,6 @@ from tests.link.conftest import (
 from tests.support.redis_client import Client
 from tests.support.redis_content import STATE
 from ttlproxy.core.counters import Counters
-from ttlproxy.core.knowledge import Knowledge
 from ttlproxy.core.registry import Registry
 from ttlproxy.link import Context
 from ttlproxy.link.connecting.known_server import KnownServer
@@ -39,7 +38,7 @@ from ttlproxy.link.server.stored_commands import FIELD, StoredCommands
 from ttlproxy.link.shared.agenda import NEVER
 from ttlproxy.link.shared.barriers import Barriers, IsPaused
 
-# A walk over the registry begins after so many heartbeats.
+# A walk over managed keys begins after so many heartbeats.
 REST = 5
 
 
@@ -120,15 +119,6 @@ async def test_what_was_read_of_the_commands_is_stored_but_not_in_a_pause(
         assert direct.ask("HEXISTS", STATE, FIELD) == is_stored
 
 
-async def test_keys_that_are_looked_up_are_not_counted(
-    upkeep: Upkeep, context: Context, redis: Redis, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Clients would wait: there may be hundreds of thousands."""
-    context.know(on_demand=True)
-    monkeypatch.setattr(Knowledge, "__len__", lambda self: pytest.fail("they are counted"))
-    await _run(upkeep, context, redis)
-
-
 async def test_what_is_late_makes_another_proxy_stand_in(
     upkeep: Upkeep, context: Context, registry: Registry, redis: Redis, direct: Client
 ) -> None:
@@ -144,16 +134,21 @@ async def test_what_is_late_makes_another_proxy_stand_in(
     assert context.agenda.stands_in_ms == 0
 
 
-async def test_who_does_not_walk_looks_for_no_orphans(
+async def test_who_does_not_walk_looks_for_no_orphans_and_no_old_entries(
     upkeep: Upkeep, known: KnownServer, context: Context, redis: Redis, direct: Client
 ) -> None:
-    manage(direct, "s", m=FAR_MS)
+    manage(direct, "orphan", m=FAR_MS)
     direct.ask("DEL", KEYS.schedule)
+    manage(direct, "s", m=FAR_MS)
+    direct.ask("DEL", "s")
     known.met(Identity("x", True, 1, [0]))
+    context.registry.populate([0])
     context.fleet.is_alone, context.fleet.attached = False, 2
-    await _run(upkeep, context, redis)
+    for _ in range(REST + 1):
+        await _run(upkeep, context, redis)
     assert not upkeep.walks
-    assert direct.ask("ZCARD", KEYS.schedule) == 0
+    assert direct.ask("ZRANGE", KEYS.schedule, 0, -1) == [b"s"]
+    assert not context.agenda.take_sweeps(1 << 61)
 
 
 async def test_rules_that_have_changed_are_read_and_refusals_stop_nothing_else(
@@ -168,14 +163,14 @@ async def test_rules_that_have_changed_are_read_and_refusals_stop_nothing_else(
     set_rule(direct, context.script_calls.signer, "s", "RPUSH - 0", "late")
     context.actions.changed(0, False, b"s")
     manage(direct, "s", m=FAR_MS)
-    registry.announced(*S, FAR_MS)
-    direct.ask("DEL", "s", KEYS.index(b"s"))
+    registry.populate([0])
+    direct.ask("DEL", "s")
     await become("-hgetall")
     for _ in range(REST + 1):
         await _run(upkeep, context, redis)
     assert context.actions.unread == [0]
     assert counters.refusals
-    assert S[1] not in registry.bounds, "old entries are found all the same"
+    assert S in context.agenda.take_sweeps(1 << 61), "old entries are found all the same"
     direct.ask("ACL", "SETUSER", "narrow", "+hgetall")
     await _run(upkeep, context, redis)
     assert context.actions.unread == []

@@ -152,13 +152,13 @@ class Registry:
 
     def beat(self, now_ms: int) -> None:
         """Redis's clock says `now_ms`."""
-        self._keeps_until_ms = now_ms + ANNOUNCED_MS if self.hears else UNKNOWN
         self._managed, self._manages = self._manages, False
         if (
             self.until_ms == UNKNOWN
             and sum(len(known.bounds) for known in self._known.values()) > _MOST_KEPT
         ):
             self.forget_all()
+        self._keeps_until_ms = now_ms + ANNOUNCED_MS if self.hears else UNKNOWN
 
     @property
     def has_managed(self) -> bool:
@@ -218,7 +218,7 @@ class Registry:
     def forget_all(self) -> None:
         """Any key may be another one now, or announcements may have been missed. It may even be
         another server."""
-        self.until_ms = UNKNOWN
+        self.until_ms = self._keeps_until_ms = self._reads_until_ms = UNKNOWN
         self._readings += 1
         for known in (*self._known.values(), *self._others_known.values()):
             known.bounds.clear()
@@ -248,15 +248,20 @@ class Registry:
         """A reap found that the first deadline left is `first_ms`; None: the index is gone.
 
         Ignored if an announcement came after the reap was sent, or while another reap was under
-        way: the announcement may be newer.
+        way: the announcement may be newer. What will be known when the present reading ends counts
+        already: the schedule may have been read before the reap.
         """
         db, key = place
         bounds = self.bounds(db)
         if place in self._overtaken:
             return
         bound = NOTHING_DUE if first_ms is None else first_ms
-        most_ms = self.until_ms or self._keeps_until_ms
-        if bound < most_ms or (most_ms and not self.until_ms):
+        most_ms = max(self.until_ms, self._reads_until_ms)
+        is_kept = bound < most_ms
+        if self.until_ms == UNKNOWN:
+            most_ms = max(most_ms, self._keeps_until_ms)
+            is_kept = self.hears and most_ms != UNKNOWN
+        if is_kept:
             if self.undo_log is not None and key in bounds:
                 self.undo_log.raised(key, bounds[key])
             bounds[key] = min(bound, most_ms)

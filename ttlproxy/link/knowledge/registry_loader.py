@@ -46,7 +46,7 @@ class RegistryLoader:
         self._schedules = schedules
         self._whole: Pushes | None = None  # the push connection since which nothing was missed
         self._wanted = False
-        self._changes = 0  # those announced when the schedules were last read
+        self._changes = (0, 0)  # those announced when the schedules were last read
         self._flushes = 0  # those announced when all was last read for a flush
 
     def want(self) -> None:
@@ -67,6 +67,9 @@ class RegistryLoader:
     async def load_if_needed(self, redis: Redis) -> None:
         """Reads all schedules, while announcements go on arriving, unless nothing is missing.
 
+        Where schedules are not trusted, all keys are searched for those with an index, unless
+        databases were only swapped, or may have been: that adds no family.
+
         If databases are swapped meanwhile, one of them may have been read twice and the other not
         at all: all is read again before it counts. The push of a swap that came before a page was
         read is there when the page is. Raises redis-py's RedisError.
@@ -82,7 +85,7 @@ class RegistryLoader:
             await self._acl.learn_users(redis)
         for _ in range(_MOST_LOADS):
             swaps = announcements.swaps
-            await self._read_schedules(redis)
+            await self._read_schedules(redis, missed=missed)
             announcements.receive()
             if announcements.swaps == swaps:
                 break
@@ -96,10 +99,11 @@ class RegistryLoader:
         Raises redis-py's RedisError.
         """
         flushes, context = self._announcements.flushes, self._context
-        if self._changes == self._announced_changes or not self.is_whole:
+        has_flushed = flushes != self._flushes
+        if not self.is_whole or not (has_flushed or self._changes != self._announced_changes):
             return
         await self.load_if_needed(redis)
-        if flushes == self._flushes:
+        if not has_flushed:
             return
         for db in context.actions.unread:
             await context.learn_rules(redis, db)
@@ -107,21 +111,23 @@ class RegistryLoader:
         context.script_calls.unconfirmed.read_after_flush()
 
     @property
-    def _announced_changes(self) -> int:
-        return self._announcements.swaps + self._announcements.flushes
+    def _announced_changes(self) -> tuple[int, int]:
+        return self._announcements.swaps, self._announcements.flushes
 
-    async def _read_schedules(self, redis: Redis) -> None:
+    async def _read_schedules(self, redis: Redis, *, missed: bool) -> None:
         context, registry = self._context, self._context.registry
+        has_flushed = self._changes[1] != self._announcements.flushes
         self._wanted, self._changes = False, self._announced_changes
         is_known, inherited_until_ms = await self._take_heritage()
+        is_known = is_known or not (missed or has_flushed)
         until_ms = min(await self._now_ms(redis) + ANNOUNCED_MS, inherited_until_ms)
         reading = registry.begin_reading(until_ms)
         await self._populate(redis)
         is_read = True
         for db in registry.databases():
             try:
-                await context.learn_rules(redis, db)
                 is_read = await self._schedules.load(redis, db, is_known=is_known) and is_read
+                await context.learn_rules(redis, db)  # also those that were found by their names
             except ResponseError as refusal:
                 self._schedules.refused(db, refusal)
                 if not self._serving.now:

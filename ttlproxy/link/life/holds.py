@@ -128,7 +128,13 @@ class Holds:
 
             async def look(redis: Redis) -> None:
                 requests = [(db, (b"EXISTS", self._keys.index(key))) for db, key in places]
-                for (_, key), reply in zip(places, await run(redis, requests), strict=True):
+                try:
+                    replies = await run(redis, requests)
+                except BaseException:  # nobody does it again by itself
+                    done.set_exception(UpstreamError("the link was lost"))
+                    done.exception()  # maybe nobody waits
+                    raise
+                for (_, key), reply in zip(places, replies, strict=True):
                     found[key] = found.get(key, False) or reply != 0
                 done.set_result(None)
 

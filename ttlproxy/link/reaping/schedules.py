@@ -61,6 +61,7 @@ class Schedules:
         if not self._context.rights.trusts_schedules:
             if not is_known:
                 await self._search(redis, db)
+            await self._context.schedule_queries.find(redis)  # for the reaper
             return False
         try:
             await self._load(redis, db)

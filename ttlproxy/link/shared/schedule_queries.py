@@ -156,8 +156,11 @@ class ScheduleQueries:
 
     async def scan(self, redis: Redis, db: int) -> AsyncIterator[list[bytes]]:
         """All keys. Raises redis-py's ResponseError, too."""
-        async for entries in self.pages(redis, db):
-            yield [key for key, _ in entries]
+        try:
+            async for entries in self.pages(redis, db):
+                yield [key for key, _ in entries]
+        except UnreadError as unread:
+            raise unread.refused[db] from None
 
     async def sample(self, redis: Redis, db: int, most: int) -> list[bytes]:
         """Some managed keys, picked by chance. Raises redis-py's ResponseError, too."""
