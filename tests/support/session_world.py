@@ -52,6 +52,7 @@ _NOTHING = Step(
     wait=None,
     pauses=False,
     withheld=b"",
+    stopping=None,
 )
 
 

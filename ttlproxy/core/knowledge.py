@@ -84,7 +84,7 @@ class Asker:
     bounds, managed, names: as of `Registry`
     """
 
-    __slots__ = ("_beyond", "_databases", "_knowledge", "_ruled", "managed")
+    __slots__ = ("_beyond", "_databases", "_have_index", "_knowledge", "_ruled", "managed")
 
     bounds = _NO_BOUNDS
 
@@ -92,6 +92,8 @@ class Asker:
         self._knowledge = knowledge
         # key -> the databases besides these to which requests write it
         self._beyond: dict[bytes, set[int]] = {}
+        # What Redis has told for the present chunk
+        self._have_index: dict[Place, bool] = {}
         self._databases = databases
         # They have what sessions ask of a mapping.
         names = FamilyNames(_NO_BOUNDS, knowledge.families, UNKNOWN)
@@ -130,7 +132,19 @@ class Asker:
         return [(db, key) for db in {*self._databases, *self._beyond.get(key, ())}]
 
     def may_have_index(self, key: bytes, owner: Owner) -> bool:
-        return self._knowledge.families.covers(key)
+        return any(self._have_index.get(place, True) for place in self.places(key))
+
+    def doubted(self, keys: Iterable[bytes]) -> list[Place]:
+        """Where Redis has not told whether these keys have an index."""
+        return [each for key in keys for each in self.places(key) if each not in self._have_index]
+
+    def learn_indexes(self, places: Iterable[Place], found: Collection[Place]) -> None:
+        """Of these places, those that were `found` have an index now."""
+        self._have_index.update((place, place in found) for place in places)
+
+    def forget_indexes(self) -> None:
+        """The chunk is over."""
+        self._have_index = {}
 
     def pin(self, db: int, key: bytes, owner: Owner) -> None:
         self._knowledge.pin(db, key, owner)

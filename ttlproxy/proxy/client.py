@@ -9,13 +9,14 @@ goes on taking requests, and keeps its replies.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
 from typing import Protocol, cast
 
 from ttlproxy.config import Settings
 from ttlproxy.core.cluster_view import Reached
 from ttlproxy.core.counters import Counters
+from ttlproxy.core.registry import Place
 from ttlproxy.errors import Denied, ReapRefused, not_connected
 from ttlproxy.link import Link
 from ttlproxy.proxy import protected_mode
@@ -426,6 +427,11 @@ class Client(asyncio.Protocol):
             self._enter(HOLDING)
             self.to_redis(checked)
             return
+        if places := session.doubted(data):
+            session.put_back()
+            self._early = data + self._early
+            self._hold(partial(self._learn_indexes, session, places), "indexes")
+            return
         step = session.from_client(data)
         self._early = step.withheld + self._early
         if session.kept > LOW or len(self._early) > LOW:
@@ -460,6 +466,9 @@ class Client(asyncio.Protocol):
             self._expect(step.requests)
             if self._session is not None:
                 self._session.has_sent(step.requests)
+
+    async def _learn_indexes(self, session: Session, places: Sequence[Place]) -> None:
+        session.learn_indexes(places, await self._link.holds.indexed(places))
 
     def wait_for_item(self) -> bool:
         """A request waits for an item from now on; False if it must be answered at once."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, ClassVar, Final
 
 from ttlproxy.commands import READ_KEY, Route
@@ -11,7 +11,7 @@ from ttlproxy.core.registry import Place
 from ttlproxy.session.session import Routed, Session
 from ttlproxy.session.step import Step
 from ttlproxy.session.told import Stopping
-from ttlproxy.wire import encode
+from ttlproxy.wire import encode, whole
 
 # A chunk that is longer may wait before it is sent.
 _LONGEST: Final = 1 << 15
@@ -61,6 +61,27 @@ class AskingSession(Session):
             return None  # not in the table, or no key
         return (keys, len(requests)) if keys else None
 
+    def doubted(self, data: bytes) -> list[Place]:
+        """Redis would refuse this client the scripts. So its writes go on as they came where no
+        index is, as in a session that knows all managed keys."""
+        if self.stranger or (self.may_script() and self.may_watch()):
+            return []
+        requests = self._read or self._whole(data)
+        find, keys = self._router.find, set[bytes]()
+        for args in requests or ():
+            route = find(args[0])
+            if route.override and route.fits(len(args)):
+                keys.update(route.override.keys(args))
+                self.registry.reach(_beyond(route, args))
+        return self.registry.doubted(keys)
+
+    def learn_indexes(self, places: Iterable[Place], found: Collection[Place]) -> None:
+        self.registry.learn_indexes(places, found)
+
+    def _whole(self, data: bytes) -> list[list[bytes]] | None:
+        """The requests of a chunk that begins and ends with a request, None for others."""
+        return None if self._requests.pending or self._requests.relay else whole(data)
+
     def stopped(self, stopping: Stopping) -> bytes:
         """Such a call has ended: the requests that it has not carried out."""
         left = stopping.requests[stopping.reply.carried_out :]
@@ -69,6 +90,7 @@ class AskingSession(Session):
             ours = sum(args[0] in setters for args in left)
             counts.virtual -= ours
             counts.rewritten -= len(left) - ours
+            counts.by_rule -= (len(left) - ours) * stopping.by_rule
             self.script_calls.counts[stopping.script] -= len(left)
         return b"".join([encode(tuple(args)) for args in left])
 
@@ -76,6 +98,7 @@ class AskingSession(Session):
         step = super().from_client(data)
         if self.transaction is None:
             self.registry.reach_no_more()
+        self.registry.forget_indexes()
         return step
 
     def _may_stop(self, data: bytes) -> bool:

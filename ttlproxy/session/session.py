@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, ClassVar, Final, TypeAlias
 
 from ttlproxy import errors
@@ -10,7 +10,7 @@ from ttlproxy.commands import ANY_KEY, KEPT_KEY, NO_KEY, ONE_KEY, READ_KEY, Rout
 from ttlproxy.core.cluster_view import Reached
 from ttlproxy.core.counters import Handled
 from ttlproxy.core.permissions import Rights
-from ttlproxy.core.registry import NOTHING_DUE, Owner, Registry
+from ttlproxy.core.registry import NOTHING_DUE, Owner, Place, Registry
 from ttlproxy.core.write_rules import ANY_BYTE, NOTHING_BUT_KEEPS
 from ttlproxy.scripts.script_calls import ScriptCalls
 from ttlproxy.session import before_login, fast_path, shareable
@@ -174,6 +174,14 @@ class Session(State):
         if requests is None or not all(find(args[0]).is_indifferent for args in requests):
             return 0
         return len(requests)
+
+    def doubted(self, data: bytes) -> Sequence[Place]:
+        """Where it must be known whether keys have an index, before `from_client` takes the chunk
+        that `passes` has just refused: see AskingSession."""
+        return ()
+
+    def learn_indexes(self, places: Iterable[Place], found: Collection[Place]) -> None:
+        """Of the places that were `doubted`, those that were `found` have an index."""
 
     def put_back(self) -> None:
         """The chunk that `passes` has just refused is to be given again."""
@@ -435,7 +443,7 @@ class Session(State):
                     reply = OneReply(requests, stops=found.stops)
                     self.told.append(Told(self.requests + before, reply))
                     if found.stops:
-                        self.stopping = Stopping(script, commands, reply)
+                        self.stopping = Stopping(script, found.by_rule > 0, commands, reply)
         self.requests += found.requests
         counts = self._counts
         counts.rewritten += writes

@@ -64,26 +64,33 @@ class Holds:
         another master has the keys.
         """
         with held(self._counters, "reap"):
-            await self._until_reaped(places, databases, unswept, only_reads)
+            await self._served(
+                lambda: self._requests.add(places, databases, unswept), only_reads=only_reads
+            )
 
-    async def _until_reaped(
-        self,
-        places: Collection[Place],
-        databases: Iterable[int],
-        unswept: Iterable[Place],
-        only_reads: bool,
-    ) -> None:
+    async def indexed(self, places: Collection[Place]) -> Collection[Place]:
+        """Those of these places that have an index; raises as above."""
+        with held(self._counters, "reap"):
+            request = await self._served(
+                lambda: self._requests.add((), (), (), places), only_reads=False
+            )
+        return places if request is None else request.indexed
+
+    async def _served(
+        self, add: Callable[[], ReapRequest], *, only_reads: bool
+    ) -> ReapRequest | None:
+        """The request that `add` makes, once it is served; None if it is not to wait for that."""
         request: ReapRequest | None = None
         try:
             async with asyncio.timeout(self._settings.hold_max) as limit:
                 while True:
                     await self._serving.ready.wait()
                     if only_reads and self._barriers.holds:
-                        return
+                        return None
                     try:
-                        request = self._requests.add(places, databases, unswept)
+                        request = add()
                         await self._done(request.done, only_reads, limit)
-                        return
+                        return request
                     except SlotMoved:
                         raise
                     except UpstreamError:

@@ -31,17 +31,33 @@ class ReapRequest:
 
     done: nothing is due any more at these places and in all of these databases, and `unswept` is
       swept; an UpstreamError if the link was lost before
+    indexed: those of the places `doubted` that have an index
     refusal: the error that keeps it from being done
     """
 
-    __slots__ = ("databases", "done", "failures", "places", "refusal", "unswept")
+    __slots__ = (
+        "databases",
+        "done",
+        "doubted",
+        "failures",
+        "indexed",
+        "places",
+        "refusal",
+        "unswept",
+    )
 
     def __init__(
-        self, places: Iterable[Place], databases: Iterable[int], unswept: Iterable[Place]
+        self,
+        places: Iterable[Place],
+        databases: Iterable[int],
+        unswept: Iterable[Place],
+        doubted: Iterable[Place] = (),
     ) -> None:
         self.places = set(places)
         self.databases = set(databases)
         self.unswept = set(unswept)
+        self.doubted = set(doubted)
+        self.indexed = set[Place]()
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.refusal: ResponseError | None = None
         self.failures = 0
@@ -99,10 +115,14 @@ class ReapRequests:
         self._asked = asyncio.Event()
 
     def add(
-        self, places: Iterable[Place], databases: Iterable[int], unswept: Iterable[Place]
+        self,
+        places: Iterable[Place],
+        databases: Iterable[int],
+        unswept: Iterable[Place],
+        doubted: Iterable[Place] = (),
     ) -> ReapRequest:
         """Adds a request to the next round; a session that waits no more cancels its `done`."""
-        request = ReapRequest(places, databases, unswept)
+        request = ReapRequest(places, databases, unswept, doubted)
         self._new.append(request)
         self._asked.set()
         return request
@@ -175,7 +195,10 @@ class ReapRequests:
                 self._look_again()
         refused = {at: why for at, why in refused.items() if not isinstance(why, passing)}
         closed |= {db: why for (db, _), why in refused.items()}
+        doubted = set[Place]().union(*(each.doubted for each in requests))
+        indexed = await self._schedules.indexed_among(redis, doubted)
         for request in requests:
+            request.indexed = request.doubted & indexed
             request.served(refused, closed)
 
     async def _reap_databases(

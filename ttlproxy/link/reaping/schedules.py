@@ -111,8 +111,8 @@ class Schedules:
 
     async def due_among(self, redis: Redis, places: Collection[Place], now_ms: int) -> set[Place]:
         """Those of these places where something may be due. A key that the schedule lacks though it
-        has an index is one of them, so that it is put there. Raises redis-py's ConnectionError or
-        TimeoutError."""
+        has an index is one of them, so that it is put there, and so is one that Redis refuses to
+        tell of. Raises redis-py's ConnectionError or TimeoutError."""
         if not self._context.rights.trusts_schedules:
             return set(places)
         keys, asked = self._script_calls.keys, list(by_database(places, _PAGE))
@@ -131,9 +131,19 @@ class Schedules:
             if not isinstance(scores, list):
                 scores = [None] * len(of_db)
             for key, score, is_there in zip(of_db, scores, are_there, strict=True):
-                if is_there == 1 if score is None else float(score) < now_ms:
+                if is_there != 0 if score is None else float(score) < now_ms:
                     found.add((db, key))
         return found
+
+    async def indexed_among(self, redis: Redis, places: Collection[Place]) -> set[Place]:
+        """Those of these places that have an index, for all that Redis tells. Raises redis-py's
+        ConnectionError or TimeoutError."""
+        if not places:
+            return set()
+        index = self._script_calls.keys.index
+        asked = sorted(places)
+        replies = await run(redis, [(db, (b"EXISTS", index(key))) for db, key in asked])
+        return {place for place, reply in zip(asked, replies, strict=True) if reply != 0}
 
     async def _load(self, redis: Redis, db: int, tell: Tell) -> None:
         async for entries in self._context.schedule_queries.pages(redis, db):
