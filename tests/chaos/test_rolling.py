@@ -9,7 +9,8 @@ from tests.conftest import StartServer
 
 pytestmark = [pytest.mark.any_server, pytest.mark.long]
 
-# More than hear of all keys: the others look them up, and these change as proxies come and go.
+# More than hear of all keys: the others ask at each request. Which those are changes as they come
+# and go.
 PROXIES = 6
 
 

@@ -143,7 +143,6 @@ BEFORE: dict[str, Callable[[World], object]] = {
     "while Redis may not know the scripts": lambda world: world.scripts.flushed(),
     "where families are known": _know_family,
     "where no family is sure": lambda world: world.session.script_calls.families.doubt(),
-    "while others look keys up": lambda world: setattr(world.session.script_calls, "tells", True),
     "for a user who may lack a right": lambda world: world.rights.learn_refused(hidden=True),
 }
 

@@ -45,9 +45,7 @@ def test_slots_of_many_keys_are_those_of_each(tag: bytes, names: list[bytes]) ->
 @pytest.mark.parametrize("keys", [Keys(), Keys(b"app:")])
 @given(names=st.lists(NAMES) | st.lists(st.sampled_from(ODD)))
 def test_names_of_many_keys_are_those_of_each(keys: Keys, names: list[bytes]) -> None:
-    indexes = list(map(keys.index, names))
-    assert keys.indexes(names) == indexes
-    assert keys.indexes_and_news(names) == (indexes, list(map(keys.news_beside, indexes)))
+    assert keys.indexes(names) == list(map(keys.index, names))
 
 
 @given(NAMES, st.integers(0, 15), st.integers(0, 2**46))

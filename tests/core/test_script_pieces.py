@@ -122,6 +122,7 @@ def test_every_constant_is_used() -> None:
 # The files besides lib/index.lua that know the layout of an index or the schedule, and why.
 KNOWS_THE_LAYOUT = {
     "dry_run_6_2": "it uses an index as a key that is no hash, set or list",
+    "several": "it asks the schedule about the keys of all requests at once, before their script",
     **dict.fromkeys(
         (
             *("fast_clear", "fast_date", "fast_deadline", "fast_reap", "index_stays"),

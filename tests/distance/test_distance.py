@@ -32,7 +32,7 @@ def said(client: Client, words: str) -> Any:
     return reply.decode() if isinstance(reply, bytes) else reply
 
 
-@pytest.fixture(params=[(), ("--knowledge", "on-demand")], ids=["hearing", "looking up"])
+@pytest.fixture(params=[(), ("--knowledge", "on-demand")], ids=["hearing", "asking"])
 def tries(
     start_server: StartServer, start_proxy: StartProxy, request: pytest.FixtureRequest
 ) -> Iterator[Tries]:

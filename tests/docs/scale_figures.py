@@ -11,7 +11,7 @@ from ttlproxy.link.knowledge import modes
 
 PODS: Final = (10, 100, 1000, 10_000)
 MASTERS: Final = 30
-# Up to so many proxies hear of all keys, further ones look keys up.
+# Up to so many proxies hear of all keys, further ones ask at each request.
 _FEW: Final = modes.FEW
 _ALL, _ON_DEMAND = fleet.MODES
 # A fleet of a thousand pods: how many proxies are attached if each pod has one, and else.
@@ -139,14 +139,14 @@ def costs() -> str:
             *(f"{_shown(_start_ms(mode))} ms" for mode in fleet.MODES),
         ),
     ]
-    return table(("what", "hears of all keys", "looks keys up"), rows)
+    return table(("what", "hears of all keys", "asks at each request"), rows)
 
 
 def _both(what: str, managed: str, test: str, name: str, unit: str) -> list[tuple[str, str, str]]:
     """A row for an empty Redis, and one with managed keys."""
-    all_, looked_up = (_of_mode(test, name, mode) for mode in fleet.MODES)
+    all_, asked = (_of_mode(test, name, mode) for mode in fleet.MODES)
     return [
-        (f"{what}, {keys}", _shown(all_[at]) + unit, _shown(looked_up[at]) + unit)
+        (f"{what}, {keys}", _shown(all_[at]) + unit, _shown(asked[at]) + unit)
         for at, keys in enumerate(("empty Redis", managed))
     ]
 
@@ -216,7 +216,7 @@ def storms() -> str:
 
 
 def knowledge() -> str:
-    """What looking keys up costs, beside hearing of all: both in one run."""
+    """What asking at each request costs, beside hearing of all: both in one run."""
     found = {each[:5]: each for each in all_of("knowledge")}
     rows = []
     for (_, test, pipeline, target, name), each in found.items():

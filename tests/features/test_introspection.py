@@ -117,16 +117,21 @@ def test_help_is_shaped_as_redis_own(proxy: Proxy, hello: int) -> None:
 # --- INFO
 
 
-def test_the_section_of_the_proxy_tells_what_it_does(client: Client) -> None:
-    client.ask("SADDEX", "s", 100, "a")
-    for text in (client.ask("INFO", "ttlproxy"), client.ask("TTLPROXY", "INFO")):
-        assert text.startswith(b"# Ttlproxy\r\n")
-        fields = _fields(text)
-        assert fields["ttlproxy_version"] == __version__
-        assert int(fields["connected_clients"]) >= 1
-        assert int(fields["managed_keys"]) >= 1
-        assert int(fields["uptime_in_seconds"]) >= 0
-        assert int(fields["reaped_elements"]) >= 0
+@pytest.mark.parametrize(("mode", "managed"), [("broadcast", 1), ("on-demand", 0)])
+def test_the_section_of_the_proxy_tells_what_it_does(
+    server: AnyServer, start_proxy: StartProxy, mode: str, managed: int
+) -> None:
+    """One that asks at each request knows of no key that it is managed."""
+    with closing(Client(start_proxy(server.url, "--knowledge", mode).port)) as client:
+        client.ask("SADDEX", "s", 100, "a")
+        for text in (client.ask("INFO", "ttlproxy"), client.ask("TTLPROXY", "INFO")):
+            assert text.startswith(b"# Ttlproxy\r\n")
+            fields = _fields(text)
+            assert fields["ttlproxy_version"] == __version__
+            assert int(fields["connected_clients"]) >= 1
+            assert int(fields["managed_keys"]) == managed
+            assert int(fields["uptime_in_seconds"]) >= 0
+            assert int(fields["reaped_elements"]) >= 0
 
 
 def _times(client: Client, name: str) -> dict[str, float]:

@@ -417,7 +417,7 @@ def test_every_proxy_knows_a_rule_once_ok_is_there(
         assert late.ask("STTLMEMBER", "k", "late") == b":50\r\n"
 
 
-def test_a_proxy_that_looks_keys_up_knows_a_rule_once_ok_is_there(
+def test_a_proxy_that_asks_at_each_request_knows_a_rule_once_ok_is_there(
     app: Connection, server: AnyServer, start_proxy: StartProxy
 ) -> None:
     asking = start_proxy(server.url, "--knowledge", "on-demand")

@@ -92,7 +92,7 @@ async def test_a_proxy_greets_the_others(life: Running, server: AnyServer) -> No
         await until(lambda: life.link.announcements.greetings > greetings)
 
 
-async def test_who_looks_keys_up_hears_no_greetings_and_deadlines_only_while_it_leads(
+async def test_who_asks_at_each_request_hears_no_greetings_and_deadlines_only_while_it_leads(
     server: AnyServer, direct: Client
 ) -> None:
     others = [Client(server.port, protocol=3) for _ in range(2)]
@@ -102,7 +102,7 @@ async def test_who_looks_keys_up_hears_no_greetings_and_deadlines_only_while_it_
         await life.beats(1)
         for other in others:
             other.close()
-        for name in (KEYS.hello, KEYS.hello_on_demand, b"__ttl:!swap:0:1"):
+        for name in (KEYS.hello, b"__ttl:!swap:0:1"):
             _announce(direct, name)
         await until(lambda: life.link.announcements.swaps > 0)
         assert life.link.announcements.greetings == 0

@@ -581,7 +581,7 @@ async def test_a_greeting_during_a_heartbeat_counts(
 
     async def ask_and_greet(*words: Any) -> list[object]:
         replies = await ask(*words)
-        life.link.announcements._greeted(False)
+        life.link.announcements._greeted()
         return replies
 
     monkeypatch.setattr(heartbeat, "run", ask_and_greet)

@@ -19,7 +19,6 @@ from ttlproxy.errors import ReapRefused
 from ttlproxy.link import Context, client
 from ttlproxy.link.connecting.known_server import KnownServer
 from ttlproxy.link.connecting.serving import Serving
-from ttlproxy.link.knowledge.lookups import Lookups
 from ttlproxy.link.life import holds as module
 from ttlproxy.link.life.holds import Holds
 from ttlproxy.link.reaping.reap_requests import ReapRequests
@@ -55,7 +54,6 @@ class World:
             self.serving,
             self.requests,
             self.barriers,
-            Lookups(context, lambda: None),
             lambda places: asyncio.Future(),
             asyncio.Future,
             context.actions,
@@ -129,6 +127,18 @@ async def test_it_ends_when_all_that_is_asked_for_is_reaped_and_swept(
     await world.holds.until_reaped([S], [0], [(0, b"u")], False)
     assert direct.ask("EXISTS", "s", "t") == 0
     assert direct.ask("ZRANGE", KEYS.index(b"u"), 0, -1) == [b"m"]
+
+
+async def test_it_tells_which_keys_have_an_index(world: World, direct: Client) -> None:
+    """Once Redis is there. Nothing need be reaped for that."""
+    direct.ask("SADD", "plain", "m")
+    world.serving.stop()
+    asked = asyncio.create_task(world.holds.indexed([S, (0, b"plain")]))
+    await asyncio.wait({asked}, timeout=0.01)
+    assert not asked.done()
+    world.serving.start()
+    assert await asked == {S}
+    assert direct.ask("EXISTS", "s") == 1
 
 
 async def test_it_waits_until_redis_is_there(world: World, direct: Client) -> None:

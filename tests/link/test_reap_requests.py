@@ -14,6 +14,7 @@ from tests.link.conftest import FAR_MS, KEYS, Become, S, manage
 from tests.support.containers import AnyServer
 from tests.support.processes import CLOSED_PORT
 from tests.support.redis_client import Client
+from tests.support.server_queries import calls
 from ttlproxy.addresses import Upstream
 from ttlproxy.config import Settings
 from ttlproxy.core.counters import Counters
@@ -93,6 +94,62 @@ async def test_requests_of_one_moment_share_their_calls(
     manage(direct, "a", m=1)
     await requests.add([(0, b"a")], [], []).done
     assert direct.ask("EXISTS", "a") == 0
+
+
+def _reaps(server: AnyServer) -> int:
+    return calls(server.port, "eval") + calls(server.port, "evalsha")
+
+
+async def test_where_redis_is_asked_at_each_request_only_what_is_due_is_reaped(
+    requests: ReapRequests, begin: Begin, direct: Client, context: Context, server: AnyServer
+) -> None:
+    context.know(on_demand=True)
+    context.rights.trusts_schedules = True
+    context.clock.learn(direct.now_ms(), context.clock.reading())
+    manage(direct, "later", m=FAR_MS)
+    begin()
+    before = _reaps(server)
+    places = [(0, b"later"), (0, b"plain")]
+    await requests.add(places, [], []).done
+    assert _reaps(server) == before
+    manage(direct, "due", m=1)
+    await requests.add([*places, (0, b"due")], [], []).done
+    assert _reaps(server) == before + 1
+    assert direct.ask("EXISTS", "due", "later") == 1
+
+
+async def test_a_key_that_was_lost_to_its_schedule_is_put_there_when_it_is_asked_for(
+    requests: ReapRequests, begin: Begin, direct: Client, context: Context
+) -> None:
+    context.know(on_demand=True)
+    context.rights.trusts_schedules = True
+    manage(direct, "s", m=FAR_MS, due=1)
+    direct.ask("DEL", KEYS.schedule)
+    begin()
+    await requests.add([S], [], []).done
+    assert direct.ask("SMEMBERS", "s") == [b"m"]
+    assert direct.ask("ZSCORE", KEYS.schedule, "s") == b"%d" % FAR_MS
+
+
+@pytest.mark.parametrize("rules", ["-eval -evalsha", "-eval -evalsha -zmscore -exists"])
+async def test_what_redis_refuses_is_not_taken_for_nothing_due(
+    requests: ReapRequests,
+    begin: Begin,
+    become: Become,
+    direct: Client,
+    context: Context,
+    rules: str,
+) -> None:
+    context.know(on_demand=True)
+    context.rights.trusts_schedules = True
+    manage(direct, "s", m=1)
+    await become(rules)
+    begin()
+    waits = requests.add([S], [], [])
+    await _until_refused(waits)
+    direct.ask("ACL", "SETUSER", "narrow", "+@all")
+    await waits.done
+    assert direct.ask("EXISTS", "s") == 0
 
 
 async def test_a_key_with_more_than_one_batch_is_emptied(

@@ -137,6 +137,112 @@ async def test_what_is_due_is_read_in_all_databases_the_earliest_first(
     assert counters.refusals == 1
 
 
+# --- what is due among some places
+
+NOW_MS = 1_000_000
+
+
+@pytest.fixture
+def trusting(context: Context, schedules: Schedules) -> Schedules:
+    context.rights.trusts_schedules = True
+    return schedules
+
+
+async def test_of_some_places_those_are_told_where_something_is_due(
+    trusting: Schedules, redis: Redis, direct: Client, server: AnyServer
+) -> None:
+    manage(direct, "due", m=NOW_MS - 1, n=FAR_MS)
+    manage(direct, "now", m=NOW_MS)
+    manage(direct, "later", m=FAR_MS)
+    direct.ask("SADD", "plain", "m")
+    direct.ask("ZADD", KEYS.schedule, NOW_MS - 1, "gone", "-inf", "odd")
+    with closing(Client(server.port, 3)) as other:
+        manage(other, "plain", m=1)
+        manage(other, "due", m=FAR_MS)
+    keys = (b"due", b"now", b"later", b"plain", b"gone", b"odd", b"none")
+    places = [(db, key) for db in (0, 3) for key in keys]
+    due = {(0, b"due"), (0, b"gone"), (0, b"odd"), (3, b"plain")}
+    assert await trusting.due_among(redis, places, NOW_MS) == due
+    assert await trusting.due_among(redis, [], NOW_MS) == set()
+
+
+async def test_among_very_many_places_those_that_are_due_are_found(
+    trusting: Schedules, redis: Redis, direct: Client
+) -> None:
+    names = _manage_many(direct)
+    direct.ask("ZADD", KEYS.schedule, 1, "k0", 2, "k1234", 3, "k2499")
+    found = await trusting.due_among(redis, {(0, name) for name in names}, NOW_MS)
+    assert found == {(0, b"k0"), (0, b"k1234"), (0, b"k2499")}
+
+
+async def test_a_key_with_an_index_that_the_schedule_lacks_is_due(
+    trusting: Schedules, redis: Redis, direct: Client
+) -> None:
+    manage(direct, "s", m=FAR_MS)
+    manage(direct, "t", m=FAR_MS)
+    direct.ask("ZREM", KEYS.schedule, "s")
+    assert await trusting.due_among(redis, [(0, b"s"), (0, b"t"), (0, b"u")], NOW_MS) == {(0, b"s")}
+
+
+async def test_where_something_else_is_in_the_place_of_a_schedule_each_managed_key_is_due(
+    trusting: Schedules, redis: Redis, direct: Client, server: AnyServer
+) -> None:
+    manage(direct, "s", m=FAR_MS)
+    direct.ask("SET", KEYS.schedule, "junk")
+    with closing(Client(server.port, 3)) as other:
+        manage(other, "s", m=FAR_MS)
+    places = [(0, b"s"), (0, b"plain"), (3, b"s")]
+    assert await trusting.due_among(redis, places, NOW_MS) == {(0, b"s")}
+
+
+async def test_nothing_is_due_in_a_database_that_redis_lacks(
+    trusting: Schedules, redis: Redis, direct: Client
+) -> None:
+    """A client may have asked for it. The others are told as ever."""
+    manage(direct, "s", m=1)
+    places = [(0, b"s"), (99, b"t"), (2**31, b"t")]
+    assert await trusting.due_among(redis, places, NOW_MS) == {(0, b"s")}
+
+
+@pytest.mark.parametrize(
+    ("rules", "due"), [("-zmscore", {b"s"}), ("-zmscore -exists", {b"s", b"t"})]
+)
+async def test_a_key_that_redis_refuses_to_tell_of_may_be_due(
+    trusting: Schedules, redis: Redis, direct: Client, become: Become, rules: str, due: set[bytes]
+) -> None:
+    manage(direct, "s", m=FAR_MS)
+    direct.ask("SADD", "t", "m")
+    await become(rules)
+    found = await trusting.due_among(redis, [(0, b"s"), (0, b"t")], NOW_MS)
+    assert found == {(0, key) for key in due}
+
+
+async def test_where_schedules_are_not_trusted_all_places_may_be_due(
+    schedules: Schedules, redis: Redis, direct: Client, context: Context, server: AnyServer
+) -> None:
+    context.rights.trusts_schedules = False
+    manage(direct, "s", m=FAR_MS)
+    places = [(0, b"s"), (0, b"plain"), (3, b"s")]
+    before = calls(server.port, "zmscore")
+    assert await schedules.due_among(redis, places, NOW_MS) == set(places)
+    assert calls(server.port, "zmscore") == before
+
+
+async def test_of_some_places_those_are_told_that_have_an_index(
+    schedules: Schedules, redis: Redis, direct: Client, server: AnyServer, become: Become
+) -> None:
+    """Also where Redis does not tell."""
+    manage(direct, "s", m=FAR_MS)
+    direct.ask("SADD", "plain", "m")
+    with closing(Client(server.port, 3)) as other:
+        manage(other, "plain", m=FAR_MS)
+    places = {(0, b"s"), (0, b"plain"), (3, b"s"), (3, b"plain")}
+    assert await schedules.indexed_among(redis, places) == {(0, b"s"), (3, b"plain")}
+    assert await schedules.indexed_among(redis, set()) == set()
+    await become("-exists")
+    assert await schedules.indexed_among(redis, places) == places
+
+
 # --- what is overdue
 
 

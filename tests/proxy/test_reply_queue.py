@@ -13,7 +13,7 @@ from tests.support.replies import PUSH, REPLIES
 from ttlproxy.errors import ON_ITS_WAY
 from ttlproxy.proxy.reply_queue import ReplyQueue
 from ttlproxy.session.declared import Declared
-from ttlproxy.session.told import Told, one_reply_for
+from ttlproxy.session.told import OneReply, Told
 
 OK, NULL = b"+OK\r\n", b"$-1\r\n"
 
@@ -298,17 +298,53 @@ def test_nothing_more_is_subscribed_to_after_a_reset() -> None:
 def test_several_requests_have_one_reply_wherever_it_is_cut(
     replies: list[bytes], other: bytes, cuts: list[int]
 ) -> None:
-    client = Client()
-    client.replies.tell(Told(1, one_reply_for(len(replies))))
+    client, reply = Client(), OneReply(len(replies))
+    client.replies.tell(Told(1, reply))
     client.replies.expect(3)
     client.takes(other + b"*%d\r\n" % len(replies) + b"".join(replies) + other, cuts)
     assert client.got == other + b"".join(replies) + other
     assert client.replies.owed == 0
 
 
-def test_an_error_is_the_reply_to_each_of_several() -> None:
-    client, error = Client(), b"-NOSCRIPT no\r\n"
-    client.replies.tell(Told(0, one_reply_for(3)))
+@given(st.lists(REPLIES, max_size=4), st.integers(1, 3), REPLIES, CUTS)
+def test_a_call_that_stops_has_replies_to_those_before(
+    replies: list[bytes], left: int, other: bytes, cuts: list[int]
+) -> None:
+    client, reply, was_told = Client(), OneReply(len(replies) + left, stops=True), list[int]()
+    client.replies.tell(Told(0, reply))
+    client.replies.expect(2)
+    client.replies.after(lambda: was_told.append(reply.carried_out))
+    client.takes(b"*%d\r\n" % len(replies) + b"".join(replies) + other, cuts)
+    assert client.got == b"".join(replies) + other
+    assert client.replies.owed == 0
+    assert was_told == [len(replies)]
+
+
+@pytest.mark.parametrize(
+    ("line", "stops"),
+    [
+        (b"*2\r\n", False),
+        (b"*4\r\n", False),
+        (b"*4\r\n", True),
+        (b"*-1\r\n", True),
+        (b"$3\r\n", True),
+        (b":3\r\n", True),
+        (None, True),
+    ],
+)
+def test_another_reply_to_several_requests_ends_the_connection(
+    line: bytes | None, stops: bool
+) -> None:
+    """Nobody knows then which request the next reply belongs to."""
+    with pytest.raises(RuntimeError):
+        OneReply(3, stops=stops)(line)
+
+
+@pytest.mark.parametrize("stops", [False, True])
+def test_an_error_is_the_reply_to_each_of_several(stops: bool) -> None:
+    client, error, reply = Client(), b"-NOSCRIPT no\r\n", OneReply(3, stops=stops)
+    client.replies.tell(Told(0, reply))
     client.replies.expect(2)
     client.takes(error + OK, [5])
     assert client.got == error * 3 + OK
+    assert reply.carried_out == 3, "none is to be given again"

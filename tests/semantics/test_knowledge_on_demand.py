@@ -1,9 +1,9 @@
-"""Proxies that look up the keys that their clients name, beside others that hear of all keys."""
+"""Proxies that ask Redis at each request, beside others that hear of all keys."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import ExitStack, closing
+from contextlib import closing
 from functools import partial
 
 import pytest
@@ -11,12 +11,12 @@ import pytest
 from tests.conftest import StartProxy, StartServer
 from tests.support.admin_pages import FLAGS, metric, pages
 from tests.support.containers import AnyServer
-from tests.support.deadlines import give_one_of_all
+from tests.support.deadlines import give_one_of_all, until_past
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection
 from tests.support.redis_client import Client
 from tests.support.redis_content import LEASE
-from tests.support.server_queries import calls, connections, until_quiet
+from tests.support.server_queries import calls, connections, until_called_by_digest
 from tests.support.servers import Proxy
 from ttlproxy.core.keys import Keys
 from ttlproxy.wire import encode
@@ -59,7 +59,7 @@ def _is_gone(direct: Client, key: str) -> bool:
 
 
 @pytest.mark.slow
-def test_a_few_proxies_hear_of_all_keys_and_the_others_look_them_up(
+def test_a_few_proxies_hear_of_all_keys_and_the_others_ask(
     own_server: AnyServer, start_proxy: StartProxy, subscribers: Callable[[bytes], int]
 ) -> None:
     proxies = [start_proxy(own_server.url) for _ in range(FEW)]
@@ -71,50 +71,67 @@ def test_a_few_proxies_hear_of_all_keys_and_the_others_look_them_up(
         assert _ask(proxy, "HTTLFIELD", "h", "f") in (99, 100)
 
 
-def test_a_key_is_looked_up_once_as_long_as_nobody_changes_it(
+def test_keys_without_anything_due_cost_no_round_trip_more(
     own_server: AnyServer, start_proxy: StartProxy
 ) -> None:
-    """Also one that has deadlines, and for all databases alike. The first read of one without
-    deadlines is only checked."""
-    proxy = start_proxy(own_server.url, *ON_DEMAND)
-    other = start_proxy(own_server.url, *ON_DEMAND)
+    """Neither reads of any number, nor writes that are one call, also where deadlines are; in any
+    database."""
+    proxy = start_proxy(own_server.url, *ON_DEMAND, *FLAGS)
+    admin = pages(proxy)
+    keys = [f"k:{number}" for number in range(64)]
 
-    def looked_up() -> int:
-        return calls(own_server.port, "exists")
+    def waited() -> float:
+        return metric(admin, "ttlproxy_holds_total")
 
-    until_quiet(own_server.port)
-    with closing(Client(proxy.port)) as client, closing(Client(other.port)) as writer:
-        for key, value in (("plain", None), ("dated", b"v")):
-            if value is not None:
-                writer.ask("HSETEX", key, "EX", 100, "FIELDS", 1, "f", value)
-            assert [client.ask("HGET", key, "f") for _ in range(2)] == [value] * 2
-            before = looked_up()
-            assert [client.ask("HGET", key, "f") for _ in range(10)] == [value] * 10
-            assert looked_up() == before
-        assert writer.ask("HSETEX", "plain", "PX", 50, "FIELDS", 1, "f", "v") == 1
-        assert looked_up() > before
-        wait_until(lambda: client.ask("HGET", "plain", "f") is None, "it is due")
-        assert client.ask("HGET", "dated", "f") == b"v"
-        client.ask("SELECT", 3)
-        assert client.ask("HGET", "dated", "f") is None
-        writer.ask("SELECT", 3)
-        writer.ask("HSETEX", "dated", "PX", 50, "FIELDS", 1, "f", "w")
-        wait_until(lambda: client.ask("HGET", "dated", "f") is None, "it is due here, too")
+    with closing(Client(proxy.port)) as client, Connection(proxy.port) as caller:
+        client.ask("HSETEX", "first", "EX", 100, "FIELDS", 1, "f", "v")
+        until_called_by_digest(own_server.port, caller)
+        for db in (0, 3):
+            client.ask("SELECT", db)
+            before = waited()
+            for _ in range(2):
+                setters = [("HSETEX", key, "EX", 100, "FIELDS", 1, "f", "v") for key in keys]
+                assert client.ask_many(setters) == [1] * 64
+                assert client.ask_many([("HSET", key, "f", "w") for key in keys]) == [0] * 64
+                assert client.ask_many([("HGET", key, "f") for key in keys]) == [b"w"] * 64
+            assert waited() == before
 
 
-@pytest.mark.parametrize(("around", "databases"), [([], 1), (["MULTI", "DISCARD"], 2)])
-def test_a_key_is_looked_up_where_its_client_is(
-    own_server: AnyServer, start_proxy: StartProxy, around: list[str], databases: int
+def test_what_one_client_gives_a_deadline_another_never_sees_after_it(
+    own_server: AnyServer, start_proxy: StartProxy
+) -> None:
+    """In any database, also for keys that it has read before."""
+    proxy, other = (start_proxy(own_server.url, *ON_DEMAND) for _ in range(2))
+    with Connection(proxy.port) as reader, Connection(other.port) as writer:
+        for number in range(20):
+            db, key = number % 3, f"h:{number % 4}"
+            for each in (reader, writer):
+                each.ask("SELECT", db)
+            reader.ask("HGET", key, "f")
+            writer.ask("HSETEX", key, "PX", 5, "FIELDS", 1, "f", "v")
+            until_past(writer, int(writer.ask("HPEXPIRETIMEFIELD", key, "f")[1:]))
+            assert reader.ask("HGET", key, "f") == b"$-1\r\n"
+
+
+@pytest.mark.parametrize(
+    ("around", "databases"), [([], [b"3"]), (["MULTI", "DISCARD"], [b"0", b"3"])]
+)
+def test_a_key_is_asked_about_where_its_client_is(
+    own_server: AnyServer, start_proxy: StartProxy, around: list[str], databases: list[bytes]
 ) -> None:
     """Where it is not known which of two databases that is, in both."""
     proxy = start_proxy(own_server.url, *ON_DEMAND)
     with closing(Client(proxy.port)) as client:
         for words in (*around[:1], "SELECT 3", *around[1:]):
             client.ask(*words.split())
-        until_quiet(own_server.port)
-        before = calls(own_server.port, "exists")
-        assert client.ask("SET", "k", "v") == b"OK"
-        assert calls(own_server.port, "exists") == before + 2 * databases, "news, and indexes"
+        with Connection(own_server.port) as monitor:
+            monitor.ask("MONITOR")
+            assert client.ask("SET", "k", "v") == b"OK"
+            seen: list[bytes] = []
+            while not (seen and b'"SET"' in seen[-1]):
+                seen.append(monitor.read())
+        asked = [line.split(b"[")[1].split()[0] for line in seen if b'"ZMSCORE"' in line]
+        assert sorted(asked) == databases
 
 
 @pytest.mark.parametrize("carried", [("COPY", "k", "k", "DB", 1), ("MOVE", "k", 1)])
@@ -158,22 +175,53 @@ def test_many_databases_that_redis_lacks_are_not_reaped(
         assert calls(own_server.port, "zrangebyscore") < before + 100
 
 
-def test_keys_of_a_database_that_redis_lacks_have_no_deadlines(
-    own_server: AnyServer, start_proxy: StartProxy
+@pytest.mark.parametrize("selected", [0, 99, 2**31])
+def test_plain_writes_of_a_user_without_the_right_to_scripts_go_on_as_they_came(
+    own_server: AnyServer, start_proxy: StartProxy, selected: int
 ) -> None:
-    """A client asked for it. Its plain writes need no right to scripts, and no further look-ups."""
+    """To keys without deadlines, for all that is known of their family; Redis refuses the others.
+    Also where the client asked for a database that Redis lacks."""
     proxy = start_proxy(own_server.url, *ON_DEMAND)
-    until_quiet(own_server.port)
-    with closing(Client(proxy.port)) as client:
+    with closing(Client(proxy.port)) as client, closing(Client(proxy.port)) as other:
+        other.ask("SADDEX", "b:dated", 100, "m")
         client.ask("ACL", "SETUSER", "bob", "on", ">pw", "~b:*", "+@all", "-@scripting")
         client.ask("AUTH", "bob", "pw")
+        client.ask("SELECT", selected)
+        for writes in (
+            [("SET", "b:s", "v")],
+            [("SADD", "b:set", number) for number in range(8)],
+            [("MULTI",), ("DEL", "b:s", "b:set"), ("SET", "b:s", "v"), ("EXEC",)],
+            [("COPY", "b:s", "b:t", "DB", 1), ("RENAME", "b:t", "b:s")],
+        ):
+            replies = client.ask_many(writes)
+            assert not any("permission" in str(reply) for reply in replies)
+        assert client.ask("GET", "b:s") == b"v"
+        assert "permission" in str(client.ask("SADD", "b:dated", "m"))
+        assert other.ask("STTLMEMBER", "b:dated", "m") in (99, 100)
+        client.ask("AUTH", "default", "")
+        client.ask("ACL", "DELUSER", "bob")
+
+
+def test_a_client_that_asked_for_a_database_that_redis_lacks_is_served_where_it_is(
+    own_server: AnyServer, start_proxy: StartProxy
+) -> None:
+    """Deadlines there hold, too, wherever else it may be for all that is known."""
+    proxy = start_proxy(own_server.url, *ON_DEMAND)
+    with closing(Client(proxy.port)) as client:
         for number in (99, 2**31):
             assert "out of range" in str(client.ask("SELECT", number))
             assert client.ask("SET", "b:s", "v") == b"OK"
-        looked_up = calls(own_server.port, "exists")
-        assert [client.ask("GET", "b:s") for _ in range(10)] == [b"v"] * 10
-        assert calls(own_server.port, "exists") == looked_up
-        client.ask("ACL", "DELUSER", "bob")
+            assert client.ask("GET", "b:s") == b"v"
+        past_ms = client.now_ms() - 1
+        requests = [
+            ("MULTI",),
+            ("SELECT", 99),
+            ("HSETEX", "h", "PXAT", past_ms, "FIELDS", 1, "f", "v"),
+            ("EXEC",),
+            ("HGET", "h", "f"),
+            ("HSETNX", "h", "f", "w"),
+        ]
+        assert client.ask_many(requests)[4:] == [None, 1]
 
 
 def test_whoever_leads_the_reaper_hears_of_deadlines(
@@ -208,46 +256,13 @@ def test_a_database_that_only_a_proxy_that_is_gone_has_named_is_reaped(
         wait_until(lambda: there.ask("EXISTS", "s") == 0, "it is gone")
 
 
-def test_a_lost_connection_forgets(own_server: AnyServer, start_proxy: StartProxy) -> None:
-    proxy = start_proxy(own_server.url, *ON_DEMAND)
-    with ExitStack() as stack:
-        client = stack.enter_context(closing(Client(proxy.port)))
-        direct = stack.enter_context(closing(Client(own_server.port)))
-        until_quiet(own_server.port)
-        assert [client.ask("HGET", "h", "f") for _ in range(2)] == [None] * 2
-        looked_up = calls(own_server.port, "exists")
-        for line in direct.ask("CLIENT", "LIST").decode().splitlines():
-            fields = dict(word.partition("=")[::2] for word in line.split())
-            if fields["name"] == "ttlproxy:lookups":
-                direct.ask("CLIENT", "KILL", "ID", fields["id"])
-        assert client.ask("HGET", "h", "f") is None
-        assert calls(own_server.port, "exists") == looked_up + 2, "of news, and of indexes"
-
-
-def test_any_number_of_keys_without_deadlines_is_looked_up_by_the_same_requests(
-    own_server: AnyServer, start_proxy: StartProxy
-) -> None:
-    proxy = start_proxy(own_server.url, *ON_DEMAND)
-    keys, asked = [f"k:{number}" for number in range(100)], []
-    until_quiet(own_server.port)
-    with closing(Client(proxy.port)) as client:
-        for _ in range(3):
-            before = calls(own_server.port, "exists")
-            assert client.ask_many([("HGET", key, "f") for key in keys]) == [None] * 100
-            asked.append(calls(own_server.port, "exists") - before)
-    assert calls(own_server.port, "zcard") < 50, "each key's own deadline is not asked for"
-    assert asked[0] == 1, "they are checked"
-    assert 0 < asked[1] < 20, "they are looked up"
-    assert asked[2] == 0, "all are known"
-
-
 def test_of_many_keys_that_are_named_together_those_with_deadlines_are_found(
     own_server: AnyServer, start_proxy: StartProxy
 ) -> None:
     proxy = start_proxy(own_server.url, *ON_DEMAND)
     other = start_proxy(own_server.url, *ON_DEMAND)
     with closing(Client(proxy.port)) as client, closing(Client(other.port)) as writer:
-        for round_ in range(2):  # what the first one finds decides how the second one asks
+        for round_ in range(2):
             keys = [f"{round_}:{number}" for number in range(100)]
             for key in keys[::10]:
                 writer.ask("HSETEX", key, "PXAT", FAR_MS, "FIELDS", 1, "f", "v")
@@ -275,7 +290,7 @@ def test_a_key_whose_elements_were_all_reaped_gets_new_deadlines_like_a_new_one(
 def test_it_is_refused_nothing_without_the_right_to_subscribe(
     own_server: AnyServer, start_proxy: StartProxy, subscribers: Callable[[bytes], int]
 ) -> None:
-    """Nobody could see then that it looks keys up: so it hears of all of them."""
+    """Nobody could see then that it asks at each request: so it hears of all keys."""
     with closing(Client(own_server.port)) as direct:
         direct.ask("ACL", "SETUSER", "proxy", "on", ">word", "~*", "+@all", "-subscribe")
     proxy = start_proxy(f"redis://proxy:word@127.0.0.1:{own_server.port}", *ON_DEMAND)
@@ -288,7 +303,7 @@ def _is_there(direct: Client, key: bytes) -> bool:
     return bool(direct.ask("EXISTS", key))
 
 
-def test_a_pause_of_redis_holds_look_ups_and_new_families_until_it_is_over(
+def test_a_pause_of_redis_holds_requests_and_new_families_until_it_is_over(
     start_server: StartServer, start_proxy: StartProxy
 ) -> None:
     """Also those of a client that leaves meanwhile, and what it has sent behind them."""
@@ -309,8 +324,8 @@ def test_a_pause_of_redis_holds_look_ups_and_new_families_until_it_is_over(
             assert replies == [reply, value]
             wait_until(partial(_is_there, direct, other), "what was left behind")
         admin, held = pages(proxy), "ttlproxy_hold_seconds_count"
-        new = ("HSET", "hash", "f", "v")  # of the family of h
-        for why, words in (("look_up", new), ("family", ("SADDEX", "elsewhere", 100, "m"))):
+        waits = ("APPEND", "hash", "v")  # of the family of h
+        for why, words in (("reap", waits), ("family", ("SADDEX", "elsewhere", 100, "m"))):
             before = metric(admin, held, reason=why)
             client.ask(*words)
             assert metric(admin, held, reason=why) == before + 1

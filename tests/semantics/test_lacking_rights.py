@@ -196,7 +196,7 @@ OPTIONAL = {"PUBLISH", "MOVE"}
 
 
 # What only the fast path of a script reads: without the right to it the general part does the same.
-ONLY_FAST = {"LINDEX", "SMISMEMBER", "ZCARD", "ZMSCORE", "ZSCORE"}
+ONLY_FAST = {"LINDEX", "SMISMEMBER", "TIME", "ZCARD", "ZMSCORE", "ZSCORE"}
 
 
 def content(direct: Client, keys: Keys = KEYS) -> dict[tuple[int, bytes], tuple[object, bool]]:

@@ -206,7 +206,7 @@ def share(request: pytest.FixtureRequest) -> int:
 @pytest.fixture(params=["broadcast", "on-demand"])
 def proxies(request: pytest.FixtureRequest, proxy: Proxy, start_proxy: StartProxy) -> list[int]:
     """The ports of proxies in front of one server; the clients are spread over them. All hear of
-    all keys, or all but the last look keys up, and all claim them."""
+    all keys, or all but the last ask at each request, and all claim them."""
     if request.param == "broadcast":
         return [proxy.port, start_proxy(proxy.upstream).port]
     on_demand = [start_proxy(proxy.upstream, "--knowledge", request.param) for _ in range(2)]

@@ -223,6 +223,7 @@ class Session(State):
             ours = sum(args[0] in setters for args in left)
             counts.virtual -= ours
             counts.rewritten -= len(left) - ours
+            counts.by_rule -= (len(left) - ours) * stopping.by_rule
             self.script_calls.counts[stopping.script] -= len(left)
         return b"".join([encode(tuple(args)) for args in left])
 
@@ -485,7 +486,7 @@ class Session(State):
                     reply = OneReply(requests, stops=found.stops)
                     self.told.append(Told(self.requests + before, reply))
                     if found.stops:
-                        self.stopping = Stopping(script, commands, reply)
+                        self.stopping = Stopping(script, found.by_rule > 0, commands, reply)
         self.requests += found.requests
         counts = self._counts
         counts.rewritten += writes

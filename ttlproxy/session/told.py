@@ -129,11 +129,13 @@ class OneReply:
 class Stopping(NamedTuple):
     """A script call that ends before a request with a key in which something is due.
 
-    script: its name; requests: those of the client's that it is for; reply: tells how many of them
-    it has carried out
+    script: its name; by_rule: whether all native writes of these are by rules of ONWRITE, else none
+    is; requests: those of the client's that it is for; reply: tells how many of them it has carried
+    out
     """
 
     script: str
+    by_rule: bool
     requests: Sequence[list[bytes]]
     reply: OneReply
 

@@ -281,7 +281,7 @@ METRICS: Final = (
         "ttlproxy_hold_seconds",
         "histogram",
         "how long requests waited in the proxy each time before they went to Redis, by what for:"
-        " expired elements, a look-up of keys, a new family of keys, rules that are read, Redis"
+        " expired elements, a new family of keys, an index, rules that are read, Redis"
         " that is away",
         lambda source: _by_in_seconds(source.counters.hold_ms),
         "reason",

@@ -68,7 +68,7 @@ PARTS = (
     Part("fleet", "a thousand proxies: writes, rest, starts and storms", fleet.scenarios),
     Part(
         "knowledge",
-        "keys looked up, beside a proxy that hears of all keys",
+        "Redis asked at each request, beside a proxy that hears of all keys",
         knowledge.scenarios,
         _FLOODED,
     ),

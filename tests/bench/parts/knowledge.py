@@ -1,5 +1,5 @@
-"""What it costs a proxy to look keys up, beside one that hears of all keys: for keys that clients
-name again and again, and for keys that they name once.
+"""What it costs a proxy to ask Redis at each request, beside one that hears of all keys: for keys
+that clients name again and again, and for keys that they name once.
 
 Each is in front of a Redis of its own, beside another proxy of its kind, so that none is alone.
 """
@@ -27,16 +27,14 @@ _REQUESTS: Final = {1: 30_000, 16: 160_000}
 
 
 class Again:
-    """A flood of requests for keys that the proxy has just met: others may have taken their room
-    since the last run."""
+    """A flood of requests for keys that were named before."""
 
     def __init__(self, flood: Flood) -> None:
         self._flood = flood
 
     def __call__(self, target: Target) -> Run:
-        for _ in range(2):  # after the first time it is only known that a key was named
-            named = (self._named(f"{number:012}") for number in range(_KEYS))
-            fill(target, named, db=self._flood.db)
+        named = (self._named(f"{number:012}") for number in range(_KEYS))
+        fill(target, named, db=self._flood.db)
         return self._flood(target)
 
     def _named(self, number: str) -> Words:
