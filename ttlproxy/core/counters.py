@@ -193,7 +193,9 @@ class Counters:
 
     clients: connected now; accepted, refused: clients; held: chunks that waited for a reap;
     hold_ms: how long requests waited each time, by what for: a reap, a family of keys,
-    whether there is an index, rules to be read, Redis to be there; holding: clients whose requests wait now; requests:
+    hold_ms: how long requests waited each time, by what for: a reap, a family of keys, whether
+    there is an index, rules to be read, Redis to be there; holding: clients whose requests wait
+    now; requests:
     of clients; script_calls: sent to Redis, for clients and by the proxy itself, by the script's
     name; round_trip_ms: from sending requests to Redis until the last of their replies, of some
     that were measured; script_trips: how many of these were a call of a script,
