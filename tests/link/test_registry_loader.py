@@ -17,7 +17,6 @@ from tests.support.server_queries import calls
 from ttlproxy.addresses import Upstream
 from ttlproxy.config import Settings
 from ttlproxy.core.counters import Counters
-from ttlproxy.core.families import ALL
 from ttlproxy.core.registry import ANNOUNCED_MS, UNKNOWN, Registry
 from ttlproxy.link import Context, Link
 from ttlproxy.link.connecting.pushes import Pushes
@@ -404,31 +403,42 @@ async def test_a_schedule_that_others_may_write_tells_of_no_family(
     assert world.registry.until_ms == UNKNOWN
 
 
-async def test_a_schedule_that_is_refused_leaves_all_keys_in_doubt(
+async def test_a_schedule_that_is_refused_serves_nobody_at_first(
     world: World, redis: Redis, direct: Client, become: Become, counters: Counters
 ) -> None:
     manage(direct, "s", m=direct.now_ms() + 1000)
     await become("-zscan")
-    await world.is_read(redis)
-    assert world.loader.is_whole, "Redis is asked at each request"
+    with pytest.raises(NoPermissionError):
+        await world.is_read(redis)
+    assert not world.loader.is_whole
     assert world.registry.until_ms == UNKNOWN
-    assert world.families == {ALL}
     assert counters.refusals == 1
 
 
+@pytest.mark.parametrize("why", [World.flush, World.swap, lambda world: world.loader.want()])
 async def test_a_schedule_that_is_refused_later_leaves_what_is_known(
-    world: World, redis: Redis, direct: Client, become: Become, counters: Counters
+    world: World,
+    redis: Redis,
+    direct: Client,
+    become: Become,
+    counters: Counters,
+    why: Callable[[World], None],
 ) -> None:
+    """After a flush or a swap that is nothing, until it can be read ahead."""
     soon_ms = direct.now_ms() + 1000
     manage(direct, "s", m=soon_ms)
     await world.is_read(redis)
-    until_ms = world.registry.until_ms
+    world.serving.start()
     await become("-zscan")
-    world.loader.want()
+    why(world)
+    bounds, until_ms = dict(world.registry.bounds(0)), world.registry.until_ms
     assert await world.is_read(redis)
-    assert world.registry.bounds(0) == {b"s": soon_ms}
+    assert world.registry.bounds(0) == bounds
     assert world.registry.until_ms == until_ms
     assert counters.refusals == 1
+    assert not await world.is_read(redis)
+    assert world.registry.bounds(0) == {b"s": soon_ms}
+    assert world.registry.until_ms > soon_ms
 
 
 @pytest.mark.parametrize("serves", [False, True])

@@ -247,7 +247,7 @@ async def test_a_request_goes_on_where_redis_refuses_the_state(
 async def test_a_request_waits_while_writes_are_paused(context: Context, redis: Redis) -> None:
     context.fleet.attached = 1
     state = SharedState(context, paused)
-    await state.keep(redis)
+    await _met(state, redis)
     assert context.script_calls.has_state is False
     stored = state.stored()
     assert context.script_calls.has_state is None, "it may be written at any time now"
