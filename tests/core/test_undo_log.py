@@ -63,7 +63,7 @@ def test_dropped_parts_are_not_needed_any_more() -> None:
         undo_log.raised(b"%d" % number, number)
         undo_log.begin_part(7)
     undo_log.drop(2)
-    assert undo_log.since(0) == ({b"3": 3}, {3})
+    assert undo_log.since(0) == ({b"3": 3}, {3}, 7)
     undo_log.drop(99)
     undo_log.raised(b"last", 7)
     assert undo_log.since(0).raised == {b"last": 7}
@@ -76,7 +76,7 @@ def test_of_too_much_nothing_is_kept_and_all_slots_are_interrupted(
     undo_log = UndoLog()
     for number in range(4):
         undo_log.raised(b"%d" % number, 0)
-    assert undo_log.since(0) == ({}, set(range(SLOTS)))
+    assert undo_log.since(0) == ({}, set(range(SLOTS)), 0)
     part = undo_log.begin_part(7)
     undo_log.raised(b"k", 5)
     assert undo_log.since(part) == ({b"k": 5}, set(), 7)
