@@ -42,12 +42,6 @@ def test_slots_of_many_keys_are_those_of_each(tag: bytes, names: list[bytes]) ->
     assert slots(keys) == [slot(key) for key in keys]
 
 
-@pytest.mark.parametrize("keys", [Keys(), Keys(b"app:")])
-@given(names=st.lists(NAMES) | st.lists(st.sampled_from(ODD)))
-def test_names_of_many_keys_are_those_of_each(keys: Keys, names: list[bytes]) -> None:
-    assert keys.indexes(names) == list(map(keys.index, names))
-
-
 @given(NAMES, st.integers(0, 15), st.integers(0, 2**46))
 def test_an_announcement_says_what_was_put_in(name: bytes, db: int, deadline_ms: int) -> None:
     suffix = KEYS.index(name)[len(KEYS.prefix) :]

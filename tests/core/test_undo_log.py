@@ -27,14 +27,14 @@ def test_the_earliest_bound_of_each_key_comes_back() -> None:
     registry, undo_log = _registry()
     registry.announced(0, b"k", 100)
     registry.announced(0, b"gone", 50)
-    first = undo_log.begin_part()
+    first = undo_log.begin_part(7)
     _reaped(registry, b"k", 200)
     _reaped(registry, b"gone", None)
-    second = undo_log.begin_part()
+    second = undo_log.begin_part(7)
     _reaped(registry, b"k", 300)
     assert undo_log.since(first).raised == {b"k": 100, b"gone": 50}
     assert undo_log.since(second).raised == {b"k": 200}
-    assert undo_log.since(undo_log.begin_part()).raised == {}
+    assert undo_log.since(undo_log.begin_part(7)).raised == {}
 
 
 def test_what_came_back_meanwhile_does_not_hide_what_was_given_up() -> None:
@@ -48,9 +48,9 @@ def test_what_came_back_meanwhile_does_not_hide_what_was_given_up() -> None:
 
 def test_what_is_forgotten_interrupts_all_slots() -> None:
     registry, undo_log = _registry()
-    before, after = undo_log.begin_part(), undo_log.begin_part()
+    before, after = undo_log.begin_part(7), undo_log.begin_part(7)
     registry.forget_all()
-    last = undo_log.begin_part()
+    last = undo_log.begin_part(7)
     assert undo_log.since(before).slots == undo_log.since(after).slots == set(range(SLOTS))
     assert undo_log.since(last).slots == set()
     assert undo_log.interrupted_in == after
@@ -61,9 +61,9 @@ def test_dropped_parts_are_not_needed_any_more() -> None:
     for number in range(1, 4):
         undo_log.interrupted([number])
         undo_log.raised(b"%d" % number, number)
-        undo_log.begin_part()
+        undo_log.begin_part(7)
     undo_log.drop(2)
-    assert undo_log.since(0) == ({b"3": 3}, {3})
+    assert undo_log.since(0) == ({b"3": 3}, {3}, 7)
     undo_log.drop(99)
     undo_log.raised(b"last", 7)
     assert undo_log.since(0).raised == {b"last": 7}
@@ -76,7 +76,15 @@ def test_of_too_much_nothing_is_kept_and_all_slots_are_interrupted(
     undo_log = UndoLog()
     for number in range(4):
         undo_log.raised(b"%d" % number, 0)
-    assert undo_log.since(0) == ({}, set(range(SLOTS)))
-    part = undo_log.begin_part()
+    assert undo_log.since(0) == ({}, set(range(SLOTS)), 0)
+    part = undo_log.begin_part(7)
     undo_log.raised(b"k", 5)
-    assert undo_log.since(part) == ({b"k": 5}, set())
+    assert undo_log.since(part) == ({b"k": 5}, set(), 7)
+
+
+def test_what_was_read_ahead_since_does_not_count_for_who_is_behind() -> None:
+    """A key may have come and gone at the master that the replica still has."""
+    undo_log = UndoLog()
+    first, second = undo_log.begin_part(100), undo_log.begin_part(200)
+    assert undo_log.since(first).until_ms == 100
+    assert undo_log.since(second).until_ms == 200

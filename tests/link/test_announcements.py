@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from tests.link.conftest import FAR_MS, KEYS, S, manage, until
+from tests.link.conftest import KEYS, manage, until
 from tests.link.running import Running, ids, kill, running
 from tests.support.containers import AnyServer
 from tests.support.redis_client import Client
 from tests.support.redis_content import STATE
+from ttlproxy.core.registry import UNKNOWN
 from ttlproxy.errors import UpstreamError
 from ttlproxy.link import announcing
 from ttlproxy.link.connecting.pushes import Pushes
@@ -21,6 +22,8 @@ from ttlproxy.link.knowledge import announcements as module
 from ttlproxy.link.life import beats
 from ttlproxy.net.tasks import cancel
 
+# An instant before which all is known.
+SOON_MS = 20_000
 PUSHES = "ttlproxy:pushes"
 DEADLINES = "ttlproxy:deadlines"
 
@@ -44,13 +47,14 @@ def _announce(direct: Client, name: bytes) -> None:
 
 
 async def test_a_deadline_that_another_proxy_sets_is_known(life: Running, direct: Client) -> None:
-    _announce(direct, KEYS.announcement(0, FAR_MS, b"s"))
-    await until(lambda: life.context.registry.listed(0, 9) == [S])
+    soon_ms = direct.now_ms() + SOON_MS
+    _announce(direct, KEYS.announcement(0, soon_ms, b"s"))
+    await until(lambda: life.context.registry.bounds(0) == {b"s": soon_ms})
 
 
 async def test_what_has_come_is_taken_without_waiting(life: Running, direct: Client) -> None:
-    _announce(direct, KEYS.announcement(0, FAR_MS, b"s"))
-    while not life.context.registry.listed(0, 9):
+    _announce(direct, KEYS.announcement(0, direct.now_ms() + SOON_MS, b"s"))
+    while not life.context.registry.bounds(0):
         life.link.announcements.receive()  # the event loop gets no turn
     life.link.announcements.connection = None
     life.link.announcements.receive()
@@ -111,18 +115,20 @@ async def test_who_asks_at_each_request_hears_no_greetings_and_deadlines_only_wh
         await until(lambda: bool(ids(server, DEADLINES)))
 
 
-async def test_after_a_swap_each_database_has_the_keys_of_both(
+async def test_after_a_swap_nothing_is_known_until_all_was_read(
     life: Running, direct: Client
 ) -> None:
     registry, swaps = life.context.registry, life.link.announcements.swaps
-    _announce(direct, KEYS.announcement(0, FAR_MS, b"s"))
-    await until(lambda: registry.listed(0, 9) == [S])
+    life.link.announcements.load_changed = None  # else it is read at once
+    _announce(direct, KEYS.announcement(0, direct.now_ms() + SOON_MS, b"s"))
+    await until(lambda: b"s" in registry.bounds(0))
     direct.ask("DEL", STATE)
     direct.ask("SET", KEYS.prefix + b"!swap:0:3", "")
     direct.ask("DEL", KEYS.prefix + b"!swap:0:3")
     await until(lambda: life.link.announcements.swaps > swaps)
-    assert set(registry.listed(0, 9)) == {S, (3, b"s")}
-    assert registry.due(b"s", 1) == [S, (3, b"s")]
+    assert registry.until_ms == UNKNOWN
+    assert registry.bounds(0) == {}
+    assert registry.asker((3,)).names[b"s"] == UNKNOWN, "it may be due there now"
     await until(lambda: direct.ask("EXISTS", STATE) == 1)
 
 
@@ -145,8 +151,8 @@ async def test_rules_are_forgotten_after_a_swap_and_a_flush(
     for db in (0, 3):
         await life.context.actions.learn(redis, db)
     assert life.context.actions.unread == []
-    # A server with deadlines of hash fields of its own has them read again at once.
-    life.link.announcements.load_after_flush = None
+    # Else they are read again at once.
+    life.link.announcements.load_changed = None
     direct.ask(*words)
     await until(lambda: life.context.actions.unread == [0, 3])
 
@@ -154,14 +160,15 @@ async def test_rules_are_forgotten_after_a_swap_and_a_flush(
 async def test_a_lost_connection_is_opened_again_and_what_was_missed_is_read(
     life: Running, server: AnyServer, direct: Client
 ) -> None:
+    soon_ms = direct.now_ms() + SOON_MS
     for number in range(2 * module._MOST_LOSSES):
         before = life.link.announcements.connection
         assert before is not None
         kill(server, direct, PUSHES)
-        manage(direct, f"k{number}", m=FAR_MS)
+        manage(direct, f"k{number}", m=soon_ms)
         await until(lambda: life.link.announcements.connection is not before)  # noqa: B023
         await life.link.serving.ready.wait()
-        assert len(life.context.registry) == number + 1
+        assert len(life.context.registry.bounds(0)) == number + 1
     assert life.changes == 0
 
 

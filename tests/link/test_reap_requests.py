@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Iterator
 from contextlib import closing
 
 import pytest
@@ -18,6 +18,7 @@ from tests.support.server_queries import calls
 from ttlproxy.addresses import Upstream
 from ttlproxy.config import Settings
 from ttlproxy.core.counters import Counters
+from ttlproxy.core.registry import Place, Registry
 from ttlproxy.errors import UpstreamError
 from ttlproxy.link import Context, client
 from ttlproxy.link.connecting.known_server import KnownServer
@@ -100,10 +101,9 @@ def _reaps(server: AnyServer) -> int:
     return calls(server.port, "eval") + calls(server.port, "evalsha")
 
 
-async def test_where_redis_is_asked_at_each_request_only_what_is_due_is_reaped(
+async def test_of_keys_of_which_nothing_is_known_only_what_is_due_is_reaped(
     requests: ReapRequests, begin: Begin, direct: Client, context: Context, server: AnyServer
 ) -> None:
-    context.know(on_demand=True)
     context.rights.trusts_schedules = True
     context.clock.learn(direct.now_ms(), context.clock.reading())
     manage(direct, "later", m=FAR_MS)
@@ -118,10 +118,38 @@ async def test_where_redis_is_asked_at_each_request_only_what_is_due_is_reaped(
     assert direct.ask("EXISTS", "due", "later") == 1
 
 
+async def test_a_key_that_is_known_to_be_due_is_reaped_without_a_question(
+    requests: ReapRequests,
+    begin: Begin,
+    direct: Client,
+    registry: Registry,
+    server: AnyServer,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In its own database."""
+    asked, really_ask = set[Place](), Schedules.due_among
+
+    async def due_among(
+        self: Schedules, redis: Redis, places: Collection[Place], now_ms: int
+    ) -> set[Place]:
+        asked.update(places)
+        return await really_ask(self, redis, places, now_ms)
+
+    monkeypatch.setattr(Schedules, "due_among", due_among)
+    registry.end_reading(registry.begin_reading(FAR_MS), FAR_MS)
+    registry.announced(0, b"s", 1)
+    manage(direct, "s", m=1)
+    with closing(Client(server.port, 3)) as other:
+        manage(other, "s", m=1)
+        begin()
+        await requests.add([S, (3, b"s")], [], []).done
+        assert direct.ask("EXISTS", "s") + other.ask("EXISTS", "s") == 0
+    assert asked == {(3, b"s")}
+
+
 async def test_a_key_that_was_lost_to_its_schedule_is_put_there_when_it_is_asked_for(
     requests: ReapRequests, begin: Begin, direct: Client, context: Context
 ) -> None:
-    context.know(on_demand=True)
     context.rights.trusts_schedules = True
     manage(direct, "s", m=FAR_MS, due=1)
     direct.ask("DEL", KEYS.schedule)
@@ -131,7 +159,7 @@ async def test_a_key_that_was_lost_to_its_schedule_is_put_there_when_it_is_asked
     assert direct.ask("ZSCORE", KEYS.schedule, "s") == b"%d" % FAR_MS
 
 
-@pytest.mark.parametrize("rules", ["-eval -evalsha", "-eval -evalsha -zmscore -exists"])
+@pytest.mark.parametrize("rules", ["-eval -evalsha", "-eval -evalsha -zscore -exists"])
 async def test_what_redis_refuses_is_not_taken_for_nothing_due(
     requests: ReapRequests,
     begin: Begin,
@@ -140,7 +168,6 @@ async def test_what_redis_refuses_is_not_taken_for_nothing_due(
     context: Context,
     rules: str,
 ) -> None:
-    context.know(on_demand=True)
     context.rights.trusts_schedules = True
     manage(direct, "s", m=1)
     await become(rules)

@@ -10,7 +10,17 @@ import pytest
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
-from tests.link.conftest import FAR_MS, KEYS, Become, all_know, manage, paused, set_rule, unpaused
+from tests.link.conftest import (
+    FAR_MS,
+    KEYS,
+    Become,
+    S,
+    all_know,
+    manage,
+    paused,
+    set_rule,
+    unpaused,
+)
 from tests.support.containers import AnyServer
 from tests.support.redis_client import Client
 from tests.support.server_queries import calls
@@ -24,16 +34,17 @@ from ttlproxy.link.shared.overdue import Overdue
 from ttlproxy.link.shared.schedule_queries import ScheduleQueries
 
 MANY = 2500
-
-
-def nothing() -> None:
-    """Nobody wants to know how far it is."""
+MOST_MS = 1_000_000
+# Before and after it.
+SOON_MS, LATE_MS = MOST_MS - 1, MOST_MS
 
 
 @pytest.fixture
 def registry(context: Context) -> Registry:
-    context.registry.begin_load()
-    return context.registry
+    """It is being read until MOST_MS."""
+    registry = context.registry
+    registry.begin_reading(MOST_MS)
+    return registry
 
 
 @pytest.fixture
@@ -41,62 +52,73 @@ def schedules(context: Context) -> Schedules:
     return Schedules(context)
 
 
-def _managed(registry: Registry) -> set[bytes]:
-    registry.end_load()
-    return {key for _, key in registry.listed(0, 10**6)}
+@pytest.fixture
+def trusting(context: Context, schedules: Schedules) -> Schedules:
+    context.rights.trusts_schedules = True
+    return schedules
 
 
-def _manage_many(direct: Client) -> set[bytes]:
+def _manage_many(direct: Client, at_ms: int = FAR_MS) -> set[bytes]:
     """Many keys; returns their names."""
     requests = []
     for number in range(MANY):
         key = f"k{number}"
-        requests += [("SADD", key, "m"), ("ZADD", KEYS.index(key.encode()), FAR_MS, "m")]
-        requests += [("ZADD", KEYS.schedule, FAR_MS, key)]
+        requests += [("SADD", key, "m"), ("ZADD", KEYS.index(key.encode()), at_ms, "m")]
+        requests += [("ZADD", KEYS.schedule, at_ms, key)]
     direct.ask_many(requests)
     return {b"k%d" % number for number in range(MANY)}
 
 
-async def test_all_pages_of_a_schedule_are_loaded(
-    schedules: Schedules, redis: Redis, registry: Registry, direct: Client
+async def test_all_pages_of_a_schedule_are_loaded_and_what_needs_attention_soon_is_kept(
+    trusting: Schedules, redis: Redis, registry: Registry, direct: Client
 ) -> None:
-    names = _manage_many(direct)
-    await schedules.load(redis, 0, nothing)
-    assert _managed(registry) == names
-    assert registry.due(b"k0", FAR_MS) == []
-    assert registry.due(b"k0", FAR_MS + 1) == [(0, b"k0")]
+    names = _manage_many(direct, SOON_MS)
+    for key in ("late:1", "k:2"):
+        manage(direct, key, m=LATE_MS)
+    assert await trusting.load(redis, 0, is_known=False)
+    assert registry.bounds(0) == dict.fromkeys(names, SOON_MS)
+    assert all(map(registry.families.covers, [*names, b"late:1", b"k:2"]))
+    assert not registry.families.covers(b"other")
 
 
-async def test_where_schedules_are_not_trusted_all_indexes_are_found(
-    schedules: Schedules, redis: Redis, registry: Registry, direct: Client, context: Context
+@pytest.mark.parametrize("is_known", [False, True])
+async def test_where_schedules_are_not_trusted_families_are_found_by_all_indexes(
+    schedules: Schedules,
+    redis: Redis,
+    registry: Registry,
+    direct: Client,
+    context: Context,
+    is_known: bool,
 ) -> None:
-    names = _manage_many(direct)
+    """Unless these are known."""
+    names = _manage_many(direct, SOON_MS)
     direct.ask("DEL", KEYS.schedule)
     set_rule(direct, context.script_calls.signer, "k*", "RPUSH - 0", "late")
     direct.ask("DEL", KEYS.rules)
-    await schedules.search(redis, 0, nothing)
+    assert not await schedules.load(redis, 0, is_known=is_known)
     await context.actions.learn(redis, 0)
-    assert _managed(registry) == names
-    assert registry.due(b"k0", 1) == [(0, b"k0")], "it may be due already"
-    assert context.actions.has_action(b"k0"), "a rule that the list lacks"
+    covers = registry.families.covers
+    assert [covers(name) for name in names] == [not is_known] * MANY
+    assert registry.bounds(0) == {}, "any may be due already"
+    assert context.actions.has_action(b"k0") == (not is_known), "a rule that the list lacks"
 
 
 async def test_another_type_in_the_place_of_a_schedule_makes_way(
-    schedules: Schedules, redis: Redis, registry: Registry, direct: Client
+    trusting: Schedules, redis: Redis, registry: Registry, direct: Client
 ) -> None:
-    names = _manage_many(direct)
+    names = _manage_many(direct, SOON_MS)
     direct.ask("SET", KEYS.schedule, "junk")
-    await schedules.load(redis, 0, nothing)
-    assert _managed(registry) == names
+    assert await trusting.load(redis, 0, is_known=False)
+    assert registry.bounds(0) == dict.fromkeys(names, SOON_MS)
     assert direct.ask("ZCARD", KEYS.schedule) == MANY
 
 
 async def test_a_schedule_that_redis_refuses_is_told(
-    schedules: Schedules, redis: Redis, registry: Registry, become: Become
+    trusting: Schedules, redis: Redis, become: Become
 ) -> None:
     await become("-zscan")
     with pytest.raises(ResponseError):
-        await schedules.load(redis, 0, nothing)
+        await trusting.load(redis, 0, is_known=False)
 
 
 async def test_what_redis_refuses_in_a_rebuild_is_noted_and_tried_again(
@@ -140,12 +162,6 @@ async def test_what_is_due_is_read_in_all_databases_the_earliest_first(
 # --- what is due among some places
 
 NOW_MS = 1_000_000
-
-
-@pytest.fixture
-def trusting(context: Context, schedules: Schedules) -> Schedules:
-    context.rights.trusts_schedules = True
-    return schedules
 
 
 async def test_of_some_places_those_are_told_where_something_is_due(
@@ -205,7 +221,8 @@ async def test_nothing_is_due_in_a_database_that_redis_lacks(
 
 
 @pytest.mark.parametrize(
-    ("rules", "due"), [("-zmscore", {b"s"}), ("-zmscore -exists", {b"s", b"t"})]
+    ("rules", "due"),
+    [("-zscore", {b"s"}), ("-zscore -exists", {b"s", b"t"}), ("-exists", {b"s", b"t"})],
 )
 async def test_a_key_that_redis_refuses_to_tell_of_may_be_due(
     trusting: Schedules, redis: Redis, direct: Client, become: Become, rules: str, due: set[bytes]
@@ -217,30 +234,27 @@ async def test_a_key_that_redis_refuses_to_tell_of_may_be_due(
     assert found == {(0, key) for key in due}
 
 
-async def test_where_schedules_are_not_trusted_all_places_may_be_due(
+async def test_where_schedules_are_not_trusted_each_key_with_an_index_is_due(
     schedules: Schedules, redis: Redis, direct: Client, context: Context, server: AnyServer
 ) -> None:
+    """Whatever the schedule says. Also where Redis does not tell."""
     context.rights.trusts_schedules = False
     manage(direct, "s", m=FAR_MS)
-    places = [(0, b"s"), (0, b"plain"), (3, b"s")]
-    before = calls(server.port, "zmscore")
-    assert await schedules.due_among(redis, places, NOW_MS) == set(places)
-    assert calls(server.port, "zmscore") == before
-
-
-async def test_of_some_places_those_are_told_that_have_an_index(
-    schedules: Schedules, redis: Redis, direct: Client, server: AnyServer, become: Become
-) -> None:
-    """Also where Redis does not tell."""
-    manage(direct, "s", m=FAR_MS)
     direct.ask("SADD", "plain", "m")
+    direct.ask("ZADD", KEYS.schedule, 1, "plain")
     with closing(Client(server.port, 3)) as other:
         manage(other, "plain", m=FAR_MS)
     places = {(0, b"s"), (0, b"plain"), (3, b"s"), (3, b"plain")}
-    assert await schedules.indexed_among(redis, places) == {(0, b"s"), (3, b"plain")}
-    assert await schedules.indexed_among(redis, set()) == set()
+    assert await schedules.due_among(redis, places, NOW_MS) == {(0, b"s"), (3, b"plain")}
+    assert await schedules.due_among(redis, set(), NOW_MS) == set()
+
+
+async def test_there_keys_of_which_redis_does_not_tell_may_be_due(
+    schedules: Schedules, redis: Redis, become: Become
+) -> None:
     await become("-exists")
-    assert await schedules.indexed_among(redis, places) == places
+    places = {S, (3, b"s"), (99, b"s")}
+    assert await schedules.due_among(redis, places, NOW_MS) == {S, (3, b"s"), (99, b"s")}
 
 
 # --- what is overdue

@@ -9,18 +9,17 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from ttlproxy.core.knowledge import Knowledge
 
 from tests.support.session_world import KEYS, NOW_MS, RULES, SCRIPTS
 from ttlproxy.core.counters import Handled
 from ttlproxy.core.families import ALL, Known
 from ttlproxy.core.permissions import Rights
-from ttlproxy.core.registry import Place
+from ttlproxy.core.registry import Place, Registry
 from ttlproxy.core.write_rules import WriteRule, WriteRules, name_of
 from ttlproxy.proxy.checks import Checks
 from ttlproxy.proxy.reply_queue import ReplyQueue
 from ttlproxy.scripts.script_calls import ScriptCalls
-from ttlproxy.session import AskingSession
+from ttlproxy.session import Session
 from ttlproxy.wire import Requests, encode
 
 DUE, NOT_DUE = b"%d" % (NOW_MS - 1), b"%d" % NOW_MS
@@ -79,22 +78,22 @@ class Path:
     def __init__(self, family: bytes = ALL) -> None:
         families = Known()
         families.learn([family])
-        self.knowledge = Knowledge(families=families)
-        self.knowledge.families_changed()
+        # Nothing was read: something may be due in each key.
+        self.registry = Registry(families=families)
+        self.registry.families_changed()
         self.counts, self.rights = Handled(), Rights()
         self.rights.trusts_schedules = True
         SCRIPTS.loaded = True
         self.script_calls = ScriptCalls(SCRIPTS, KEYS, bytes)
         self.script_calls.families.confirm([ALL])
-        self.session = AskingSession(
+        self.session = Session(
             RULES,
             self.script_calls,
-            self.knowledge.asker((0,)),
+            self.registry.asker((0,)),
             self.rights,
             lambda: NOW_MS,
             1 << 30,
             self.counts,
-            lambda: True,
             lambda: False,
         )
         self.replies = ReplyQueue(self._got)
@@ -383,8 +382,8 @@ def test_those_that_are_left_wait_for_a_reap_and_each_counts_once(
 ) -> None:
     if has_rule:
         rules = WriteRules({name_of(b"*", b"set"): WriteRule(1000).row(())})
-        path.knowledge.book.learn(0, rules)
-        path.knowledge.rules_changed()
+        path.registry.book.learn(0, rules)
+
     path.say(write("a") + write("b") + write("c"), read("behind"))
     assert path.counted() == counted
     path.answer(b"*%d\r\n" % done + b"".join(REPLIES[:done]))
@@ -444,30 +443,6 @@ def test_writes_wait_for_a_reap_where_no_call_may_stop(
     path.say(add("a") + add("b"))
     assert not path.is_held
     assert set(path.reaped) == {(0, b"a"), (0, b"b")}
-
-
-def test_of_a_client_whose_scripts_redis_refuses_it_is_asked_which_keys_have_an_index() -> None:
-    """Writes to the others go on as they came. Reads, and what has no key, ask for nothing."""
-    path = Path(b"a")
-    rules = b"on nopass ~* -@all +sadd +sismember +select"
-    path.rights.learn([b"user default " + rules])
-    path.rights.trusts_schedules = True
-    session = path.session
-    for chunk in (read("a1"), encode((b"PING",)), add("b")):
-        assert session.doubted(chunk) == []
-    places = [(0, b"a1"), (0, b"a2")]
-    chunk = add("a1") + add("a2") + add("b")
-    assert session.doubted(chunk[:-1]) == [], "it is not whole"
-    assert sorted(session.doubted(chunk)) == places
-    session.learn_indexes(places, {(0, b"a1")})
-    assert session.doubted(chunk) == []
-    sent = Requests().feed(session.from_client(chunk).to_redis)
-    assert [words[0] for words in sent] == [b"EVALSHA", b"SADD", b"SADD"]
-    assert sorted(session.doubted(chunk)) == places, "they are asked for anew"
-
-
-def test_of_other_clients_nothing_is_asked_but_what_is_due(path: Path) -> None:
-    assert path.session.doubted(add("a")) == []
 
 
 LONG = encode((b"SADD", b"a", *[b"%d" % number for number in range(90)]))

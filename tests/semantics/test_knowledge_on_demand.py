@@ -1,4 +1,4 @@
-"""Proxies that ask Redis at each request, beside others that hear of all keys."""
+"""Proxies that ask Redis at each request, beside others that hear of all deadlines."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ttlproxy.core.keys import Keys
 from ttlproxy.wire import encode
 
 KEYS = Keys()
-# Of a few proxies these hear of all keys, where nobody has said it (link/knowledge/modes.py).
+# Of a few proxies these hear of all deadlines, where nobody has said it (link/knowledge/modes.py).
 FEW = 4
 FAR_MS = 4_000_000_000_000
 ON_DEMAND = ("--knowledge", "on-demand")
@@ -59,7 +59,7 @@ def _is_gone(direct: Client, key: str) -> bool:
 
 
 @pytest.mark.slow
-def test_a_few_proxies_hear_of_all_keys_and_the_others_ask(
+def test_a_few_proxies_hear_of_all_deadlines_and_the_others_ask(
     own_server: AnyServer, start_proxy: StartProxy, subscribers: Callable[[bytes], int]
 ) -> None:
     proxies = [start_proxy(own_server.url) for _ in range(FEW)]
@@ -130,7 +130,7 @@ def test_a_key_is_asked_about_where_its_client_is(
             seen: list[bytes] = []
             while not (seen and b'"SET"' in seen[-1]):
                 seen.append(monitor.read())
-        asked = [line.split(b"[")[1].split()[0] for line in seen if b'"ZMSCORE"' in line]
+        asked = [line.split(b"[")[1].split()[0] for line in seen if b'"ZSCORE"' in line]
         assert sorted(asked) == databases
 
 
@@ -138,7 +138,7 @@ def test_a_key_is_asked_about_where_its_client_is(
 def test_deadlines_that_come_from_another_database_are_heard_of(
     own_server: AnyServer, start_proxy: StartProxy, carried: tuple[str | int, ...]
 ) -> None:
-    """Where it was known that the key has none."""
+    """Where the key was asked for when it had none."""
     with closing(Client(own_server.port, 1)) as direct:
         give_one_of_all(direct)  # so nothing is new to the proxy there
     proxy = start_proxy(own_server.url, *ON_DEMAND)
@@ -227,7 +227,7 @@ def test_a_client_that_asked_for_a_database_that_redis_lacks_is_served_where_it_
 def test_whoever_leads_the_reaper_hears_of_deadlines(
     own_server: AnyServer, start_proxy: StartProxy
 ) -> None:
-    """Nobody asks for the element, and no proxy hears of all keys."""
+    """Nobody asks for the element, and no proxy hears of all deadlines."""
     proxies = [start_proxy(own_server.url, *ON_DEMAND) for _ in range(3)]
     with closing(Client(own_server.port)) as direct:
         for number, proxy in enumerate(proxies):
@@ -290,7 +290,7 @@ def test_a_key_whose_elements_were_all_reaped_gets_new_deadlines_like_a_new_one(
 def test_it_is_refused_nothing_without_the_right_to_subscribe(
     own_server: AnyServer, start_proxy: StartProxy, subscribers: Callable[[bytes], int]
 ) -> None:
-    """Nobody could see then that it asks at each request: so it hears of all keys."""
+    """Nobody could see then that it asks at each request: so it hears of all deadlines."""
     with closing(Client(own_server.port)) as direct:
         direct.ask("ACL", "SETUSER", "proxy", "on", ">word", "~*", "+@all", "-subscribe")
     proxy = start_proxy(f"redis://proxy:word@127.0.0.1:{own_server.port}", *ON_DEMAND)

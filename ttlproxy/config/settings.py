@@ -319,9 +319,9 @@ class Settings:
     knowledge: Literal["auto", "broadcast", "on-demand"] = setting(
         one_of("auto", "broadcast", "on-demand"),
         "auto",
-        "whether the proxy hears of each managed key (broadcast), or asks Redis at each"
-        " request (on-demand); with auto the first few proxies of a Redis hear of all, and further"
-        " ones ask; in front of a Cluster all hear of all",
+        "whether the proxy hears of deadlines that come soon (broadcast), or asks Redis at each"
+        " request for keys that may have some (on-demand); with auto the first few proxies of a"
+        " Redis hear, and further ones ask; in front of a Cluster all hear",
     )
     show_internal_keys: Literal["no", "yes"] = setting(
         one_of("no", "yes"),

@@ -87,12 +87,6 @@ def _tags() -> tuple[bytes, ...]:
     return tuple(found[number] for number in range(SLOTS))
 
 
-@cache
-def _heads() -> tuple[bytes, ...]:
-    """For each slot, what is between the prefix and a key without a hash tag in an index's name."""
-    return tuple(b"{%s}:" % tag for tag in _tags())
-
-
 def escaped(text: bytes) -> bytes:
     """The glob that matches `text` and nothing else."""
     return b"".join(
@@ -123,7 +117,6 @@ class Keys:
     """
 
     __slots__ = (
-        "_index_heads",
         "_tags",
         "announcement_prefix",
         "broadcast",
@@ -161,7 +154,6 @@ class Keys:
         self.announcement_prefix = prefix + ANNOUNCEMENT
         # A proxy that begins to serve sets and deletes this key: an announcement to the others.
         self.hello = self.announcement_prefix + b"hello"
-        # The same by one that looks up keys, and does not hear of all.
         # Channels on which nothing is ever published: Redis counts their subscribers, see
         # link/knowledge/modes.py.
         self.broadcast = prefix + b"broadcast"
@@ -170,20 +162,12 @@ class Keys:
         # link/knowledge/activation.py. How they begin is no glob pattern of anything else.
         self.told = TOLD + b"%d:" % len(prefix)
         self._tags = _tags()
-        self._index_heads: list[bytes] = []  # `_heads` behind the prefix, once that is asked for
 
     def index(self, key: bytes) -> bytes:
         """The name of the index of data key `key`."""
         if b"{" in key and hash_tag(key):
             return self.prefix + TAGGED + key
         return b"%s{%s}:%s" % (self.prefix, self._tags[crc_hqx(key, 0) % SLOTS], key)
-
-    def indexes(self, keys: Sequence[bytes]) -> list[bytes]:
-        """The `index` of each key: faster than one by one if none has a tag."""
-        if b"{" in b"".join(keys):
-            return list(map(self.index, keys))
-        heads = self._index_heads = self._index_heads or [self.prefix + head for head in _heads()]
-        return [heads[crc_hqx(key, 0) % SLOTS] + key for key in keys]
 
     def _beside(self, kind: bytes, key: bytes) -> bytes:
         """The name of what else is kept for `key`, in the same slot."""

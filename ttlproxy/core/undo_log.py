@@ -1,9 +1,9 @@
 """What the registry of a master has given up, until the master's replicas have given it up too.
 
-A replica has what its master had some time ago. The registry knows of every managed key that its
-master has, and of every one that it had, except where a reap or a new reading of the schedules
-raised a bound or ended an entry. So what it has given up since the replica's time, added again, is
-what the replica needs. Knows no replica and no connection.
+A replica has what its master had some time ago. The registry knows of every key that needed
+attention at its master then, up to some instant, except where a reap or a new reading of the
+schedules raised a bound or ended an entry. So what it has given up since the replica's time, added
+again, is what the replica needs up to that instant. Knows no replica and no connection.
 """
 
 from __future__ import annotations
@@ -21,10 +21,12 @@ class Undone(NamedTuple):
     """
     raised: the lowest bound, in ms, of keys whose bound was raised or that were left out
     slots: those of which nothing older is known
+    until_ms: how far ahead the registry was read when the part began
     """
 
     raised: dict[bytes, int]
     slots: set[int]
+    until_ms: int
 
 
 class UndoLog:
@@ -35,7 +37,7 @@ class UndoLog:
 
     def __init__(self) -> None:
         self.number = self.interrupted_in = 0
-        self._parts = {0: Undone({}, set())}
+        self._parts = {0: Undone({}, set(), 0)}
         self._size = 0
 
     def raised(self, key: bytes, bound: int) -> None:
@@ -56,10 +58,10 @@ class UndoLog:
                 each.raised.clear()
             self._size = 0
 
-    def begin_part(self) -> int:
-        """Returns its number."""
+    def begin_part(self, until_ms: int) -> int:
+        """`until_ms`: that of the registry. Returns the part's number."""
         self.number += 1
-        self._parts[self.number] = Undone({}, set())
+        self._parts[self.number] = Undone({}, set(), until_ms)
         return self.number
 
     def drop(self, number: int) -> None:
@@ -69,7 +71,9 @@ class UndoLog:
 
     def since(self, number: int) -> Undone:
         """What was given up in this part and those after it."""
-        found = Undone({}, set())
+        found = Undone(
+            {}, set(), min(part.until_ms for at, part in self._parts.items() if at >= number)
+        )
         for part in (part for at, part in self._parts.items() if at >= number):
             found.slots.update(part.slots)
             for key, bound in part.raised.items():

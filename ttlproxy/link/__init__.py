@@ -5,7 +5,7 @@ Its packages, each of which may import only those below it:
     masters     a link and a reaper for each master
     reaper      when what is removed
     life        the link itself: from one connection to Redis to the next
-    knowledge   which keys are managed
+    knowledge   what is known of keys
     reaping     the calls that find and remove what is due
     server      what is known of a server, and what we put there
     shared      what the link, the reaper and all sessions share
@@ -25,7 +25,6 @@ from ttlproxy.link.connecting.sentinels import Sentinel, Sentinels
 from ttlproxy.link.connecting.server_clock import ServerClock
 from ttlproxy.link.connecting.single_calls import answered
 from ttlproxy.link.connecting.tls_mismatch import Role, mismatch
-from ttlproxy.link.life.hold_times import HoldTime
 from ttlproxy.link.life.link import Link, Node
 from ttlproxy.link.life.list_waiters import ListWaiters
 from ttlproxy.link.masters.masters import Masters
@@ -50,7 +49,6 @@ __all__ = [
     "OLDEST",
     "Backoff",
     "Context",
-    "HoldTime",
     "Link",
     "ListWaiters",
     "Masters",

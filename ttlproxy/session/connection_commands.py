@@ -51,7 +51,7 @@ def _multi(state: State, args: list[bytes], now_ms: int) -> None:
 def _exec(state: State, args: list[bytes], now_ms: int) -> None:
     transaction, state.transaction = state.transaction, None
     if transaction is not None:
-        transaction.carry_out(state, now_ms)
+        _carry_out(state, transaction, now_ms)
         if transaction.modifies:
             state.changes()
         for unconfirmed in transaction.unconfirmed:
@@ -62,6 +62,18 @@ def _exec(state: State, args: list[bytes], now_ms: int) -> None:
                 state.ours = _MEASURES, declared.ours
         if _is_outdated(state, transaction):
             state.ours, state.hides = (_ABORTS, is_hidden), True
+
+
+def _carry_out(state: State, transaction: Transaction, now_ms: int) -> None:
+    """EXEC is on its way: the effects that were noted come now."""
+    state.manages(transaction.managed)
+    state.names(transaction.named, now_ms)
+    if transaction.sees_all:
+        state.sees_all()
+    state.sees(transaction.seen)
+    state.writes(transaction.written)
+    state.fills(transaction.filled)
+    state.dates(transaction.dated)
 
 
 def _is_outdated(state: State, transaction: Transaction) -> bool:

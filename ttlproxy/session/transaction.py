@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ttlproxy.core.registry import Place
 from ttlproxy.scripts.unconfirmed import UnconfirmedChange
 from ttlproxy.session.declared import Declared
-
-if TYPE_CHECKING:
-    from ttlproxy.session.state import State
 
 
 class Transaction:
@@ -59,14 +54,3 @@ class Transaction:
         self.unconfirmed: list[UnconfirmedChange] = []
         self.declared: Declared | None = None
         self.passed: set[bytes] = set()
-
-    def carry_out(self, state: State, now_ms: int) -> None:
-        """EXEC is on its way: passes the noted effects on."""
-        state.manages(self.managed)
-        state.names(self.named, now_ms)
-        if self.sees_all:
-            state.sees_all()
-        state.sees(self.seen)
-        state.writes(self.written)
-        state.fills(self.filled)
-        state.dates(self.dated)

@@ -1,1 +1,1 @@
-"""How a proxy learns which keys are managed: it hears of all, or looks up what clients name."""
+"""What a proxy knows of keys: families, which all proxies know, and what needs attention soon."""

@@ -1,10 +1,7 @@
-"""How proxies learn of managed keys: a few hear of all, the others look up what clients name.
+"""Which proxies hear of deadlines that come soon: a few; all others ask Redis at each request.
 
-A proxy in broadcast mode hears of each first deadline, and each such proxy makes announcements
-dearer for Redis. The others (core/knowledge.py) are told of keys that they have looked up, by a key
-that scripts set and delete while there are such proxies.
-
-Both are hints for reads. What writes must know is confirmed by all proxies: see activation.py.
+Each that hears makes announcements dearer for Redis. What it hears are hints for reads; what writes
+must know is confirmed by all proxies: see activation.py.
 
 Each proxy subscribes to channels, because Redis counts subscribers, and knows at once when one is
 gone.
@@ -27,7 +24,7 @@ from ttlproxy.link.shared.context import Context
 
 log = logging.getLogger(__name__)
 
-# So many proxies hear of all keys. Each costs Redis 2.5 us for an announcement, of some 45 us.
+# So many proxies hear of deadlines. Each costs Redis 2.5 us for an announcement, of some 45 us.
 FEW: Final = 4
 
 
@@ -62,7 +59,7 @@ class Modes:
         (reply,) = ask((b"SUBSCRIBE", keys.broadcast if hears else keys.on_demand))
         self.may_subscribe = not isinstance(reply, Exception)
         if not self.may_subscribe:
-            log.debug("this proxy hears all deadlines: %s", reply)
+            log.debug("this proxy hears of deadlines: %s", reply)
             return True
         (channels,) = ask((b"PUBSUB", b"CHANNELS", keys.told + b"*"))
         told = map(keys.told_by, channels if isinstance(channels, list) else ())
@@ -75,7 +72,7 @@ class Modes:
         return self._wanted == "broadcast" or (self._wanted == "auto" and counted[1] < FEW)
 
     def question(self) -> Words:
-        """How many proxies hear of all keys, and how many look them up."""
+        """How many proxies hear of deadlines, and how many do not."""
         keys = self._context.keys
         return (b"PUBSUB", b"NUMSUB", keys.broadcast, keys.on_demand)
 

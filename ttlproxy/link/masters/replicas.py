@@ -1,7 +1,7 @@
 """The replicas of one master of a Cluster, so that nobody waits when one of them is promoted.
 
-The registry is a superset of what the master has. A replica has what the master had a moment ago:
-that is in the registry, too, but for what the registry has given up since (core/undo_log.py). And
+The registry has all that needs attention at the master soon. A replica has what the master had a
+moment ago: that is in the registry, too, but for what it has given up since (core/undo_log.py). And
 what the master has announced while this proxy did not hear it is pushed by the replica. Both need
 be kept only from a *checkpoint* on which the replica has passed. At a checkpoint the master tells
 how far its replication is, and all that it has announced has been heard.
@@ -98,7 +98,8 @@ class Replicas:
 
     def begin_checkpoint(self) -> int:
         """The master is about to be asked REPLICATION; returns the checkpoint's number."""
-        number = self.undo_log.number if self._has_failed else self.undo_log.begin_part()
+        until_ms = self._link.context.registry.until_ms
+        number = self.undo_log.number if self._has_failed else self.undo_log.begin_part(until_ms)
         self._before = self._hears
         for pushes in self._heard.values():
             pushes.part_begins(number)
@@ -141,8 +142,7 @@ class Replicas:
         for key, bound in undone.raised.items():
             entries[key] = min(bound, entries.get(key, bound))
         deferring = self._link.context.slot_schedules.deferring
-        until_ms = registry.until_ms
-        return Heritage(entries, until_ms, set(slots), deferring & slots, node.epoch, pushes)
+        return Heritage(entries, undone.until_ms, set(slots), deferring & slots, node.epoch, pushes)
 
     # Inside.
 

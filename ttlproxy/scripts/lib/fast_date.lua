@@ -2,7 +2,7 @@
 -- `dated`: whether Redis took all of it. An earlier first deadline is put into the schedule, and announced if it
 -- comes soon, before it is in the index: if Redis refuses a step, the general part of the script finds the index as
 -- it was, or all done that it would not do again.
--- NEEDS: fast_deadline.lua named step data index schedule
+-- NEEDS: fast_deadline.lua clock.lua named step data index schedule
 -- GIVES: dated
 local dated = true
 if is_earlier then
