@@ -17,7 +17,6 @@ from tests.support.server_queries import calls
 from ttlproxy.addresses import Upstream
 from ttlproxy.config import Settings
 from ttlproxy.core.counters import Counters
-from ttlproxy.core.families import ALL
 from ttlproxy.core.registry import ANNOUNCED_MS, UNKNOWN, Registry
 from ttlproxy.link import Context, Link
 from ttlproxy.link.connecting.pushes import Pushes
@@ -404,15 +403,16 @@ async def test_a_schedule_that_others_may_write_tells_of_no_family(
     assert world.registry.until_ms == UNKNOWN
 
 
-async def test_a_schedule_that_is_refused_leaves_all_keys_in_doubt(
+async def test_a_schedule_that_is_refused_before_anybody_is_served_is_told(
     world: World, redis: Redis, direct: Client, become: Become, counters: Counters
 ) -> None:
+    """Families of its keys may be missing."""
     manage(direct, "s", m=direct.now_ms() + 1000)
     await become("-zscan")
-    await world.is_read(redis)
-    assert world.loader.is_whole, "Redis is asked at each request"
+    with pytest.raises(ResponseError):
+        await world.is_read(redis)
+    assert not world.loader.is_whole
     assert world.registry.until_ms == UNKNOWN
-    assert world.families == {ALL}
     assert counters.refusals == 1
 
 
@@ -423,6 +423,7 @@ async def test_a_schedule_that_is_refused_later_leaves_what_is_known(
     manage(direct, "s", m=soon_ms)
     await world.is_read(redis)
     until_ms = world.registry.until_ms
+    world.serving.start()
     await become("-zscan")
     world.loader.want()
     assert await world.is_read(redis)
