@@ -7,7 +7,7 @@ from contextlib import closing
 
 import pytest
 from redis.asyncio import Redis
-from redis.exceptions import NoPermissionError
+from redis.exceptions import NoPermissionError, ResponseError
 
 from tests.link.conftest import FAR_MS, KEYS, Become, manage, set_rule, until
 from tests.link.running import Running, running
