@@ -160,14 +160,14 @@ def asked(keys: Keys) -> tuple[Right, ...]:
         Right(
             (b"ZMSCORE", schedule, b""),
             WARNING,
-            "Keys that are missing from the schedule are not found.",
+            "Keys that are missing from the schedule are not found, and what other proxies have reaped"
+            " is reaped again.",
         ),
         Right(
             (b"ZRANGE", schedule, b"0", b"0"),
             WARNING,
             "Keys that clients name are looked up again and again where many proxies are.",
         ),
-        Right((b"CLIENT", b"CACHING", b"YES"), INFO, _HEARS),
         *(
             Right(words, WARNING, _UNSURE)
             for words in (
