@@ -272,17 +272,21 @@ def test_a_slot_that_leaves_takes_what_is_known_with_it() -> None:
     assert registry.bounds(0) == {b"stays": SOON_MS}
 
 
-def test_only_if_families_are_known_must_sessions_hear_of_deadlines() -> None:
+def test_a_proxy_that_is_alone_hears_nothing_before_it_has_asked_for_something() -> None:
+    registry = Registry()
+    assert registry.expecting, "nobody knows yet"
+    registry.others(False)
+    assert not registry.expecting
+    registry.expect()
+    registry.others(False)
+    assert registry.expecting, "a rule may be announced"
+
+
+def test_a_new_family_is_of_interest_where_names_are_looked_at() -> None:
     registry = Registry()
     registry.families.tell(registry.families_changed)
-    assert not registry.expecting
     registry.families.learn([b"k"])
-    assert registry.expecting
     assert registry.book.heads == (b"k",)
-    other = Registry()
-    other.expect()
-    other.families_changed()
-    assert other.expecting, "a rule may be announced"
 
 
 def _asked(asker: Asker, key: bytes, now_ms: int) -> bool:

@@ -114,6 +114,7 @@ def test_what_redis_answers_in_any_state_needs_nothing(world: World) -> None:
 
 
 def test_what_all_proxies_will_be_told_of_is_looked_for(world: World) -> None:
+    world.registry.others(False)
     world.say("HTTLFIELD h f")
     assert not world.registry.expecting
     world.say("ONEXPIRE jobs:* LPUSH done {member}")
@@ -382,6 +383,23 @@ def test_the_first_key_of_ours_is_hidden_from_what_follows_in_its_chunk(
 ) -> None:
     world.session.script_calls.has_state = False
     begin = ["MULTI"] * in_transaction
-    *_, first, behind = world.names(*begin, "DBSIZE", "DEFER EX 9 DEL k", "DBSIZE")
+    *_, first, behind = world.names(*begin, "DEFER EX 9 DEL k", "DBSIZE")
     assert first.startswith(b"EVAL")
     assert behind.startswith(b"EVAL")
+
+
+def test_what_may_store_the_first_key_of_ours_does_not_overtake_what_shows_all_keys(
+    world: World,
+) -> None:
+    """The link stores it, over another connection."""
+    world.session.script_calls.has_state = False
+    assert world.names("DBSIZE", "DEFER EX 9 DEL k") == [b"DBSIZE"]
+    assert world.step.awaits
+    assert Requests().feed(world.step.withheld) == [b"DEFER EX 9 DEL k".split()]
+
+
+@pytest.mark.parametrize("before", ["MULTI", "CLIENT REPLY OFF"])
+def test_where_nobody_can_wait_what_shows_all_keys_hides_ours(world: World, before: str) -> None:
+    world.session.script_calls.has_state = False
+    world.say(before)
+    assert world.names("DBSIZE")[0].startswith(b"EVAL")

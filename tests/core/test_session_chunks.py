@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.session_world import NOW_MS, World
+from ttlproxy.core.families import ALL
 from ttlproxy.wire import Requests, encode
 
 
@@ -46,6 +47,8 @@ def test_redis_reads_the_same_however_the_client_s_bytes_are_cut(
     stream = b"".join(requests)
     places = sorted({0, len(stream), *(cut % (len(stream) + 1) for cut in cuts)})
     whole, pieces = World(), World()
+    for world in (whole, pieces):  # what all proxies know, this one does
+        world.registry.families.learn([ALL])
     with mock.patch("ttlproxy.session.fast_path.MOST_TOGETHER", 1):
         sent = [pieces.take(stream[a:b]) for a, b in itertools.pairwise(places)]
     assert b"".join(sent) == whole.session.from_client(stream).to_redis

@@ -66,9 +66,7 @@ def test_a_swap_of_databases_that_redis_takes_is_announced(
     world: World, words: str, is_ours: bool
 ) -> None:
     world.registry.announced(0, b"h", NOW_MS + 9)
-    world.registry.hears = False
-    world.registry.forget_all()
-    assert not world.registry.expecting
+    world.registry.others(False)
     ((name, *rest),) = world.say(f"SWAPDB {words}")
     assert world.registry.expecting == is_ours
     if is_ours:

@@ -75,9 +75,9 @@ def test_an_answer_on_its_way_when_databases_may_be_swapped_is_not_believed(
     unconfirmed: UnconfirmedChanges,
 ) -> None:
     registry = read_registry()
-    registry.beat(NOW_MS)
     registry.populate([7])
     for overtakes in (True, False):
+        registry.beat(NOW_MS)
         registry.begin_reap((7, b"x"))
         if overtakes:
             unconfirmed.note(Swap(0, 7), registry)

@@ -225,6 +225,24 @@ async def test_a_regular_one_does_the_upkeep_and_others_do_not(
     await until(lambda: life.link.heartbeat.answers > answers + 2)
 
 
+async def test_how_many_keys_are_managed_is_known_from_the_last_regular_one(
+    server: AnyServer, direct: Client, rare: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Others do not ask."""
+    caplog.set_level("INFO")
+    manage(direct, "s", m=FAR_MS)
+    with closing(Client(server.port, 3)) as other:
+        manage(other, "s", m=FAR_MS)
+        async with running(Running(server.url)) as link:
+            await link.beats(3)
+            assert link.context.managed == {0: 1, 3: 1}
+            assert "2 keys managed" in caplog.text
+            manage(other, "t", m=FAR_MS)
+            link.link.heartbeat._beats._next_s = 0.0
+            await link.beats()
+            assert link.context.managed == {0: 1, 3: 2}
+
+
 async def test_the_address_is_not_looked_at_without_a_reason(
     probes: list[Upstream], life: Running, direct: Client
 ) -> None:

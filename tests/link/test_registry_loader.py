@@ -403,9 +403,10 @@ async def test_a_schedule_that_others_may_write_tells_of_no_family(
     assert world.registry.until_ms == UNKNOWN
 
 
-async def test_a_schedule_that_is_refused_serves_nobody_at_first(
+async def test_a_schedule_that_is_refused_before_anybody_is_served_is_told(
     world: World, redis: Redis, direct: Client, become: Become, counters: Counters
 ) -> None:
+    """Families of its keys may be missing."""
     manage(direct, "s", m=direct.now_ms() + 1000)
     await become("-zscan")
     with pytest.raises(NoPermissionError):

@@ -246,8 +246,9 @@ async def test_a_request_goes_on_where_redis_refuses_the_state(
 
 async def test_a_request_waits_while_writes_are_paused(context: Context, redis: Redis) -> None:
     context.fleet.attached = 1
+    context.script_calls.has_state = False
     state = SharedState(context, paused)
-    await _met(state, redis)
+    await state.keep(redis)
     assert context.script_calls.has_state is False
     stored = state.stored()
     assert context.script_calls.has_state is None, "it may be written at any time now"

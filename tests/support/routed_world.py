@@ -6,13 +6,12 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any
 
-from tests.support.session_world import NATIVES, NOW_MS, SCRIPTS
+from tests.support.session_world import NATIVES, NOW_MS, SCRIPTS, read_registry
 from ttlproxy.commands import Router
 from ttlproxy.config import Settings
 from ttlproxy.core.counters import Counters
 from ttlproxy.core.keys import SLOTS, Keys
 from ttlproxy.core.permissions import Rights
-from ttlproxy.core.registry import Registry
 from ttlproxy.link.connecting.serving import Serving
 from ttlproxy.proxy.departures import Departures
 from ttlproxy.proxy.routed.connection_limit import ConnectionLimit
@@ -60,9 +59,6 @@ class FarEnd:
 
     abort = cut = write_eof = close
 
-    def has_settled(self) -> bool:
-        return True
-
     def is_closing(self) -> bool:
         return self.is_closed
 
@@ -85,7 +81,7 @@ class FarEnd:
 def _link() -> Any:
     keys = Keys()
     keys.clustered = True
-    registry = Registry()
+    registry = read_registry()
     context = SimpleNamespace(
         router=ROUTER,
         script_calls=ScriptCalls(SCRIPTS, keys, bytes),

@@ -160,8 +160,9 @@ class Heartbeat:
         if has_told:
             if asked["info"] or asked["keyspace"]:
                 await self._populate(redis, glance)
-            if (size := await glance.sizes(redis)) is not None:
-                context.managed = size
+            # Only a regular one has asked all databases.
+            if self._beats.regular and (sizes := await glance.sizes(redis)) is not None:
+                context.managed = sizes
             await self._learn(redis, asked, traits)
             await self._keep_serving(redis, glance)
         if has_told and self._beats.regular:

@@ -19,8 +19,9 @@ from ttlproxy.link.server.compatibility import LAYOUT, said_by
 
 log = logging.getLogger(__name__)
 
-# The version of what proxies tell each other: since 2, families and rules are acknowledged.
-_TOLD: Final = 2
+# The version of what proxies tell each other: since 2, families and rules are acknowledged; since
+# 3, only deadlines that come soon are announced.
+_TOLD: Final = 3
 
 _DIFFERENCES: Final = (
     "the layout {other}, and this one has {ours}: stop one of them first",

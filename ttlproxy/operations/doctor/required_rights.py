@@ -23,7 +23,6 @@ _STARTS: Final = "The proxy cannot serve clients."
 _UNSHARED: Final = "Proxies ignore the rules and deferred commands that others have signed."
 _UNSTORED: Final = "Each proxy that starts asks for all commands, which takes Redis a millisecond."
 _LATE: Final = "Other proxies may learn of deadlines late."
-_HEARS: Final = "The proxy hears of all keys, which costs Redis more where many proxies are."
 _UNSURE: Final = (
     "A value that is written through another proxy may keep the deadline that this one has just"
     " set, and be deleted."
@@ -165,9 +164,8 @@ def asked(keys: Keys) -> tuple[Right, ...]:
         Right(
             (b"ZRANGE", schedule, b"0", b"0"),
             WARNING,
-            "Keys that clients name are looked up again and again where many proxies are.",
+            "The page does not show which elements wait.",
         ),
-        Right((b"CLIENT", b"CACHING", b"YES"), INFO, _HEARS),
         *(
             Right(words, WARNING, _UNSURE)
             for words in (
