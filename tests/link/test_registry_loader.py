@@ -17,6 +17,7 @@ from tests.support.server_queries import calls
 from ttlproxy.addresses import Upstream
 from ttlproxy.config import Settings
 from ttlproxy.core.counters import Counters
+from ttlproxy.core.families import ALL
 from ttlproxy.core.registry import ANNOUNCED_MS, UNKNOWN, Registry
 from ttlproxy.link import Context, Link
 from ttlproxy.link.connecting.pushes import Pushes
@@ -436,6 +437,7 @@ async def test_a_schedule_that_is_refused_later_leaves_what_is_known(
     assert await world.is_read(redis)
     assert world.registry.bounds(0) == bounds
     assert world.registry.until_ms == until_ms
+    assert ALL in world.families, "there may be others now"
     assert counters.refusals == 1
     assert not await world.is_read(redis)
     assert world.registry.bounds(0) == {b"s": soon_ms}

@@ -8,6 +8,7 @@ from typing import Final
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
+from ttlproxy.core.families import ALL
 from ttlproxy.core.registry import ANNOUNCED_MS, NOTHING_DUE
 from ttlproxy.link.connecting.pipeline import run, valid
 from ttlproxy.link.connecting.pushes import Pushes
@@ -132,6 +133,7 @@ class RegistryLoader:
                 self._schedules.refused(db, refusal)
                 if not self._serving.now:
                     raise  # families may be missing, so nothing can be promised
+                context.script_calls.families.known.learn([ALL])
                 is_read = False
         if is_read:
             registry.end_reading(reading, until_ms)

@@ -62,7 +62,6 @@ class Context:
     node_counts, connections: about the present server; the link begins new counts at another one
     is_one_of_several: the server is one of the masters of a Cluster
     has_own_secret: the secret for signing comes from a file, and is not kept in Redis
-    may_replace_lines: as in the settings
     look_at_state(redis): asks this server for the state that proxies share; the link replaces it
     """
 
@@ -79,7 +78,6 @@ class Context:
         self.is_one_of_several = signer is not None
         prefix, key_file = settings.prefix.encode(), settings.signing_key_file
         self.has_own_secret = key_file is not None
-        self.may_replace_lines = settings.may_replace_lines
         signer = signer or first_signer(settings)
         self.keys = keys = Keys(prefix)
         self.scripts = Scripts(prefix)
