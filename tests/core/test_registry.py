@@ -205,6 +205,14 @@ def test_every_announced_deadline_wakes_the_reaper() -> None:
     assert registry.databases() == [2]
 
 
+def test_the_first_of_what_is_read_wakes_the_reaper_unless_it_is_known() -> None:
+    woken: list[tuple[int, int]] = []
+    registry = _registry(is_read=False, wakes=woken)
+    for _ in range(2):
+        _read(registry, (b"k", SOON_MS + 1), (b"l", SOON_MS), (b"later", UNTIL_MS))
+    assert woken == [(0, SOON_MS)]
+
+
 def test_databases_are_those_that_hold_keys_and_of_which_was_announced_since() -> None:
     registry = _registry()
     assert registry.populate([0, 3]) == {0, 3}

@@ -119,7 +119,7 @@ async def test_after_a_swap_nothing_is_known_until_all_was_read(
     life: Running, direct: Client
 ) -> None:
     registry, swaps = life.context.registry, life.link.announcements.swaps
-    registry.manages()  # so the state is needed
+    registry.manages([0])  # so the state is needed
     life.link.announcements.load_changed = None  # else it is read at once
     _announce(direct, KEYS.announcement(0, direct.now_ms() + SOON_MS, b"s"))
     await until(lambda: b"s" in registry.bounds(0))
@@ -136,7 +136,7 @@ async def test_after_a_swap_nothing_is_known_until_all_was_read(
 async def test_after_a_flush_the_shared_state_is_written_at_once(
     life: Running, direct: Client
 ) -> None:
-    life.context.registry.manages()  # so the state is needed
+    life.context.registry.manages([0])  # so the state is needed
     await life.link._shared_state.stored()
     flushes, answers = life.link.announcements.flushes, life.link.heartbeat.answers
     secret = direct.ask("HGET", STATE, "secret")

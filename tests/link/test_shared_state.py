@@ -208,7 +208,7 @@ async def test_it_is_written_where_it_is_needed(
     if need == "a deadline":
         context.managed = {3: 1}
     if need == "a new deadline":
-        context.registry.manages()
+        context.registry.manages([0])
     if need == "a rule":
         set_rule(direct, context.script_calls.signer, "s*", "KEEP")
         await context.actions.learn(redis, 0)
@@ -267,7 +267,7 @@ async def test_when_nothing_needs_it_any_more_it_goes(
     await state.drop(redis, [0])
     assert direct.ask("EXISTS", STATE) == 1, "there is a deadline"
     context.managed = {0: 0}
-    context.registry.manages()
+    context.registry.manages([0])
     for _ in range(2):
         await state.drop(redis, [0])
         assert direct.ask("EXISTS", STATE) == 1, "one is on its way"

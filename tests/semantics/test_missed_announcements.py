@@ -230,7 +230,9 @@ def test_a_proxy_that_hears_of_another_while_it_counts_them_looks_at_announcemen
     server = start_server()
     counted = Gate(b"tracking_clients:1\r\n", b"\r\n*2\r\n$10\r\n")  # with TIME: a heartbeat
     kept = Gate(b"HMGET", b"ttlproxy-state")
-    announced = {key: threading.Event() for key in (b":first", b":known:dated", b":known:behind")}
+    announced = {
+        key: threading.Event() for key in (b":known:first", b":known:dated", b":known:behind")
+    }
 
     def on_reply(data: bytes) -> None:
         for key, event in announced.items():
@@ -252,8 +254,10 @@ def test_a_proxy_that_hears_of_another_while_it_counts_them_looks_at_announcemen
         counted.arm()
         assert counted.held.wait(60)
         other = stack.enter_context(Connection(start_proxy(server.url).port))
-        assert other.ask("SADDEX", "first", 50, "a") == b":1\r\n"  # announced after the greeting
-        assert announced[b":first"].wait(60)
+        assert (
+            other.ask("SADDEX", "known:first", 50, "a") == b":1\r\n"
+        )  # announced after the greeting
+        assert announced[b":known:first"].wait(60)
         kept.arm()
         counted.release()
         assert kept.held.wait(60)  # the heartbeat stops here

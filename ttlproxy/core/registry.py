@@ -81,8 +81,9 @@ class Registry:
         book: RuleBook | None = None,
         families: Known | None = None,
     ) -> None:
-        """`wake(db, deadline_ms)` is called for each announced deadline; `has_action(key)` says
-        whether a rule of ONEXPIRE may apply to the key; `book`: the rules of ONWRITE; `families`:
+        """`wake(db, deadline_ms)` is called for deadlines that are announced, and for the first of
+        those that are read; `has_action(key)` says whether a rule of ONEXPIRE may apply to the key;
+        `book`: the rules of ONWRITE; `families`:
         those whose keys may have deadlines."""
         self.until_ms = UNKNOWN
         self.hears = True
@@ -132,9 +133,12 @@ class Registry:
         """The places where `key` may be managed."""
         return [(db, key) for db in self._populated] if self.families.covers(key) else []
 
-    def manages(self) -> None:
-        """A request that gives a key deadlines is about to be forwarded."""
+    def manages(self, databases: Iterable[int]) -> None:
+        """A request that gives keys of these databases deadlines is about to be forwarded."""
         self._manages = True
+        for db in databases:
+            self._announced.add(db)
+            self._populate(db)
 
     def expect(self) -> None:
         """A request that is announced to all proxies is about to be forwarded."""
@@ -174,12 +178,12 @@ class Registry:
         self._announced.add(db)
         self._populate(db)
         self.families.learn_of((key,))
+        self._wake(db, deadline_ms)
         if self.hears:
-            self.read(db, ((key, deadline_ms),))
+            self._take(db, ((key, deadline_ms),))
         place = (db, key)
         if place in self._reaps_under_way:
             self._overtaken.add(place)
-        self._wake(db, deadline_ms)
 
     def populate(self, databases: Collection[int]) -> set[int]:
         """Redis has told that these databases hold keys; returns those that are new."""
@@ -200,10 +204,9 @@ class Registry:
 
     def read(self, db: int, entries: Iterable[tuple[bytes, int]]) -> None:
         """Schedules have these entries: (key, when it needs attention at the earliest, in ms)."""
-        bounds, most_ms = self.bounds(db), max(self.until_ms, self._reads_until_ms)
-        for key, bound in entries:
-            if bound < bounds.get(key, most_ms):
-                bounds[key] = bound
+        first_ms = self._take(db, entries)
+        if first_ms < NOTHING_DUE:
+            self._wake(db, first_ms)
 
     def end_reading(self, reading: int, until_ms: int) -> None:
         """All was read that needs attention before `until_ms`, since `begin_reading`."""
@@ -273,6 +276,16 @@ class Registry:
         return dict(self.bounds(db))
 
     # Inside.
+
+    def _take(self, db: int, entries: Iterable[tuple[bytes, int]]) -> int:
+        """Returns the first of those that are new, or earlier."""
+        bounds, most_ms = self.bounds(db), max(self.until_ms, self._reads_until_ms)
+        first_ms = NOTHING_DUE
+        for key, bound in entries:
+            if bound < bounds.get(key, most_ms):
+                bounds[key] = bound
+                first_ms = min(first_ms, bound)
+        return first_ms
 
     def _populate(self, db: int) -> None:
         if db not in self._populated:
@@ -364,8 +377,8 @@ class Asker:
     def book(self) -> RuleBook:
         return self._registry.book
 
-    def manages(self) -> None:
-        self._registry.manages()
+    def manages(self, databases: Iterable[int]) -> None:
+        self._registry.manages(databases)
 
     def expect(self) -> None:
         self._registry.expect()

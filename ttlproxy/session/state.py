@@ -354,7 +354,7 @@ class State(Effects):
         """A request may give these keys deadlines."""
         places = list(places)
         if places:
-            self.registry.manages()
+            self.registry.manages({db for db, _ in places})
         if self.transaction is not None:
             self.transaction.managed.update(places)
         self.must_be_sure(place for place in places if not self.may_date(place[1]))

@@ -25,7 +25,7 @@ from redis.exceptions import RedisError, ResponseError
 
 from ttlproxy.commands import Call
 from ttlproxy.config import Settings
-from ttlproxy.core.registry import Place
+from ttlproxy.core.registry import UNKNOWN, Place
 from ttlproxy.errors import UpstreamError
 from ttlproxy.link.connecting.backoff import Backoff
 from ttlproxy.link.connecting.connections import client, close, open_now
@@ -184,11 +184,14 @@ class Reaper:
         agenda, now_ms = self._agenda, self._context.clock.now_ms()
         # "Past" is one ms later, and the clock as known here may be one ms fast.
         wait_ms = agenda.next_ms + 2 - now_ms
+        # Deadlines that are not announced yet, where schedules are not read ahead.
+        polls = agenda.leads and self._context.registry.until_ms == UNKNOWN
         if agenda.leads:
             wait_ms = min(wait_ms, _LONGEST_SLEEP_MS)
         if wait_ms > 0:
+            is_planned = polls or agenda.next_ms < NEVER
             try:
-                async with asyncio.timeout(wait_ms / 1000 if agenda.next_ms < NEVER else None):
+                async with asyncio.timeout(wait_ms / 1000 if is_planned else None):
                     await agenda.woken.wait()
             except TimeoutError:
                 agenda.next_ms = min(agenda.next_ms, now_ms)

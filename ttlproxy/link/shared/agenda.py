@@ -165,10 +165,10 @@ class Agenda:
         self.look_at(0)
 
     def stand_in(self, at_ms: int) -> None:
-        """Something is late: if another proxy should have reaped it, tries to do so then."""
+        """Something is late: looks then. If another proxy should have reaped it, tries to do so."""
         if not self.leads:
             self.stands_in_ms = min(self.stands_in_ms, at_ms)
-            self.look_at(at_ms)
+        self.look_at(at_ms)
 
     def look_at(self, due_ms: int) -> None:
         """Something may be due once the clock is past this time."""
