@@ -147,4 +147,7 @@ def test_a_later_deadline_costs_a_script_no_more_than_it_has_to(
             elif is_ours and re.search(rb'["}:]k"', line):  # the key, or its index
                 called.append(line.split(b'"')[1].lower())
         wanted = ["zrange", "pttl", *looks, "zadd", *writes]
+        # Where nothing is known yet, as after a flush, the call asks what is due first.
+        if called[0] == b"zmscore":
+            del called[0]
         assert called == [name.encode() for name in wanted]

@@ -157,7 +157,9 @@ class ReapRequests:
     async def _serve(self, redis: Redis, requests: list[ReapRequest]) -> None:
         """One attempt at everything that was asked for."""
         refused: dict[Place, ResponseError] = {}
-        for place in set[Place]().union(*(each.unswept for each in requests)):
+        unswept = set[Place]().union(*(each.unswept for each in requests))
+        # A key of a family with deadlines need not have an index, and a sweep is a write.
+        for place in await self._sweep_script.with_index(redis, sorted(unswept)):
             if refusal := await self._sweep_script(redis, place):
                 refused[place] = refusal
         now_ms, places = self._context.clock.now_ms(), set[Place]()
