@@ -192,13 +192,11 @@ class Counters:
     """Counts of the proxy's work since its start.
 
     clients: connected now; accepted, refused: clients; held: chunks that waited for a reap;
-    hold_ms: how long requests waited each time, by what for: a reap, a family of keys,
     hold_ms: how long requests waited each time, by what for: a reap, a family of keys, whether
     there is an index, rules to be read, Redis to be there; holding: clients whose requests wait
-    now; requests:
-    of clients; script_calls: sent to Redis, for clients and by the proxy itself, by the script's
-    name; round_trip_ms: from sending requests to Redis until the last of their replies, of some
-    that were measured; script_trips: how many of these were a call of a script,
+    now; requests: of clients; script_calls: sent to Redis, for clients and by the proxy itself,
+    by the script's name; round_trip_ms: from sending requests to Redis until the last of their
+    replies, of some that were measured; script_trips: how many of these were a call of a script,
     script_trips_failed: how many of those got an error, and script_trips_ms: the sum, all by
     script; to_clients, to_redis: bytes; reaped_elements: by type; fired_elements: elements handed
     on by rules of ONEXPIRE, by action; dead_lettered_elements: those of them that had been handed
