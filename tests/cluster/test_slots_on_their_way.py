@@ -24,7 +24,10 @@ from ttlproxy.core.keys import SLOTS, Keys, slot
 KEY = b"{on its way}k"
 OTHER = b"{on its way}l"
 SLOT = slot(KEY)
+NEW = b"{on its way}n"
+FRIEND = b"{on its way}f"
 INDEX = Keys().index(KEY)
+SCHEDULE = Keys(clustered=True).shared_in(SLOT, Keys(clustered=True).schedule)
 
 
 @pytest.fixture
@@ -136,12 +139,10 @@ def test_a_slot_that_leaves_a_master_is_not_known_there_any_more(
         assert node.ask("ACL", "SETUSER", "narrow", *user) == b"OK"
     client.ask("HSET", KEY, "a", 1, "b", 2)
     client.ask("HPEXPIREFIELD", KEY, 200, "FIELDS", 1, "a")
-    names = Keys(clustered=True)
-    schedule = names.shared_in(SLOT, names.schedule)
     with ThreadPoolExecutor() as pool, ExitStack() as stack:
         stack.callback(lambda: [node.ask("ACL", "DELUSER", "narrow") for node in ends])
         with _open(*ends) as carry:
-            carry(INDEX, schedule)
+            carry(INDEX, SCHEDULE)
             other = start_proxy(ends[0].url)
             start_ms = ends[0].client.now_ms()
             wait_until(lambda: ends[0].client.now_ms() > start_ms + 200, "it is due")
@@ -167,6 +168,54 @@ def test_keys_that_are_there_and_not_there_are_served_on_the_way(
         assert client.ask("SET", b"{on its way}new", 1) == b"OK"
         assert ends[1].client.ask_many([("ASKING",), ("EXISTS", b"{on its way}new")])[1] == 1
     assert client.ask("MGET", KEY, OTHER) == [b"2", b"3"]
+
+
+@pytest.mark.parametrize("may_script", [True, False])
+def test_keys_without_deadlines_are_written_on_the_way_beside_others_of_their_family(
+    masters: Masters, ends: tuple[Node, Node], client: Client, may_script: bool
+) -> None:
+    """Redis would refuse the scripts that look for deadlines."""
+    user, rights = ("whole", ["+@all"]) if may_script else ("barred", ["+@all", "-@scripting"])
+    for node in masters.nodes:
+        assert node.ask("ACL", "SETUSER", user, "on", ">word", "~*", "&*", *rights) == b"OK"
+    client.ask("SADDEX", FRIEND, *BOUNDED, "EX", 1000, "MEMBERS", 1, "a")
+    client.ask_many([("HSET", KEY, "a", 1), ("HSET", OTHER, "a", 1)])
+    with ExitStack() as stack, _open(*ends) as carry:
+        stack.callback(lambda: [each.ask("ACL", "DELUSER", user) for each in masters.nodes])
+        writer = stack.enter_context(closing(Client(masters.proxy.port)))
+        writer.ask("AUTH", user, "word")
+        carry(KEY)
+        written = [("HSET", KEY, "a", 2), ("HSET", OTHER, "a", 2, "b", 3), ("HSET", NEW, "a", 2)]
+        assert writer.ask_many(written) == [0, 1, 1]
+        assert "wrong number of arguments" in str(writer.ask("HSET", KEY, "a"))
+        assert writer.ask("HDEL", OTHER, "b", "c") == 1
+        assert writer.ask("SET", NEW, 1, "NX") is None
+        assert "wrong kind of value" in str(writer.ask("SADD", NEW, "a"))
+        assert writer.ask("DEL", NEW) == 1
+        assert writer.ask("SPOP", NEW) is None
+    assert client.ask_many([("HGETALL", KEY), ("HGETALL", OTHER)]) == [[b"a", b"2"]] * 2
+    assert client.ask("STTLMEMBER", FRIEND, "MEMBERS", 1, "a")[0] > 0
+
+
+@pytest.mark.parametrize(
+    "carried",
+    [[KEY], [INDEX], [KEY, INDEX], [KEY, INDEX, SCHEDULE], [INDEX, SCHEDULE]],
+    ids=["key", "index", "key-index", "key-index-schedule", "index-schedule"],
+)
+def test_a_write_on_a_key_with_deadlines_waits_and_clears_them(
+    ends: tuple[Node, Node], client: Client, carried: list[bytes]
+) -> None:
+    """Wherever its index is meanwhile."""
+    client.ask("HSETEX", KEY, *BOUNDED, "EX", 1000, "FIELDS", 2, "a", 1, "b", 1)
+    with ThreadPoolExecutor() as pool:
+        with _open(*ends) as carry:
+            carry(*carried)
+            writing = pool.submit(client.ask, "HSET", KEY, "a", 2)
+            answers = ends[0].ask("INFO", "commandstats")
+            wait_until(lambda: ends[0].ask("INFO", "commandstats") != answers, "it is tried again")
+            assert not writing.done()
+        assert writing.result(30) == 0
+    assert client.ask("HTTLFIELD", KEY, "FIELDS", 2, "a", "b") in ([-1, 999], [-1, 1000])
 
 
 def test_a_write_with_a_deadline_waits_until_the_slot_has_arrived(

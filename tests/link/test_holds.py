@@ -62,6 +62,7 @@ class World:
             context.actions,
             SharedState(context, self.barriers.may_hold),
             context.script_calls,
+            context.ask_for_keys,
         )
 
     def _first(self, job: Job) -> None:

@@ -9,7 +9,6 @@ import pytest
 
 from ttlproxy.core.keys import slot
 from ttlproxy.link import Masters
-from ttlproxy.proxy.routed.lane import Lane
 from ttlproxy.proxy.routed.redirects import Client, Redirects
 from ttlproxy.proxy.routed.ticket import Ticket
 
@@ -31,7 +30,14 @@ class _Lane:
         self.asked_for.append("as its master")
         return b"+reaped first\r\n"
 
-    async def asked_here(self, ticket: Ticket, source: Lane) -> bytes:
+    async def unindexed(self, ticket: Ticket) -> bytes | None:
+        return None
+
+    def on_the_way(self, ticket: Ticket) -> bytes:
+        return ticket.raw
+
+    async def asked_as(self, ticket: Ticket, data: bytes, *, asking: bool) -> bytes:
+        assert asking
         self.asked_for.append("under ASKING")
         return b"+what was there\r\n"
 

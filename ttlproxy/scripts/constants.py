@@ -11,6 +11,9 @@ from typing import Final
 from ttlproxy import errors
 from ttlproxy.core import expiry_actions, keys, registry, signing, write_rules
 
+# How many values `unpack` is given; it fails at 8,000. An even number keeps pairs together.
+UNPACK_MAX: Final = 7200
+
 VALUES: Final[Mapping[str, int | bytes]] = {
     # Internal keys, behind the prefix: whole names, or how they begin.
     "SCHEDULE": keys.SCHEDULE,
@@ -67,8 +70,7 @@ VALUES: Final[Mapping[str, int | bytes]] = {
     "KEPT_SLACK_MS": keys.KEPT_SLACK_MS,
     # A script that begins so long before a key's end is over by then, in ms.
     "SOON_MS": 100,
-    # How many values `unpack` is given; it fails at 8,000. An even number keeps pairs together.
-    "UNPACK_MAX": 7200,
+    "UNPACK_MAX": UNPACK_MAX,
     # How many elements are read together, where the first may be enough, and where all are wanted.
     "PAGE": 100,
     "LONG_PAGE": 1000,

@@ -11,6 +11,7 @@ from ttlproxy.core.families import Families
 from ttlproxy.core.keys import Keys, slot
 from ttlproxy.core.signing import DEFERRED, RULE, Signer
 from ttlproxy.scripts import NOT_LOADED, Script, Scripts
+from ttlproxy.scripts.constants import UNPACK_MAX
 from ttlproxy.scripts.direct_calls import DirectCalls
 from ttlproxy.scripts.rule_calls import RULE_CALLS, at_home, lease_in_one_slot
 from ttlproxy.scripts.unconfirmed import UnconfirmedChanges
@@ -148,6 +149,16 @@ class ScriptCalls:
             else:
                 found.append(role(keys, data))
         return found if of_many is None else [*found, *of_many(keys, data)]
+
+    def unindexed(self, keys: Sequence[bytes], args: Sequence[bytes]) -> tuple[bytes, ...] | None:
+        """The words of a request on keys of which no master has an index, as an EVAL that names no
+        other key; None for too many words. For slots of a Cluster that are on their way."""
+        if len(args) > UNPACK_MAX:
+            return None
+        script = self._scripts["unindexed_call"]
+        self.counts[script.name] += 1
+        number, indexes = b"%d" % len(keys), map(self.keys.index, keys)
+        return (b"EVAL", script.text + NOT_LOADED, number, *keys, number, *indexes, *args)
 
     def section(self) -> bytes:
         """INFO's section about the proxy."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
+from ttlproxy.core.registry import Place
 from ttlproxy.session.session import Session
 
 
@@ -13,6 +15,13 @@ class LaneSession(Session):
     __slots__ = ()
 
     skips_replies: ClassVar[bool] = False
+
+    def may_be_indexed(self, args: Sequence[bytes]) -> list[Place]:
+        """The keys of a request that may have an index; none of a command of ours."""
+        route = self._router.find(args[0])
+        if route.virtual:
+            return []
+        return [place for key in route.keys(args) for place in self.registry.places(key)]
 
     def passes_read(self, data: bytes, requests: list[list[bytes]]) -> bool:
         """`passes` for whole requests: `data` as they were sent, and their words."""

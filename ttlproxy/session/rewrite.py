@@ -84,7 +84,7 @@ def _override(
     managed = keys and (is_later or is_of_family)
     if managed and not (state.may_script() and (late or state.may_watch())):
         # Redis would refuse the script. So only deadlines count that are there for certain.
-        if state.must_ask(keys):
+        if not state.unindexed and state.must_ask(keys):
             return None
         managed = any(state.indexed.get(key) for key in keys)
     ruled = _ruled(state, override, args, late) if managed else None
@@ -95,6 +95,12 @@ def _override(
             state.transaction.passed.update(keys)
         _native(state, route, args, now_ms)
         return None
+    if state.unindexed and managed and not ruled:
+        words = state.script_calls.unindexed(route.keys(args), args)
+        if words is not None:
+            state.changes()
+            _dates(state, route, args)
+            return encode(words)
     call = ruled or override.plan(args)
     if not state.script_calls.reads(call):
         state.changes()

@@ -76,6 +76,7 @@ class State(Effects):
     stopping: the last chunk, if it may be carried out in part
     asks: places of which must be known whether they have an index before the last request is read;
     indexed: of the keys that were asked for, whether they have one
+    unindexed: the slot of the next request is on its way, and none of its keys has an index
     """
 
     __slots__ = (
@@ -118,6 +119,7 @@ class State(Effects):
         "tracks",
         "transaction",
         "uncounted",
+        "unindexed",
         "users",
         "wait",
         "withheld",
@@ -180,6 +182,7 @@ class State(Effects):
         if not self.asks:
             self.indexed: Mapping[bytes, bool] = _NOT_ASKED
         self.asks = ()
+        self.unindexed = False
 
     def must_ask(self, keys: Iterable[bytes]) -> bool:
         """Whether it must be asked first whether these keys have an index. Only for clients that

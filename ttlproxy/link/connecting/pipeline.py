@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from itertools import islice
-from typing import Any, Final, cast
+from typing import Any, Final, TypeAlias, cast
 
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
@@ -16,6 +16,8 @@ from ttlproxy.wire import encode
 # 15 us to reap it where few elements are due.
 KEYS_PER_CALL: Final = 128
 Words = Sequence[bytes | int]
+AskForKeys: TypeAlias = Callable[[Redis, Sequence[tuple[int, Words]]], Awaitable[list[object]]]
+"""Sends (db, words) for each request; returns the replies, Redis's errors as exceptions."""
 
 
 class RoutingRedis(Redis):

@@ -12,7 +12,7 @@ from ttlproxy.config import Settings
 from ttlproxy.core.counters import Counters
 from ttlproxy.core.registry import Place
 from ttlproxy.errors import ClusterIsDown, ReapRefused, SlotMoved, UpstreamError
-from ttlproxy.link.connecting.pipeline import run
+from ttlproxy.link.connecting.pipeline import AskForKeys
 from ttlproxy.link.connecting.serving import Serving
 from ttlproxy.link.knowledge.confirmations import Job
 from ttlproxy.link.life.hold_times import held
@@ -40,6 +40,7 @@ class Holds:
         actions: ActionCache,
         shared_state: SharedState,
         script_calls: ScriptCalls,
+        ask_for_keys: AskForKeys,
     ) -> None:
         """`be_sure(places)`, `tell_all()`: see link/knowledge/activation.py; `first(job)`: does it
         before the next heartbeat."""
@@ -49,6 +50,7 @@ class Holds:
         self._be_sure = be_sure
         self._tell_all = tell_all
         self._first = first
+        self._ask_for_keys = ask_for_keys
         self._keys = script_calls.keys
         self._settings = settings
         self._counters = counters
@@ -129,7 +131,7 @@ class Holds:
             async def look(redis: Redis) -> None:
                 requests = [(db, (b"EXISTS", self._keys.index(key))) for db, key in places]
                 try:
-                    replies = await run(redis, requests)
+                    replies = await self._ask_for_keys(redis, requests)
                 except BaseException:  # nobody does it again by itself
                     done.set_exception(UpstreamError("the link was lost"))
                     done.exception()  # maybe nobody waits

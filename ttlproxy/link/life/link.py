@@ -32,6 +32,7 @@ from ttlproxy.link.connecting.backoff import Backoff, stagger_s
 from ttlproxy.link.connecting.connections import client, close, open_now
 from ttlproxy.link.connecting.known_server import KnownServer
 from ttlproxy.link.connecting.login_check import LoginCheck
+from ttlproxy.link.connecting.moving_slots import MovingSlots
 from ttlproxy.link.connecting.outage_log import OutageLog
 from ttlproxy.link.connecting.reachability import accepts
 from ttlproxy.link.connecting.serving import Serving
@@ -149,6 +150,10 @@ class Link:
         shared_state = self._shared_state = SharedState(context, self._barriers.may_hold)
         shared_state.on_want = lambda: self.confirmations.first(shared_state.keep)
         context.look_at_state = shared_state.keep
+        context.ask_for_keys = MovingSlots(
+            lambda node: client(self.upstream.at(node), "ttlproxy:asks", settings.connect_timeout),
+            settings.connect_timeout,
+        ).ask
         self.holds = Holds(
             settings,
             counters,
@@ -161,6 +166,7 @@ class Link:
             context.actions,
             shared_state,
             context.script_calls,
+            context.ask_for_keys,
         )
         if not context.is_one_of_several:
             context.actions.tell_of_writes(self._rules_changed)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Collection, Iterable, Sequence
-from typing import cast
 
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
@@ -143,7 +142,8 @@ class Schedules:
 
     async def due_among(self, redis: Redis, places: Collection[Place], now_ms: int) -> set[Place]:
         """Those of these places where something may be due. A key that the schedule lacks though it
-        has an index is one of them, so that it is put there. Raises redis-py's ConnectionError or
+        has an index is one of them, so that it is put there; and one whose slot is on its way to a
+        master that cannot be asked. Raises redis-py's ConnectionError or
         TimeoutError."""
         keys, trusts = self._script_calls.keys, self._context.rights.trusts_schedules
         asked = sorted(places)
@@ -155,15 +155,15 @@ class Schedules:
                 (b"EXISTS", keys.index(key)),
             )
         ]
-        replies = await run(redis, requests)
+        replies = await self._context.ask_for_keys(redis, requests)
         found = set[Place]()
         for place, score, is_there in zip(asked, replies[::2], replies[1::2], strict=True):
             if error(is_there):
                 is_due = "out of range" not in str(is_there)
-            elif score is None or error(score) or not trusts:
-                is_due = is_there == 1
+            elif isinstance(score, bytes) and trusts:
+                is_due = whole_ms(score) < now_ms
             else:
-                is_due = whole_ms(cast(bytes, score)) < now_ms
+                is_due = is_there == 1
             if is_due:
                 found.add(place)
         return found

@@ -15,6 +15,7 @@ from ttlproxy.commands import Call
 from ttlproxy.core.counters import Counters
 from ttlproxy.core.registry import Place
 from ttlproxy.link.connecting.pipeline import KEYS_PER_CALL, valid
+from ttlproxy.link.connecting.refusals import is_elsewhere
 from ttlproxy.link.connecting.single_calls import answered
 from ttlproxy.link.shared.context import Context
 
@@ -64,9 +65,17 @@ class SweepScript:
     async def _look(self, redis: Redis, db: int, keys: Sequence[bytes]) -> list[Place]:
         try:
             firsts = await self._firsts(redis, db, Call("keys_first", keys, ()))
-        except ResponseError:  # the sweep will be refused as well, and reports it
-            return [(db, key) for key in keys]
+        except ResponseError as refusal:
+            if is_elsewhere(refusal):
+                return await self._look_on_the_way(redis, db, keys)
+            return [(db, key) for key in keys]  # the sweep will be refused as well, and reports it
         return [place for place, first_ms in firsts.items() if first_ms != -1]
+
+    async def _look_on_the_way(self, redis: Redis, db: int, keys: Sequence[bytes]) -> list[Place]:
+        """The same while their slot is on its way."""
+        requests = [(db, (b"EXISTS", self._keys.index(key))) for key in keys]
+        replies = await self._context.ask_for_keys(redis, requests)
+        return [(db, key) for key, reply in zip(keys, replies, strict=True) if reply != 0]
 
     async def must_be_swept(
         self, redis: Redis, db: int, keys: Sequence[bytes], turn: int

@@ -16,7 +16,7 @@ from ttlproxy.core.keys import Keys
 from ttlproxy.core.permissions import Rights
 from ttlproxy.core.registry import Place, Registry
 from ttlproxy.core.signing import Signer, new_secret
-from ttlproxy.link.connecting.pipeline import run
+from ttlproxy.link.connecting.pipeline import AskForKeys, run
 from ttlproxy.link.connecting.refusals import Refusals
 from ttlproxy.link.connecting.server_clock import ServerClock
 from ttlproxy.link.shared.action_cache import ActionCache
@@ -62,6 +62,8 @@ class Context:
     node_counts, connections: about the present server; the link begins new counts at another one
     is_one_of_several: the server is one of the masters of a Cluster
     has_own_secret: the secret for signing comes from a file, and is not kept in Redis
+    ask_for_keys(redis, requests): as `run` does, for requests that name a key each; the link
+      replaces it by what follows slots that are on their way
     look_at_state(redis): asks this server for the state that proxies share; the link replaces it
     """
 
@@ -133,6 +135,7 @@ class Context:
         )
         self.router = Router()
         self.command_families: dict[str, str] = {}
+        self.ask_for_keys: AskForKeys = run
         self.look_at_state: Callable[[Redis], Awaitable[None]] = _nothing
 
     def _families_changed(self) -> None:

@@ -223,27 +223,49 @@ class Lane:
         self._replies.relays = True
         self._write(data, 0)
 
-    async def asked_here(self, ticket: Ticket, source: Lane) -> bytes | None:
-        """Sends a request under ASKING, in the form that the session of `source` gives it. Both
-        lanes are open, and the slot is that of `source`.
+    def on_the_way(self, ticket: Ticket) -> bytes | None:
+        """A request in the form that it has while its slot is on its way from this lane's master.
 
-        What is known of the slot is known there, until it has moved. None if something is due in
-        its keys: nothing can be reaped before.
+        What is known of the slot is known here, until it has moved. None if something is due in its
+        keys: nothing can be reaped before. The lane is open.
         """
-        assert source.session is not None
-        source._hear()
-        step = source.session.from_client(ticket.raw)
+        assert self.session is not None
+        self._hear()
+        step = self.session.from_client(ticket.raw)
         if step.is_held or step.pauses:
             return None
+        return self._dated(step)
+
+    async def unindexed(self, ticket: Ticket) -> bytes | None:
+        """The same, where keys that may have an index have none, at either master: then nothing is
+        due or to be swept, and no script is needed, which Redis would refuse. Raises TimeoutError
+        after hold_max."""
+        assert self.session is not None
+        places = self.session.may_be_indexed(ticket.args)
+        if not places or any((await self.link.holds.indexed(places)).values()):
+            return None
+        self.session.unindexed = True
+        step = self.session.from_client(ticket.raw)
+        return None if step.unsure or step.pauses else self._dated(step)
+
+    def _dated(self, step: Step) -> bytes:
+        """The bytes of a step; rules give its elements deadlines once it has been carried out."""
         if step.date_after:
-            source.link.context.date_later(step.date_after)
+            self.link.context.date_later(step.date_after)
+        return step.to_redis
+
+    async def asked_as(self, ticket: Ticket, data: bytes, *, asking: bool = False) -> bytes:
+        """Sends a request in this form, `asking` for a slot that is on its way here. The lane is
+        open. Raises UpstreamError if the connection ends."""
         if self.is_held_up:
             self.resume()
-        asking = Ticket([b"ASKING"], ASKING, None)
-        asking.awaited()
+        if asking:
+            ours = Ticket([b"ASKING"], ASKING, None)
+            ours.awaited()
+            self._in_flight.append(ours)
         taker, ticket.lane = ticket.awaited(), self
-        self._in_flight.extend((asking, ticket))
-        self._write(ASKING + step.to_redis, 2)
+        self._in_flight.append(ticket)
+        self._write(ASKING + data if asking else data, 1 + asking)
         try:
             return await taker
         finally:

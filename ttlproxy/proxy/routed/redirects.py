@@ -29,6 +29,7 @@ _MOST: Final = 5
 _AGAIN: Final = Backoff(cap=0.05, base=0.001)
 # How long a change of the masters is waited for before the next attempt.
 _CHANGE_S: Final = 0.5
+_ON_THE_WAY: Final = (b"ASK", b"TRYAGAIN")
 
 
 class Client(Protocol):
@@ -164,8 +165,8 @@ class Redirects:
             told = read(error) if error is not None else None
             if error is not None and attempt and told is None:
                 return error  # it is the reply
-            if told is not None and told.kind == b"ASK":
-                reply = await self._asked_there(ticket, told)
+            if told is not None and told.kind in _ON_THE_WAY:
+                reply = await self._asked_on_the_way(ticket, told)
                 if reply is not None and read(reply) is None:
                     return reply
             moves += told is not None and told.kind == b"MOVED"
@@ -185,29 +186,54 @@ class Redirects:
         except SlotMoved:
             return None
 
-    async def _asked_there(self, ticket: Ticket, told: Bounce) -> bytes | None:
-        """The reply of the master that takes the slot over; None if it cannot be asked now.
+    async def _asked_on_the_way(self, ticket: Ticket, told: Bounce) -> bytes | None:
+        """The reply of one of the two masters between which the slot is on its way; None if there
+        is none for now."""
+        lanes = self._client.lanes
+        source = lanes.of(ticket.slot)
+        if source is None:
+            self._masters.look()
+            return None
+        try:
+            await source.opened()
+            bare = await source.unindexed(ticket)
+            if lanes.of(ticket.slot) is not source:
+                return None
+            if bare is not None and (bare != ticket.raw or told.kind != b"ASK"):
+                reply = await source.asked_as(ticket, bare)
+                bounce = read(reply)
+                if bounce is None:
+                    return reply
+                told = bounce
+            return await self._asked_there(ticket, told, source, bare)
+        except (SlotMoved, NoFreeConnection, TimeoutError):
+            return None
+
+    async def _asked_there(
+        self, ticket: Ticket, told: Bounce, source: Lane, bare: bytes | None
+    ) -> bytes | None:
+        """The reply of the master that takes the slot over; None if it cannot be asked now. `bare`:
+        the request, if its form is known already.
 
         While a lane to it is opened, the slot may arrive there: then its old master's link has
         forgotten what is due in it.
         """
         lanes = self._client.lanes
-        source, target = lanes.of(ticket.slot), lanes.at(told.host, told.port)
-        if source is None or target is None:
+        if told.kind != b"ASK":
+            return None
+        target = lanes.at(told.host, told.port)
+        if target is None:
             self._masters.look()
             return None
-        try:
-            await source.opened()
-            await target.opened()
-            if lanes.of(ticket.slot) is not source:
-                return None
-            return await target.asked_here(ticket, source)
-        except (SlotMoved, NoFreeConnection):
+        await target.opened()
+        if lanes.of(ticket.slot) is not source:
             return None
+        data = source.on_the_way(ticket) if bare is None else bare
+        return None if data is None else await target.asked_as(ticket, data, asking=True)
 
     async def _pause(self, ticket: Ticket, told: Bounce | None, attempt: int) -> None:
         """Waits until another attempt may have another end."""
-        if told is not None and told.kind in (b"ASK", b"TRYAGAIN"):
+        if told is not None and told.kind in _ON_THE_WAY:
             await asyncio.sleep(_AGAIN.compute(attempt + 1))
             return
         before = ticket.lane.link if ticket.lane is not None else None

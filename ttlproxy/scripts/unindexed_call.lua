@@ -1,0 +1,15 @@
+-- A command as it came, while the slot of its keys is on its way to another master, and no master has an index
+-- of them: TRYAGAIN if one has by now. It stands for scripts that name more keys, which Redis refuses meanwhile.
+-- KEYS:
+-- ARGV: count index... word...
+-- RESULT: the command's, in the client's RESP version
+-- include try
+redis.setresp(3)
+local first_word = 2 + ARGV[1]
+for i = 2, first_word - 1 do
+  -- What the master of a slot that leaves has not is an error there.
+  if redis.pcall('EXISTS', ARGV[i]) == 1 then
+    return redis.error_reply('TRYAGAIN the slot is on its way to another master')
+  end
+end
+return try(unpack(ARGV, first_word))
