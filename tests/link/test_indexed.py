@@ -16,9 +16,9 @@ from tests.link.conftest import FAR_MS, S, manage
 from tests.link.running import Running, running
 from tests.support.containers import AnyServer
 from tests.support.redis_client import Client
+from ttlproxy.link.connecting import moving_slots as module
 from ttlproxy.link.connecting.pipeline import Words, run
 from ttlproxy.link.life import beats
-from ttlproxy.link.life import holds as module
 
 NONE = (0, b"none")
 
