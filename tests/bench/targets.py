@@ -206,9 +206,9 @@ class Stage:
             self.absent.append("TTLPROXY_TEST_REDIS names no server that expires hash fields")
         return found
 
-    def ttlproxy(self, direct: Target, *words: str) -> Target:
-        """`words`: further settings, as on the command line."""
-        proxy = Proxy(direct.redis.url, *words)
+    def ttlproxy(self, direct: Target, *words: str, asks: bool | None = None) -> Target:
+        """`words`: further settings, as on the command line; `asks`: as of Proxy."""
+        proxy = Proxy(direct.redis.url, *words, asks=asks)
         self._stack.callback(proxy.remove)
         return replace(direct, name=TTLPROXY, port=proxy.start().port, proxy=proxy)
 

@@ -63,7 +63,7 @@ def _heard(listener: Connection, app: Connection, ends: Sequence[bytes] = ENDS) 
         told = words[-4], words[-2]
         if told[0] in left and words[2].endswith(b"message") and words[4] == ENDING:
             left.discard(told[0])
-        elif b"end:" not in b"".join(told):
+        elif b"end:" not in b"".join(told) and not told[1].startswith(Keys().prefix):
             found.append(told)
     return found
 

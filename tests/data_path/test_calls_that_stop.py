@@ -75,7 +75,7 @@ def direct(own: AnyServer) -> Iterator[Client]:
 @pytest.fixture
 def proxy(own: AnyServer, start_proxy: StartProxy) -> Proxy:
     """It calls scripts by their digests: else no requests become one call."""
-    proxy = start_proxy(own.url, "--knowledge", "on-demand", *FLAGS)
+    proxy = start_proxy(own.url, *FLAGS, asks=True)
     with closing(Client(proxy.port)) as client, Connection(proxy.port) as caller:
         client.ask("SADDEX", "first", 1000, "m")
         until_called_by_digest(own.port, caller)

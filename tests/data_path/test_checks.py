@@ -21,7 +21,6 @@ from tests.support.servers import Proxy, Server
 from ttlproxy.core.keys import Keys
 
 KEYS = Keys()
-ON_DEMAND = ("--knowledge", "on-demand")
 FAR_MS = 4_000_000_000_000
 LARGE = "x" * 300_000
 FILL: Sequence[tuple[Word, ...]] = (
@@ -68,7 +67,7 @@ def server(start_server: StartServer) -> AnyServer:
 
 @pytest.fixture
 def proxy(server: AnyServer, start_proxy: StartProxy) -> Proxy:
-    return start_proxy(server.url, *ON_DEMAND)
+    return start_proxy(server.url, asks=True)
 
 
 @pytest.fixture
@@ -126,7 +125,7 @@ def test_replies_that_come_in_pieces_are_the_same(
     _kept(direct, "due")
     reads = [*READS, ("SMEMBERS", "due")]
     with Relay(server.port, piece) as relay:
-        proxy = start_proxy(f"redis://127.0.0.1:{relay.port}", *ON_DEMAND)
+        proxy = start_proxy(f"redis://127.0.0.1:{relay.port}", asks=True)
         with Connection(server.port) as plain, Connection(proxy.port) as client:
             for each in (plain, client):
                 each.ask("HELLO", protocol)
@@ -214,7 +213,7 @@ def test_something_else_in_the_place_of_the_schedule_hides_nothing_that_is_due(
 def test_a_deadline_that_another_proxy_has_just_set_is_met(
     server: AnyServer, proxy: Proxy, start_proxy: StartProxy
 ) -> None:
-    other = start_proxy(server.url, *ON_DEMAND)
+    other = start_proxy(server.url, asks=True)
     with Connection(proxy.port) as reader, Connection(other.port) as writer:
         for number in range(20):
             key = f"h:{number}"
@@ -287,7 +286,7 @@ def test_where_they_are_not_reads_wait_for_the_link(
 def test_reads_behind_a_login_are_checked(server: AnyServer, start_proxy: StartProxy) -> None:
     with closing(Client(server.port)) as direct:
         direct.ask("CONFIG", "SET", "requirepass", "word")
-    proxy = start_proxy(f"redis://:word@127.0.0.1:{server.port}", *ON_DEMAND)
+    proxy = start_proxy(f"redis://:word@127.0.0.1:{server.port}", asks=True)
     with Connection(proxy.port) as client:
         assert client.ask("GET", "new").startswith(b"-NOAUTH")
         assert client.ask("AUTH", "wrong").startswith(b"-WRONGPASS")

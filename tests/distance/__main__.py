@@ -66,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--kinds", default=",".join(KINDS), help="some of these")
     parser.add_argument("--server", default="redis-server", help="the binary")
     parser.add_argument("--io-threads", default="1", help="of the server")
-    parser.add_argument("--knowledge", default="auto", help="of both proxies")
+    parser.add_argument("--asking", action="store_true", help="proxies ask what is due, as many do")
     parser.add_argument("--clients", type=int, default=1, help="that try at the same time")
     given = parser.parse_args(arguments)
     path = shutil.which(given.server)
@@ -80,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             relay = stack.enter_context(FarRelay(server.port, float(delay) / 1000))
             ports = []
             for url in (server.url, f"redis://127.0.0.1:{relay.port}"):
-                proxy = Proxy(url, "--knowledge", given.knowledge)
+                proxy = Proxy(url, asks=given.asking)
                 proxy.start()
                 stack.callback(proxy.stop)
                 ports.append(proxy.port)

@@ -32,7 +32,7 @@ def said(client: Client, words: str) -> Any:
     return reply.decode() if isinstance(reply, bytes) else reply
 
 
-@pytest.fixture(params=[(), ("--knowledge", "on-demand")], ids=["hearing", "asking"])
+@pytest.fixture(params=[False, True], ids=["hearing", "asking"])
 def tries(
     start_server: StartServer, start_proxy: StartProxy, request: pytest.FixtureRequest
 ) -> Iterator[Tries]:
@@ -42,7 +42,7 @@ def tries(
         relay = stack.enter_context(FarRelay(server.port, DELAY_S))
         urls = server.url, f"redis://127.0.0.1:{relay.port}"
         near, far = (
-            stack.enter_context(closing(Client(start_proxy(url, *request.param).port)))
+            stack.enter_context(closing(Client(start_proxy(url, asks=request.param).port)))
             for url in urls
         )
 
@@ -220,16 +220,16 @@ def test_a_client_gives_deadlines_behind_its_own_write_in_a_transaction(
         assert client.ask("EXEC") == b"*2\r\n:1\r\n:1\r\n"
 
 
-@pytest.mark.parametrize("mode", ["broadcast", "on-demand"])
+@pytest.mark.parametrize("asks", [False, True])
 def test_a_proxy_that_starts_knows_what_has_deadlines(
-    server: AnyServer, start_proxy: StartProxy, mode: str
+    server: AnyServer, start_proxy: StartProxy, asks: bool
 ) -> None:
     first = start_proxy(server.url)
     with Connection(first.port) as client:
         client.ask("SELECT", 3)
         assert client.ask("HSETEX", "h:1", "EX", 100, "FIELDS", 1, "f", "old") == b":1\r\n"
     first.kill()
-    with Connection(start_proxy(server.url, "--knowledge", mode).port) as client:
+    with Connection(start_proxy(server.url, asks=asks).port) as client:
         client.ask("SELECT", 3)
         assert client.ask("HSET", "h:2", "f", "1") == b":1\r\n"
         assert client.ask("HSET", "h:1", "f", "new") == b":0\r\n"

@@ -117,12 +117,12 @@ def test_help_is_shaped_as_redis_own(proxy: Proxy, hello: int) -> None:
 # --- INFO
 
 
-@pytest.mark.parametrize("mode", ["broadcast", "on-demand"])
+@pytest.mark.parametrize("asks", [False, True])
 def test_the_section_of_the_proxy_tells_what_it_does(
-    server: AnyServer, start_proxy: StartProxy, mode: str
+    server: AnyServer, start_proxy: StartProxy, asks: bool
 ) -> None:
     """Managed keys are counted when it is asked."""
-    with closing(Client(start_proxy(server.url, "--knowledge", mode).port)) as client:
+    with closing(Client(start_proxy(server.url, asks=asks).port)) as client:
         client.ask("SADDEX", "s", 100, "a")
         for text in (client.ask("INFO", "ttlproxy"), client.ask("TTLPROXY", "INFO")):
             assert text.startswith(b"# Ttlproxy\r\n")

@@ -301,7 +301,7 @@ def test_for_who_goes_away_no_more_is_asked_though_redis_has_not_heard_of_it(
     server, asked = start_server(), list[bytes]()
     with Relay(server.port, 1 << 16, asked.append) as relay:
         # So that the other's request need not ask Redis what is due before it waits for an item.
-        proxy = start_proxy(f"redis://127.0.0.1:{relay.port}", "--knowledge", "broadcast")
+        proxy = start_proxy(f"redis://127.0.0.1:{relay.port}", asks=False)
 
         def attempts() -> int:
             return sum(b"EVAL" in data and b"src" in data for data in asked)

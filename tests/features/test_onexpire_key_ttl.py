@@ -112,12 +112,12 @@ def test_a_rule_of_onwrite_and_an_expiry_of_the_same_time_go_together(
     assert sorted(direct.ask("LRANGE", "out", 0, -1)) == [key.encode() for key in keys]
 
 
-@pytest.mark.parametrize("modes", [("broadcast",) * 2, ("on-demand",) * 2])
+@pytest.mark.parametrize("ask", [False, True])
 def test_a_key_that_ends_through_another_proxy_is_handed_on_first(
-    start_server: StartServer, start_proxy: StartProxy, modes: tuple[str, str]
+    start_server: StartServer, start_proxy: StartProxy, ask: bool
 ) -> None:
     server = start_server()
-    ports = [start_proxy(server.url, "--knowledge", mode).port for mode in modes]
+    ports = [start_proxy(server.url, asks=ask).port for _ in range(2)]
     with (
         closing(Client(server.port)) as direct,
         closing(Client(ports[0])) as one,

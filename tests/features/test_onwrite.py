@@ -99,13 +99,13 @@ def test_a_user_who_may_run_no_scripts_writes_without_deadlines(
         rule.ask("ACL", "DELUSER", "some")
 
 
-@pytest.mark.parametrize("mode", ["broadcast", "on-demand"])
+@pytest.mark.parametrize("asks", [False, True])
 def test_what_a_rule_does_not_date_stays_a_native_command(
-    start_server: StartServer, start_proxy: StartProxy, mode: str
+    start_server: StartServer, start_proxy: StartProxy, asks: bool
 ) -> None:
     """Also for a user who has no rights to the keys of ttlproxy, and where keys like these have
     deadlines for all that the proxy knows."""
-    proxy = start_proxy(start_server().url, "--knowledge", mode, *FLAGS)
+    proxy = start_proxy(start_server().url, *FLAGS, asks=asks)
     requests = (
         "SET native:1 v",
         "SADD native:2 m",
@@ -420,7 +420,7 @@ def test_every_proxy_knows_a_rule_once_ok_is_there(
 def test_a_proxy_that_asks_at_each_request_knows_a_rule_once_ok_is_there(
     app: Connection, server: AnyServer, start_proxy: StartProxy
 ) -> None:
-    asking = start_proxy(server.url, "--knowledge", "on-demand")
+    asking = start_proxy(server.url, asks=True)
     with Connection(asking.port) as other:
         assert other.ask("SADD", "k", "before") == b":1\r\n"
         for number in range(1, 10):

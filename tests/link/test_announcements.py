@@ -19,6 +19,7 @@ from ttlproxy.errors import UpstreamError
 from ttlproxy.link import announcing
 from ttlproxy.link.connecting.pushes import Pushes
 from ttlproxy.link.knowledge import announcements as module
+from ttlproxy.link.knowledge import modes
 from ttlproxy.link.life import beats
 from ttlproxy.net.tasks import cancel
 
@@ -96,13 +97,14 @@ async def test_a_proxy_greets_the_others(life: Running, server: AnyServer) -> No
         await until(lambda: life.link.announcements.greetings > greetings)
 
 
-async def test_who_asks_at_each_request_hears_no_greetings_and_deadlines_only_while_it_leads(
-    server: AnyServer, direct: Client
+async def test_a_proxy_that_asks_hears_no_greetings_and_deadlines_only_while_it_leads(
+    server: AnyServer, direct: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(modes, "FEW", 0)
     others = [Client(server.port, protocol=3) for _ in range(2)]
     for other in others:
         other.ask("CLIENT", "TRACKING", "ON")
-    async with running(Running(server.url, "--knowledge", "on-demand")) as life:
+    async with running(Running(server.url)) as life:
         await life.beats(1)
         for other in others:
             other.close()

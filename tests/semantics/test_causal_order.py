@@ -21,11 +21,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.one_of(3)]
 
 ROUNDS = 50
 # How the two proxies learn of keys.
-MODES = {
-    "broadcast": ("broadcast", "broadcast"),
-    "on demand": ("on-demand", "on-demand"),
-    "one of each": ("on-demand", "broadcast"),
-}
+# Whether each of two proxies asks Redis at each request what is due.
+ASKING = {"hearing": (False, False), "asking": (True, True), "one of each": (True, False)}
 Words = tuple[str | int, ...]
 
 
@@ -63,13 +60,13 @@ TOGETHER = {
 }
 
 
-@pytest.fixture(params=MODES.values(), ids=list(MODES))
+@pytest.fixture(params=ASKING.values(), ids=list(ASKING))
 def proxies(
     start_server: StartServer, start_proxy: StartProxy, request: pytest.FixtureRequest
 ) -> Iterator[list[int]]:
     """The ports of two proxies in front of one Redis; each has a client that never pauses."""
     server = start_server()
-    ports = [start_proxy(server.url, "--knowledge", mode).port for mode in request.param]
+    ports = [start_proxy(server.url, asks=asks).port for asks in request.param]
     stop = threading.Event()
     threads = [threading.Thread(target=_busy, args=(port, stop)) for port in ports]
     for thread in threads:

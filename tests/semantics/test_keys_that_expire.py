@@ -8,8 +8,10 @@ import pytest
 
 from tests.conftest import StartProxy, StartServer
 from tests.support.processes import wait_until
+from tests.support.raw_client import Connection
 from tests.support.redis_client import Client
 from tests.support.redis_content import noted_ms
+from tests.support.server_queries import until_called_by_digest
 from tests.support.servers import Proxy
 from ttlproxy.core.keys import KEY_EXPIRY, Keys
 
@@ -91,6 +93,8 @@ def test_keys_that_survive_an_eviction_have_their_deadlines(
                     ["EXPIRE", key, "20000"],
                 ]
             )
+        with Connection(proxy.port) as caller:  # scripts that come later would take the memory
+            until_called_by_digest(server.port, caller)
         used = int(direct.ask("INFO", "memory").split(b"used_memory:")[1].split(b"\r\n")[0])
         direct.ask("CONFIG", "SET", "maxmemory", used - 150 * 300)
         for number in range(100):

@@ -25,8 +25,6 @@ KEYS = Keys()
 # Of a few proxies these hear of all deadlines, where nobody has said it (link/knowledge/modes.py).
 FEW = 4
 FAR_MS = 4_000_000_000_000
-ON_DEMAND = ("--knowledge", "on-demand")
-BROADCAST = ("--knowledge", "broadcast")
 
 
 @pytest.fixture
@@ -76,7 +74,7 @@ def test_keys_without_anything_due_cost_no_round_trip_more(
 ) -> None:
     """Neither reads of any number, nor writes that are one call, also where deadlines are; in any
     database."""
-    proxy = start_proxy(own_server.url, *ON_DEMAND, *FLAGS)
+    proxy = start_proxy(own_server.url, *FLAGS, asks=True)
     admin = pages(proxy)
     keys = [f"k:{number}" for number in range(64)]
 
@@ -101,7 +99,7 @@ def test_what_one_client_gives_a_deadline_another_never_sees_after_it(
     own_server: AnyServer, start_proxy: StartProxy
 ) -> None:
     """In any database, also for keys that it has read before."""
-    proxy, other = (start_proxy(own_server.url, *ON_DEMAND) for _ in range(2))
+    proxy, other = (start_proxy(own_server.url, asks=True) for _ in range(2))
     with Connection(proxy.port) as reader, Connection(other.port) as writer:
         for number in range(20):
             db, key = number % 3, f"h:{number % 4}"
@@ -120,7 +118,7 @@ def test_a_key_is_asked_about_where_its_client_is(
     own_server: AnyServer, start_proxy: StartProxy, around: list[str], databases: list[bytes]
 ) -> None:
     """Where it is not known which of two databases that is, in both."""
-    proxy = start_proxy(own_server.url, *ON_DEMAND)
+    proxy = start_proxy(own_server.url, asks=True)
     with closing(Client(proxy.port)) as client:
         for words in (*around[:1], "SELECT 3", *around[1:]):
             client.ask(*words.split())
@@ -141,7 +139,7 @@ def test_deadlines_that_come_from_another_database_are_heard_of(
     """Where the key was asked for when it had none."""
     with closing(Client(own_server.port, 1)) as direct:
         give_one_of_all(direct)  # so nothing is new to the proxy there
-    proxy = start_proxy(own_server.url, *ON_DEMAND)
+    proxy = start_proxy(own_server.url, asks=True)
     with (
         closing(Client(own_server.port)) as first,
         closing(Client(own_server.port, 1)) as direct,
@@ -164,7 +162,7 @@ def test_deadlines_that_come_from_another_database_are_heard_of(
 def test_many_databases_that_redis_lacks_are_not_reaped(
     own_server: AnyServer, start_proxy: StartProxy
 ) -> None:
-    proxy = start_proxy(own_server.url, *ON_DEMAND)
+    proxy = start_proxy(own_server.url, asks=True)
     with closing(Client(proxy.port)) as client, closing(Client(own_server.port)) as direct:
         selects = [("SELECT", number) for number in range(16, 1000)]
         assert all("out of range" in str(reply) for reply in client.ask_many(selects))
@@ -181,7 +179,7 @@ def test_plain_writes_of_a_user_without_the_right_to_scripts_go_on_as_they_came(
 ) -> None:
     """To keys without deadlines, for all that is known of their family; Redis refuses the others.
     Also where the client asked for a database that Redis lacks."""
-    proxy = start_proxy(own_server.url, *ON_DEMAND)
+    proxy = start_proxy(own_server.url, asks=True)
     with closing(Client(proxy.port)) as client, closing(Client(proxy.port)) as other:
         other.ask("SADDEX", "b:dated", 100, "m")
         client.ask("ACL", "SETUSER", "bob", "on", ">pw", "~b:*", "+@all", "-@scripting")
@@ -197,7 +195,7 @@ def test_plain_writes_of_a_user_without_the_right_to_scripts_go_on_as_they_came(
             assert not any("permission" in str(reply) for reply in replies)
         assert client.ask("GET", "b:s") == b"v"
         assert "permission" in str(client.ask("SADD", "b:dated", "m"))
-        assert other.ask("STTLMEMBER", "b:dated", "m") in (99, 100)
+        assert other.ask("STTLMEMBER", "b:dated", "m") > 0
         client.ask("AUTH", "default", "")
         client.ask("ACL", "DELUSER", "bob")
 
@@ -206,7 +204,7 @@ def test_a_client_that_asked_for_a_database_that_redis_lacks_is_served_where_it_
     own_server: AnyServer, start_proxy: StartProxy
 ) -> None:
     """Deadlines there hold, too, wherever else it may be for all that is known."""
-    proxy = start_proxy(own_server.url, *ON_DEMAND)
+    proxy = start_proxy(own_server.url, asks=True)
     with closing(Client(proxy.port)) as client:
         for number in (99, 2**31):
             assert "out of range" in str(client.ask("SELECT", number))
@@ -228,7 +226,7 @@ def test_whoever_leads_the_reaper_hears_of_deadlines(
     own_server: AnyServer, start_proxy: StartProxy
 ) -> None:
     """Nobody asks for the element, and no proxy hears of all deadlines."""
-    proxies = [start_proxy(own_server.url, *ON_DEMAND) for _ in range(3)]
+    proxies = [start_proxy(own_server.url, asks=True) for _ in range(3)]
     with closing(Client(own_server.port)) as direct:
         for number, proxy in enumerate(proxies):
             assert _ask(proxy, "SADDEX", f"s:{number}", "PX", 20, "MEMBERS", 1, "m") == 1
@@ -239,7 +237,7 @@ def test_a_database_that_only_a_proxy_that_is_gone_has_named_is_reaped(
     own_server: AnyServer, start_proxy: StartProxy
 ) -> None:
     """Who is left did not reap, and so has heard of no deadline there."""
-    left = start_proxy(own_server.url, *ON_DEMAND)
+    left = start_proxy(own_server.url, asks=True)
 
     def names() -> list[str]:
         return [each["name"] for each in connections(own_server.port)]
@@ -248,7 +246,7 @@ def test_a_database_that_only_a_proxy_that_is_gone_has_named_is_reaped(
         direct.ask("SET", LEASE, "somebody else", "PX", 600_000)
         assert _ask(left, "SADDEX", "s", "PX", 20, "MEMBERS", 1, "m") == 1
         wait_until(lambda: "ttlproxy:deadlines" not in names(), "it leads no more")
-        gone = start_proxy(own_server.url, *ON_DEMAND)
+        gone = start_proxy(own_server.url, asks=True)
         with closing(Client(gone.port, 7)) as client:
             assert client.ask("SADDEX", "s", "PX", 20, "MEMBERS", 1, "m") == 1
         gone.kill()
@@ -259,8 +257,8 @@ def test_a_database_that_only_a_proxy_that_is_gone_has_named_is_reaped(
 def test_of_many_keys_that_are_named_together_those_with_deadlines_are_found(
     own_server: AnyServer, start_proxy: StartProxy
 ) -> None:
-    proxy = start_proxy(own_server.url, *ON_DEMAND)
-    other = start_proxy(own_server.url, *ON_DEMAND)
+    proxy = start_proxy(own_server.url, asks=True)
+    other = start_proxy(own_server.url, asks=True)
     with closing(Client(proxy.port)) as client, closing(Client(other.port)) as writer:
         for round_ in range(2):
             keys = [f"{round_}:{number}" for number in range(100)]
@@ -275,7 +273,7 @@ def test_of_many_keys_that_are_named_together_those_with_deadlines_are_found(
 def test_a_key_whose_elements_were_all_reaped_gets_new_deadlines_like_a_new_one(
     own_server: AnyServer, start_proxy: StartProxy
 ) -> None:
-    one, other = (start_proxy(own_server.url, *ON_DEMAND) for _ in range(2))
+    one, other = (start_proxy(own_server.url, asks=True) for _ in range(2))
     with closing(Client(one.port)) as writer, closing(Client(other.port)) as reader:
         for number in range(3):
             writer.ask("HSETEX", "h", "EX", 100, "FIELDS", 1, "f", number)
@@ -293,7 +291,7 @@ def test_it_is_refused_nothing_without_the_right_to_subscribe(
     """Nobody could see then that it asks at each request: so it hears of all deadlines."""
     with closing(Client(own_server.port)) as direct:
         direct.ask("ACL", "SETUSER", "proxy", "on", ">word", "~*", "+@all", "-subscribe")
-    proxy = start_proxy(f"redis://proxy:word@127.0.0.1:{own_server.port}", *ON_DEMAND)
+    proxy = start_proxy(f"redis://proxy:word@127.0.0.1:{own_server.port}", asks=True)
     assert subscribers(KEYS.on_demand) == 0
     assert _ask(proxy, "SADDEX", "s", 100, "m") == 1
     assert _ask(proxy, "STTLMEMBER", "s", "m") in (99, 100)
@@ -308,7 +306,7 @@ def test_a_pause_of_redis_holds_requests_and_new_families_until_it_is_over(
 ) -> None:
     """Also those of a client that leaves meanwhile, and what it has sent behind them."""
     server = start_server()
-    proxy = start_proxy(server.url, *ON_DEMAND, *FLAGS)
+    proxy = start_proxy(server.url, *FLAGS, asks=True)
     written: tuple[str | int, ...] = ("HSETEX", "h", "EX", 100, "FIELDS", 1, "f", "v")
     with closing(Client(proxy.port)) as client, closing(Client(server.port)) as direct:
         for other, words, reply, value in (

@@ -209,7 +209,7 @@ def proxies(request: pytest.FixtureRequest, proxy: Proxy, start_proxy: StartProx
     all keys, or all but the last ask at each request, and all claim them."""
     if request.param == "broadcast":
         return [proxy.port, start_proxy(proxy.upstream).port]
-    on_demand = [start_proxy(proxy.upstream, "--knowledge", request.param) for _ in range(2)]
+    on_demand = [start_proxy(proxy.upstream, asks=True) for _ in range(2)]
     return [*(each.port for each in on_demand), proxy.port]
 
 

@@ -31,13 +31,12 @@ class Pair:
         let_pass(self._direct, ms)
 
 
-@pytest.fixture(params=["broadcast", "on-demand"])
+@pytest.fixture(params=[False, True], ids=["hearing", "asking"])
 def pair(
     request: pytest.FixtureRequest, start_server: StartServer, start_proxy: StartProxy
 ) -> Iterator[Pair]:
     server = start_server()
-    mode = ("--knowledge", request.param)
-    one, other = (start_proxy(server.url, *mode) for _ in range(2))
+    one, other = (start_proxy(server.url, asks=request.param) for _ in range(2))
     with (
         closing(Client(server.port)) as direct,
         closing(Client(one.port)) as writer,

@@ -125,12 +125,12 @@ def test_a_changed_deadline_is_told_after_a_native_read(
     assert b"k" in world.told(*before)
 
 
-@pytest.mark.parametrize("flags", [("--knowledge", "on-demand"), ("--share-upstream", "1")])
+@pytest.mark.parametrize(("flags", "asks"), [((), True), (("--share-upstream", "1"), False)])
 def test_a_changed_deadline_is_told_whatever_the_proxy_knows_and_shares(
-    server: AnyServer, start_proxy: StartProxy, flags: tuple[str, str]
+    server: AnyServer, start_proxy: StartProxy, flags: tuple[str, ...], asks: bool
 ) -> None:
     with ExitStack() as stack:
-        world = World(start_proxy(server.url, *flags).port, stack)
+        world = World(start_proxy(server.url, *flags, asks=asks).port, stack)
         world.other.ask("SADD", "k", "e")
         assert world.cache.ask("SISMEMBER", "k", "e") == b":1\r\n"
         world.track()

@@ -16,10 +16,22 @@ _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(["tests.support.preload", "uvloop"])
 
 
-def _run(words: Sequence[str], env: Mapping[str, str], stdout: Connection, log: str) -> int:
+def set_asking(asks: bool | None) -> None:
+    """Whether proxies of this process ask Redis at each request what is due, or hear of it; None:
+    as they decide themselves, by how many there are."""
+    from ttlproxy.link.knowledge import modes
+
+    if asks is not None:
+        modes.FEW = 0 if asks else 1 << 30  # type: ignore[misc]
+
+
+def _run(
+    words: Sequence[str], env: Mapping[str, str], stdout: Connection, log: str, asks: bool | None
+) -> int:
     """Runs in the new process, like `env python -P -m ttlproxy words >stdout 2>log`."""
     from ttlproxy.cli.main import main
 
+    set_asking(asks)
     os.dup2(stdout.fileno(), sys.stdout.fileno())
     stdout.close()
     with open(log, "ab") as end:
@@ -34,11 +46,13 @@ def _run(words: Sequence[str], env: Mapping[str, str], stdout: Connection, log: 
 class Forked:
     """One forked process, with the part of subprocess.Popen that tests use."""
 
-    def __init__(self, words: Sequence[str], env: Mapping[str, str], log: str) -> None:
-        """`log`: the file that gets the process's standard error."""
+    def __init__(
+        self, words: Sequence[str], env: Mapping[str, str], log: str, *, asks: bool | None = None
+    ) -> None:
+        """`log`: the file that gets the process's standard error; `asks`: as of `Proxy`."""
         reader, writer = _context.Pipe(duplex=False)
         with writer:
-            self._process = _context.Process(target=_run, args=(words, env, writer, log))
+            self._process = _context.Process(target=_run, args=(words, env, writer, log, asks))
             self._process.start()
         self.stdout: IO[bytes] = os.fdopen(os.dup(reader.fileno()), "rb", buffering=0)
         reader.close()

@@ -208,11 +208,7 @@ class Server(Process):
                 return False
 
 
-def _knowledge() -> dict[str, str]:
-    """How proxies learn of keys where a test does not say it, so that all can be run in both ways:
-    TTLPROXY_TEST_KNOWLEDGE=on-demand."""
-    named = os.environ.get("TTLPROXY_TEST_KNOWLEDGE")
-    return {"--knowledge": named} if named else {}
+_FORKSERVER = "tests.support.forkserver"
 
 
 def _shares() -> dict[str, str]:
@@ -226,6 +222,20 @@ def _shares() -> dict[str, str]:
 unshared = pytest.mark.skipif(
     bool(_shares()), reason="TTLPROXY_TEST_SHARE: clients have no connection of their own"
 )
+
+
+def _asking(asks: bool | None) -> tuple[str, ...]:
+    """The arguments with which Python runs a proxy that asks, or does not; none if that is left to
+    it."""
+    if asks is None:
+        return ()
+    run = "import runpy; runpy.run_module('ttlproxy', run_name='__main__')"
+    return "-c", f"import {_FORKSERVER} as it; it.set_asking({asks}); {run}"
+
+
+# Whether proxies ask Redis at each request where a test does not say it, so that all can be run in
+# both ways.
+_ASK = True if "TTLPROXY_TEST_ASKS" in os.environ else None
 
 
 class Proxy(Process):
@@ -243,14 +253,18 @@ class Proxy(Process):
         event_loop: str = "uvloop",
         env: dict[str, str] | None = None,
         forked: bool = False,
+        asks: bool | None = _ASK,
         python: str = sys.executable,
     ) -> None:
         """`forked`: it may be forked from a process that has done the imports
-        (tests.support.forkserver). `python`: the interpreter of another build is not."""
+        (tests.support.forkserver). `asks`: whether it asks Redis at each request what is due, or
+        hears of it, however many proxies there are. `python`: that of another build is not forked.
+        """
         super().__init__()
         self.upstream = upstream
         self.event_loop = event_loop
         self.forked = forked and python == sys.executable
+        self._asks = asks
         self.python = python
         self.port = 0
         self._arguments = arguments
@@ -305,7 +319,6 @@ class Proxy(Process):
             "--listen": f"127.0.0.1:{self.port}",
             "--upstream": self.upstream,
             "--event-loop": self.event_loop,
-            **_knowledge(),
             **_shares(),
         }
         given = {word.partition("=")[0] for word in self._arguments}
@@ -318,9 +331,9 @@ class Proxy(Process):
         }
         env = {**inherited, "PYTHONFAULTHANDLER": "1", **self._env}
         if self.forked:
-            return Forked(words, env, self._log.name)
+            return Forked(words, env, self._log.name, asks=self._asks)
         return subprocess.Popen(
-            [self.python, "-m", "ttlproxy", *words],
+            [self.python, *(_asking(self._asks) or ("-m", "ttlproxy")), *words],
             cwd=ROOT if self.python == sys.executable else "/",  # where Python looks first
             env=env,
             stdin=subprocess.DEVNULL,

@@ -316,13 +316,6 @@ class Settings:
         "a file with the key that signs deferred commands and rules, the same for all"
         " proxies; without it the proxies store one in Redis",
     )
-    knowledge: Literal["auto", "broadcast", "on-demand"] = setting(
-        one_of("auto", "broadcast", "on-demand"),
-        "auto",
-        "whether the proxy hears of deadlines that come soon (broadcast), or asks Redis at each"
-        " request for keys that may have some (on-demand); with auto the first few proxies of a"
-        " Redis hear, and further ones ask; in front of a Cluster all hear",
-    )
     show_internal_keys: Literal["no", "yes"] = setting(
         one_of("no", "yes"),
         "no",

@@ -19,6 +19,7 @@ from typing import Protocol
 from tests.bench.fleet.real import Real
 from tests.bench.fleet.recording import read
 from tests.bench.fleet.replayed import Replayed
+from tests.support.forkserver import set_asking
 from ttlproxy.net.tasks import run_all
 
 # Redis, and those who measure it, go first.
@@ -92,5 +93,6 @@ if __name__ == "__main__":
 
     os.nice(_NICE)
     logging.disable()  # each of them would say that Redis is away
-    port, real, replayed, recording, *words = sys.argv[1:]
+    port, real, replayed, asks, recording, *words = sys.argv[1:]
+    set_asking(json.loads(asks))
     uvloop.run(main(int(port), int(real), int(replayed), recording, words))

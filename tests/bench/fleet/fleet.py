@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.bench.fleet.recording import recorded, write
+from tests.support.forkserver import set_asking
 from tests.support.servers import ROOT, Server
 
 
@@ -31,18 +32,24 @@ class Fleet:
     """Members in front of a Redis; none is attached until `start`."""
 
     def __init__(
-        self, redis: Server, size: Size, words: Sequence[str] = (), restarts: bool = False
+        self,
+        redis: Server,
+        size: Size,
+        words: Sequence[str] = (),
+        asks: bool | None = None,
+        restarts: bool = False,
     ) -> None:
-        """`words`: settings of all members, as on the command line; `restarts`: Redis is restarted
-        now, to record what proxies do then."""
+        """`words`: settings of all members, as on the command line; `asks`: as of Proxy;
+        `restarts`: Redis is restarted now, to record what proxies do then."""
         self.size = size
         self._stack = ExitStack()
         folder = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="ttlproxy-bench-"))
         recording = Path(folder, "recording.json")
         if size.replayed:
+            set_asking(asks)
             write(asyncio.run(recorded(redis, words, restarts)), recording)
         self._children = [
-            self._launch(redis.port, each, recording, words)
+            self._launch(redis.port, each, recording, words, asks)
             for each in (Size(size.real, 0), Size(0, size.replayed))
             if each.all
         ]
@@ -83,9 +90,9 @@ class Fleet:
 
     @staticmethod
     def _launch(
-        port: int, size: Size, recording: Path, words: Sequence[str]
+        port: int, size: Size, recording: Path, words: Sequence[str], asks: bool | None
     ) -> subprocess.Popen[str]:
-        numbers = map(str, (port, *size))
+        numbers = map(str, (port, *size, json.dumps(asks)))
         return subprocess.Popen(
             [sys.executable, "-m", "tests.bench.fleet", *numbers, str(recording), *words],
             cwd=ROOT,

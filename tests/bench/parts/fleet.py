@@ -1,6 +1,6 @@
 """A thousand proxies attached to one Redis: writes, rest, a start, and what they all do at once.
 
-Each scenario is for one way of knowing which keys are managed: `MODES` has its settings.
+Each scenario is for one way of knowing what is due: `MODES` says whether proxies ask.
 """
 
 from __future__ import annotations
@@ -22,10 +22,7 @@ from tests.support.raw_client import Connection
 from tests.support.server_queries import clients, info
 from tests.support.servers import Proxy
 
-MODES: Final[Mapping[str, tuple[str, ...]]] = {
-    "broadcast": ("--knowledge", "broadcast"),
-    "on demand": ("--knowledge", "on-demand"),
-}
+MODES: Final[Mapping[str, bool]] = {"broadcast": False, "on demand": True}
 
 ATTACHED: Final = (1, 50, 200, 1000)
 STORM: Final = Size(real=100, replayed=900)
@@ -162,10 +159,10 @@ def _traffic(port: int) -> tuple[int, int]:
 class Started:
     """A proxy, from its start to the first reply."""
 
-    words: tuple[str, ...]
+    asks: bool
 
     def __call__(self, target: Target) -> Run:
-        proxy, before = Proxy(target.redis.url, *self.words), usage.cpu(target.redis.pid)
+        proxy, before = Proxy(target.redis.url, asks=self.asks), usage.cpu(target.redis.pid)
         began_s = perf_counter()
         try:
             with Connection(proxy.start().port, timeout_s=120) as client:
@@ -236,21 +233,21 @@ def scenarios(stage: Stage) -> list[Scenario]:
     unattached, full = stage.redis(), stage.redis()
     _manage(full, stage.scaled(MANAGED))
     made = []
-    for mode, words in MODES.items():
+    for mode, asks in MODES.items():
         made += [
-            *_writes(stage, mode, words),
-            _idle(stage, mode, words, unattached),
-            _starts(stage, mode, words, unattached, full),
-            _storms(stage, mode, words, managed=0),
-            _storms(stage, mode, words, managed=stage.scaled(FEW_MANAGED)),
+            *_writes(stage, mode, asks),
+            _idle(stage, mode, asks, unattached),
+            _starts(stage, mode, asks, unattached, full),
+            _storms(stage, mode, asks, managed=0),
+            _storms(stage, mode, asks, managed=stage.scaled(FEW_MANAGED)),
         ]
     return made
 
 
-def _writes(stage: Stage, mode: str, words: tuple[str, ...]) -> list[Scenario]:
+def _writes(stage: Stage, mode: str, asks: bool) -> list[Scenario]:
     # A small share scales the numbers down, so two of them may be equal.
     counts = dict.fromkeys(stage.scaled(number) for number in ATTACHED)
-    writers = {number: _writer(stage, number, words) for number in counts}
+    writers = {number: _writer(stage, number, asks) for number in counts}
     requests = stage.scaled(_REQUESTS)
     return [
         Scenario(
@@ -266,41 +263,39 @@ def _writes(stage: Stage, mode: str, words: tuple[str, ...]) -> list[Scenario]:
     ]
 
 
-def _writer(stage: Stage, attached: int, words: tuple[str, ...]) -> Target:
+def _writer(stage: Stage, attached: int, asks: bool) -> Target:
     """A proxy in front of a Redis with so many proxies, this one among them."""
     direct = stage.redis(*_MANY_CLIENTS)
     if attached > 1:
-        _fleet(stage, direct, Size(0, attached - 1), words).start(_CALM_S * stage.share)
-    return stage.ttlproxy(direct, *words)
+        _fleet(stage, direct, Size(0, attached - 1), asks).start(_CALM_S * stage.share)
+    return stage.ttlproxy(direct, asks=asks)
 
 
-def _idle(stage: Stage, mode: str, words: tuple[str, ...], unattached: Target) -> Scenario:
+def _idle(stage: Stage, mode: str, asks: bool, unattached: Target) -> Scenario:
     cases = []
     for managed in (0, stage.scaled(FEW_MANAGED)):
         direct = stage.redis(*_MANY_CLIENTS)
         _manage(direct, managed)
-        fleet = _fleet(stage, direct, Size(stage.scaled(IDLE), 0), words)
+        fleet = _fleet(stage, direct, Size(stage.scaled(IDLE), 0), asks)
         cases.append(Case(_keys(managed), direct, Idle(fleet, unattached, stage.share)))
     measures = [found(name) for name in (IDLE_CPU, IDLE_COMMANDS, IDLE_BYTES, CONNECTIONS, BUFFERS)]
     return Scenario(f"idle, {mode}", cases, measures)
 
 
-def _starts(
-    stage: Stage, mode: str, words: tuple[str, ...], empty: Target, full: Target
-) -> Scenario:
+def _starts(stage: Stage, mode: str, asks: bool, empty: Target, full: Target) -> Scenario:
     cases = [
-        Case(_keys(0), empty, Started(words)),
-        Case(_keys(stage.scaled(MANAGED)), full, Started(words)),
+        Case(_keys(0), empty, Started(asks)),
+        Case(_keys(stage.scaled(MANAGED)), full, Started(asks)),
     ]
     measures = [found(name) for name in (FIRST_REPLY, START_CPU, MEMORY)]
     return Scenario(f"start of one, {mode}", cases, measures)
 
 
-def _storms(stage: Stage, mode: str, words: tuple[str, ...], managed: int) -> Scenario:
+def _storms(stage: Stage, mode: str, asks: bool, managed: int) -> Scenario:
     direct = stage.redis(*_MANY_CLIENTS)
     _manage(direct, managed)
     size = Size(*map(stage.scaled, STORM))
-    fleet = _fleet(stage, direct, size, words, restarts=True)
+    fleet = _fleet(stage, direct, size, asks, restarts=True)
     storm = Storm(fleet, min(_STORM_S * stage.share, _STORM_S))
     loads = {
         "none attached": storm.rest,
@@ -315,10 +310,8 @@ def _storms(stage: Stage, mode: str, words: tuple[str, ...], managed: int) -> Sc
     )
 
 
-def _fleet(
-    stage: Stage, direct: Target, size: Size, words: tuple[str, ...], restarts: bool = False
-) -> Fleet:
-    fleet = Fleet(direct.redis, size, words, restarts)
+def _fleet(stage: Stage, direct: Target, size: Size, asks: bool, restarts: bool = False) -> Fleet:
+    fleet = Fleet(direct.redis, size, asks=asks, restarts=restarts)
     stage.at_end(fleet.close)
     return fleet
 

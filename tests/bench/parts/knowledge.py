@@ -42,7 +42,7 @@ class Again:
 
 
 def scenarios(stage: Stage) -> list[Scenario]:
-    targets = {mode: _one_of_two(stage, words) for mode, words in MODES.items()}
+    targets = {mode: _one_of_two(stage, asks) for mode, asks in MODES.items()}
     read = ("GET", f"k:{ANY}")
     write = ("HSETEX", f"h:{ANY}", "PXAT", str(FAR_MS), "FIELDS", "1", "field", "v" * 32)
     made = []
@@ -68,10 +68,10 @@ def scenarios(stage: Stage) -> list[Scenario]:
     return made
 
 
-def _one_of_two(stage: Stage, words: tuple[str, ...]) -> Target:
+def _one_of_two(stage: Stage, asks: bool) -> Target:
     direct = stage.redis()
-    stage.ttlproxy(direct, *words)
-    target = stage.ttlproxy(direct, *words)
+    stage.ttlproxy(direct, asks=asks)
+    target = stage.ttlproxy(direct, asks=asks)
     # Where no key is managed, a proxy that hears of all need not look at the names.
     fill(target, [("SADDEX", "managed", "PXAT", FAR_MS, "MEMBERS", 1, "m")])
     return target

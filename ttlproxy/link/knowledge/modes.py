@@ -14,7 +14,6 @@ from typing import Any, Final
 
 from redis.asyncio import Redis
 
-from ttlproxy.config import Settings
 from ttlproxy.core.keys import MEETING
 from ttlproxy.link.connecting.pipeline import Words, run, valid
 from ttlproxy.link.connecting.push_socket import Ask
@@ -36,8 +35,7 @@ class Modes:
     may_subscribe: Redis lets this proxy subscribe; else others do not see it
     """
 
-    def __init__(self, settings: Settings, context: Context) -> None:
-        self._wanted = settings.knowledge
+    def __init__(self, context: Context) -> None:
         self._context = context
         signer = context.script_calls.signer
         self._key = signer.sign(MEETING, ())[:8] if context.has_own_secret else b"stored"
@@ -67,9 +65,8 @@ class Modes:
         return hears
 
     def _is_to_hear(self, counted: Any) -> bool:
-        if self._context.keys.clustered or not isinstance(counted, list):
-            return True
-        return self._wanted == "broadcast" or (self._wanted == "auto" and counted[1] < FEW)
+        is_counted = isinstance(counted, list) and not self._context.keys.clustered
+        return not is_counted or counted[1] < FEW
 
     def question(self) -> Words:
         """How many proxies hear of deadlines, and how many do not."""

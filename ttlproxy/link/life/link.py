@@ -138,7 +138,7 @@ class Link:
             self.server,
             lambda: self.heartbeat.look_again(),
         )
-        modes = Modes(settings, context)
+        modes = Modes(context)
         self._activation = Activation(
             settings,
             context,
