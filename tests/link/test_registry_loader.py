@@ -9,7 +9,7 @@ import pytest
 from redis.asyncio import Redis
 from redis.exceptions import NoPermissionError
 
-from tests.link.conftest import FAR_MS, KEYS, Become, manage, set_rule, until
+from tests.link.conftest import FAR_MS, KEYS, Become, manage, set_rule, unpaused, until
 from tests.link.running import Running, running
 from tests.support.containers import AnyServer
 from tests.support.redis_client import Client
@@ -27,6 +27,7 @@ from ttlproxy.link.knowledge.registry_loader import RegistryLoader
 from ttlproxy.link.life import beats
 from ttlproxy.link.reaping.schedules import Schedules
 from ttlproxy.link.server.acl import Acl
+from ttlproxy.link.server.shared_state import SharedState
 from ttlproxy.scripts.unconfirmed import Emptied, Swap
 
 WALKS = "scan"
@@ -57,8 +58,9 @@ class World:
         self.serving: Serving = link.serving
         self.announcements: Announcements = link.announcements
         acl = Acl(context.rights, context.suit_scripts_to_users)
+        self.state = SharedState(context, unpaused)
         self.loader = RegistryLoader(
-            context, self.serving, self.announcements, acl, Schedules(context)
+            context, self.serving, self.announcements, acl, Schedules(context), self.state
         )
         self.arrivals = Arrivals()
         self.announcements.connection = self.arrivals

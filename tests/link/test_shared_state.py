@@ -85,10 +85,72 @@ async def test_rules_are_read_again_with_a_secret_that_was_not_known(
     assert context.actions.of(0).of(b"s") is not None
 
 
+async def _families(state: SharedState, redis: Redis) -> set[bytes] | None:
+    found = await state.families(redis)
+    return None if found is None else {*found}
+
+
+async def test_families_are_noted_as_all_by_a_proxy_that_knows_all(
+    state: SharedState, redis: Redis, context: Context, direct: Client
+) -> None:
+    """Others note those that get their first deadline."""
+    await state.claim(redis)
+    direct.ask("HSET", STATE, "commands", "of this server")
+    calls = context.script_calls
+    note = calls.words(state.noting([b"a:"]), b"0", by_text=True)
+    assert direct.ask(*note) == -1
+    await state.keep(redis)
+    assert await _families(state, redis) is None
+    calls.families.known.learn([b"b:", b""])
+    state.knows_all = lambda: True
+    await state.keep(redis)
+    assert await _families(state, redis) == {b"a:", b"b:", b""}
+    calls.families.known.learn([b"c:"])
+    await state.keep(redis)
+    assert await _families(state, redis) == {b"a:", b"b:", b"c:", b""}
+    assert direct.ask(*calls.words(state.noting([b"d:"]), b"0", by_text=True)) == 5
+    assert await _families(state, redis) == {b"a:", b"b:", b"c:", b"d:", b""}
+
+
+async def test_families_that_are_gone_with_the_state_are_noted_again(
+    state: SharedState, redis: Redis, context: Context, direct: Client
+) -> None:
+    context.script_calls.families.known.learn([b"a:"])
+    state.knows_all = lambda: True
+    await state.keep(redis)
+    assert await _families(state, redis) == {b"a:"}
+    direct.ask("DEL", STATE)
+    words = context.script_calls.words(state.noting([b"b:"]), b"0", by_text=True)
+    assert direct.ask(*words) == -1
+    assert not direct.ask("EXISTS", STATE)
+    await state.keep(redis)
+    assert await _families(state, redis) == {b"a:"}
+
+
+@pytest.mark.parametrize("field", [("family:b:", ""), ("families", "2")])
+async def test_families_whose_number_is_wrong_are_not_believed(
+    state: SharedState, redis: Redis, context: Context, direct: Client, field: tuple[str, str]
+) -> None:
+    context.script_calls.families.known.learn([b"a:"])
+    state.knows_all = lambda: True
+    await state.keep(redis)
+    direct.ask("HSET", STATE, *field)
+    assert await _families(state, redis) is None
+
+
+async def test_where_the_state_cannot_be_read_families_are_not_known(
+    state: SharedState, redis: Redis, become: Become
+) -> None:
+    await become("-hkeys")
+    assert await _families(state, redis) is None
+
+
 async def test_while_all_is_as_it_should_be_no_script_runs(
     state: SharedState, redis: Redis, server: AnyServer
 ) -> None:
     await state.claim(redis)
+    state.knows_all = lambda: True
+    await state.keep(redis)
     before = calls(server.port, "eval")
     assert before
     await state.keep(redis)

@@ -40,6 +40,8 @@ KEPT_MS: Final = 90_780_000
 KEPT_SLACK_MS: Final = 60_000
 # Before the prefix.
 STATE: Final = b"ttlproxy-state:"
+# How the fields of families begin in the state.
+FAMILY: Final = b"family:"
 OUTBOX: Final = b"ttlproxy-outbox:"
 # How the channels begin by which proxies find each other, whatever prefix they have.
 MEETING: Final = b"ttlproxy-proxies:"

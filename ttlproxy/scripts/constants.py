@@ -34,6 +34,7 @@ VALUES: Final[Mapping[str, int | bytes]] = {
     "RULES_VERSION": keys.RULES_VERSION,
     "RULES_CHANGED": keys.RULES_CHANGED,
     "LAYOUT_TOLD": keys.LAYOUT_TOLD,
+    "FAMILY": keys.FAMILY,
     # How the name of the state begins; the prefix follows.
     "STATE": keys.STATE,
     # The same for outboxes.

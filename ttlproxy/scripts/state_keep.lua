@@ -2,16 +2,17 @@
 -- KEYS: state others
 -- ARGV: secret layout program
 -- The secret is '' if proxies have it from a file; `program` is the proxy's version.
--- RESULT: [secret, layout, program] as they stand there now; the secret is '' where there is none
+-- RESULT: [secret, layout, program, families] as they stand there now, '' for what is not there; `families`: of how
+-- many families there are keys with deadlines, see state_families.lua
 -- include try
 -- include others
-local found = redis.pcall('HMGET', state, 'secret', 'layout', 'program')
+local found = redis.pcall('HMGET', state, 'secret', 'layout', 'program', 'families')
 if found.err then
   return found
 end
 local wants_secret = not found[1] and secret ~= ''
 if not wants_secret and found[2] then
-  return { found[1] or '', found[2], found[3] or '' }
+  return { found[1] or '', found[2], found[3] or '', found[4] or '' }
 end
 -- Removes nothing; after this first write, a full server refuses the script nothing.
 try('DEL', prefix .. const.NONE .. slot_tag)
@@ -28,4 +29,4 @@ if not found[2] then
   try('DEL', name)
 end
 others_add(state)
-return failure or { found[1] or '', found[2], found[3] or '' }
+return failure or { found[1] or '', found[2], found[3] or '', found[4] or '' }

@@ -34,6 +34,7 @@ from ttlproxy.link.connecting.proxy_count import push_name
 from ttlproxy.link.connecting.pushes import Pushes
 from ttlproxy.link.knowledge.asked_places import AskedPlaces
 from ttlproxy.link.knowledge.modes import Modes
+from ttlproxy.link.server.shared_state import SharedState
 from ttlproxy.link.shared.barriers import IsPaused
 from ttlproxy.link.shared.context import Context
 from ttlproxy.net.tasks import run_all
@@ -66,6 +67,7 @@ class Activation:
         modes: Modes,
         pushes: Callable[[], Pushes | None],
         is_paused: IsPaused,
+        shared_state: SharedState,
     ) -> None:
         """`pushes()`: the present push connection; None while there is none."""
         self._settings = settings
@@ -77,6 +79,7 @@ class Activation:
         self._modes = modes
         self._pushes = pushes
         self._is_paused = is_paused
+        self._shared_state = shared_state
         self._connection: AskingSocket | None = None
         self._rounds = AskedPlaces(self._make_sure)
         self._rules = set[bytes]()  # news of rules that are not over
@@ -177,7 +180,23 @@ class Activation:
         self.told(news)
         if self._modes.may_subscribe:  # else nobody can tell
             await self._until_all_have_acknowledged(news)
+        if families and not self._keys.clustered:
+            await self._note(families)
         self._families.confirm(families)
+
+    async def _note(self, families: Collection[bytes]) -> None:
+        """Who starts later knows these, too. Raises UpstreamError."""
+        call = self._shared_state.noting(families)
+        try:
+            connection = await self._opened()
+            words = self._context.script_calls.words(call, b"0", by_text=True)
+            (reply,) = await connection.ask([words])
+        except (UpstreamError, OSError) as trouble:
+            self._lost()
+            raise UpstreamError(f"families cannot be noted: {trouble}") from trouble
+        if isinstance(reply, hiredis.ReplyError) and not str(reply).startswith("READONLY"):
+            self._context.refusals.note("to note new families", ResponseError(str(reply)))
+            raise UpstreamError(f"families cannot be noted: {reply}")
 
     async def _until_all_have_acknowledged(self, news: Collection[bytes]) -> None:
         pushes = await self._acknowledged_here(news)

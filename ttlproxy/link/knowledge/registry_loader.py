@@ -17,6 +17,7 @@ from ttlproxy.link.connecting.serving import Serving
 from ttlproxy.link.knowledge.announcements import Announcements
 from ttlproxy.link.reaping.schedules import Schedules
 from ttlproxy.link.server.acl import Acl
+from ttlproxy.link.server.shared_state import SharedState
 from ttlproxy.link.shared.context import Context
 
 log = logging.getLogger(__name__)
@@ -39,14 +40,16 @@ class RegistryLoader:
         announcements: Announcements,
         acl: Acl,
         schedules: Schedules,
+        shared_state: SharedState,
     ) -> None:
         self._context = context
         self._serving = serving
         self._announcements = announcements
         self._acl = acl
         self._schedules = schedules
+        self._shared_state = shared_state
         self._whole: Pushes | None = None  # the push connection since which nothing was missed
-        self._wanted = False
+        self._wanted = self._knows_families = False
         self._changes = (0, 0)  # those announced when the schedules were last read
         self._flushes = 0  # those announced when all was last read for a flush
 
@@ -59,6 +62,11 @@ class RegistryLoader:
         """Whether nothing was missed since the push connection was opened. False without one."""
         connection = self._announcements.connection
         return connection is not None and self._whole is connection
+
+    @property
+    def knows_families(self) -> bool:
+        """Whether all families of the server are certainly known."""
+        return self.is_whole and self._knows_families
 
     async def look(self, redis: Redis) -> None:
         """Looks, in each regular heartbeat, for reasons to read all anew."""
@@ -124,10 +132,15 @@ class RegistryLoader:
         until_ms = min(await self._now_ms(redis) + ANNOUNCED_MS, inherited_until_ms)
         reading = registry.begin_reading(until_ms)
         await self._populate(redis)
-        is_read = True
+        is_read, families = True, await self._shared_state.families(redis)
+        if families is not None:
+            context.script_calls.families.known.learn(families)
         for db in registry.databases():
             try:
-                is_read = await self._schedules.load(redis, db, is_known=is_known) and is_read
+                if families is not None and context.rights.trusts_schedules:
+                    until_ms = min(until_ms, await self._schedules.load_soon(redis, db, until_ms))
+                else:
+                    is_read = await self._schedules.load(redis, db, is_known=is_known) and is_read
                 await context.learn_rules(redis, db)  # also those that were found by their names
             except ResponseError as refusal:
                 self._schedules.refused(db, refusal)
@@ -135,6 +148,7 @@ class RegistryLoader:
                     raise  # families may be missing, so nothing can be promised
                 context.script_calls.families.known.learn([ALL])
                 is_read = False
+        self._knows_families = is_read
         if is_read:
             registry.end_reading(reading, until_ms)
 

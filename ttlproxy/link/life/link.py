@@ -139,6 +139,7 @@ class Link:
             lambda: self.heartbeat.look_again(),
         )
         modes = Modes(context)
+        shared_state = self._shared_state = SharedState(context, self._barriers.may_hold)
         self._activation = Activation(
             settings,
             context,
@@ -146,8 +147,8 @@ class Link:
             modes,
             lambda: self.announcements.connection,
             self._barriers.may_hold,
+            shared_state,
         )
-        shared_state = self._shared_state = SharedState(context, self._barriers.may_hold)
         shared_state.on_want = lambda: self.confirmations.first(shared_state.keep)
         context.look_at_state = shared_state.keep
         context.ask_for_keys = MovingSlots(
@@ -208,8 +209,10 @@ class Link:
             self.announcements,
             self._acl,
             self.schedules,
+            shared_state,
         )
         self.announcements.load_changed = loader.load_changed
+        shared_state.knows_all = lambda: loader.knows_families
         self.heartbeat = Heartbeat(
             context,
             self.serving,

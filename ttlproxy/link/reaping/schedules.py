@@ -16,7 +16,7 @@ from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from ttlproxy.commands import Call
-from ttlproxy.core.registry import Place
+from ttlproxy.core.registry import UNKNOWN, Place
 from ttlproxy.link.connecting.pipeline import error, run, valid
 from ttlproxy.link.connecting.refusals import is_wrong_type
 from ttlproxy.link.connecting.single_calls import answered
@@ -71,6 +71,20 @@ class Schedules:
                 await self.rebuild(redis, which)
             await self._load(redis, db)
         return True
+
+    async def load_soon(self, redis: Redis, db: int, until_ms: int) -> int:
+        """The same where all families are known: reads what needs attention soon alone; returns
+        until when that is known. Not for a Cluster. Raises redis-py's RedisError."""
+        queries = self._context.schedule_queries
+        try:
+            soon = await queries.soon(redis, db, UNKNOWN, until_ms)
+        except ResponseError as refusal:
+            if not is_wrong_type(refusal):
+                raise
+            await self.rebuild(redis, db)
+            soon = await queries.soon(redis, db, UNKNOWN, until_ms)
+        self._context.registry.read(db, soon.entries)
+        return soon.until_ms
 
     async def read_ahead(self, redis: Redis, since_ms: int, most_ms: int, now_ms: int) -> int:
         """Reads what needs attention from `since_ms` on, and before `most_ms`, and what has become

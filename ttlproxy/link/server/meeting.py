@@ -20,8 +20,8 @@ from ttlproxy.link.server.compatibility import LAYOUT, said_by
 log = logging.getLogger(__name__)
 
 # The version of what proxies tell each other: since 2, families and rules are acknowledged; since
-# 3, only deadlines that come soon are announced.
-_TOLD: Final = 3
+# 3, only deadlines that come soon are announced; since 4, families are noted in the state.
+_TOLD: Final = 4
 
 _DIFFERENCES: Final = (
     "the layout {other}, and this one has {ours}: stop one of them first",

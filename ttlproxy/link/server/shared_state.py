@@ -1,10 +1,15 @@
-"""Shared state of the proxies of one server, beside deadlines: a secret, and the layout's version.
+"""Shared state of the proxies of one server, beside deadlines: a secret, the layout's version, and
+of which families there are keys with deadlines, so that a proxy that starts need not read names.
 
-Both stand in a hash whose name no ACL pattern of keys under the prefix reaches. It is there before
+All stand in a hash whose name no ACL pattern of keys under the prefix reaches. It is there before
 the first deadline, rule or deferred command, and while there are several proxies; when none of
 these is left, it goes (scripts/state_drop.lua). So a server that nobody uses so has no key of ours.
 The first proxy writes it, and the others adopt it; when it is gone, as after FLUSHALL, any of them
 writes it again. A proxy that meets the layout of another version ends.
+
+A family is noted before it counts, so before its first deadline: a replica that has that deadline
+has the family, too. How many there are is noted only by a proxy that knows all of them; without
+that number the names are read. In front of a Cluster, where slots move, they always are.
 """
 
 from __future__ import annotations
@@ -18,6 +23,7 @@ from redis.exceptions import ReadOnlyError, ResponseError
 
 from ttlproxy import __version__
 from ttlproxy.commands import Call
+from ttlproxy.core.keys import FAMILY
 from ttlproxy.errors import UnfitUpstream
 from ttlproxy.link.connecting.pipeline import Words, run, valid
 from ttlproxy.link.connecting.refusals import is_wrong_type
@@ -27,19 +33,28 @@ from ttlproxy.link.shared.barriers import IsPaused
 from ttlproxy.link.shared.context import Context
 
 LAYOUT_NAME: Final = b"%d" % LAYOUT
+_FIELDS: Final = (b"secret", b"layout", b"program", b"families")
 
 
 class SharedState:
-    """Keeps the layout's version in Redis, and the secret of `script_calls.signer` if no file has
-    it. on_want: called when `keep` is to be called soon."""
+    """Keeps the layout's version in Redis, the secret of `script_calls.signer` if no file has it,
+    and the families that are known.
+
+    on_want: called when `keep` is to be called soon
+    knows_all(): whether this proxy knows all families of the server
+    """
 
     def __init__(self, context: Context, is_paused: IsPaused) -> None:
         self.on_want: Callable[[], None] = lambda: None
+        self.knows_all: Callable[[], bool] = lambda: False
+        self._noted = -1  # families in the state; -1: not known whether these are all
+        self._seen = frozenset[bytes]()  # some of these
         self._is_paused = is_paused
         self._context = context
         self._actions = context.actions
         self._script_calls = context.script_calls
         self._refusals = context.refusals
+        self._families = context.script_calls.families.known
         self._shares_secret = not context.has_own_secret
         self._wanted: asyncio.Future[None] | None = None  # a session waits for the state
 
@@ -68,7 +83,7 @@ class SharedState:
         """Asks for the state; nothing if another master of the Cluster has it."""
         keys = self._script_calls.keys
         name = keys.home(keys.state)
-        return [(b"HMGET", name, b"secret", b"layout", b"program")] if keys.are_home else []
+        return [(b"HMGET", name, *_FIELDS)] if keys.are_home else []
 
     async def learn(self, redis: Redis, reply: object) -> None:
         """Takes the reply, in each heartbeat: the state may be gone, or another proxy may have
@@ -83,6 +98,8 @@ class SharedState:
         elif not await self._is_paused():
             await self.claim(redis)
             self._tell()
+        if self._lacks_families and not await self._is_paused():
+            await self._note_all(redis)
 
     def stored(self) -> asyncio.Future[None]:
         """Done when the state is in Redis, or Redis has refused it."""
@@ -103,6 +120,43 @@ class SharedState:
         if not self._script_calls.has_state:
             self._script_calls.has_state = None
             self.on_want()
+
+    def noting(self, families: Iterable[bytes], *, whole: bool = False) -> Call:
+        """Notes families in the state; `whole`: these are all that the server has."""
+        return Call("state_families", (), (b"1" if whole else b"", *families))
+
+    async def families(self, redis: Redis) -> list[bytes] | None:
+        """All families of which the server has keys with deadlines; None if that is not noted.
+        Raises redis-py's ConnectionError or TimeoutError."""
+        keys = self._script_calls.keys
+        if keys.clustered:
+            return None
+        asked = (b"HKEYS", keys.state), (b"HGET", keys.state, b"families")
+        names, number = await run(redis, [(0, words) for words in asked])
+        if not isinstance(names, list):
+            return None
+        found = [name.removeprefix(FAMILY) for name in names if name.startswith(FAMILY)]
+        if number != b"%d" % len(found):
+            return None
+        self._seen = frozenset(found)
+        return found
+
+    @property
+    def _lacks_families(self) -> bool:
+        """Whether this proxy can note families that the state does not have."""
+        calls = self._script_calls
+        if calls.keys.clustered or not calls.has_state:
+            return False
+        known = self._families.all
+        return (self._noted < len(known) or not known <= self._seen) and self.knows_all()
+
+    async def _note_all(self, redis: Redis) -> None:
+        known = frozenset(self._families.all)
+        reply = await answered(redis, self._script_calls, 0, self.noting(known, whole=True))
+        if isinstance(reply, int):
+            self._noted, self._seen = reply, known
+        elif isinstance(reply, ResponseError) and not isinstance(reply, ReadOnlyError):
+            self._refusals.note("to note of which families there are deadlines", reply)
 
     async def drop(self, redis: Redis, databases: Iterable[int]) -> None:
         """Removes it if nothing needs it. `databases`: those that hold keys."""
@@ -158,7 +212,8 @@ class SharedState:
         if not isinstance(state, list):
             calls.has_state = True  # for all that is known
             return False
-        secret, layout, program = state
+        secret, layout, program, families = state
+        self._noted = int(families or -1)
         check_layout(keys.prefix, layout, program)
         if self._shares_secret and secret and secret != calls.signer.secret:
             calls.signer.adopt(secret)

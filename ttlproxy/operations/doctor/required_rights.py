@@ -22,6 +22,7 @@ ANY_CHANNEL: Final = b"any-channel-of-a-client"
 _STARTS: Final = "The proxy cannot serve clients."
 _UNSHARED: Final = "Proxies ignore the rules and deferred commands that others have signed."
 _UNSTORED: Final = "Each proxy that starts asks for all commands, which takes Redis a millisecond."
+_READS_NAMES: Final = "A proxy that starts reads the names of all keys with deadlines."
 _LATE: Final = "Other proxies may learn of deadlines late."
 _UNSURE: Final = (
     "A value that is written through another proxy may keep the deadline that this one has just"
@@ -68,6 +69,7 @@ FIELD_TTLS: Final = frozenset({"+hpersist", "+hpexpireat", "+hpexpiretime"})
 SCRIPTS: Final[Mapping[str, tuple[Severity, str]]] = {
     **dict.fromkeys(("reap", "sweep", "keys_first", "lease_take", "lease_drop"), (ERROR, _FIRES)),
     "state_keep": (WARNING, _UNSHARED),
+    "state_families": (ERROR, "Keys of a new family get no deadlines."),
     "state_drop": (INFO, "A key of the proxy's stays where nobody needs it any more."),
     "key_date": (WARNING, _UNDATED),
     "keys_recheck": (WARNING, "The proxy notices late that keys with deadlines were deleted."),
@@ -144,6 +146,7 @@ def asked(keys: Keys) -> tuple[Right, ...]:
         Right((b"ROLE",), INFO, "The proxy asks INFO for the role, which costs Redis more."),
         Right((b"TIME",), ERROR, _STARTS),
         Right((b"HMGET", state, b"secret"), WARNING, _UNSHARED),
+        Right((b"HKEYS", state), INFO, _READS_NAMES),
         Right((b"HGET", state, b"commands"), INFO, _UNSTORED),
         Right((b"HSET", state, b"commands", b""), INFO, _UNSTORED),
         Right((b"SCRIPT", b"LOAD", b""), ERROR, _STARTS),
