@@ -19,6 +19,7 @@ from tests.support.raw_client import Connection, command
 from tests.support.redis_client import Client
 from tests.support.relay import Gate, Relay
 from tests.support.requirements import absent
+from tests.support.server_queries import connections
 from tests.support.servers import Server, moves_whole_slots
 from ttlproxy.core.keys import Keys
 
@@ -119,6 +120,26 @@ def test_a_write_that_was_on_its_way_before_is_done_before(
         assert far.read() == b":1\r\n"
         assert near.read() == b":1\r\n"
         assert near.ask("HGET", "h", "f") == b"$3\r\nold\r\n"
+
+
+def test_a_proxy_that_has_lost_its_pushes_notices_that_before_a_rule_counts(
+    server: AnyServer, start_proxy: StartProxy, direct: Client
+) -> None:
+    """The other one has counted it before."""
+    with FarRelay(server.port, 0.05) as relay, ExitStack() as stack:
+        lost = stack.enter_context(
+            closing(Client(start_proxy(f"redis://127.0.0.1:{relay.port}").port))
+        )
+        (pushes,) = [
+            each["id"] for each in connections(server.port) if each["name"] == "ttlproxy:pushes"
+        ]
+        near = stack.enter_context(closing(Client(start_proxy(server.url).port)))
+        for number in range(3):
+            assert lost.ask("SADD", f"before:{number}", "m") == 1
+        assert direct.ask("CLIENT", "KILL", "ID", pushes) == 1
+        assert near.ask("ONWRITE", "k:*", "EX", 100) == b"OK"
+        assert lost.ask("SADD", "k:1", "m") == 1
+        assert near.ask("STTLMEMBER", "k:1", "m") in (99, 100)
 
 
 def test_a_proxy_that_hangs_holds_a_first_deadline_up_for_a_while_only(

@@ -49,6 +49,9 @@ _LONGEST: Final = 256
 _OVER_S: Final = 30.0
 # How long all others may take to acknowledge.
 _PATIENCE_S: Final = 2.0
+# A proxy that has lost its push connection notices that in this time, and serves nobody then. It is
+# no subscriber from the loss on, and a request may come to it before the news of the loss.
+_NOTICED_S: Final = 0.6
 # No server has so many.
 _MOST_PROXIES: Final = 1_000_000
 # Between two looks at who has.
@@ -226,7 +229,7 @@ class Activation:
         """Raises UpstreamError."""
         channels = (self._modes.channel, *map(self._keys.told_channel, news))
         loop = asyncio.get_running_loop()
-        ends_s, looks = loop.time() + _PATIENCE_S, 0
+        ends_s, looks, most = loop.time() + _PATIENCE_S, 0, self._modes.lately
         while True:
             (reply,) = await connection.ask([(b"PUBSUB", b"NUMSUB", *channels)])
             if isinstance(reply, hiredis.ReplyError):
@@ -236,7 +239,11 @@ class Activation:
             if max(proxies, *counts) > _MOST_PROXIES:
                 proxies, *counts = await self._reached(connection, news)
             if min(counts) >= proxies:
-                return
+                if proxies >= most:
+                    return
+                most = proxies  # one has gone, or is about to notice its loss
+                await asyncio.sleep(_NOTICED_S)
+                continue
             if loop.time() >= ends_s:
                 ends_s = loop.time() + _PATIENCE_S
                 if not await self._is_paused():

@@ -10,6 +10,7 @@ gone.
 from __future__ import annotations
 
 import logging
+from collections import deque
 from typing import Any, Final
 
 from redis.asyncio import Redis
@@ -25,6 +26,8 @@ log = logging.getLogger(__name__)
 
 # So many proxies hear of deadlines. Each costs Redis 2.5 us for an announcement, of some 45 us.
 FEW: Final = 4
+# The heartbeats that count as the last ones.
+_LATELY: Final = 3
 
 
 class Modes:
@@ -33,6 +36,7 @@ class Modes:
     channel: that of all proxies which work together; empty before the first connection
     news: what was told before the present connection: see activation.py
     may_subscribe: Redis lets this proxy subscribe; else others do not see it
+    lately: how many proxies there were at the last heartbeats, at most
     """
 
     def __init__(self, context: Context) -> None:
@@ -42,6 +46,7 @@ class Modes:
         self.channel = b""
         self.news: list[bytes] = []
         self.may_subscribe = False
+        self._counts = deque[int](maxlen=_LATELY)
 
     def choose(self, ask: Ask) -> bool:
         """Whether this proxy is to hear announcements of deadlines; subscribes. Runs in a thread,
@@ -75,7 +80,15 @@ class Modes:
 
     def attached(self, reply: Any) -> int | None:
         """How many proxies the reply to `question` tells of; None if it does not tell."""
-        return reply[1] + reply[3] if self.may_subscribe and isinstance(reply, list) else None
+        if not (self.may_subscribe and isinstance(reply, list)):
+            return None
+        attached: int = reply[1] + reply[3]
+        self._counts.append(attached)
+        return attached
+
+    @property
+    def lately(self) -> int:
+        return max(self._counts, default=0)
 
     async def has_others(self, redis: Redis) -> bool:
         """Whether there are other proxies. Each tracks keys and subscribes before it asks, so of

@@ -209,7 +209,7 @@ class Heartbeat:
             "events": [EVENTS] if thorough else [],
             "commands": [command_stats.COMMANDS] if stats else [],
             "errors": [ERRORS] if stats or (thorough and self._context.actions.book) else [],
-            "proxies": [] if self._context.keys.clustered else [self._modes.question()],
+            "proxies": [self._modes.question()],
             "state": self._shared_state.question(),
         }
 
