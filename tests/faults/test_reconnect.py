@@ -250,7 +250,7 @@ def _heartbeats(server: Server, count: int) -> list[list[bytes]]:
     return beats[:count]
 
 
-@pytest.mark.parametrize(("managed", "most", "most_bytes"), [(0, 6, 450), (3, 8, 650)])
+@pytest.mark.parametrize(("managed", "most", "most_bytes"), [(0, 6, 460), (3, 8, 660)])
 def test_an_idle_proxy_asks_redis_for_little(
     managed: int, most: int, most_bytes: int, start_server: StartServer, start_proxy: StartProxy
 ) -> None:

@@ -229,7 +229,7 @@ class Activation:
         """Raises UpstreamError."""
         channels = (self._modes.channel, *map(self._keys.told_channel, news))
         loop = asyncio.get_running_loop()
-        ends_s, looks, most = loop.time() + _PATIENCE_S, 0, self._modes.lately
+        ends_s, looks = loop.time() + _PATIENCE_S, 0
         while True:
             (reply,) = await connection.ask([(b"PUBSUB", b"NUMSUB", *channels)])
             if isinstance(reply, hiredis.ReplyError):
@@ -239,10 +239,10 @@ class Activation:
             if max(proxies, *counts) > _MOST_PROXIES:
                 proxies, *counts = await self._reached(connection, news)
             if min(counts) >= proxies:
-                if proxies >= most:
+                if proxies >= self._modes.lately:
                     return
-                most = proxies  # one has gone, or is about to notice its loss
-                await asyncio.sleep(_NOTICED_S)
+                await asyncio.sleep(_NOTICED_S)  # one has gone, or is about to notice its loss
+                self._modes.forget_counts()
                 continue
             if loop.time() >= ends_s:
                 ends_s = loop.time() + _PATIENCE_S

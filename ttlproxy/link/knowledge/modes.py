@@ -36,7 +36,7 @@ class Modes:
     channel: that of all proxies which work together; empty before the first connection
     news: what was told before the present connection: see activation.py
     may_subscribe: Redis lets this proxy subscribe; else others do not see it
-    lately: how many proxies there were at the last heartbeats, at most
+    lately: how many proxies there were at the last heartbeats, at most; 0 if that is forgotten
     """
 
     def __init__(self, context: Context) -> None:
@@ -89,6 +89,10 @@ class Modes:
     @property
     def lately(self) -> int:
         return max(self._counts, default=0)
+
+    def forget_counts(self) -> None:
+        """What has been lost until now has been noticed."""
+        self._counts.clear()
 
     async def has_others(self, redis: Redis) -> bool:
         """Whether there are other proxies. Each tracks keys and subscribes before it asks, so of
