@@ -11,6 +11,7 @@ from redis.exceptions import ResponseError
 
 from tests.conftest import StartProxy
 from tests.support.cluster import Cluster, Node
+from tests.support.masters import Masters
 from tests.support.redis_client import Client
 from tests.support.server_queries import calls
 from tests.support.servers import Binary, Proxy
@@ -20,6 +21,7 @@ from ttlproxy.core.counters import Counters
 from ttlproxy.core.keys import SLOTS, Keys, slot
 from ttlproxy.link import Context, SlotSchedules, client
 from ttlproxy.link.knowledge.glance import Glance
+from ttlproxy.link.reaping.orphans import Orphans
 from ttlproxy.link.reaping.reap_script import ReapScript
 from ttlproxy.link.reaping.schedules import Schedules
 from ttlproxy.link.shared import schedule_queries, slot_schedules
@@ -437,3 +439,23 @@ def test_the_schedule_of_a_slot_is_created_again(
 
 def test_each_slot_has_a_word_of_its_own() -> None:
     assert {slot(b"{%b}" % KEYS.word(number)) for number in range(SLOTS)} == {*range(SLOTS)}
+
+
+async def test_what_dbsize_leaves_out_is_corrected_at_each_master(masters: Masters) -> None:
+    """Also at those that do not have the slot of the proxies' state."""
+    for number, node in enumerate(masters.nodes):
+        key = next(key for key in MANY if slot(key) * 3 // SLOTS == number)
+        kept, others = KEYS.kept(key), KEYS.shared_by(key, KEYS.others)
+        assert node.ask("RPUSH", kept, "element", "value", FAR_MS) == 3
+        context = Context(load(["--upstream", node.url]), Counters())
+        context.meet(clustered=True)
+        connected = client(Upstream.parse(node.url), "test", 30.0)
+        search = Orphans(context, _never, _all_know)
+        while not node.ask("SISMEMBER", others, kept):
+            await search.look(connected, [0])
+        await connected.aclose()
+        assert context.counters.refusals == 0
+
+
+async def _all_know(places: object) -> None:
+    pass

@@ -131,7 +131,9 @@ class Orphans:
         for group in keys.groups(names):
             untidy = await self._untidy(redis, db, group)
             if untidy and not await self._is_paused():
-                call = Call("others_tidy", untidy[:1], (keys.state, *untidy))
+                together = [keys.home(keys.state), *untidy]
+                there = keys.groups(together)[-1]  # of a Cluster those of one slot
+                call = Call("others_tidy", untidy[:1], there)
                 valid(await answered(redis, self._script_calls, db, call))
 
     async def _noted(self, redis: Redis, db: int) -> list[bytes]:
