@@ -18,10 +18,11 @@ from ttlproxy import __version__
 from ttlproxy.config import SETTINGS, Settings
 
 CHART: Final = ROOT / "deploy" / "helm" / "ttlproxy"
+PROMETHEUS: Final = ROOT / "deploy" / "prometheus"
 STANDALONE: Final = ROOT / "deploy" / "kubernetes" / "standalone"
 OLDEST: Final = "1.29"
 # Those of the Prometheus Operator, whose schemas are not at hand.
-_UNCHECKED: Final = {"PodMonitor"}
+_UNCHECKED: Final = {"PodMonitor", "PrometheusRule"}
 _ALWAYS: Final = {"Deployment", "Service"}
 _USUALLY: Final = _ALWAYS | {"PodDisruptionBudget", "NetworkPolicy"}
 _VALUES: Final = {path.name.removesuffix("-values.yaml"): path for path in CHART.glob("ci/*")}
@@ -31,7 +32,9 @@ _KINDS: Final = {
     "drain": _USUALLY,
     "cluster": _USUALLY,
     "secrets": _USUALLY,
-    "everything": _USUALLY | {"HorizontalPodAutoscaler", "PodMonitor", "ServiceAccount"},
+    "everything": _USUALLY
+    | _UNCHECKED
+    | {"ConfigMap", "HorizontalPodAutoscaler", "ServiceAccount"},
 }
 
 Manifests = dict[str, dict[str, Any]]
@@ -147,6 +150,14 @@ def _labels(manifests: Manifests) -> dict[str, str]:
     return labels
 
 
+def _spread(pod: dict[str, Any]) -> list[dict[str, Any]]:
+    """The constraints, without the labels of the pods."""
+    return [
+        {name: value for name, value in each.items() if name != "labelSelector"}
+        for each in pod["topologySpreadConstraints"]
+    ]
+
+
 def test_its_proxies_are_those_of_the_manifests() -> None:
     manifests = _rendered("default")
     deployment = yaml.safe_load((STANDALONE / "deployment.yaml").read_text())
@@ -163,10 +174,7 @@ def test_its_proxies_are_those_of_the_manifests() -> None:
     assert ours["image"] == f"ttlproxy:{__version__}"
     ours, theirs = _pod(manifests), deployment["spec"]["template"]["spec"]
     assert ours["terminationGracePeriodSeconds"] == theirs["terminationGracePeriodSeconds"]
-    spread = [ours, theirs]
-    for each in (part for pod in spread for part in pod["topologySpreadConstraints"]):
-        del each["labelSelector"]
-    assert ours["topologySpreadConstraints"] == theirs["topologySpreadConstraints"]
+    assert _spread(ours) == _spread(theirs)
 
 
 def test_proxies_that_all_pods_can_reach_are_in_protected_mode() -> None:
@@ -252,6 +260,18 @@ def test_what_a_platform_asks_for_is_in_the_pods() -> None:
     assert _container(manifests)["lifecycle"] == {"preStop": {"sleep": {"seconds": 5}}}
     annotations = deployment["spec"]["template"]["metadata"]["annotations"]
     assert annotations["prometheus.io/scrape"] == "true"
+
+
+def test_alerts_and_dashboard_come_with_the_chart() -> None:
+    rule, board = _rendered("everything")["PrometheusRule"], _rendered("everything")["ConfigMap"]
+    alerts = (PROMETHEUS / "alerts.yaml").read_text()
+    ours = alerts.replace(
+        "https://ttlproxy.example.com/runbooks/", "https://docs.internal/runbooks/"
+    )
+    assert rule["spec"] == yaml.safe_load(ours)
+    assert rule["metadata"]["labels"]["release"] == "prometheus"
+    assert board["data"] == {"ttlproxy.json": (PROMETHEUS / "dashboard.json").read_text()}
+    assert board["metadata"]["labels"]["grafana_dashboard"] == "1"
 
 
 def test_an_outage_takes_no_pod_out_of_its_service_if_the_values_say_so() -> None:
