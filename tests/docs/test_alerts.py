@@ -25,26 +25,24 @@ DASHBOARD: Final = PROMETHEUS / "dashboard.json"
 RUNBOOKS: Final = ROOT / "docs" / "runbooks.md"
 _RUNBOOKS_AT: Final = "https://ttlproxy.example.com/runbooks/"
 # Metrics of prometheus-client and of Prometheus itself.
-_THEIRS_METRICS: Final = {"up", "process_cpu_seconds_total", "process_resident_memory_bytes"}
+_OTHER_METRICS: Final = {"up", "process_cpu_seconds_total", "process_resident_memory_bytes"}
 RULES: Final[dict[str, dict[str, Any]]] = {
     rule["alert"]: rule for rule in yaml.safe_load(ALERTS.read_text())["groups"][0]["rules"]
 }
 _SIDECAR: Final = (ROOT / "deploy" / "kubernetes" / "sidecar" / "sidecar.yaml").read_text()
-
-
 _LIMIT: Final = re.search(r"limits:\n +memory: (\d+)Mi", _SIDECAR)
 assert _LIMIT
 MEMORY: Final = int(_LIMIT[1]) << 20
 CLIENTS: Final = Settings().max_clients  # the manifests do not set it
 # Of how many samples a series has, one in 15 s.
 _SAMPLES: Final = 200
-_OURS: Final = {"namespace": "shop", "job": "shop/sidecars", "instance": "10.0.0.1:9380"}
-_THEIRS: Final = {"namespace": "blog", "job": "blog/sidecars", "instance": "10.0.0.2:9380"}
-_PODS: Final = ({"pod": "shop-1"}, {"pod": "blog-1"})
+_OURS, _THEIRS = (
+    {"namespace": name, "job": f"{name}/sidecars", "instance": f"{name}:9380", "pod": f"{name}-1"}
+    for name in ("shop", "blog")
+)
 # Some alerts are about a fleet, not about one of its proxies.
 FLEET: Final = ("namespace", "job")
 PROXY: Final = (*FLEET, "instance", "pod")
-
 
 Sides = tuple[dict[str, str], dict[str, str]]
 
@@ -209,9 +207,8 @@ def test_an_alert_fires_for_the_fleet_that_is_ill_beside_one_that_is_well(
     alert: str, tmp_path: Path
 ) -> None:
     case = CASES[alert]
-    ours, theirs = ({**fleet, **pod} for fleet, pod in zip((_OURS, _THEIRS), _PODS, strict=True))
-    series = [*_series(ours, case.ill), *_series(theirs, case.well)]
-    labels = {**RULES[alert]["labels"], **{name: ours[name] for name in case.of}, **case.labels}
+    series = [*_series(_OURS, case.ill), *_series(_THEIRS, case.well)]
+    labels = {**RULES[alert]["labels"], **{name: _OURS[name] for name in case.of}, **case.labels}
     fires = {"exp_labels": labels}
     # promtool compares annotations too, so they are left out.
     rules = yaml.safe_load(ALERTS.read_text())
@@ -264,7 +261,7 @@ def _metrics(text: str) -> set[str]:
 
 @pytest.mark.parametrize("path", [ALERTS, DASHBOARD], ids=lambda path: path.name)
 def test_metrics_that_are_named_are_there(path: Path) -> None:
-    known = {series for metric in METRICS for series in metric.series} | _THEIRS_METRICS
+    known = {series for metric in METRICS for series in metric.series} | _OTHER_METRICS
     assert _metrics(path.read_text()) <= known
 
 

@@ -154,7 +154,7 @@ def test_the_page_has_the_lines_that_keep_pods_without_redis_ready(tmp_path: Pat
     page = (ROOT / "docs" / "operations.md").read_text()
     _, patch, *_ = page.partition("**Readiness.**")[2].split("```")
     file = tmp_path / "example" / "kustomization.yaml"
-    file.write_text(file.read_text() + "patches:\n" + patch.removeprefix("yaml\n"))
+    file.write_text(file.read_text() + "patches:\n" + patch)
     rendered = _run(_tool("kubectl"), "kustomize", tmp_path / "example")
     (proxy,) = _containers([*yaml.safe_load_all(rendered)][1])
     assert proxy["readinessProbe"]["httpGet"] == {"path": "/livez", "port": "ttlproxy-admin"}

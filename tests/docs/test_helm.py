@@ -16,6 +16,7 @@ from tests.docs.programs import tool
 from tests.support.servers import ROOT
 from ttlproxy import __version__
 from ttlproxy.config import SETTINGS, Settings
+from ttlproxy.telemetry.container_memory import needed
 
 CHART: Final = ROOT / "deploy" / "helm" / "ttlproxy"
 PROMETHEUS: Final = ROOT / "deploy" / "prometheus"
@@ -123,6 +124,8 @@ def test_the_proxy_takes_the_settings_of_the_chart(name: str, tmp_path: Path) ->
     assert read.admin.port == _ports(_rendered(name))["admin"]
     assert len(read.addresses) == len(_ports(_rendered(name))) - 1
     assert _pod(_rendered(name))["terminationGracePeriodSeconds"] > read.drain_min + read.drain_max
+    limit = _container(_rendered(name))["resources"]["limits"]["memory"]
+    assert needed(read) < int(limit[:-2]) << {"Mi": 20, "Gi": 30}[limit[-2:]]
 
 
 @pytest.mark.parametrize("name", _KINDS)
@@ -186,7 +189,7 @@ def test_ports_and_times_follow_from_the_settings() -> None:
     assert _ports(manifests) == {"redis": 7000, "admin": 9100}
     assert _pod(manifests)["terminationGracePeriodSeconds"] == 140
     env = _env(manifests)
-    assert env["TTLPROXY_MAX_REQUEST_BYTES"] == "134217728"
+    assert env["TTLPROXY_MAX_REQUEST_BYTES"] == "67108864"
     assert "TTLPROXY_LOG_FORMAT" not in env
     annotations = manifests["Deployment"]["spec"]["template"]["metadata"]["annotations"]
     assert annotations["prometheus.io/port"] == "9100"
