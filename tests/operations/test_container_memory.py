@@ -118,7 +118,7 @@ def test_what_the_advice_names_is_enough(system: _System) -> None:
 
 @pytest.mark.parametrize(
     ("buffers", "mib", "mend"),
-    [(0, 100, "a memory limit above 109 MiB"), (1, 64, "a memory limit of 4205 MiB")],
+    [(0, 100, "a memory limit above 187 MiB"), (1, 64, "a memory limit of 4283 MiB")],
 )
 def test_a_limit_that_no_settings_fit_has_to_be_raised(
     system: _System, buffers: int, mib: int, mend: str
