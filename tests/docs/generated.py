@@ -1,5 +1,5 @@
-"""The parts of pages that are generated from tables and settings; `python -m tests.docs.generated`
-writes them.
+"""The parts of pages that are generated from tables and settings, and the manifest with the alerts;
+`python -m tests.docs.generated` writes them.
 
 A part is between two comments that name it. Each part is on one page, once.
 """
@@ -7,6 +7,7 @@ A part is between two comments that name it. Each part is on one page, once.
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -26,6 +27,15 @@ from ttlproxy.telemetry.metrics_catalogue import METRICS
 
 ROOT: Final = Path(__file__).parents[2]
 PAGES: Final = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+PROMETHEUS: Final = ROOT / "deploy" / "prometheus"
+_RULE: Final = """\
+# alerts.yaml for the Prometheus Operator: python -m tests.docs.generated writes it.
+apiVersion: monitoring.coreos.com/v1
+kind: PrometheusRule
+metadata:
+  name: ttlproxy
+spec:
+"""
 _SECTION: Final = "<!-- {0}: generated -->\n{1}\n<!-- end of {0} -->"
 # The names of a type's nine commands: a letter, one of these, and a noun.
 _OPERATIONS: Final = (
@@ -212,7 +222,14 @@ def pattern(name: str) -> re.Pattern[str]:
     return re.compile(start.removesuffix("\\\n") + ".*?" + end.removeprefix("\\\n"), re.DOTALL)
 
 
+def prometheus_rule() -> str:
+    """A PrometheusRule with the alerts."""
+    alerts = (PROMETHEUS / "alerts.yaml").read_text("utf-8")
+    return _RULE + textwrap.indent(alerts[alerts.index("groups:") :], "  ")
+
+
 if __name__ == "__main__":
+    (PROMETHEUS / "prometheus-rule.yaml").write_text(prometheus_rule(), "utf-8")
     for page in PAGES:
         text = page.read_text("utf-8")
         for each in SECTIONS:

@@ -20,16 +20,14 @@ from tests.support.requirements import absent
 from tests.support.sentinels import NAME as SERVICE
 from tests.support.sentinels import Sentinel
 from tests.support.servers import ROOT, Binary
-from ttlproxy.addresses import Upstream
+from ttlproxy.addresses import Listen, Upstream
 from ttlproxy.admin.routes import ROUTES
-from ttlproxy.config import SETTINGS
-from ttlproxy.telemetry.metrics_catalogue import METRICS
+from ttlproxy.config import SETTINGS, Settings
+from ttlproxy.telemetry.container_memory import needed
 
 DEPLOY = ROOT / "deploy"
 REPLICA_OF = ["--replicaof", "redis-1 6379"]
 KUBERNETES = DEPLOY / "kubernetes"
-ALERTS = DEPLOY / "prometheus" / "alerts.yaml"
-DASHBOARD = DEPLOY / "prometheus" / "dashboard.json"
 OLDEST, NEWEST = "1.29", kubernetes_validate.latest_version()
 # Of the Prometheus Operator, whose schemas are not at hand.
 MONITORS = sorted((KUBERNETES / "monitoring").glob("*-monitor.yaml"))
@@ -47,8 +45,6 @@ APPLICATIONS = {
     "Job": ("batch/v1", ""),
     "CronJob": ("batch/v1", "jobTemplate"),
 }
-# Metrics of prometheus-client and of Prometheus itself.
-THEIRS = {"up", "process_cpu_seconds_total", "process_resident_memory_bytes"}
 
 
 def _tool(name: str) -> str:
@@ -98,6 +94,16 @@ def test_a_manifest_is_as_its_schema_says(path: Path, kubernetes: str) -> None:
     kubernetes_validate.validate(manifest, kubernetes, strict=True)
 
 
+def test_alerts_and_dashboard_are_installed_for_the_operator() -> None:
+    folder = DEPLOY / "prometheus"
+    rendered = yaml.safe_load_all(_run(_tool("kubectl"), "kustomize", folder))
+    board, rule = sorted(rendered, key=lambda each: str(each["kind"]))
+    assert (board["kind"], rule["kind"]) == ("ConfigMap", "PrometheusRule")
+    assert board["data"] == {"ttlproxy.json": (folder / "dashboard.json").read_text()}
+    assert board["metadata"]["labels"] == {"grafana_dashboard": "1"}
+    assert rule["spec"] == yaml.safe_load((folder / "alerts.yaml").read_text())
+
+
 @pytest.mark.parametrize("name", ["example", "standalone", "cluster"])
 def test_a_kustomization_renders_to_what_its_schemas_say(name: str) -> None:
     for manifest in _rendered(name):
@@ -141,6 +147,17 @@ def test_the_component_adds_one_to_whatever_has_pods(kind: str, tmp_path: Path) 
     assert proxy["restartPolicy"] == "Always"
     assert proxy["envFrom"] == [{"configMapRef": {"name": config["metadata"]["name"]}}]
     assert _template(patched)["metadata"]["annotations"] == own
+
+
+def test_the_page_has_the_lines_that_keep_pods_without_redis_ready(tmp_path: Path) -> None:
+    shutil.copytree(KUBERNETES, tmp_path, dirs_exist_ok=True)
+    page = (ROOT / "docs" / "operations.md").read_text()
+    _, patch, *_ = page.partition("**Readiness.**")[2].split("```")
+    file = tmp_path / "example" / "kustomization.yaml"
+    file.write_text(file.read_text() + "patches:\n" + patch)
+    rendered = _run(_tool("kubectl"), "kustomize", tmp_path / "example")
+    (proxy,) = _containers([*yaml.safe_load_all(rendered)][1])
+    assert proxy["readinessProbe"]["httpGet"] == {"path": "/livez", "port": "ttlproxy-admin"}
 
 
 def test_both_patches_add_the_same() -> None:
@@ -229,54 +246,6 @@ def test_settings_that_are_named_are_there(path: Path) -> None:
     assert _settings(path.read_text()) <= known
 
 
-def _metrics(text: str) -> set[str]:
-    names = r"\b(ttlproxy_[a-z_]+|process_[a-z_]+|up\b(?=\{))"
-    return {name for name in re.findall(names, text) if name != "ttlproxy_"}
-
-
-@pytest.mark.parametrize("path", [ALERTS, DASHBOARD], ids=lambda path: path.name)
-def test_metrics_that_are_named_are_there(path: Path) -> None:
-    known = {series for metric in METRICS for series in metric.series} | THEIRS
-    assert _metrics(path.read_text()) <= known
-
-
-def test_every_metric_is_on_the_dashboard_or_in_an_alert() -> None:
-    shown = _metrics(ALERTS.read_text() + DASHBOARD.read_text())
-    unshown = {metric.name for metric in METRICS if not shown & {*metric.series}}
-    assert unshown <= {"ttlproxy_workers"}
-
-
-def test_reasons_and_labels_that_alerts_name_are_there() -> None:
-    closed = next(metric for metric in METRICS if metric.name.endswith("connections_closed_total"))
-    for words in re.findall(r'reason=~"([^"]+)"', ALERTS.read_text()):
-        assert set(words.split("|")) <= {*closed.values}
-
-
-def test_prometheus_takes_the_alerts() -> None:
-    _run(_tool("promtool"), "check", "rules", ALERTS)
-
-
-def test_alerts_fire_for_the_masters_that_they_are_about() -> None:
-    _run(_tool("promtool"), "test", "rules", Path(__file__).with_name("alerts.yaml"))
-
-
-def test_every_alert_has_its_place_in_the_handbook() -> None:
-    (group,) = yaml.safe_load(ALERTS.read_text())["groups"]
-    handbook = (ROOT / "docs" / "operations.md").read_text()
-    for rule in group["rules"]:
-        assert f"| `{rule['alert']}` |" in handbook
-        assert rule["annotations"]["summary"]
-
-
-def test_the_dashboard_is_one_that_grafana_can_import() -> None:
-    board = json.loads(DASHBOARD.read_text())
-    numbers = [panel["id"] for panel in board["panels"]]
-    assert len(numbers) == len(set(numbers))
-    for panel in (panel for panel in board["panels"] if panel["type"] != "row"):
-        assert panel["targets"]
-        assert panel["datasource"]["uid"] == "${datasource}"
-
-
 def test_systemd_takes_the_unit(tmp_path: Path) -> None:
     text = (DEPLOY / "systemd" / "ttlproxy.service").read_text()
     unit = tmp_path / "ttlproxy.service"
@@ -359,20 +328,26 @@ def test_the_image_has_a_numeric_user_and_needs_no_shell() -> None:
     "name",
     [
         "kubernetes/sidecar/sidecar.yaml",
-        "kubernetes/standalone/deployment.yaml",
+        "kubernetes/sidecar/cronjob.yaml",
+        "kubernetes/standalone",
+        "helm/ttlproxy/values.yaml",
         "compose.yaml",
         "compose.sentinel.yaml",
         "compose.cluster.yaml",
     ],
 )
-def test_what_may_be_kept_fits_into_the_memory_of_the_container(name: str) -> None:
-    """64 MiB at start with the pages; one request exists four times while it is rewritten."""
-    text = (DEPLOY / name).read_text()
+def test_what_the_settings_allow_fits_into_the_memory_of_the_container(name: str) -> None:
+    path = DEPLOY / name
+    files = [path] if path.is_file() else sorted(path.iterdir())
+    text = "".join(file.read_text() for file in files)
     kept, request = (
-        int(re.findall(rf'{setting}[^"]*"(\d+)"', text)[0])
+        int(re.findall(rf"{setting}\D*(\d+)", text)[0])
         for setting in ("MAX_BUFFER_BYTES", "MAX_REQUEST_BYTES")
     )
     limit = int(
         re.findall(r"memory: (\d+)Mi|mem_limit: (\d+)m", text)[-1][name.startswith("compose")]
     )
-    assert 64 + (kept + 4 * request) / 2**20 < limit
+    settings = Settings(
+        admin=Listen("0.0.0.0", 9380), max_buffer_bytes=kept, max_request_bytes=request
+    )
+    assert needed(settings) / 2**20 < limit

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import signal
@@ -381,6 +382,7 @@ def test_bytes_that_wait_are_counted_by_where_they_are_to_go(
         reads_nothing.send(command("GET", "k") * 50)
         wait_until(lambda: metric(admin, buffered, to="clients") > 0, "replies that wait")
         assert metric(admin, buffered, to="redis") == 0
+        assert 0 < metric(admin, "ttlproxy_buffers_used_ratio") < 1
         os.kill(redis_server.pid, signal.SIGSTOP)
         try:
             # A request that goes on for as long as somebody takes it: the sockets' own buffers
@@ -399,6 +401,22 @@ def test_bytes_that_wait_are_counted_by_where_they_are_to_go(
             os.kill(redis_server.pid, signal.SIGCONT)
     for to in ("clients", "redis"):
         becomes(admin, 0, buffered, to=to)
+    assert metric(admin, "ttlproxy_buffers_used_ratio") == 0
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_limits_are_shown(start_proxy: StartProxy, workers: str) -> None:
+    """That of clients is for all workers, that of buffers for each."""
+    flags = ("--workers", workers, "--max-clients", "50", "--max-buffer-bytes", "1000")
+    admin = pages(start_proxy("redis://127.0.0.1:1", *flags, *FLAGS))
+    becomes(admin, 1000 * int(workers), "ttlproxy_buffer_limit_bytes")
+    assert metric(admin, "ttlproxy_max_clients") == 50
+
+
+def test_without_a_limit_for_buffers_it_is_infinite(start_proxy: StartProxy) -> None:
+    admin = pages(start_proxy("redis://127.0.0.1:1", "--max-buffer-bytes", "0", *FLAGS))
+    assert metric(admin, "ttlproxy_buffer_limit_bytes") == math.inf
+    assert metric(admin, "ttlproxy_buffers_used_ratio") == 0
 
 
 def test_who_waits_for_redis_is_held(

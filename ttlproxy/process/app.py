@@ -41,6 +41,7 @@ from ttlproxy.proxy import protected_mode
 from ttlproxy.proxy.accept import Gate
 from ttlproxy.proxy.client_table import client_table
 from ttlproxy.proxy.server import ClientSource
+from ttlproxy.telemetry.container_memory import shortage
 from ttlproxy.telemetry.details import Details
 from ttlproxy.telemetry.health import Health
 from ttlproxy.telemetry.loop_heartbeat import LoopHeartbeat
@@ -78,6 +79,8 @@ async def serve(settings: Settings, started: Started, read: Read) -> int:
     chosen = "max_clients" in settings.given
     room = make_room(settings.max_clients, settings.workers, chosen)
     settings = replace(settings, max_clients=room)
+    if short := shortage(settings):
+        log.warning("%s: it may be killed. Give it %s", *short)
     await _check_addresses(settings)
     with Signals.of_process() as signals:
         async with AsyncExitStack() as stack:
@@ -179,7 +182,8 @@ async def _serve_clients(
         clients = await client_table(server.clients)
         return {"clients": clients, "parked": parked_keys(core.link.all, settings)}
 
-    source = Source(counters, core.link, server, heartbeat, asyncio.get_running_loop())
+    loop = asyncio.get_running_loop()
+    source = Source(counters, core.link, server, heartbeat, loop, settings)
     health = Health(source, gather)
     async with shown(health):
         linking = asyncio.create_task(core.link.run(), name="link")

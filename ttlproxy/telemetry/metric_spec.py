@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
+from ttlproxy.config import Settings
 from ttlproxy.core.counters import Counters
 from ttlproxy.link import Link, Masters
 from ttlproxy.telemetry.loop_heartbeat import LoopHeartbeat
@@ -44,6 +45,7 @@ class Source(NamedTuple):
     server: Serves
     heartbeat: LoopHeartbeat
     loop: asyncio.AbstractEventLoop
+    settings: Settings
 
 
 class MetricSpec(NamedTuple):

@@ -6,6 +6,7 @@ Other threads call its `read` at any time, so it must read a single value once.
 
 from __future__ import annotations
 
+import math
 import platform
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -30,6 +31,7 @@ from ttlproxy.core.counters import (
     Handled,
 )
 from ttlproxy.core.histogram import Histogram
+from ttlproxy.telemetry.container_memory import container_memory
 from ttlproxy.telemetry.metric_spec import (
     BY_CERTIFICATE,
     BY_NODE,
@@ -102,6 +104,11 @@ def _by_in_seconds(of_ms: Mapping[str, Histogram]) -> dict[str, Buckets]:
     return {value: _in_seconds(histogram) for value, histogram in of_ms.items()}
 
 
+def _buffers_used(source: Source) -> float:
+    limit = source.settings.max_buffer_bytes
+    return sum(source.server.buffered_bytes().values()) / limit if limit else 0
+
+
 def _build(source: Source) -> dict[str, str]:
     return {
         "version": __version__,
@@ -119,6 +126,13 @@ METRICS: Final = (
         "gauge",
         "connected clients",
         lambda source: source.counters.clients,
+    ),
+    MetricSpec(
+        "ttlproxy_max_clients",
+        "gauge",
+        "how many clients may be connected: --max-clients, or fewer if files are limited",
+        lambda source: source.settings.max_clients,
+        of_many="largest",
     ),
     MetricSpec(
         "ttlproxy_connections_accepted_total",
@@ -242,6 +256,19 @@ METRICS: Final = (
         lambda source: source.server.buffered_bytes(),
         "to",
         ("clients", "redis"),
+    ),
+    MetricSpec(
+        "ttlproxy_buffer_limit_bytes",
+        "gauge",
+        "how many bytes may wait: --max-buffer-bytes of each process; +Inf without a limit",
+        lambda source: source.settings.max_buffer_bytes or math.inf,
+    ),
+    MetricSpec(
+        "ttlproxy_buffers_used_ratio",
+        "gauge",
+        "the part of the limit that waits, from 0 to 1; at 1 the client with the most is closed",
+        _buffers_used,
+        of_many="largest",
     ),
     MetricSpec(
         "ttlproxy_shared_connections",
@@ -501,6 +528,21 @@ METRICS: Final = (
         "memory of each worker (RSS); where there is one process, it is worker 1; Linux only",
         lambda source: own_memory(),
         BY_WORKER,
+    ),
+    MetricSpec(
+        "ttlproxy_memory_limit_bytes",
+        "gauge",
+        "memory that all processes of the container may use together (cgroup); +Inf without a"
+        " limit, and where there are no cgroups",
+        lambda source: container_memory().limit,
+        of_many="least",
+    ),
+    MetricSpec(
+        "ttlproxy_memory_used_bytes",
+        "gauge",
+        "memory that they use, without file cache that may be dropped; NaN if not known",
+        lambda source: container_memory().used,
+        of_many="largest",
     ),
 )
 

@@ -50,6 +50,7 @@ CHECKS: Mapping[str, Check] = {
     "clients": server.clients,
     "max-clients": server.max_clients,
     "core": installation.core,
+    "memory-limit": installation.memory_limit,
     "script-limit": server.script_limit,
     "events": server.events,
     "persistence": durability.persistence,

@@ -1,9 +1,15 @@
-"""Checks of this installation of ttlproxy, which is the proxies' too where they run from it."""
+"""Checks of this installation of ttlproxy and its container, which are the proxies' too where the
+doctor runs beside them."""
 
 from __future__ import annotations
 
-from ttlproxy.operations.doctor.finding import INFO, OK, Finding
+import math
+
+from ttlproxy.link import ScheduleQueries
+from ttlproxy.link.connecting.pipeline import everywhere
+from ttlproxy.operations.doctor.finding import INFO, OK, WARNING, Finding
 from ttlproxy.operations.doctor.target import Target
+from ttlproxy.telemetry.container_memory import container_memory, shortage
 from ttlproxy.wire import IS_COMPILED
 
 
@@ -19,3 +25,23 @@ async def core(target: Target) -> list[Finding]:
             "install a C compiler and Python's headers, and then ttlproxy again",
         )
     ]
+
+
+async def memory_limit(target: Target) -> list[Finding]:
+    """Compares the container's limit with what a proxy with the same settings may need."""
+    short = shortage(target.settings, await _managed_keys(target))
+    if short is None:
+        limit = container_memory().limit
+        said = "none" if math.isinf(limit) else f"{limit / (1 << 20):.0f} MiB, which is enough"
+        return [Finding("memory-limit", OK, f"memory limit of the container: {said}")]
+    why = "A container that exceeds its limit is killed, and its clients lose their connections."
+    return [Finding("memory-limit", WARNING, short.what, why, short.mend)]
+
+
+async def _managed_keys(target: Target) -> int:
+    """How many a proxy hears of; 0 in front of a Cluster, where each slot would be asked."""
+    schedules = target.schedules
+    if not isinstance(schedules, ScheduleQueries):
+        return 0
+    counts, _ = await everywhere(target.redis, target.databases, schedules.how_many())
+    return sum(counts.values())
