@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -15,8 +15,6 @@ import pytest
 
 from tests.conftest import StartServer
 from tests.support.doctor import examine, of
-from tests.support.redis_client import Client
-from tests.support.redis_content import SCHEDULE
 from tests.support.requirements import absent
 from ttlproxy.config import Settings
 from ttlproxy.telemetry import container_memory
@@ -140,26 +138,6 @@ def test_the_doctor_compares_the_limit_with_the_settings(
     found = of("memory-limit", examine(start_server().url))
     assert (str(found.severity), f"{mib} MiB" in found.what) == (severity, True)
     assert bool(found.mend) == (severity == "warning")
-
-
-@pytest.mark.any_server
-@pytest.mark.parametrize(
-    ("knowledge", "keys", "severity"),
-    [("auto", 0, "ok"), ("auto", 100, "warning"), ("on-demand", 100, "ok")],
-)
-def test_the_doctor_counts_the_keys_that_a_proxy_hears_of(
-    system: _System, start_server: StartServer, knowledge: str, keys: int, severity: str
-) -> None:
-    server = start_server()
-    chosen = {"max_buffer_bytes": _MIB, "max_request_bytes": _MIB, "knowledge": knowledge}
-    system.member("0::/\n")
-    limit = int(needed(Settings.read(chosen)))
-    system.write("", memory_max=limit, memory_current=0, memory_stat="")
-    with closing(Client(server.port)) as direct:
-        for number in range(keys):
-            direct.ask("ZADD", SCHEDULE, 10**15, f"key:{number}")
-    found = of("memory-limit", examine(server.url, **chosen))  # type: ignore[arg-type]
-    assert str(found.severity) == severity
 
 
 @pytest.fixture

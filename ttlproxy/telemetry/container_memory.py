@@ -19,8 +19,6 @@ _MIB: Final = 1 << 20
 _PROCESS: Final = 60 * _MIB
 _PAGES: Final = 13 * _MIB
 _CLIENT: Final = 13 << 10
-# A managed key, in each worker that hears of it.
-_KEY: Final = 130
 # Less than this for buffers and requests is of no use.
 _LEAST: Final = 8 * _MIB
 # So often a request that is rewritten is in memory for a moment.
@@ -72,18 +70,16 @@ def container_memory() -> Memory:
     return min(_groups(), key=lambda group: group.limit, default=Memory(math.inf, math.nan))
 
 
-def needed(settings: Settings, managed_keys: int = 0) -> float:
+def needed(settings: Settings) -> float:
     """Bytes that proxies with these settings may use; infinite without a limit for buffers."""
     each = settings.max_buffer_bytes or math.inf
     each += _COPIES * settings.max_request_bytes
-    return _at_rest(settings, managed_keys) + settings.workers * each
+    return _at_rest(settings) + settings.workers * each
 
 
-def shortage(settings: Settings, managed_keys: int = 0) -> Shortage | None:
-    """Whether the group's limit is lower than what the settings allow. `managed_keys`: how many
-    there are, as far as that is known."""
-    limit, most = container_memory().limit, needed(settings, managed_keys)
-    rest = _at_rest(settings, managed_keys)
+def shortage(settings: Settings) -> Shortage | None:
+    """What to do if the group's limit is lower than what the settings allow; else None."""
+    limit, most, rest = container_memory().limit, needed(settings), _at_rest(settings)
     if limit >= most:
         return None
     allowed = _mib(most) if math.isfinite(most) else "any number of bytes"
@@ -104,13 +100,11 @@ def _mib(count: float) -> str:
     return f"{math.ceil(count / _MIB)} MiB"
 
 
-def _at_rest(settings: Settings, managed_keys: int) -> int:
-    """What the processes, their clients and their keys need, without buffers and requests."""
+def _at_rest(settings: Settings) -> int:
+    """What the processes and their clients need, without buffers and requests."""
     listening = settings.workers > 1  # then there is a process more
     pages = _PAGES if settings.admin is not None else 0
-    keys = managed_keys * _KEY if settings.knowledge != "on-demand" else 0
-    processes = (settings.workers + listening) * _PROCESS + settings.workers * keys
-    return processes + pages + settings.max_clients * _CLIENT
+    return (settings.workers + listening) * _PROCESS + pages + settings.max_clients * _CLIENT
 
 
 def _groups() -> Iterator[Memory]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import math
 
-from ttlproxy.link import ScheduleQueries
-from ttlproxy.link.connecting.pipeline import everywhere
 from ttlproxy.operations.doctor.finding import INFO, OK, WARNING, Finding
 from ttlproxy.operations.doctor.target import Target
 from ttlproxy.telemetry.container_memory import container_memory, shortage
@@ -29,19 +27,10 @@ async def core(target: Target) -> list[Finding]:
 
 async def memory_limit(target: Target) -> list[Finding]:
     """Compares the container's limit with what a proxy with the same settings may need."""
-    short = shortage(target.settings, await _managed_keys(target))
+    short = shortage(target.settings)
     if short is None:
         limit = container_memory().limit
         said = "none" if math.isinf(limit) else f"{limit / (1 << 20):.0f} MiB, which is enough"
         return [Finding("memory-limit", OK, f"memory limit of the container: {said}")]
     why = "A container that exceeds its limit is killed, and its clients lose their connections."
     return [Finding("memory-limit", WARNING, short.what, why, short.mend)]
-
-
-async def _managed_keys(target: Target) -> int:
-    """How many a proxy hears of; 0 in front of a Cluster, where each slot would be asked."""
-    schedules = target.schedules
-    if not isinstance(schedules, ScheduleQueries):
-        return 0
-    counts, _ = await everywhere(target.redis, target.databases, schedules.how_many())
-    return sum(counts.values())
