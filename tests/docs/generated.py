@@ -26,6 +26,14 @@ from ttlproxy.telemetry.metrics_catalogue import METRICS
 
 ROOT: Final = Path(__file__).parents[2]
 PAGES: Final = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+EXAMPLES: Final = ROOT / "examples"
+# (folder, language of its blocks, how the reader knows it)
+LANGUAGES: Final = (
+    ("python", "python", "Python"),
+    ("node", "js", "Node (ioredis)"),
+    ("go", "go", "Go (go-redis)"),
+    ("java", "java", "Java (Jedis)"),
+)
 _SECTION: Final = "<!-- {0}: generated -->\n{1}\n<!-- end of {0} -->"
 # The names of a type's nine commands: a letter, one of these, and a noun.
 _OPERATIONS: Final = (
@@ -176,6 +184,27 @@ def _rights() -> str:
     )
 
 
+def programs(recipe: str) -> dict[str, Path]:
+    """The program of a recipe in each language that has it, by the language's folder."""
+    named = {file.parent.name: file for file in EXAMPLES.glob(f"*/{recipe}.*")}
+    return {folder: named[folder] for folder, _, _ in LANGUAGES if folder in named}
+
+
+def _recipe(recipe: str) -> str:
+    """The whole programs, all but Python's folded. tests/docs/test_recipe_programs.py runs them;
+    tests/docs/test_examples.py leaves out blocks with a title."""
+    found = programs(recipe)
+    parts = []
+    for folder, block, language in LANGUAGES:
+        if folder in found:
+            title = found[folder].relative_to(ROOT)
+            text = f'```{block} title="{title}"\n{found[folder].read_text("utf-8")}```'
+            details = "<details markdown open>" if folder == "python" else "<details markdown>"
+            parts.append(f"{details}<summary>{language}</summary>\n\n{text}\n\n</details>")
+    return "\n\n".join(parts)
+
+
+RECIPES: Final = sorted(file.stem for file in EXAMPLES.glob("python/*.py"))
 SECTIONS: Final[Mapping[str, Callable[[], str]]] = {
     "deadlines": partial(_deadlines, _OURS),
     "writing with a deadline": _of("HSETEX", "SADDEX", "ZADDEX", "LPUSHEX", "RPUSHEX"),
@@ -196,6 +225,7 @@ SECTIONS: Final[Mapping[str, Callable[[], str]]] = {
     "the proxy's rights": _rights,
     "pages": _pages,
     "metrics": _metrics,
+    **{f"programs of {recipe}": partial(_recipe, recipe) for recipe in RECIPES},
     **quoted_figures.SECTIONS,
     **scale_figures.SECTIONS,
 }

@@ -1,7 +1,8 @@
 """Example programs of pages: each is written to a folder, gets its client library and is run there.
 
-The expected output is behind the lines that print it, as `// 100`. Client libraries come from the
-registry of their language; if one cannot be fetched, the test is skipped with the reason.
+The expected output is behind the lines that print it, as `// 100`, in Python as `# 100`. Client
+libraries come from the registry of their language; if one cannot be fetched, the test is skipped
+with the reason.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ from tests.support.requirements import absent, find_program
 
 # In seconds. The first run compiles the client, or fetches it and its build tools.
 SLOW: Final = 900
-_PRINTED: Final = re.compile(r"(?:Println|println|log)\(.*\);? // (.*)$", re.MULTILINE)
+_PRINTED: Final = re.compile(
+    r"(?:Println|println|log|\bprint)\(.*\);? (?://| #) (.*)$", re.MULTILINE
+)
 # Half of the CPU time of a JVM that runs for seconds goes into its compiler.
 _BRIEF_JVM: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 # Use only the installed Go.
