@@ -1,7 +1,8 @@
 // A leaderboard: of equal scores, the one that was reached first is ahead. It ends after a week.
 import Redis from "ioredis";
 
-const redis = new Redis(process.env.REDIS_URL ?? "redis://127.0.0.1:6380");
+const url = process.env.REDIS_URL ?? "redis://127.0.0.1:6380";
+const redis = new Redis(url, { maxRetriesPerRequest: 0 }); // else it may send a request twice
 const WEEK_S = 7 * 24 * 3600;
 
 // The new score. Scores are integers of 64 bits, which replies give as strings.

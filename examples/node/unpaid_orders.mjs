@@ -3,7 +3,7 @@ import Redis from "ioredis";
 
 const LATE = "orders:late";
 const url = process.env.REDIS_URL ?? "redis://127.0.0.1:6380";
-const redis = new Redis(url);
+const redis = new Redis(url, { maxRetriesPerRequest: 0 }); // else it may send a request twice
 
 // Once: rule and consumer group are stored in Redis.
 async function setUp() {

@@ -16,8 +16,8 @@ def reserve(sale, buyer, items=3, ttl_ms=900_000):
 
 
 def pay(sale, buyer):
-    """Before the money is taken. True: sold; False: too late, or paid before."""
-    return r.execute_command("HPERSISTFIELD", sale, buyer) == 1
+    """Before the money is taken. 1: sold, -1: sold before, -2: too late."""
+    return r.execute_command("HPERSISTFIELD", sale, buyer)
 
 
 def give_back(sale, buyer):
@@ -28,8 +28,8 @@ if __name__ == "__main__":
     sale = "sale:7"
     buyers = ("ann", "bob", "bob", "cy", "dan")
     print([reserve(sale, buyer) for buyer in buyers])  # [1, 1, 0, 1, -1]
-    print(pay(sale, "ann"), pay(sale, "ann"), pay(sale, "dan"))  # True False False
+    print(pay(sale, "ann"), pay(sale, "ann"), pay(sale, "dan"))  # 1 -1 -2
     print(give_back(sale, "bob"), reserve(sale, "dan"))  # True 1
     r.execute_command("HEXPIREFIELD", sale, "dan", 0)  # his time is over
-    print(pay(sale, "dan"), reserve(sale, "eve"))  # False 1
+    print(pay(sale, "dan"), reserve(sale, "eve"))  # -2 1
     print(sorted(r.hkeys(sale)))  # ['ann', 'cy', 'eve']

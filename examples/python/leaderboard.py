@@ -3,9 +3,13 @@
 import os
 
 import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 r = redis.Redis.from_url(
-    os.environ.get("REDIS_URL", "redis://127.0.0.1:6380"), decode_responses=True
+    os.environ.get("REDIS_URL", "redis://127.0.0.1:6380"),
+    decode_responses=True,
+    retry=Retry(NoBackoff(), 0),  # else it may send a request twice
 )
 WEEK_S = 7 * 24 * 3600
 
