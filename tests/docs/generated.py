@@ -33,6 +33,8 @@ LANGUAGES: Final = (
     ("node", "js", "Node (ioredis)"),
     ("go", "go", "Go (go-redis)"),
     ("java", "java", "Java (Jedis)"),
+    ("django", "python", "Django"),
+    ("flask", "python", "Flask"),
 )
 _SECTION: Final = "<!-- {0}: generated -->\n{1}\n<!-- end of {0} -->"
 # The names of a type's nine commands: a letter, one of these, and a noun.

@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Final
@@ -23,6 +24,7 @@ from tests.docs.generated import RECIPES, programs
 from tests.docs.programs import compare, run, tool
 from tests.support.processes import wait_until
 from tests.support.redis_client import Client
+from tests.support.requirements import absent
 from tests.support.servers import Proxy
 
 # Before 7.0 EXPIRE has no NX.
@@ -35,6 +37,14 @@ def _in_python(program: Path, request: pytest.FixtureRequest) -> list[str]:
     return [sys.executable, str(program)]
 
 
+def _in_framework(program: Path, request: pytest.FixtureRequest) -> list[str]:
+    """Its folder has the framework's name."""
+    framework = program.parent.name
+    if find_spec(framework) is None:
+        absent(framework, f"no {framework} here")
+    return _in_python(program, request)
+
+
 def _in_node(program: Path, request: pytest.FixtureRequest) -> list[str]:
     """It finds ioredis in a folder above its own."""
     folder = mkdtemp(dir=request.getfixturevalue("ioredis"))
@@ -42,7 +52,12 @@ def _in_node(program: Path, request: pytest.FixtureRequest) -> list[str]:
 
 
 # From the program to the command that runs it.
-_RUNNERS: Final = {"python": _in_python, "node": _in_node}
+_RUNNERS: Final = {
+    "python": _in_python,
+    "node": _in_node,
+    "django": _in_framework,
+    "flask": _in_framework,
+}
 _SHORT: Final = [
     pytest.param(path, language, id=f"{recipe}-{language}")
     for recipe in RECIPES
