@@ -1,7 +1,7 @@
 """Django's Redis cache with tags. An entry leaves its tags when it expires.
 
-In the settings, with this file as `tagged_cache.py`:
-CACHES = {"default": {"BACKEND": "tagged_cache.TaggedCache", "LOCATION": "redis://127.0.0.1:6380"}}
+In the settings, if this file is in the package `shop`:
+CACHES = {"default": {"BACKEND": "shop.tags.TaggedCache", "LOCATION": "redis://127.0.0.1:6380"}}
 """
 
 import os
