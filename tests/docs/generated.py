@@ -188,8 +188,16 @@ def _rights() -> str:
 
 def programs(recipe: str) -> dict[str, Path]:
     """The program of a recipe in each language that has it, by the language's folder."""
-    named = {file.parent.name: file for file in EXAMPLES.glob(f"*/{recipe}.*")}
+    files = [
+        file for file in EXAMPLES.glob("*/*.*") if _recipe_of(file) == _recipe_of(Path(recipe))
+    ]
+    named = {file.parent.name: file for file in files}
     return {folder: named[folder] for folder, _, _ in LANGUAGES if folder in named}
+
+
+def _recipe_of(file: Path) -> str:
+    """`unpaidorders` of UnpaidOrders.java and of unpaid_orders.go."""
+    return file.stem.replace("_", "").lower()
 
 
 def _recipe(recipe: str) -> str:

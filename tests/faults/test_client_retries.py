@@ -69,7 +69,9 @@ def _command(client: str, settings: str, port: int, request: pytest.FixtureReque
     if client in ("ioredis", "node-redis"):
         return ["node", str(request.getfixturevalue("ioredis") / "retries.mjs"), *words]
     if client == "go-redis":
-        folder = made_once(factory, "go-retries", lambda folder: build_go("retries", folder))
+        folder = made_once(
+            factory, "go-retries", lambda folder: build_go(folder, CLIENTS / "retries.go")
+        )
         return [str(folder / "retries"), *words]
     lib: Path = request.getfixturevalue("java_clients") / "lib"
 
