@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	tasks, busy, results = "tasks", "tasks:busy", "tasks:results"
-	leaseS, retryS, dayS = 3, 1, 86400
+	tasks, busy, results         = "tasks", "tasks:busy", "tasks:results"
+	leaseS, renewS, retryS, dayS = 10, 1, 1, 86400
 )
 
 var (
@@ -55,7 +55,7 @@ func renewing(task string, ended <-chan struct{}) {
 		select {
 		case <-ended:
 			return
-		case <-time.After(leaseS * time.Second / 3):
+		case <-time.After(renewS * time.Second):
 			if reply, err := renew(task, leaseS); err == nil && reply != 1 {
 				return
 			}

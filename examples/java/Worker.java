@@ -12,7 +12,7 @@ import redis.clients.jedis.util.SafeEncoder;
  */
 public class Worker {
     static final String TASKS = "tasks", BUSY = "tasks:busy", RESULTS = "tasks:results";
-    static final int LEASE_S = 3, RETRY_S = 1, DAY_S = 86400;
+    static final int LEASE_S = 10, RENEW_S = 1, RETRY_S = 1, DAY_S = 86400;
     static final JedisPool pool =
             new JedisPool(System.getenv().getOrDefault("REDIS_URL", "redis://127.0.0.1:6380"));
 
@@ -64,8 +64,7 @@ public class Worker {
     /** Works, and renews the lease meanwhile. */
     static String workOn(String task) throws Exception {
         var timer = Executors.newSingleThreadScheduledExecutor();
-        long third = LEASE_S * 1000 / 3;
-        timer.scheduleAtFixedRate(() -> tryToRenew(task), third, third, TimeUnit.MILLISECONDS);
+        timer.scheduleAtFixedRate(() -> tryToRenew(task), RENEW_S, RENEW_S, TimeUnit.SECONDS);
         try {
             return work(task);
         } finally {

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import Redis from "ioredis";
 
 const [TASKS, BUSY, RESULTS] = ["tasks", "tasks:busy", "tasks:results"];
-const [LEASE_S, RETRY_S, DAY_S] = [3, 1, 86400];
+const [LEASE_S, RENEW_S, RETRY_S, DAY_S] = [10, 1, 1, 86400];
 const redis = new Redis(process.env.REDIS_URL ?? "redis://127.0.0.1:6380");
 redis.on("error", (error) => console.log(error.message));
 
@@ -25,7 +25,7 @@ const lease = () => redis.call("LEASE", TASKS, BUSY, "EX", LEASE_S, "BLOCK", 200
 const renew = (task, seconds = LEASE_S) => redis.call("SEXPIREMEMBER", BUSY, task, seconds);
 
 async function renewing(task, working) {
-  const timer = setInterval(() => renew(task).catch(() => {}), (LEASE_S * 1000) / 3);
+  const timer = setInterval(() => renew(task).catch(() => {}), RENEW_S * 1000);
   try {
     return await working;
   } finally {

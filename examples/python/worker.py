@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 import redis
 
 TASKS, BUSY, RESULTS = "tasks", "tasks:busy", "tasks:results"
-LEASE_S, RETRY_S, DAY_S = 3, 1, 86400
+LEASE_S, RENEW_S, RETRY_S, DAY_S = 10, 1, 1, 86400
 r = redis.Redis.from_url(
     os.environ.get("REDIS_URL", "redis://127.0.0.1:6380"), decode_responses=True
 )
@@ -47,7 +47,7 @@ def renewing(task):
     ended = threading.Event()
 
     def loop():
-        while not ended.wait(LEASE_S / 3):
+        while not ended.wait(RENEW_S):
             with suppress(redis.RedisError):
                 if not renew(task):
                     return
