@@ -24,7 +24,7 @@ from tests.support.clock_shim import Clock, NoShimError, built
 from tests.support.containers import IMAGES, AnyServer, Container
 from tests.support.made_once import made_once
 from tests.support.masters import Masters
-from tests.support.npm import NoPackagesError, install
+from tests.support.npm import CLIENTS, NoPackagesError, install
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection
 from tests.support.redis_client import Client
@@ -345,7 +345,9 @@ def ioredis(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def go_sharing(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with tests/support/clients/sharing.go, compiled, for all workers."""
-    return made_once(tmp_path_factory, "go-sharing", lambda folder: build_go("sharing", folder))
+    return made_once(
+        tmp_path_factory, "go-sharing", lambda folder: build_go(folder, CLIENTS / "sharing.go")
+    )
 
 
 @pytest.fixture(scope="session")

@@ -213,7 +213,9 @@ def test_in_node(masters: Masters, ioredis: Path, client: str) -> None:
 def go(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The compiled program, for all workers."""
 
-    return made_once(tmp_path_factory, "go-masters", lambda folder: build_go("masters", folder))
+    return made_once(
+        tmp_path_factory, "go-masters", lambda folder: build_go(folder, CLIENTS / "masters.go")
+    )
 
 
 @pytest.mark.parametrize(

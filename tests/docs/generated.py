@@ -36,6 +36,16 @@ metadata:
   name: ttlproxy
 spec:
 """
+EXAMPLES: Final = ROOT / "examples"
+# (folder, language of its blocks, how the reader knows it)
+LANGUAGES: Final = (
+    ("python", "python", "Python"),
+    ("node", "js", "Node (ioredis)"),
+    ("go", "go", "Go (go-redis)"),
+    ("java", "java", "Java (Jedis)"),
+    ("django", "python", "Django"),
+    ("flask", "python", "Flask"),
+)
 _SECTION: Final = "<!-- {0}: generated -->\n{1}\n<!-- end of {0} -->"
 # The names of a type's nine commands: a letter, one of these, and a noun.
 _OPERATIONS: Final = (
@@ -186,6 +196,35 @@ def _rights() -> str:
     )
 
 
+def programs(recipe: str) -> dict[str, Path]:
+    """The program of a recipe in each language that has it, by the language's folder."""
+    files = [
+        file for file in EXAMPLES.glob("*/*.*") if _recipe_of(file) == _recipe_of(Path(recipe))
+    ]
+    named = {file.parent.name: file for file in files}
+    return {folder: named[folder] for folder, _, _ in LANGUAGES if folder in named}
+
+
+def _recipe_of(file: Path) -> str:
+    """`unpaidorders` of UnpaidOrders.java and of unpaid_orders.go."""
+    return file.stem.replace("_", "").lower()
+
+
+def _recipe(recipe: str) -> str:
+    """The whole programs, all but Python's folded. tests/docs/test_recipe_programs.py runs them;
+    tests/docs/test_examples.py leaves out blocks with a title."""
+    found = programs(recipe)
+    parts = []
+    for folder, block, language in LANGUAGES:
+        if folder in found:
+            title = found[folder].relative_to(ROOT)
+            text = f'```{block} title="{title}"\n{found[folder].read_text("utf-8")}```'
+            details = "<details markdown open>" if folder == "python" else "<details markdown>"
+            parts.append(f"{details}<summary>{language}</summary>\n\n{text}\n\n</details>")
+    return "\n\n".join(parts)
+
+
+RECIPES: Final = sorted(file.stem for file in EXAMPLES.glob("python/*.py"))
 SECTIONS: Final[Mapping[str, Callable[[], str]]] = {
     "deadlines": partial(_deadlines, _OURS),
     "writing with a deadline": _of("HSETEX", "SADDEX", "ZADDEX", "LPUSHEX", "RPUSHEX"),
@@ -206,6 +245,7 @@ SECTIONS: Final[Mapping[str, Callable[[], str]]] = {
     "the proxy's rights": _rights,
     "pages": _pages,
     "metrics": _metrics,
+    **{f"programs of {recipe}": partial(_recipe, recipe) for recipe in RECIPES},
     **quoted_figures.SECTIONS,
     **scale_figures.SECTIONS,
 }

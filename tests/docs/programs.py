@@ -1,7 +1,8 @@
 """Example programs of pages: each is written to a folder, gets its client library and is run there.
 
-The expected output is behind the lines that print it, as `// 100`. Client libraries come from the
-registry of their language; if one cannot be fetched, the test is skipped with the reason.
+The expected output is behind the lines that print it, as `// 100`, in Python as `# 100`. Client
+libraries come from the registry of their language; if one cannot be fetched, the test is skipped
+with the reason.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ from tests.support.requirements import absent, find_program
 
 # In seconds. The first run compiles the client, or fetches it and its build tools.
 SLOW: Final = 900
-_PRINTED: Final = re.compile(r"(?:Println|println|log)\(.*\);? // (.*)$", re.MULTILINE)
+_PRINTED: Final = re.compile(
+    r"(?:Println|println|log|\bprint)\(.*\);? +(?://|#) (.*)$", re.MULTILINE
+)
 # Half of the CPU time of a JVM that runs for seconds goes into its compiler.
 _BRIEF_JVM: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 # Use only the installed Go.
@@ -67,12 +70,13 @@ def run_go(program: str, folder: Path) -> None:
     compare(program, run([go, "run", "."], folder, env=GO))
 
 
-def build_go(name: str, folder: Path) -> None:
-    """Compiles a program of tests/support/clients, with go-redis."""
-    shutil.copy(CLIENTS / f"{name}.go", folder)
+def build_go(folder: Path, *programs: Path) -> None:
+    """Compiles each of these files with go-redis; the program has the file's name."""
     run([tool("go"), "mod", "init", "example"], folder, env=GO)
     fetch("go-redis", [tool("go"), "get", "github.com/redis/go-redis/v9"], folder, GO)
-    run([tool("go"), "build", "-o", name, f"{name}.go"], folder, env=GO)
+    for program in programs:
+        shutil.copy(program, folder)
+        run([tool("go"), "build", "-o", program.stem, program.name], folder, env=GO)
 
 
 def run_java(program: str, folder: Path) -> None:
