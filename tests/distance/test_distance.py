@@ -122,6 +122,24 @@ def test_a_write_that_was_on_its_way_before_is_done_before(
         assert near.ask("HGET", "h", "f") == b"$3\r\nold\r\n"
 
 
+def test_a_rule_counts_from_the_reply_to_exec_on(
+    server: AnyServer, start_proxy: StartProxy
+) -> None:
+    """Also one of two in a transaction of other requests."""
+    with FarRelay(server.port, 0.05) as relay, ExitStack() as stack:
+        near, far = (
+            stack.enter_context(closing(Client(start_proxy(url).port)))
+            for url in (server.url, f"redis://127.0.0.1:{relay.port}")
+        )
+        for number in range(1, 4):
+            rules = [("ONWRITE", f"{name}:*", "EX", number * 100) for name in ("k", "l")]
+            replies = near.ask_many([*rules, ("APPEND", "s", "x")], transaction=True)
+            assert replies == [b"OK", b"OK", number]
+            for name in ("k", "l"):
+                assert far.ask("SADD", f"{name}:{number}", "m") == 1
+                assert near.ask("STTLMEMBER", f"{name}:{number}", "m") > number * 100 - 50
+
+
 def test_a_proxy_that_has_lost_its_pushes_notices_that_before_a_rule_counts(
     server: AnyServer, start_proxy: StartProxy, direct: Client
 ) -> None:

@@ -14,6 +14,7 @@ from tests.support.conversation import Talk
 from tests.support.raw_client import Connection, command
 from tests.support.redis_client import Client
 from tests.support.redis_content import SHARED
+from tests.support.relay import Relay
 from tests.support.server_queries import connections
 from tests.support.servers import Proxy
 from ttlproxy.commands.router import OVERRIDES
@@ -470,3 +471,32 @@ def test_a_full_server_refuses_as_before_and_nothing_is_left(
     finally:
         direct.ask("CONFIG", "SET", "maxmemory", 0)
     assert set(direct.ask("KEYS", "*")) - SHARED == before
+
+
+@pytest.mark.parametrize("protocol", [2, 3])
+def test_the_reply_to_a_transaction_with_a_rule_is_redis_s_own(
+    server: AnyServer, start_proxy: StartProxy, direct: Client, protocol: int
+) -> None:
+    """It is held until all proxies know the rule, however it comes."""
+    direct.ask("SET", "large", "x" * 300_000)
+    direct.ask("HSET", "hash", "f", "v")
+    rule = command("ONWRITE", "k:*", "EX", 100)
+    reads = command("HGETALL", "hash") + command("GET", "large") + command("GET", "none")
+    with Relay(server.port, 1000) as relay, Connection(server.port) as plain:
+        proxy = start_proxy(f"redis://127.0.0.1:{relay.port}")
+        with Connection(proxy.port) as client:
+            for each in (plain, client):
+                each.ask("HELLO", protocol)
+            plain.send(command("MULTI") + reads + command("EXEC"))
+            wanted = plain.read_many(5)[4].replace(b"*3\r\n", b"*4\r\n+OK\r\n", 1)
+            for _ in range(2):
+                client.send(command("MULTI") + rule + reads + command("EXEC") + command("PING"))
+                assert client.read_many(7)[5:] == [wanted, b"+PONG\r\n"]
+            client.ask("WATCH", "large")
+            direct.ask("APPEND", "large", "x")
+            client.send(command("MULTI") + rule + command("EXEC") + command("PING"))
+            null = b"*-1\r\n" if protocol == 2 else b"_\r\n"
+            assert client.read_many(4)[2:] == [null, b"+PONG\r\n"]
+            client.send(command("MULTI") + rule + command("GET") + command("EXEC"))
+            assert client.read_many(4)[3].startswith(b"-EXECABORT")
+            assert client.ask("ONWRITE", "k:*", "DEL").startswith((b"+OK", b":1"))

@@ -109,9 +109,9 @@ class HeldStep:
         step = self._step
         if step.awaits or step.settles is not None:
             await self._backend.answered()
-        if step.settles is not None and step.settles.line:
+        if step.settles is not None and step.settles.data:
             await self._link.holds.until_all_know_rules()
-            self._client.write(step.settles.line)
+            self._client.write(step.settles.data)
         if step.asks:
             self._session.indexed = await self._link.holds.indexed(step.asks)
         if step.look:

@@ -21,7 +21,7 @@ from ttlproxy.commands.model.route import Stateful
 from ttlproxy.core.permissions import DEFAULT_USER
 from ttlproxy.scripts.unconfirmed import Emptied, Events, Flush, Swap, Users
 from ttlproxy.session.state import State
-from ttlproxy.session.told import ERRORS, is_hidden
+from ttlproxy.session.told import ERRORS, HeldReply, Tell, is_hidden
 from ttlproxy.session.transaction import Transaction
 from ttlproxy.wire import encode
 
@@ -56,10 +56,15 @@ def _exec(state: State, args: list[bytes], now_ms: int) -> None:
             state.changes()
         for unconfirmed in transaction.unconfirmed:
             state.may_change(unconfirmed)
+        tells: list[Tell] = []
         if (declared := transaction.declared) is not None:
-            state.tells.append(declared.carried_out)
+            tells.append(declared.carried_out)
             if declared.denies_oom:
                 state.ours = _MEASURES, declared.ours
+        if transaction.tells_all and state.skips_replies and not state.uncounted:
+            state.settles = HeldReply(*tells)
+            tells = [state.settles]
+        state.tells += tells
         if _is_outdated(state, transaction):
             state.ours, state.hides = (_ABORTS, is_hidden), True
 

@@ -58,7 +58,9 @@ def _virtual(
         state.registry.expect()
         if not state.script_calls.has_state:
             state.must_be_sure([(state.db, state.script_calls.keys.rules)])
-        if state.transaction is None and state.skips_replies and not state.uncounted:
+        if state.transaction is not None:
+            state.transaction.tells_all = True
+        elif state.skips_replies and not state.uncounted:
             state.settles = HeldReply()
             state.tells.append(state.settles)
     if wait_ms is not None and state.transaction is None and not state.silent:

@@ -12,8 +12,9 @@ _MOST: Final = 16
 # How errors begin.
 ERRORS: Final = b"-!"
 _ERROR: Final = b"-"
-# How replies of one line begin that are none.
-_SIMPLE: Final = (b"+", b":")
+# How the replies to a request begin that has been carried out, also to EXEC; but not this one.
+_DONE: Final = (b"+", b":", b"*")
+_NULL: Final = b"*-1"
 QUEUED: Final = b"+QUEUED"
 
 Change: TypeAlias = Callable[[bytes], bytes]
@@ -143,20 +144,28 @@ class Stopping(NamedTuple):
 class HeldReply:
     """The reply to a request that is to count for all proxies: the client gets it when it does.
 
-    line: the reply; empty if there is nothing to wait for
+    data: the reply, once it is whole; empty if there is nothing to wait for
     """
 
-    __slots__ = ("line",)
+    __slots__ = ("_change", "_tell", "data")
 
-    def __init__(self) -> None:
-        self.line = b""
+    def __init__(self, tell: Tell = lambda line: True) -> None:
+        """`tell` says what the client is to get of the reply."""
+        self.data = b""
+        self._tell = tell
+        self._change: Change = bytes
 
-    def __call__(self, line: bytes | None) -> bool:
-        """The reply begins so; returns whether the client gets it at once."""
-        if line is None or line[:1] not in _SIMPLE:
-            return True
-        self.line = line.rstrip() + b"\r\n"
-        return False
+    def __call__(self, line: bytes | None) -> bool | Change:
+        goes = self._tell(line)
+        if line is None or line[:1] not in _DONE or line.startswith(_NULL) or goes is False:
+            return goes
+        if goes is not True:
+            self._change = goes
+        return self._keep
+
+    def _keep(self, piece: bytes) -> bytes:
+        self.data += self._change(piece)
+        return b""
 
 
 def is_hidden(line: bytes | None) -> bool:

@@ -24,6 +24,7 @@ class Transaction:
       unconfirmed: what they may change of what all sessions share
       declared: the commands of ours that say what its scripts need; None without one
       passed: keys to which writes are queued as they came
+      tells_all: whether one of them sets a rule, which is to count for all proxies
     """
 
     __slots__ = (
@@ -37,6 +38,7 @@ class Transaction:
         "read",
         "seen",
         "sees_all",
+        "tells_all",
         "unconfirmed",
         "written",
     )
@@ -54,3 +56,4 @@ class Transaction:
         self.unconfirmed: list[UnconfirmedChange] = []
         self.declared: Declared | None = None
         self.passed: set[bytes] = set()
+        self.tells_all = False
