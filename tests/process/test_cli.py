@@ -14,8 +14,10 @@ import pytest
 from tests.support.certificates import Authority
 from tests.support.requirements import absent
 from ttlproxy import __version__
+from ttlproxy.addresses import Listen, Upstream
 from ttlproxy.cli import flags
 from ttlproxy.cli import main as cli
+from ttlproxy.cli.greeting import greeting
 from ttlproxy.cli.guesses import misspelt_variables
 from ttlproxy.cli.subcommands import SUBCOMMANDS
 from ttlproxy.cli.summaries import SUMMARIES
@@ -93,8 +95,9 @@ def test_help_shows_the_subcommands_and_first_what_most_people_set() -> None:
         ),
         (
             ["geheim"],
-            "unexpected arguments, which belong to no flag; subcommands are adopt, doctor, export,"
-            " healthcheck, import, purge, rights",
+            "unexpected arguments, which belong to no flag; a Redis is named by its URL,"
+            " redis://HOST:PORT; subcommands are adopt, doctor, export, healthcheck, import, purge,"
+            " rights",
         ),
     ],
 )
@@ -276,8 +279,12 @@ def test_without_uvloop_auto_is_asyncio_and_uvloop_a_problem(
     assert "--event-loop: uvloop is not installed" in capsys.readouterr().err
 
 
+def _serves(listen: str = "127.0.0.1:6380", **more: Any) -> app.Serves:
+    return app.Serves(Listen.parse(listen), Upstream.parse("redis://h:6379"), **more)
+
+
 def test_the_greeting_before_an_upstream_can_be_typed_in() -> None:
-    assert cli.greeting("127.0.0.1:6380", "redis://h:6379", None).splitlines() == [
+    assert greeting(_serves()).splitlines() == [
         f"ttlproxy {__version__} listens on 127.0.0.1:6380",
         "in front of redis://h:6379",
         "try:",
@@ -299,7 +306,7 @@ def test_the_greeting_before_an_upstream_can_be_typed_in() -> None:
     ],
 )
 def test_the_greeting_calls_redis_cli_at_the_right_address(listen: str, client: str) -> None:
-    lines = cli.greeting(listen, "redis://h:6379", None).splitlines()
+    lines = greeting(_serves(listen)).splitlines()
     assert lines[0] == f"ttlproxy {__version__} listens on {listen}"
     assert lines[-1] == f"  {client} HGETALL h"
 
@@ -313,7 +320,7 @@ def test_the_greeting_of_a_proxy_with_tls_calls_redis_cli_with_tls(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     async def serve(settings: object, started: app.Started, read: object) -> int:
-        started("127.0.0.1:6380", "redis://h:6379", None)
+        started(_serves())
         return 0
 
     monkeypatch.setattr(app, "serve", serve)
@@ -326,7 +333,7 @@ def test_the_greeting_says_what_runs_where(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr("ttlproxy.process.embedded.find_server", lambda: Path("/opt/redis-server"))
     server = Embedded(tmp_path)
     server.version, server.pid = "7.0.15", 42
-    text = cli.greeting("127.0.0.1:1", "unix:///x", server)
+    text = greeting(_serves(embedded=server))
     for what in ("redis-server 7.0.15", "/opt/redis-server (pid 42)", f"{tmp_path}/redis.sock"):
         assert what in text
 

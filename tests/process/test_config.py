@@ -387,6 +387,22 @@ def test_a_settings_file_that_cannot_be_read_does_not_hide_other_problems(
     assert of_flag.startswith("--reap-batch: ")
 
 
+@pytest.mark.parametrize("words", [["redis://h"], ["--listen", "127.0.0.1:1", "redis://h"]])
+def test_a_url_alone_is_the_upstream(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TTLPROXY_UPSTREAM", "redis://of-the-environment")
+    assert load(words).upstream == Upstream.parse("redis://h")
+    assert load(words, "doctor").upstream == Upstream.parse("redis://h")
+
+
+@pytest.mark.parametrize(
+    "words", [["redis://h", "--upstream", "redis://i"], ["redis://h", f"redis://:{SECRET}@i"]]
+)
+def test_a_url_alone_beside_another_is_a_problem(words: list[str]) -> None:
+    assert problems(*words) == [
+        "the URL of Redis is given twice: give it once, as a word or with --upstream"
+    ]
+
+
 def test_words_beside_a_misspelt_flag_are_not_repeated() -> None:
     [problem] = problems("--upstream-pasword", SECRET)
     assert problem == "--upstream-pasword: unknown flag; did you mean --upstream-password?"

@@ -24,6 +24,8 @@ from ttlproxy.errors import EmbeddedError, NoEmbeddedRedis
 SOCKET_PATH_MAX = 100  # bytes; sun_path of unix(7) holds 108, on macOS 104
 STOP_S = 10.0
 POLL_S = 0.01
+# Of the data, for people.
+KEPT = "The next start has the same data. To begin anew, delete that directory."
 NO_OPTIONS: Mapping[str, str] = {}
 
 
@@ -65,6 +67,7 @@ class Embedded:
             f"  binary  {self.binary} (pid {self.pid})",
             f"  data    {self.data_dir}",
             f"  socket  {self.socket_path}",
+            KEPT,
         ]
 
     async def start(self) -> str:
