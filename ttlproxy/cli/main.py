@@ -141,8 +141,8 @@ def _parser() -> argparse.ArgumentParser:
         "ttlproxy",
         usage=f"ttlproxy [URL] [flags]\n       ttlproxy {'|'.join(SUMMARIES)} [flags]",
         description="A proxy in front of Redis that gives hash fields, set members and other"
-        " elements a\ntime to live. URL is that of your Redis, as with --upstream; without it, one is"
-        "\nstarted.",
+        " elements a\ntime to live. URL is that of your Redis, as with --upstream; without it, one"
+        " is\nstarted.",
         epilog=EPILOG,
         argument_default=argparse.SUPPRESS,
         formatter_class=argparse.RawDescriptionHelpFormatter,
