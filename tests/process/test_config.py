@@ -212,6 +212,28 @@ def test_an_upstream_url_that_is_wrong_is_refused_without_being_repeated(url: st
     assert SECRET not in problem
 
 
+def test_options_of_a_url_are_flags() -> None:
+    [problem] = problems("--upstream", f"rediss://h?ssl_cert_reqs=none&db=2&{SECRET}={SECRET}")
+    assert "ssl_cert_reqs: certificates are always checked, see --upstream-tls-ca" in problem
+    assert "db: clients choose their database with SELECT" in problem
+    assert SECRET not in problem
+    [problem] = problems("--upstream", "redis://h?quux=1")
+    assert "options are flags here" in problem
+
+
+def test_a_unix_socket_has_no_longer_path_than_the_system_allows() -> None:
+    for flag in ("--upstream", "--listen"):
+        [problem] = problems(flag, f"unix:///{'x' * 107}")
+        assert problem == f"{flag}: the path of a unix socket has at most 107 bytes"
+    assert load(["--listen", f"unix:///{'x' * 103}"]).listen.path == f"/{'x' * 103}"
+
+
+def test_clients_and_pages_have_different_addresses() -> None:
+    [problem] = problems("--listen", "127.0.0.1:1", "--admin", "127.0.0.1:1")
+    assert problem == "--admin: listen has this address: choose another"
+    assert load(["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]).admin
+
+
 def test_the_url_of_sentinels_says_what_it_lacks() -> None:
     [problem] = problems("--upstream", "redis-sentinel://s1,s2")
     assert "name of the master" in problem

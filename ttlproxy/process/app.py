@@ -85,7 +85,7 @@ async def serve(settings: Settings, started: Started, read: Read) -> int:
     """Runs the proxy until SIGTERM or SIGINT; returns the exit code.
 
     `started` is called when clients may connect, `read` to read the settings again. Raises
-    TtlproxyError, and OSError if the address cannot be bound.
+    TtlproxyError.
     """
     reload = Reload(settings, read)
     if not IS_COMPILED:
@@ -330,9 +330,11 @@ async def _ended(embedded: AnyEmbedded) -> None:
 
 
 async def _check_addresses(settings: Settings) -> None:
-    """Raises OSError if an address cannot be bound, before an embedded server is started."""
-    for address in filter(None, (*settings.addresses, settings.admin)):
+    """Raises ListenError if an address cannot be bound, before an embedded server is started."""
+    for address in settings.addresses:
         await Listener(address).check()
+    if settings.admin is not None:
+        await Listener(settings.admin, flag="--admin").check()
 
 
 async def _upstream(

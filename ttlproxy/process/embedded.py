@@ -81,7 +81,9 @@ class Embedded:
             await self._answering(self._process)
         except OSError as error:
             await self.stop()
-            raise EmbeddedError(f"cannot run {self.binary} in {self.data_dir}: {error}") from error
+            raise EmbeddedError(
+                f"cannot run {self.binary} in {self.data_dir}: {error.strerror}"
+            ) from error
         except BaseException:  # also a cancellation: the server must not be left behind
             await self.stop()
             raise
@@ -111,8 +113,13 @@ class Embedded:
 
     def _claim(self) -> str:
         """Lock the data directory; return the socket that its last owner wrote into the lock."""
-        self.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._lock = os.open(self.data_dir / "ttlproxy.lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            self.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._lock = os.open(self.data_dir / "ttlproxy.lock", os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise EmbeddedError(
+                f"--data-dir {self.data_dir}: the directory cannot be used: {error.strerror}"
+            ) from error
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
