@@ -24,7 +24,7 @@ TtlproxyError          exit 1: what went wrong, in one line, without a traceback
 ├── MigrationError     exit 1: deadlines cannot be imported or exported, or not in this way
 │   └── UnfitKey       go on with the next key, and say so at the end
 ├── AdoptError         exit 1: the proxy is away or refuses, or the state is of another run
-├── DoctorError        exit 1: the state of doctor --mend is of another run, or cannot be written
+├── DoctorError        exit 1: the state of doctor --apply is of another run, or cannot be written
 ├── SeveralMasters     begin anew, with a link for each master of the Cluster
 └── UnfitUpstream      exit 1: the server can never be served: too old, or another layout
 """

@@ -384,7 +384,7 @@ def test_operators_are_told_which_server_is_the_master(
     with Connection(proxy.port) as client:
         assert client.ask("HSETEX", "h", "EX", 100, "FIELDS", 1, "a", 1) == b":1\r\n"
     proxy.stop()
-    purge = ttlproxy("purge", "--yes", "--upstream", url)
+    purge = ttlproxy("purge", "--apply", "--upstream", url)
     assert (purge.returncode, purge.stdout[:11]) == (0, "database 0:")
     with Connection(new.port) as direct:
         assert direct.ask("KEYS", "*") == b"*1\r\n$1\r\nh\r\n"

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ttlproxy.addresses import Address, Listen, Sentinels, Upstream
-from ttlproxy.cli.main import load
+from ttlproxy.cli.main import load, main
 from ttlproxy.config import SETTINGS, Settings
 from ttlproxy.errors import SettingsError
 
@@ -423,6 +423,42 @@ def test_a_url_alone_beside_another_is_a_problem(words: list[str]) -> None:
     assert problems(*words) == [
         "the URL of Redis is given twice: give it once, as a word or with --upstream"
     ]
+
+
+def test_what_is_in_force_is_a_settings_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    secret, file = tmp_path / "secret", tmp_path / "t.toml"
+    secret.write_text(SECRET)
+    file.write_text("workers = 3\n")
+    monkeypatch.setenv("TTLPROXY_DRAIN_MAX", "7.5")
+    words = ["--config", str(file), "--upstream-user", "u", "--upstream-password-file", str(secret)]
+    words += ["redis://h", "--admin", "127.0.0.1:1"]
+    assert main(["--check", *words]) == 0
+    said = capsys.readouterr().out
+    assert f"workers = 3  # workers in {file}\n" in said
+    assert "drain_max = 7.5  # TTLPROXY_DRAIN_MAX\n" in said
+    assert 'admin = "127.0.0.1:1"  # --admin\n' in said
+    assert SECRET not in said
+    again = tmp_path / "again.toml"
+    again.write_text(said)
+    monkeypatch.delenv("TTLPROXY_DRAIN_MAX")
+    read, meant = load(["--config", str(again)]), load([*words, "--drain-max", "7.5"])
+    assert [getattr(read, name) for name in SETTINGS] == [getattr(meant, name) for name in SETTINGS]
+
+
+def test_a_check_names_secrets_and_refuses_what_cannot_be_used(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--check", f"redis://:{SECRET}@h", "--sentinel-password", SECRET]) == 2
+    assert main(["--check", "redis://h", "--upstream-password", SECRET]) == 0
+    said = capsys.readouterr()
+    assert "# upstream_password is set, by --upstream-password" in said.out
+    assert SECRET not in said.out + said.err
+    text = tmp_path / "text"
+    text.touch()
+    assert main(["--check", "--tls-cert", str(text)]) == 2
+    assert "it contains no certificate" in capsys.readouterr().err
 
 
 def test_words_beside_a_misspelt_flag_are_not_repeated() -> None:

@@ -18,11 +18,13 @@ from typing import TYPE_CHECKING, Any
 
 from ttlproxy import __version__
 from ttlproxy.cli import flags
+from ttlproxy.cli.check import checked
 from ttlproxy.cli.greeting import greet, note
 from ttlproxy.cli.guesses import PREFIX, guess, misspelt_variables
+from ttlproxy.cli.output import say
 from ttlproxy.cli.summaries import SUMMARIES
 from ttlproxy.config import SETTINGS, InvalidSettingsError, Settings
-from ttlproxy.errors import SettingsError
+from ttlproxy.errors import CertificateError, SettingsError
 from ttlproxy.process import app
 from ttlproxy.process.runner import failed, run
 
@@ -55,13 +57,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     subcommand = _subcommand(words[0]) if words and words[0] in SUMMARIES else None
     try:
         if subcommand is None:
-            settings = load(words)
+            settings, places = loaded(words)
+            if "--check" in words:
+                say(checked(settings, places))
+                return 0
             greets = partial(greet, tls=settings.tls_cert is not None)
             tell = greets if settings.log_format == "text" else note
             return run(settings, _warned(app.serve(settings, tell, partial(load, words))))
         own, rest = subcommand.flagged(words)
         settings = load(rest, words[0])
-    except SettingsError as error:
+    except (SettingsError, CertificateError) as error:
         return failed(error)
     return run(settings, _warned(subcommand.run(settings, own)))
 
@@ -84,23 +89,28 @@ def load(argv: Sequence[str], subcommand: str = "") -> Settings:
 
     argv: without the subcommand, its words and its own flags
     """
+    return loaded(argv, subcommand)[0]
+
+
+def loaded(argv: Sequence[str], subcommand: str = "") -> tuple[Settings, dict[str, str]]:
+    """The same, and where each that is set comes from."""
     given, problems = _flags(argv, subcommand)
+    given.pop("check", None)
     config = given.pop("config", None) or os.environ.get("TTLPROXY_CONFIG") or ""
     file = _file(config, problems) if config else {}
     environment = _environment()
+    places = {name: f"{name} in {config}" for name in file}
+    places |= {name: f"{PREFIX}{name.upper()}" for name in environment}
+    places |= {name: flags.flag(name) for name in given}
     try:
         settings = Settings.read({**file, **environment, **given})
     except InvalidSettingsError as invalid:
-        for name, problem in invalid.problems:
-            place = flags.flag(name)
-            if name not in given and name in environment:
-                place = f"{PREFIX}{name.upper()}"
-            elif name not in given and name in file:
-                place = f"{name} in {config}"
-            problems.append(f"{place}: {problem}")
+        problems += [
+            f"{places.get(name, flags.flag(name))}: {problem}" for name, problem in invalid.problems
+        ]
     if problems:
         raise SettingsError(problems)
-    return settings
+    return settings, places
 
 
 def _environment() -> dict[str, str]:
@@ -151,10 +161,14 @@ def _parser() -> argparse.ArgumentParser:
     usual = parser.add_argument_group("the usual flags")
     usual.add_argument("-h", "--help", action="help", help="show this message and exit")
     usual.add_argument("--version", action="version", version=f"ttlproxy {__version__}")
+    usual.add_argument(
+        "--check", action="store_true", help="only check the settings, print what is in force"
+    )
     flags.add_config(usual)
     flags.add(usual, flags.USUAL)
-    others = parser.add_argument_group("all other flags")
-    flags.add(others, [name for name in SETTINGS if name not in flags.USUAL])
+    others = [name for name in SETTINGS if name not in flags.USUAL]
+    for title, names in flags.groups(others):
+        flags.add(parser.add_argument_group(title), names)
     return parser
 
 
