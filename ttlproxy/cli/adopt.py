@@ -41,7 +41,7 @@ def _percent(text: str) -> int:
     return number
 
 
-def _database(text: str) -> int:
+def database(text: str) -> int:
     if not text.isdecimal():
         raise argparse.ArgumentTypeError("must be the number of a database")
     return int(text)
@@ -66,7 +66,7 @@ FLAGS: Final[Mapping[str, Mapping[str, Any]]] = {
         "help": "makes each time longer by a random part of up to so many percent",
     },
     "--type": {"choices": [kind.decode() for kind in TYPES], "help": "only keys of this type"},
-    "--db": {"metavar": "N", "type": _database, "default": 0, "help": "the database (default: 0)"},
+    "--db": {"metavar": "N", "type": database, "default": 0, "help": "the database (default: 0)"},
     "--rate": {
         "metavar": "N",
         "type": positive,

@@ -13,7 +13,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any, Final, NamedTuple
 
-from ttlproxy.cli import adopt, migration
+from ttlproxy.cli import adopt, inspect, migration
 from ttlproxy.cli.adopt import positive
 from ttlproxy.cli.flags import Parser, beginning, explained
 from ttlproxy.cli.output import ADD_APPLY, say, tell
@@ -206,6 +206,13 @@ given as to ttlproxy itself: as flags, in the environment or in a file.""",
         migration.run_import,
         ("connect_timeout", *_OF_LOG),
         takes="|".join(IMPORTS),
+    ),
+    "inspect": Subcommand(
+        inspect.DESCRIPTION,
+        inspect.FLAGS,
+        inspect.inspect,
+        (*_OF_UPSTREAM, *_OF_LOG),
+        takes="[KEY]",
     ),
     "purge": Subcommand(
         """\

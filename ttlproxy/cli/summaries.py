@@ -11,6 +11,7 @@ SUMMARIES: Final = {
     "export": "gives deadlines to a server or a layout without ttlproxy",
     "healthcheck": "asks a running proxy whether it is healthy",
     "import": "takes over deadlines from another server, Redisson, or sorted sets",
+    "inspect": "shows deadlines of keys, the rules that match, and what waits",
     "purge": "removes everything that ttlproxy stores in the upstream",
     "rights": "prints the ACL rules for a user who may use some keys only",
 }

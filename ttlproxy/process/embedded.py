@@ -59,6 +59,15 @@ class Embedded:
         self._process: Process | None = None
         self._lock: int | None = None  # a file descriptor, locked while this one owns data_dir
 
+    @staticmethod
+    def socket_in(data_dir: Path) -> Path | None:
+        """Where the server of this directory can be reached, if one was started and may run."""
+        try:
+            socket = Path((data_dir / "ttlproxy.lock").read_text())
+        except (OSError, ValueError):
+            return None
+        return socket if socket.is_socket() else None
+
     @property
     def description(self) -> list[str]:
         """What runs, in lines for people."""
