@@ -96,8 +96,8 @@ def test_help_shows_the_subcommands_and_first_what_most_people_set() -> None:
         (
             ["geheim"],
             "unexpected arguments, which belong to no flag; a Redis is named by its URL,"
-            " redis://HOST:PORT; subcommands are adopt, doctor, export, healthcheck, import, purge,"
-            " rights",
+            " redis://HOST:PORT; subcommands are adopt, doctor, export, healthcheck, import,"
+            " inspect, purge, rights, top",
         ),
     ],
 )

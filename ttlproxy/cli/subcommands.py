@@ -13,7 +13,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any, Final, NamedTuple
 
-from ttlproxy.cli import adopt, inspect, migration
+from ttlproxy.cli import adopt, inspect, migration, top
 from ttlproxy.cli.adopt import positive
 from ttlproxy.cli.flags import Parser, beginning, explained
 from ttlproxy.cli.output import ADD_APPLY, say, tell
@@ -251,4 +251,5 @@ deadlines, and no other keys. Type it into redis-cli, connected to the upstream.
         _rights,
         ("prefix",),
     ),
+    "top": Subcommand(top.DESCRIPTION, top.FLAGS, top.top, ("admin", "connect_timeout")),
 }

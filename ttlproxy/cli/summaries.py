@@ -14,4 +14,5 @@ SUMMARIES: Final = {
     "inspect": "shows deadlines of keys, the rules that match, and what waits",
     "purge": "removes everything that ttlproxy stores in the upstream",
     "rights": "prints the ACL rules for a user who may use some keys only",
+    "top": "shows a running proxy, live in the terminal",
 }
