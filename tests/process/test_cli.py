@@ -70,10 +70,10 @@ def test_help_shows_the_subcommands_and_first_what_most_people_set() -> None:
     text = ttlproxy("--help").stdout
     assert "Exit codes: 0 stopped by SIGTERM, 1 it failed, 2 the settings are wrong, 130" in text
     assert f"ttlproxy {'|'.join(SUBCOMMANDS)} [flags]" in text.split("\n\n")[0]
-    usual, _, others = text.partition("all other flags:")
+    usual, _, others = text.partition("\nclients:")
     for name in flags.USUAL:
         assert f"{flags.flag(name)} " in usual
-        assert f"{flags.flag(name)} " not in others
+        assert f"  {flags.flag(name)} " not in others
 
 
 @pytest.mark.parametrize(
@@ -96,8 +96,8 @@ def test_help_shows_the_subcommands_and_first_what_most_people_set() -> None:
         (
             ["geheim"],
             "unexpected arguments, which belong to no flag; a Redis is named by its URL,"
-            " redis://HOST:PORT; subcommands are adopt, doctor, export, healthcheck, import,"
-            " inspect, purge, rights, top",
+            " redis://HOST:PORT; subcommands are adopt, completion, doctor, export, healthcheck,"
+            " import, inspect, purge, rights, top",
         ),
     ],
 )

@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from ttlproxy.cli import adopt, inspect, migration, top
 from ttlproxy.cli.adopt import positive
+from ttlproxy.cli.completion import DESCRIPTION, SHELLS, words
 from ttlproxy.cli.flags import Parser, beginning, explained
 from ttlproxy.cli.output import ADD_APPLY, say, tell
 from ttlproxy.config import Settings
@@ -78,6 +79,15 @@ async def _rights(settings: Settings, own: argparse.Namespace) -> int:
     except UnfitPatternError as unfit:
         raise SettingsError([str(unfit)]) from None
     say(typed.decode())
+    return 0
+
+
+async def _completion(settings: Settings, own: argparse.Namespace) -> int:
+    """Raises SettingsError if no shell is named."""
+    if len(own.words) != 1 or own.words[0] not in SHELLS:
+        raise SettingsError([f"completion: say one of {', '.join(SHELLS)}"])
+    known = {name: (each.flags, each.settings) for name, each in SUBCOMMANDS.items()}
+    say("\n".join(SHELLS[own.words[0]](words(known))))
     return 0
 
 
@@ -146,6 +156,7 @@ SUBCOMMANDS = {
         adopt.adopt,
         ("listen", "connect_timeout", *_OF_LOG),
     ),
+    "completion": Subcommand(DESCRIPTION, {}, _completion, (), takes="|".join(SHELLS)),
     "doctor": Subcommand(
         """\
 Checks the upstream, and prints what is wrong, why it matters, and the command that mends it.
