@@ -79,6 +79,12 @@ def test_a_pattern_shows_the_keys_with_deadlines_that_match(filled: str) -> None
     assert len(_as_json(filled, "--match", "*", "--limit", "1")) == 1
 
 
+def test_the_redis_is_named_by_its_url_alone_too(filled: str) -> None:
+    for words in (("cart:42", filled), ("--match", "cart*", filled)):
+        done = ttlproxy("inspect", *words)
+        assert (done.returncode, done.stdout.partition(":")[0]) == (0, "cart")
+
+
 def test_no_key_is_exit_code_1(filled: str) -> None:
     for words in (("nosuch",), ("--match", "nosuch*"), ("cart:42", "--db", "3")):
         assert _inspect(filled, *words).returncode == 1

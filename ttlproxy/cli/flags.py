@@ -1,6 +1,7 @@
 """The flags of the settings, derived from what config declares, and how --help shows them."""
 
 import argparse
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NoReturn
 
@@ -9,6 +10,9 @@ from ttlproxy.errors import SettingsError
 
 # What most people set: --help shows these first.
 USUAL = ("upstream", "listen", "admin", "workers", "data_dir")
+
+# A word that is the upstream. Its scheme may be wrong: that is said of it.
+URL: Final = re.compile("[A-Za-z][A-Za-z+.-]*://")
 
 
 class Parser(argparse.ArgumentParser):

@@ -43,8 +43,6 @@ These subcommands do not run a proxy. They take the same settings; see --help of
 """ + "\n".join(f"  ttlproxy {name:<12} {summary}" for name, summary in SUMMARIES.items())
 
 
-# A word that is the upstream. Its scheme may be wrong: that is said of it.
-_URL = re.compile("[A-Za-z][A-Za-z+.-]*://")
 _TWO_URLS = "the URL of Redis is given twice: give it once, as a word or with --upstream"
 _LINE = re.compile(r"at line (\d+)")
 # A value that begins as no string, array or table does.
@@ -130,7 +128,7 @@ def _flags(argv: Sequence[str], subcommand: str) -> tuple[dict[str, str], list[s
         return vars(given), [problem]
     values = vars(given)
     if not subcommand or "upstream" in _subcommand(subcommand).settings:
-        urls = [word for word in rest if _URL.match(word)]
+        urls = [word for word in rest if flags.URL.match(word)]
         rest = [word for word in rest if word not in urls]
         if len(urls) > 1 or (urls and "upstream" in values):
             return values, [_TWO_URLS]

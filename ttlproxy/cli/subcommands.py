@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 from ttlproxy.cli import adopt, inspect, migration, top
 from ttlproxy.cli.adopt import positive
 from ttlproxy.cli.completion import DESCRIPTION, SHELLS, words
-from ttlproxy.cli.flags import Parser, beginning, explained
+from ttlproxy.cli.flags import URL, Parser, beginning, explained
 from ttlproxy.cli.output import ADD_APPLY, say, tell
 from ttlproxy.config import Settings
 from ttlproxy.core.keys import Keys
@@ -126,7 +126,9 @@ class Subcommand(NamedTuple):
         except argparse.ArgumentError as error:
             raise SettingsError([f"{error.argument_name}: {error.message}"]) from None
         if self.takes:
-            own.words = taken
+            urls = [word for word in taken[1:] if URL.match(word)]
+            own.words = [word for word in taken if word not in urls]
+            rest += urls
         return own, rest
 
 
