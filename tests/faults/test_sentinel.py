@@ -200,7 +200,7 @@ def test_the_sentinels_have_a_password_of_their_own(
     _until_served(proxy, "AUTH", "of-redis")
     assert "of-sentinels" not in proxy.stderr
     without = start_proxy(url, *SOON)
-    _is_refused(without, "the Sentinel requires a password: see sentinel_password")
+    _is_refused(without, "the Sentinel requires a password; set sentinel_password")
 
 
 def test_sentinels_that_disagree_are_named(
