@@ -42,7 +42,7 @@ class Terminal:
         trace: TracebackType | None,
     ) -> None:
         if self.code is None:
-            os.kill(self._pid, signal.SIGKILL)
+            os.killpg(self._pid, signal.SIGTERM)  # make leaves its child behind
             os.waitpid(self._pid, 0)
         os.close(self._terminal)
 
