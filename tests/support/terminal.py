@@ -43,6 +43,7 @@ class Terminal:
     ) -> None:
         if self.code is None:
             os.killpg(self._pid, signal.SIGTERM)  # make leaves its child behind
+            os.killpg(self._pid, signal.SIGHUP)  # a shell at a terminal ends by this alone
             os.waitpid(self._pid, 0)
         os.close(self._terminal)
 
