@@ -5,6 +5,8 @@
 PYTHON ?= python3
 # Tests often wait, so five of them run at a time on two cores. More would be slower.
 PYTEST ?= --numprocesses 5 --dist worksteal
+# Where the status page of make run is.
+ADMIN ?= 127.0.0.1:9380
 BIN := .venv/bin
 TOOLS := .venv/tools/bin
 # Where image-test keeps its base: 220 MB.
@@ -21,9 +23,11 @@ export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: run test image-test check lint collected bench docs package lock base-digest audit clean python
 
-# With CLUSTER=1, a Cluster of three masters and three replicas is behind the proxy.
+# With CLUSTER=1, a Cluster of three masters and three replicas is behind the proxy. RUN has more
+# arguments: make run RUN='--listen 127.0.0.1:7000'
+# Ctrl-C (130) is no error: the shell waits for the proxy's end, and then gives 0.
 run: .venv/run.stamp
-	$(BIN)/ttlproxy $(if $(CLUSTER),--embedded cluster)
+	@trap : INT; $(BIN)/ttlproxy --admin $(ADMIN) $(if $(CLUSTER),--embedded cluster) $(RUN) || test $$? -eq 130
 
 # Runs the tests on the newest server of this machine. With TTLPROXY_REQUIRE=6.2,7.0,chromium they
 # run on each of these servers, slow tests too, and none of the list may be missing.

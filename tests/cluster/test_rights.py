@@ -112,5 +112,5 @@ def test_a_flag_of_the_subcommand_says_that_it_is_a_cluster(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     for flags, keys in ((["--cluster"], KEYS), ([], Keys())):
-        assert main(["rights", "alice:*", *flags]) == 0
+        assert main(["rights", "--match", "alice:*", *flags]) == 0
         assert capsys.readouterr().out.strip().encode() == as_typed(keys, [b"alice:*"])

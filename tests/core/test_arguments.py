@@ -20,7 +20,7 @@ def _all(found: Sequence[Argument]) -> Iterator[Argument]:
 
 
 def _told(row: Virtual) -> list[Argument]:
-    return list(_all(arguments(row.forms, row.integers)))
+    return list(_all(arguments(row.hinted, row.integers)))
 
 
 def test_more_of_something_else_is_an_argument_of_its_own() -> None:
@@ -37,6 +37,24 @@ def test_more_of_something_else_is_an_argument_of_its_own() -> None:
 def test_no_command_of_ours_takes_a_key_twice(row: Virtual) -> None:
     for each in _told(row):
         assert each.type != "key" or "multiple" not in each.flags
+
+
+def test_one_of_what_is_in_braces_must_be_there() -> None:
+    source, option, count = arguments(["source {EX seconds|PX ms} [COUNT n]"])
+    assert (source.name, option.flags, count.flags) == ("source", (), ("optional",))
+    assert [each.token for each in option.arguments] == ["EX", "PX"]
+
+
+def test_of_several_forms_the_first_is_told() -> None:
+    assert arguments(["key field [NX]", "key FIELDS n field"]) == arguments(["key field [NX]"])
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_a_hint_shows_nothing_twice(row: Virtual) -> None:
+    """redis-cli would show the second for ever. What may be repeated is one argument."""
+    told = [each for each in _all(arguments(row.hinted, row.integers)) if each.token]
+    tokens = [each.token for each in told]
+    assert len(tokens) == len({*tokens}), tokens
 
 
 def test_tokens_and_numbers_are_told_as_such() -> None:

@@ -9,7 +9,8 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import NoPermissionError, ResponseError
 
 from ttlproxy.errors import ServerChanged, UpstreamError
-from ttlproxy.link.connecting.outage_log import OutageLog, explained
+from ttlproxy.link.connecting.causes import Asked, explained
+from ttlproxy.link.connecting.outage_log import OutageLog
 from ttlproxy.link.connecting.server_clock import ServerClock
 
 MINUTE_MS = 60_000
@@ -47,12 +48,15 @@ def lines(caplog: pytest.LogCaptureFixture) -> Lines:
         (ResponseError("NOAUTH Authentication required."), "requires a password"),
         (ResponseError("AUTH called without any password configured"), "has no password for"),
         (ResponseError("WRONGPASS invalid username-password pair"), "refuses the user or the"),
-        (NoPermissionError("no right"), "refuses requests of the proxy's own user (up_user): no"),
+        (
+            NoPermissionError("no right"),
+            "refuses requests of the proxy's own user (up_user): NOPERM no",
+        ),
         (ResponseError("NOPERM no"), "refuses requests of the proxy's own user (up_user): NOPERM"),
     ],
 )
 def test_errors_are_explained_to_who_runs_the_proxy(trouble: ResponseError, told: str) -> None:
-    assert explained(trouble, "It", "up").startswith(f"It {told}")
+    assert explained(trouble, Asked("It", "up")).startswith(f"It {told}")
 
 
 def test_any_other_error_speaks_for_itself() -> None:

@@ -113,9 +113,8 @@ def test_a_thousand_chunks_leave_no_object_behind(
         finally:
             os.kill(os.getpid(), signal.SIGTERM)
 
-    def started(address: str, upstream: str, embedded: object) -> None:
-        port = int(address.rpartition(":")[2])
-        threading.Thread(target=measure, args=(port,)).start()
+    def started(serves: app.Serves) -> None:
+        threading.Thread(target=measure, args=(serves.listen.port,)).start()
 
     with asyncio.Runner(loop_factory=loop_factory(loop)) as runner:
         assert runner.run(app.serve(settings, started, lambda: settings)) == 0

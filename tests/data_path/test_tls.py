@@ -486,8 +486,29 @@ def test_settings_of_tls_that_do_not_go_together_are_refused(
 def test_a_key_of_another_certificate_is_refused(authority: Authority) -> None:
     cert, _ = authority.issue(*LOCAL)
     _, key = authority.issue("elsewhere.org")
-    with pytest.raises(CertificateError, match="MISMATCH"):
+    with pytest.raises(CertificateError, match="the key is that of another certificate"):
         for_clients(load(["--tls-cert", str(cert), "--tls-key", str(key)]))
+
+
+def test_files_that_have_no_certificate_or_no_key_are_named(
+    authority: Authority, tmp_path: Path
+) -> None:
+    cert, key = authority.issue(*LOCAL)
+    text = tmp_path / "text"
+    text.write_text("no certificate")
+    trust = ["--tls-auth-clients", "yes", "--tls-ca"]
+    for words, named, lacks in (
+        ([text], text, "no certificate"),
+        ([cert], cert, "no private key"),
+        ([cert, "--tls-key", cert], cert, "no private key"),
+        ([cert, "--tls-key", key, *trust, text], text, "no certificate"),
+    ):
+        with pytest.raises(CertificateError, match=f"{named}: it contains {lacks}"):
+            for_clients(load(["--tls-cert", *map(str, words)]))
+    upstream = load(["--upstream", "rediss://h", "--upstream-tls-ca", str(text)]).upstream
+    assert upstream is not None
+    with pytest.raises(CertificateError, match=f"{text}: it contains no certificate"):
+        for_redis(upstream)
 
 
 def test_files_for_the_sentinels_are_tried_at_the_start(authority: Authority) -> None:
@@ -496,7 +517,7 @@ def test_files_for_the_sentinels_are_tried_at_the_start(authority: Authority) ->
     shown = ["--sentinel-tls-cert", str(cert), "--sentinel-tls-key", str(key)]
     upstream = load(["--upstream", "rediss-sentinel://s#m", *shown]).upstream
     assert upstream is not None
-    with pytest.raises(CertificateError, match="MISMATCH"):
+    with pytest.raises(CertificateError, match="the key is that of another certificate"):
         for_redis(upstream)
 
 

@@ -50,6 +50,7 @@ def test_a_shell_shows_what_the_page_shows(
     proxy = start_proxy(server.url)
     with closing(Client(proxy.port)) as app:
         app.ask("SADDEX", "cart:42", 1000, "apple")
+        app.ask("ONEXPIRE", "cart:*", "RPUSH", "tasks")
     proxy.stop()
     with closing(Client(server.port)) as direct:
         direct.ask("DEL", SCHEDULE)

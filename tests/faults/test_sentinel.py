@@ -200,7 +200,7 @@ def test_the_sentinels_have_a_password_of_their_own(
     _until_served(proxy, "AUTH", "of-redis")
     assert "of-sentinels" not in proxy.stderr
     without = start_proxy(url, *SOON)
-    _is_refused(without, "the Sentinel requires a password: see sentinel_password")
+    _is_refused(without, "the Sentinel requires a password; set sentinel_password")
 
 
 def test_sentinels_that_disagree_are_named(
@@ -384,7 +384,7 @@ def test_operators_are_told_which_server_is_the_master(
     with Connection(proxy.port) as client:
         assert client.ask("HSETEX", "h", "EX", 100, "FIELDS", 1, "a", 1) == b":1\r\n"
     proxy.stop()
-    purge = ttlproxy("purge", "--yes", "--upstream", url)
+    purge = ttlproxy("purge", "--apply", "--upstream", url)
     assert (purge.returncode, purge.stdout[:11]) == (0, "database 0:")
     with Connection(new.port) as direct:
         assert direct.ask("KEYS", "*") == b"*1\r\n$1\r\nh\r\n"

@@ -145,7 +145,7 @@ def test_documentation_says_what_the_tables_say(client: Client, direct: Client) 
         assert list(entries) == [b"summary", b"since", b"group", b"complexity", b"arguments"]
         assert entries[b"summary"].decode() == virtual.summary
         assert entries[b"group"].decode() == virtual.group
-        assert len(entries[b"arguments"]) == len(arguments(virtual.forms))
+        assert len(entries[b"arguments"]) == len(arguments(virtual.hinted))
     (name, _) = client.ask("COMMAND", "DOCS", "HTTLField", "nosuch")
     assert name == b"httlfield"
 
@@ -454,6 +454,7 @@ def _redis_cli() -> str:
 
 
 def test_redis_cli_completes_and_hints_a_virtual_command(proxy: Proxy, direct: Client) -> None:
+    """The hint is one form, and nothing behind it."""
     documented = not isinstance(direct.ask("COMMAND", "DOCS", "get"), Exception)
     hint = b"key field milliseconds [NX|XX|GT|LT]" if documented else b"key arg arg ...options..."
     path = _redis_cli()
@@ -472,6 +473,7 @@ def test_redis_cli_completes_and_hints_a_virtual_command(proxy: Proxy, direct: C
         wait_until(lambda: shows(b"> "), "the prompt")
         os.write(terminal, b"HPEXPIREF\t ")
         wait_until(lambda: shows(b"HPEXPIREFIELD " + hint), "the hint")
+        assert not shows(hint + b"|")
     finally:
         os.close(terminal)
         os.waitpid(pid, 0)

@@ -435,6 +435,6 @@ def test_what_is_written_while_elements_cannot_be_handed_on_stays(
 def test_a_purge_gives_kept_keys_their_own_expiry_back(own: tuple[Server, Proxy, Client]) -> None:
     server, proxy, direct = own
     proxy.stop()
-    purged = ttlproxy("purge", "--yes", "--force", "--upstream", server.url)
+    purged = ttlproxy("purge", "--apply", "--force", "--upstream", server.url)
     assert purged.returncode == 0, purged.stderr
     assert _real_ms(direct) == FAR_MS

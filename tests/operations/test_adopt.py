@@ -64,12 +64,15 @@ def test_on_the_command_line(proxy: Proxy, client: Client, tmp_path: Path) -> No
     client.ask("SET", "old:text", "a")
     client.ask("SADD", "other", "a")
     proxied = ("--proxy", f"redis://127.0.0.1:{proxy.port}", "--db", "3", "--ex", "1000")
-    tried = run_adopt("old:*", *proxied, "--dry-run")
+    tried = run_adopt("--match", "old:*", *proxied)
     assert (tried.returncode, tried.stderr) == (0, "")
-    assert tried.stdout == "database 3: 4 keys with 8 elements, of which 7 would get a deadline\n"
+    assert tried.stdout == (
+        "database 3: 4 keys with 8 elements, of which 7 would get a deadline\n"
+        "nothing was changed; --apply does it\n"
+    )
     assert client.ask("STTLMEMBER", "old:s", "b") == -1
     state = tmp_path / "state"
-    done = run_adopt("old:*", *proxied, "--state", str(state))
+    done = run_adopt("--match", "old:*", *proxied, "--apply", "--state", str(state))
     assert done.stdout == "database 3: 4 keys with 8 elements, of which 7 have got a deadline\n"
     assert client.ask("STTLMEMBER", "old:s", "MEMBERS", 3, "a", "b", "c")[0] <= 50
     for words in (
@@ -87,19 +90,28 @@ def test_on_the_command_line(proxy: Proxy, client: Client, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("words", "code", "problem"),
     [
-        (("a", "b", "--ex", "1"), 2, "give one pattern of keys"),
-        (("a",), 2, "give a time, with --ex or --px"),
-        (("a", "--ex", "1", "--px", "1"), 2, "give a time, with --ex or --px"),
-        (("a", "--ex", "1", "--jitter", "101"), 2, "must be 100 at most"),
-        (("a", "--ex", "1", "--proxy", "redis://a,b"), 2, "must name one proxy"),
-        (("a", "--ex", "1", "--proxy", "redis://127.0.0.1:{free}"), 1, "Connection"),
-        (("a", "--ex", "1", "--proxy", "redis://127.0.0.1:{redis}"), 1, "is no ttlproxy"),
+        (("--ex", "1"), 2, "--match"),
+        (("--match", "a"), 2, "give a time, with --ex or --px"),
+        (("--match", "a", "--ex", "1", "--px", "1"), 2, "give a time, with --ex or --px"),
+        (("--match", "a", "--ex", "1", "--jitter", "101"), 2, "must be 100 at most"),
+        (("--match", "a", "--ex", "1", "--proxy", "redis://a,b"), 2, "must name one proxy"),
+        (
+            ("--match", "a", "--ex", "1", "--proxy", "{free}"),
+            1,
+            "nothing listens at",
+        ),
+        (
+            ("--match", "a", "--ex", "1", "--proxy", "{redis}"),
+            1,
+            "is no ttlproxy",
+        ),
     ],
 )
 def test_what_cannot_be_done_is_refused(
     plain: AnyServer, words: tuple[str, ...], code: int, problem: str
 ) -> None:
-    done = run_adopt(*(word.format(free=free_port(), redis=plain.port) for word in words))
+    free, redis = (f"redis://127.0.0.1:{port}" for port in (free_port(), plain.port))
+    done = run_adopt(*(word.format(free=free, redis=redis) for word in words))
     assert done.returncode == code
     assert problem in done.stderr
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing, suppress
-from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 from redis.exceptions import ConnectionError
 
 from tests.conftest import StartProxy, StartServer, in_cluster_mode
-from tests.support.certificates import Authority
 from tests.support.doctor import above_info, examine, of
 from tests.support.processes import START_TIMEOUT_S, attempts, free_port, wait_until
 from tests.support.redis_client import Client
@@ -269,25 +267,6 @@ def test_a_server_that_takes_fewer_clients_than_the_proxy_is_said(
     server = start_server("--maxclients", "100")
     found = of("max-clients", examine(server.url, **chosen))  # type: ignore[arg-type]
     assert (str(found.severity), "100 clients" in found.what) == (severity, True)
-
-
-def test_tls_spoken_to_a_plain_port_is_said(start_server: StartServer) -> None:
-    server = start_server()
-    url = f"rediss://127.0.0.1:{server.port}"
-    (found,) = examine(url, connect_timeout=1)
-    assert (found.check, str(found.severity)) == ("connection", "error")
-    assert "the server does not use TLS" in found.what
-
-
-def test_a_plain_connection_to_a_tls_port_is_said(
-    start_server: StartServer, start_proxy: StartProxy, tmp_path: Path
-) -> None:
-    """A TLS port of the proxy; the TLS port of a server would be the same."""
-    cert, key = Authority(tmp_path).issue("localhost")
-    proxy = start_proxy(start_server().url, "--tls-cert", str(cert), "--tls-key", str(key))
-    (found,) = examine(f"redis://127.0.0.1:{proxy.port}", connect_timeout=1)
-    assert (found.check, str(found.severity)) == ("connection", "error")
-    assert "the server uses TLS: set --upstream to a rediss:// URL" in found.what
 
 
 @pytest.mark.each_server

@@ -81,9 +81,9 @@ def test_what_is_mended_is_told(start_server: StartServer) -> None:
     with closing(Client(server.port)) as direct:
         direct.ask("SET", "a", 1)
     line = "database 0: checked 0 keys, dropped 0 deadlines without an element"
-    done = _doctor("--mend", "--upstream", server.url)
+    done = _doctor("--apply", "--upstream", server.url)
     assert done.stdout.startswith(line)
-    done = _doctor("--mend", "--json", "--upstream", server.url)
+    done = _doctor("--apply", "--json", "--upstream", server.url)
     assert done.stderr.startswith(line)
     assert json.loads(done.stdout)["worst"] == "info"
 
@@ -101,7 +101,7 @@ def test_wrong_flags_are_2() -> None:
 def test_help_tells_the_exit_codes() -> None:
     done = _doctor("--help")
     assert done.returncode == 0
-    for word in ("--json", "--sample N", "--mend", "Exit codes: 0 "):
+    for word in ("--json", "--sample N", "--apply", "Exit codes: 0 "):
         assert word in done.stdout
 
 

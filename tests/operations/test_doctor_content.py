@@ -1,4 +1,4 @@
-"""`ttlproxy doctor` on internal content that was damaged by hand, and its --mend."""
+"""`ttlproxy doctor` on internal content that was damaged by hand, and its --apply."""
 
 from __future__ import annotations
 

@@ -197,7 +197,7 @@ def test_the_listed_rights_are_enough_for_the_doctor_and_the_purge(
     assert of("rights", found).severity == 0
     limited.stop()
     for flags in ((), ("--force",)):
-        done = ttlproxy("purge", "--yes", "--upstream", limited.upstream, *flags)
+        done = ttlproxy("purge", "--apply", "--upstream", limited.upstream, *flags)
         assert (done.returncode, "TAKE" in done.stdout) == (0, not flags), done.stderr
     assert direct.ask("KEYS", "*") == [b"h"]
     assert _refused(direct) == []

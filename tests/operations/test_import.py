@@ -118,7 +118,7 @@ def test_pairs_of_all_types_get_their_deadlines(ttlproxy: Run, client: Client) -
 def test_a_deadline_that_is_there_stays(ttlproxy: Run, client: Client) -> None:
     client.ask("SADDEX", "s", "PXAT", LATER_MS + 5, "MEMBERS", 1, "a")
     client.ask("ZADD", "s:expiry", LATER_MS, "a")
-    assert "1 element: have another deadline, which stays" in _imported(
+    assert "1 element: has another deadline, which stays" in _imported(
         ttlproxy, "pairs", *PAIRS, "--unit", "ms"
     )
     assert client.ask("SPEXPIRETIMEMEMBER", "s", "a") == LATER_MS + 5
@@ -128,12 +128,12 @@ def test_what_has_expired_is_deleted_only_if_that_is_said(ttlproxy: Run, client:
     client.ask("SADD", "s", "a", "b")
     client.ask("ZADD", "s:expiry", PASSED_MS, "a")
     words = ("pairs", *PAIRS, "--unit", "ms")
-    assert "1 element: have a deadline that has passed, and stay as they are" in _imported(
+    assert "1 element: has a deadline that has passed, and stays as it is" in _imported(
         ttlproxy, *words
     )
     assert client.ask("SCARD", "s") == 2
     lines = _imported(ttlproxy, *words, "--delete-expired")
-    assert "1 element: were deleted: their deadline had passed" in lines
+    assert "1 element: was deleted: its deadline had passed" in lines
     assert client.ask("SMEMBERS", "s") == [b"b"]
 
 
@@ -295,7 +295,7 @@ def test_fields_of_a_newer_server_are_copied(ttlproxy: Run, client: Client, valk
         old.ask("HPEXPIREAT", "g", LATER_MS, "FIELDS", 2, "a", "b")
     words = ("native", "--source", valkey.url)
     lines = _imported(ttlproxy, *words, "--match", "g")
-    assert "1 element: have another value than in the source, and got no deadline" in lines
+    assert "1 element: has another value than in the source, and got no deadline" in lines
     assert client.ask("HPEXPIRETIMEFIELD", "g", "FIELDS", 2, "a", "b") == [LATER_MS, -1]
     assert "copy the data first, or use --copy" in ttlproxy("import", *words, "--match", "h")[2]
     lines = _imported(ttlproxy, *words, "--copy")
@@ -374,7 +374,7 @@ def test_a_key_that_may_not_be_read_is_named(ttlproxy: Run, client: Client, valk
     url = valkey.url.replace("//", "//some:word@")
     code, lines, err = ttlproxy("import", "native", "--source", url, "--copy", "--apply")
     assert code == 1
-    assert "1 element: were copied" in lines
+    assert "1 element: was copied" in lines
     assert "1 key was left alone:" in err
     assert "'b' at redis://some@" in err
     assert client.ask("HPEXPIRETIMEFIELD", "a", "f") == LATER_MS

@@ -14,8 +14,10 @@ import pytest
 from tests.support.certificates import Authority
 from tests.support.requirements import absent
 from ttlproxy import __version__
+from ttlproxy.addresses import Listen, Upstream
 from ttlproxy.cli import flags
 from ttlproxy.cli import main as cli
+from ttlproxy.cli.greeting import greeting
 from ttlproxy.cli.guesses import misspelt_variables
 from ttlproxy.cli.subcommands import SUBCOMMANDS
 from ttlproxy.cli.summaries import SUMMARIES
@@ -68,10 +70,10 @@ def test_help_shows_the_subcommands_and_first_what_most_people_set() -> None:
     text = ttlproxy("--help").stdout
     assert "Exit codes: 0 stopped by SIGTERM, 1 it failed, 2 the settings are wrong, 130" in text
     assert f"ttlproxy {'|'.join(SUBCOMMANDS)} [flags]" in text.split("\n\n")[0]
-    usual, _, others = text.partition("all other flags:")
+    usual, _, others = text.partition("\nclients:")
     for name in flags.USUAL:
         assert f"{flags.flag(name)} " in usual
-        assert f"{flags.flag(name)} " not in others
+        assert f"  {flags.flag(name)} " not in others
 
 
 @pytest.mark.parametrize(
@@ -83,18 +85,19 @@ def test_help_shows_the_subcommands_and_first_what_most_people_set() -> None:
         (["--helpp"], "--helpp: unknown flag; did you mean --help?"),
         (["doctor", "--sampel", "4"], "--sampel: unknown flag; did you mean --sample?"),
         (["--quux"], "--quux: unknown flag"),
-        (["pruge", "--yes"], "pruge: unknown subcommand; did you mean purge?"),
+        (["pruge", "--apply"], "pruge: unknown subcommand; did you mean purge?"),
         (["help"], "help: unknown subcommand; did you mean --help?"),
         (["doctor", "geheim"], "doctor: takes flags only"),
-        (["adopt", "--ex", "1", "geheim"], "adopt: PATTERN must come before the flags"),
+        (["rights", "--match", "*", "geheim"], "rights: takes flags only"),
         (
             ["--log-level", "info", "purge"],
             "purge: a subcommand must be the first word: ttlproxy purge [flags]",
         ),
         (
             ["geheim"],
-            "unexpected arguments, which belong to no flag; subcommands are adopt, doctor, export,"
-            " healthcheck, import, purge, rights",
+            "unexpected arguments, which belong to no flag; a Redis is named by its URL,"
+            " redis://HOST:PORT; subcommands are adopt, completion, doctor, export, healthcheck,"
+            " import, inspect, purge, rights, top",
         ),
     ],
 )
@@ -111,6 +114,12 @@ def test_a_proxy_keeps_no_subcommands_and_no_admin_pages_in_memory() -> None:
     assert "ttlproxy.process.app" in loaded
     large = ("ttlproxy.admin", "ttlproxy.cli.subcommands", "ttlproxy.operations.doctor")
     assert not [name for name in loaded if name.startswith(large)]
+
+
+def test_each_setting_is_in_one_group_of_help() -> None:
+    grouped = [name for _, names in flags.groups(SETTINGS) for name in names]
+    assert sorted(grouped) == sorted(SETTINGS)
+    assert "\nTLS for clients:\n  --tls-cert" in ttlproxy("--help").stdout
 
 
 def test_each_subcommand_has_a_summary() -> None:
@@ -166,7 +175,7 @@ def test_a_subcommand_tells_its_exit_codes(name: str, capsys: pytest.CaptureFixt
     with pytest.raises(SystemExit):
         cli.main([name, "--help"])
     _, _, told = " ".join(capsys.readouterr().out.split()).partition("Exit codes: ")
-    for code in (0, 2, INTERRUPTED, *SUBCOMMANDS[name].codes):
+    for code in (0, 1, 2, 3, 4, INTERRUPTED):
         assert re.search(rf"(^|, ){code} [a-z]", told)
 
 
@@ -276,8 +285,12 @@ def test_without_uvloop_auto_is_asyncio_and_uvloop_a_problem(
     assert "--event-loop: uvloop is not installed" in capsys.readouterr().err
 
 
+def _serves(listen: str = "127.0.0.1:6380", **more: Any) -> app.Serves:
+    return app.Serves(Listen.parse(listen), Upstream.parse("redis://h:6379"), **more)
+
+
 def test_the_greeting_before_an_upstream_can_be_typed_in() -> None:
-    assert cli.greeting("127.0.0.1:6380", "redis://h:6379", None).splitlines() == [
+    assert greeting(_serves()).splitlines() == [
         f"ttlproxy {__version__} listens on 127.0.0.1:6380",
         "in front of redis://h:6379",
         "try:",
@@ -299,7 +312,7 @@ def test_the_greeting_before_an_upstream_can_be_typed_in() -> None:
     ],
 )
 def test_the_greeting_calls_redis_cli_at_the_right_address(listen: str, client: str) -> None:
-    lines = cli.greeting(listen, "redis://h:6379", None).splitlines()
+    lines = greeting(_serves(listen)).splitlines()
     assert lines[0] == f"ttlproxy {__version__} listens on {listen}"
     assert lines[-1] == f"  {client} HGETALL h"
 
@@ -313,7 +326,7 @@ def test_the_greeting_of_a_proxy_with_tls_calls_redis_cli_with_tls(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     async def serve(settings: object, started: app.Started, read: object) -> int:
-        started("127.0.0.1:6380", "redis://h:6379", None)
+        started(_serves())
         return 0
 
     monkeypatch.setattr(app, "serve", serve)
@@ -326,7 +339,7 @@ def test_the_greeting_says_what_runs_where(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr("ttlproxy.process.embedded.find_server", lambda: Path("/opt/redis-server"))
     server = Embedded(tmp_path)
     server.version, server.pid = "7.0.15", 42
-    text = cli.greeting("127.0.0.1:1", "unix:///x", server)
+    text = greeting(_serves(embedded=server))
     for what in ("redis-server 7.0.15", "/opt/redis-server (pid 42)", f"{tmp_path}/redis.sock"):
         assert what in text
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ttlproxy.addresses import Address, Listen, Sentinels, Upstream
-from ttlproxy.cli.main import load
+from ttlproxy.cli.main import load, main
 from ttlproxy.config import SETTINGS, Settings
 from ttlproxy.errors import SettingsError
 
@@ -212,6 +212,28 @@ def test_an_upstream_url_that_is_wrong_is_refused_without_being_repeated(url: st
     assert SECRET not in problem
 
 
+def test_options_of_a_url_are_flags() -> None:
+    [problem] = problems("--upstream", f"rediss://h?ssl_cert_reqs=none&db=2&{SECRET}={SECRET}")
+    assert "ssl_cert_reqs: certificates are always checked, see --upstream-tls-ca" in problem
+    assert "db: clients choose their database with SELECT" in problem
+    assert SECRET not in problem
+    [problem] = problems("--upstream", "redis://h?quux=1")
+    assert "options are flags here" in problem
+
+
+def test_a_unix_socket_has_no_longer_path_than_the_system_allows() -> None:
+    for flag in ("--upstream", "--listen"):
+        [problem] = problems(flag, f"unix:///{'x' * 107}")
+        assert problem == f"{flag}: the path of a unix socket has at most 107 bytes"
+    assert load(["--listen", f"unix:///{'x' * 103}"]).listen.path == f"/{'x' * 103}"
+
+
+def test_clients_and_pages_have_different_addresses() -> None:
+    [problem] = problems("--listen", "127.0.0.1:1", "--admin", "127.0.0.1:1")
+    assert problem == "--admin: listen has this address: choose another"
+    assert load(["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]).admin
+
+
 def test_the_url_of_sentinels_says_what_it_lacks() -> None:
     [problem] = problems("--upstream", "redis-sentinel://s1,s2")
     assert "name of the master" in problem
@@ -385,6 +407,58 @@ def test_a_settings_file_that_cannot_be_read_does_not_hide_other_problems(
     of_file, of_flag = problems("--config", str(file), "--reap-batch", "0")
     assert of_file.startswith(f"{file}: ")
     assert of_flag.startswith("--reap-batch: ")
+
+
+@pytest.mark.parametrize("words", [["redis://h"], ["--listen", "127.0.0.1:1", "redis://h"]])
+def test_a_url_alone_is_the_upstream(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TTLPROXY_UPSTREAM", "redis://of-the-environment")
+    assert load(words).upstream == Upstream.parse("redis://h")
+    assert load(words, "doctor").upstream == Upstream.parse("redis://h")
+
+
+@pytest.mark.parametrize(
+    "words", [["redis://h", "--upstream", "redis://i"], ["redis://h", f"redis://:{SECRET}@i"]]
+)
+def test_a_url_alone_beside_another_is_a_problem(words: list[str]) -> None:
+    assert problems(*words) == [
+        "the URL of Redis is given twice: give it once, as a word or with --upstream"
+    ]
+
+
+def test_what_is_in_force_is_a_settings_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    secret, file = tmp_path / "secret", tmp_path / "t.toml"
+    secret.write_text(SECRET)
+    file.write_text("workers = 3\n")
+    monkeypatch.setenv("TTLPROXY_DRAIN_MAX", "7.5")
+    words = ["--config", str(file), "--upstream-user", "u", "--upstream-password-file", str(secret)]
+    words += ["redis://h", "--admin", "127.0.0.1:1"]
+    assert main(["--check", *words]) == 0
+    said = capsys.readouterr().out
+    assert f"workers = 3  # workers in {file}\n" in said
+    assert "drain_max = 7.5  # TTLPROXY_DRAIN_MAX\n" in said
+    assert 'admin = "127.0.0.1:1"  # --admin\n' in said
+    assert SECRET not in said
+    again = tmp_path / "again.toml"
+    again.write_text(said)
+    monkeypatch.delenv("TTLPROXY_DRAIN_MAX")
+    read, meant = load(["--config", str(again)]), load([*words, "--drain-max", "7.5"])
+    assert [getattr(read, name) for name in SETTINGS] == [getattr(meant, name) for name in SETTINGS]
+
+
+def test_a_check_names_secrets_and_refuses_what_cannot_be_used(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--check", f"redis://:{SECRET}@h", "--sentinel-password", SECRET]) == 2
+    assert main(["--check", "redis://h", "--upstream-password", SECRET]) == 0
+    said = capsys.readouterr()
+    assert "# upstream_password is set, by --upstream-password" in said.out
+    assert SECRET not in said.out + said.err
+    text = tmp_path / "text"
+    text.touch()
+    assert main(["--check", "--tls-cert", str(text)]) == 2
+    assert "it contains no certificate" in capsys.readouterr().err
 
 
 def test_words_beside_a_misspelt_flag_are_not_repeated() -> None:

@@ -209,7 +209,7 @@ def test_a_wrong_password_is_said_as_what_it_is(
         assert "planted" not in text
     # The link tries again and again, and logs again only if the reason is another one.
     server.kill()
-    wait_until(lambda: "refused" in proxy.stderr, "the other reason")
+    wait_until(lambda: "nothing listens" in proxy.stderr, "the other reason")
     assert proxy.stderr.count(words) == 1
 
 

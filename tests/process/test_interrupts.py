@@ -107,9 +107,9 @@ def _interrupted(started: list[Started], step_s: float) -> list[tuple[int, str]]
 @pytest.mark.parametrize(
     ("words", "done"),
     [
-        (["doctor", "--mend"], (0, 3, 4)),
+        (["doctor", "--apply"], (0, 3, 4)),
         (["doctor", "--json"], (0, 3, 4)),
-        (["purge", "--yes"], (0,)),
+        (["purge", "--apply"], (0,)),
         ([], ()),
         (["--workers", "2"], ()),
     ],
@@ -146,7 +146,7 @@ def test_ctrl_c_ends_a_health_check_that_nobody_answers() -> None:
             assert _interrupted([checking], 0) == [(signals.INTERRUPTED, "")]
 
 
-@pytest.mark.parametrize("words", [["doctor", "--mend"], ["purge", "--yes"]], ids=" ".join)
+@pytest.mark.parametrize("words", [["doctor", "--apply"], ["purge", "--apply"]], ids=" ".join)
 def test_ctrl_c_ends_what_waits_for_redis(words: list[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]

@@ -195,7 +195,7 @@ def test_a_second_sigterm_ends_all_workers_at_once(
     blocked.send(command("BLPOP", "nothing", 0))
     until_blocked(server.port, 1)
     workers.terminate()
-    wait_until(lambda: "stopping 3 workers" in workers.stderr, "the first has been seen")
+    wait_until(lambda: "stopping: 3 workers" in workers.stderr, "the first has been seen")
     workers.terminate()
     assert workers.wait() == 0
     assert not any(map(_runs, pids))
@@ -209,7 +209,7 @@ def test_a_signal_to_the_whole_group_is_heeded_once_by_the_process_that_listens(
     pids = _all_workers(proxy)
     for pid in (*pids, proxy.pid):
         os.kill(pid, signal.SIGTERM)
-    wait_until(lambda: "stopping 2 workers" in proxy.stderr, "it has been seen")
+    wait_until(lambda: "stopping: 2 workers" in proxy.stderr, "it has been seen")
     assert _all_workers(proxy) == pids
     proxy.terminate()
     assert proxy.wait() == 0

@@ -32,7 +32,7 @@ IN_WHEELS = {
 VERSION_LINE = re.compile(r"(Redis|Valkey) server v=(\d+\.\d+)")
 # So much of a log is shown when a test fails.
 LOG_SHOWN = 10_000
-PORT_TAKEN = re.compile(r"[Aa]ddress already in use")
+PORT_TAKEN = re.compile(r"[Aa]ddress already in use|another program has this port")
 
 
 @dataclass(frozen=True)

@@ -18,10 +18,12 @@ PAGE: Final = 50
 _MOST: Final = 256
 
 
-async def elements(inquiry: Inquiry, db: int, key: bytes, offset: int) -> dict[str, object]:
-    """A key's deadlines, as a JSON object. Raises Unanswered."""
+async def elements(
+    inquiry: Inquiry, db: int, key: bytes, offset: int, count: int = PAGE
+) -> dict[str, object]:
+    """A key's deadlines, as a JSON object: so many from `offset` on. Raises Unanswered."""
     now_ms, kind, size, timed, key_ms, page = await inquiry.call(
-        db, "key_inspect", (key,), offset, PAGE, _MOST
+        db, "key_inspect", (key,), offset, count, _MOST
     )
     return {
         "key": shown(key[:_MOST]),

@@ -20,7 +20,7 @@ from ttlproxy.commands import Call
 from ttlproxy.config import Settings
 from ttlproxy.core.keys import SLOTS, Keys
 from ttlproxy.errors import Unanswered, UpstreamError
-from ttlproxy.link import NodeOfSeveral, client, close_all, run, several_masters, valid
+from ttlproxy.link import NodeOfSeveral, cause, client, close_all, run, several_masters, valid
 from ttlproxy.link.connecting.pipeline import Words
 from ttlproxy.net.tasks import report
 from ttlproxy.scripts import Scripts, Traits
@@ -97,7 +97,7 @@ class Inquiry:
                 raise Unanswered(f"Redis did not answer within {_LONGEST_S:.0f} s") from None
             except (RedisError, OSError, UpstreamError, ValueError) as trouble:
                 await self._disconnect()
-                raise Unanswered(str(trouble)) from trouble
+                raise Unanswered(str(cause(trouble))) from trouble
             if any(isinstance(reply, MovedError) for reply in replies):
                 await self._disconnect()  # the masters are found anew at the next query
         return list(replies)

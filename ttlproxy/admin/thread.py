@@ -47,7 +47,7 @@ class Admin:
         self._thread = Thread(target=self._run, name="admin", daemon=True)
 
     async def start(self) -> Listen:
-        """Serves; returns the address, with the real port if that was 0. Raises OSError."""
+        """Serves; returns the address, with the real port if that was 0. Raises ListenError."""
         self._thread.start()
         return await asyncio.wrap_future(self._address)
 
@@ -75,7 +75,7 @@ class Admin:
         )
         await runner.setup()
         assert runner.server is not None
-        listener = Listener(self._listen)
+        listener = Listener(self._listen, flag="--admin")
         try:
             self._address.set_result(await listener.start(runner.server))
             await self._end.wait()

@@ -4,11 +4,11 @@ import argparse
 import os
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from ttlproxy.addresses import Listen, Upstream, line_of
+from ttlproxy.cli.output import ADD_APPLY, say
 from ttlproxy.config import Settings
 from ttlproxy.errors import AdoptError, SettingsError
 from ttlproxy.net.progress import Progress
@@ -19,9 +19,10 @@ from ttlproxy.process import app
 
 DESCRIPTION: Final = """\
 Gives a deadline to the elements of all keys that match the pattern, where they have none, through a
-running proxy: the one at --listen, or at --proxy. Clients may go on writing. Rules of ONWRITE are
-for what is written; this is for what is there already. If it is interrupted, start it again:
-elements that have a deadline keep it, and with --state it goes on where it was."""
+running proxy: the one at --listen, or at --proxy. Without --apply it only looks. Clients may go on
+writing. Rules of ONWRITE are for what is written; this is for what is there already. If it is
+interrupted, start it again: elements that have a deadline keep it, and with --state it goes on
+where it was."""
 _MOST_JITTER: Final = 100
 _RATE: Final = 10_000
 
@@ -40,13 +41,18 @@ def _percent(text: str) -> int:
     return number
 
 
-def _database(text: str) -> int:
+def database(text: str) -> int:
     if not text.isdecimal():
         raise argparse.ArgumentTypeError("must be the number of a database")
     return int(text)
 
 
 FLAGS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "--match": {
+        "metavar": "PATTERN",
+        "required": True,
+        "help": "the keys, as a pattern of KEYS, in quotes",
+    },
     "--ex": {
         "metavar": "SECONDS",
         "type": positive,
@@ -60,7 +66,7 @@ FLAGS: Final[Mapping[str, Mapping[str, Any]]] = {
         "help": "makes each time longer by a random part of up to so many percent",
     },
     "--type": {"choices": [kind.decode() for kind in TYPES], "help": "only keys of this type"},
-    "--db": {"metavar": "N", "type": _database, "default": 0, "help": "the database (default: 0)"},
+    "--db": {"metavar": "N", "type": database, "default": 0, "help": "the database (default: 0)"},
     "--rate": {
         "metavar": "N",
         "type": positive,
@@ -72,9 +78,9 @@ FLAGS: Final[Mapping[str, Mapping[str, Any]]] = {
         "type": Path,
         "help": "keeps how far it is, until it is over; the next run goes on there",
     },
-    "--dry-run": {
+    "--apply": {
         "action": "store_true",
-        "help": "say how many elements would get a deadline, and change nothing",
+        "help": "give the deadlines; otherwise it only says how many elements would get one",
     },
     "--proxy": {
         "metavar": "URL",
@@ -95,12 +101,10 @@ FLAGS: Final[Mapping[str, Mapping[str, Any]]] = {
 
 async def adopt(settings: Settings, own: argparse.Namespace) -> int:
     """The exit code. Raises TtlproxyError."""
-    if len(own.words) != 1:
-        raise SettingsError(["adopt: give one pattern of keys, in quotes"])
     if (own.ex is None) == (own.px is None):
         raise SettingsError(["adopt: give a time, with --ex or --px"])
     wanted = Wanted(
-        os.fsencode(own.words[0]),
+        os.fsencode(own.match),
         own.px or own.ex * 1000,
         own.jitter,
         (own.type or "").encode(),
@@ -108,12 +112,13 @@ async def adopt(settings: Settings, own: argparse.Namespace) -> int:
     )
     proxy = _proxy(settings.listen, own)
     state = ResumeFile(own.state, _named(proxy, own), "--state", AdoptError) if own.state else None
-    how = How(own.rate, own.dry_run, state)
-    say = partial(print, flush=True)
+    how = How(own.rate, not own.apply, state)
     timeout_s = settings.connect_timeout
 
     async def run() -> int:
         await adopted(proxy, timeout_s, wanted, how, Progress(say))
+        if how.is_dry:
+            say(ADD_APPLY)
         return 0
 
     return await app.until_interrupted(run())
@@ -121,9 +126,9 @@ async def adopt(settings: Settings, own: argparse.Namespace) -> int:
 
 def _named(proxy: Upstream, own: argparse.Namespace) -> dict[str, str]:
     """What makes it the same run."""
-    flags = ("ex", "px", "jitter", "type", "db", "dry_run")
+    flags = ("ex", "px", "jitter", "type", "db", "apply")
     same = {flag: str(getattr(own, flag)) for flag in flags}
-    return {"proxy": proxy.shown, "pattern": own.words[0], **same}
+    return {"proxy": proxy.shown, "pattern": own.match, **same}
 
 
 def _proxy(listen: Listen, own: argparse.Namespace) -> Upstream:

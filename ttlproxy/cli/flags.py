@@ -1,13 +1,18 @@
 """The flags of the settings, derived from what config declares, and how --help shows them."""
 
 import argparse
-from collections.abc import Iterable, Sequence
-from typing import Any
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, NoReturn
 
 from ttlproxy.config import SETTINGS, Setting
+from ttlproxy.errors import SettingsError
 
 # What most people set: --help shows these first.
 USUAL = ("upstream", "listen", "admin", "workers", "data_dir")
+
+# A word that is the upstream. Its scheme may be wrong: that is said of it.
+URL: Final = re.compile("[A-Za-z][A-Za-z+.-]*://")
 
 
 class Parser(argparse.ArgumentParser):
@@ -17,6 +22,10 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, prog: str, **how: Any) -> None:
         super().__init__(prog, **how, allow_abbrev=False, exit_on_error=False)
         self.register("action", None, _Once)  # what stores a value
+
+    def error(self, message: str) -> NoReturn:
+        """A flag is missing."""
+        raise SettingsError([f"{self.prog.removeprefix('ttlproxy ')}: {message}"])
 
 
 class _Once(argparse.Action):
@@ -33,6 +42,29 @@ class _Once(argparse.Action):
             raise argparse.ArgumentError(self, "is given twice")
         self._is_given = True
         setattr(namespace, self.dest, values)
+
+
+# The groups of --help: the first whose beginning of a name fits has the setting.
+_GROUPS: Final = (
+    (
+        "clients",
+        ("listen", "max_", "share_", "timeout", "stall_", "tcp_", "protected_", "proxy_p", "unix_"),
+    ),
+    ("TLS for clients", ("tls_",)),
+    ("clients of a Cluster", ("cluster_",)),
+    ("Redis", ("upstream", "embedded", "data_dir", "connect_")),
+    ("Sentinels", ("sentinel_",)),
+    ("deadlines", ("prefix", "signing_", "knowledge", "show_", "reap_", "lease_", "hold_")),
+    ("the process", ("",)),
+)
+
+
+def groups(names: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
+    """These settings in groups, each with its title."""
+    found: dict[str, list[str]] = {title: [] for title, _ in _GROUPS}
+    for name in names:
+        found[next(title for title, begins in _GROUPS if name.startswith(begins))].append(name)
+    yield from ((title, theirs) for title, theirs in found.items() if theirs)
 
 
 def flag(name: str) -> str:

@@ -17,15 +17,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ttlproxy import __version__
-from ttlproxy.addresses import Listen
 from ttlproxy.cli import flags
+from ttlproxy.cli.check import checked
+from ttlproxy.cli.greeting import greet, note
 from ttlproxy.cli.guesses import PREFIX, guess, misspelt_variables
 from ttlproxy.cli.output import say
 from ttlproxy.cli.summaries import SUMMARIES
 from ttlproxy.config import SETTINGS, InvalidSettingsError, Settings
-from ttlproxy.errors import SettingsError
+from ttlproxy.errors import CertificateError, SettingsError
 from ttlproxy.process import app
-from ttlproxy.process.app import AnyEmbedded
 from ttlproxy.process.runner import failed, run
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ These subcommands do not run a proxy. They take the same settings; see --help of
 """ + "\n".join(f"  ttlproxy {name:<12} {summary}" for name, summary in SUMMARIES.items())
 
 
+_TWO_URLS = "the URL of Redis is given twice: give it once, as a word or with --upstream"
 _LINE = re.compile(r"at line (\d+)")
 # A value that begins as no string, array or table does.
 _UNQUOTED = re.compile(r"\s*[\w-]+\s*=\s*[^\s\"'\[{#]")
@@ -54,13 +55,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     subcommand = _subcommand(words[0]) if words and words[0] in SUMMARIES else None
     try:
         if subcommand is None:
-            settings = load(words)
-            tells = partial(started, tls=settings.tls_cert is not None)
-            greet = tells if settings.log_format == "text" else noted
-            return run(settings, _warned(app.serve(settings, greet, partial(load, words))))
+            settings, places = loaded(words)
+            if "--check" in words:
+                say(checked(settings, places))
+                return 0
+            greets = partial(greet, tls=settings.tls_cert is not None)
+            tell = greets if settings.log_format == "text" else note
+            return run(settings, _warned(app.serve(settings, tell, partial(load, words))))
         own, rest = subcommand.flagged(words)
         settings = load(rest, words[0])
-    except SettingsError as error:
+    except (SettingsError, CertificateError) as error:
         return failed(error)
     return run(settings, _warned(subcommand.run(settings, own)))
 
@@ -83,23 +87,28 @@ def load(argv: Sequence[str], subcommand: str = "") -> Settings:
 
     argv: without the subcommand, its words and its own flags
     """
+    return loaded(argv, subcommand)[0]
+
+
+def loaded(argv: Sequence[str], subcommand: str = "") -> tuple[Settings, dict[str, str]]:
+    """The same, and where each that is set comes from."""
     given, problems = _flags(argv, subcommand)
+    given.pop("check", None)
     config = given.pop("config", None) or os.environ.get("TTLPROXY_CONFIG") or ""
     file = _file(config, problems) if config else {}
     environment = _environment()
+    places = {name: f"{name} in {config}" for name in file}
+    places |= {name: f"{PREFIX}{name.upper()}" for name in environment}
+    places |= {name: flags.flag(name) for name in given}
     try:
         settings = Settings.read({**file, **environment, **given})
     except InvalidSettingsError as invalid:
-        for name, problem in invalid.problems:
-            place = flags.flag(name)
-            if name not in given and name in environment:
-                place = f"{PREFIX}{name.upper()}"
-            elif name not in given and name in file:
-                place = f"{name} in {config}"
-            problems.append(f"{place}: {problem}")
+        problems += [
+            f"{places.get(name, flags.flag(name))}: {problem}" for name, problem in invalid.problems
+        ]
     if problems:
         raise SettingsError(problems)
-    return settings
+    return settings, places
 
 
 def _environment() -> dict[str, str]:
@@ -117,6 +126,14 @@ def _flags(argv: Sequence[str], subcommand: str) -> tuple[dict[str, str], list[s
         return {}, [f"{error.argument_name}: {error.message}"]
     if not subcommand and (problem := _misspelt_subcommand(argv)):
         return vars(given), [problem]
+    values = vars(given)
+    if not subcommand or "upstream" in _subcommand(subcommand).settings:
+        urls = [word for word in rest if flags.URL.match(word)]
+        rest = [word for word in rest if word not in urls]
+        if len(urls) > 1 or (urls and "upstream" in values):
+            return values, [_TWO_URLS]
+        if urls:
+            values["upstream"] = urls[0]
     # Only names are repeated: the word after a misspelt flag may be a password.
     unknown = [word.partition("=")[0] for word in rest if word.startswith("-")]
     known = [*map(flags.flag, ("config", "help", "version", *SETTINGS))]
@@ -124,15 +141,16 @@ def _flags(argv: Sequence[str], subcommand: str) -> tuple[dict[str, str], list[s
     problems = [f"{word}: unknown flag{guess(word, known)}" for word in unknown]
     if rest and not unknown:
         problems.append(_unexpected(rest, subcommand))
-    return vars(given), problems
+    return values, problems
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = flags.Parser(
         "ttlproxy",
-        usage=f"ttlproxy [flags]\n       ttlproxy {'|'.join(SUMMARIES)} [flags]",
+        usage=f"ttlproxy [URL] [flags]\n       ttlproxy {'|'.join(SUMMARIES)} [flags]",
         description="A proxy in front of Redis that gives hash fields, set members and other"
-        " elements a\ntime to live. Without --upstream it starts a Redis of its own.",
+        " elements a\ntime to live. URL is that of your Redis, as with --upstream; without it, one"
+        " is\nstarted.",
         epilog=EPILOG,
         argument_default=argparse.SUPPRESS,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -141,10 +159,14 @@ def _parser() -> argparse.ArgumentParser:
     usual = parser.add_argument_group("the usual flags")
     usual.add_argument("-h", "--help", action="help", help="show this message and exit")
     usual.add_argument("--version", action="version", version=f"ttlproxy {__version__}")
+    usual.add_argument(
+        "--check", action="store_true", help="only check the settings, print what is in force"
+    )
     flags.add_config(usual)
     flags.add(usual, flags.USUAL)
-    others = parser.add_argument_group("all other flags")
-    flags.add(others, [name for name in SETTINGS if name not in flags.USUAL])
+    others = [name for name in SETTINGS if name not in flags.USUAL]
+    for title, names in flags.groups(others):
+        flags.add(parser.add_argument_group(title), names)
     return parser
 
 
@@ -164,7 +186,10 @@ def _unexpected(rest: Sequence[str], subcommand: str) -> str:
     for word in rest:
         if word in SUMMARIES:
             return f"{word}: a subcommand must be the first word: ttlproxy {word} [flags]"
-    return f"unexpected arguments, which belong to no flag; subcommands are {', '.join(SUMMARIES)}"
+    return (
+        "unexpected arguments, which belong to no flag; a Redis is named by its URL,"
+        f" redis://HOST:PORT; subcommands are {', '.join(SUMMARIES)}"
+    )
 
 
 def _file(path: str, problems: list[str]) -> dict[str, Any]:
@@ -194,31 +219,3 @@ def _hint(text: str, problem: str) -> str:
     place = _LINE.search(problem)
     line = text.splitlines()[int(place[1]) - 1] if place else ""
     return "; text must be in quotation marks" if _UNQUOTED.match(line) else ""
-
-
-def started(listen: str, upstream: str, embedded: AnyEmbedded | None, *, tls: bool = False) -> None:
-    """Print the greeting: clients may connect, if `tls` with TLS."""
-    say(greeting(listen, upstream, embedded, tls=tls))
-
-
-def noted(listen: str, upstream: str, embedded: AnyEmbedded | None) -> None:
-    """Log that clients may connect."""
-    log.info("ttlproxy %s listens on %s, in front of %s", __version__, listen, upstream)
-
-
-def greeting(listen: str, upstream: str, embedded: AnyEmbedded | None, *, tls: bool = False) -> str:
-    """The greeting. Programs that start the proxy read its address in the first line."""
-    behind = embedded.description if embedded else [f"in front of {upstream}"]
-    client = _redis_cli(Listen.parse(listen)) + (" --tls" if tls else "")
-    commands = ("HSET h a 1 b 2", "HEXPIREFIELD h a 1", "HTTLFIELD h a", "HGETALL h")
-    tries = [f"  {client} {command}" for command in commands]
-    return "\n".join([f"ttlproxy {__version__} listens on {listen}", *behind, "try:", *tries])
-
-
-def _redis_cli(listen: Listen) -> str:
-    """The redis-cli call that connects here; its default host is 127.0.0.1."""
-    if listen.path:
-        return f"redis-cli -s {listen.path}"
-    host = listen.local.host
-    where = "" if host == "127.0.0.1" else f"-h {host} "
-    return f"redis-cli {where}-p {listen.port}"

@@ -18,7 +18,7 @@ from ttlproxy.config import Settings
 from ttlproxy.errors import SettingsError
 from ttlproxy.net.progress import Progress
 from ttlproxy.operations.migration.jobs import EXPORTS, IMPORTS, Job, Options
-from ttlproxy.operations.migration.migration import DIFFERS, Migration
+from ttlproxy.operations.migration.migration import Migration
 from ttlproxy.operations.migration.units import UNITS
 from ttlproxy.process.app import until_interrupted
 
@@ -95,11 +95,6 @@ EXPORT_FLAGS: Final[Mapping[str, Mapping[str, Any]]] = {
         "help": "pairs: the sorted set; %%K is the name of the key with the elements",
     },
     "--unit": _UNIT,
-}
-CODES: Final[Mapping[int, str]] = {
-    0: "done",
-    1: "it failed, or keys that do not fit were left alone",
-    DIFFERS: "the check has found elements that are not as they should be",
 }
 
 

@@ -1,6 +1,10 @@
 """What the command line prints."""
 
 import sys
+from typing import Final
+
+# Of what has only looked.
+ADD_APPLY: Final = "nothing was changed; --apply does it"
 
 
 def say(line: str) -> None:

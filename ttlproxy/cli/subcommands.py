@@ -4,7 +4,6 @@
 """
 
 import argparse
-import asyncio
 import os
 import shutil
 import sys
@@ -12,12 +11,13 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from itertools import takewhile
 from pathlib import Path
 from textwrap import fill
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from ttlproxy.cli import adopt, migration
+from ttlproxy.cli import adopt, inspect, migration, top
 from ttlproxy.cli.adopt import positive
-from ttlproxy.cli.flags import Parser, beginning, explained
-from ttlproxy.cli.output import say, tell
+from ttlproxy.cli.completion import DESCRIPTION, SHELLS, words
+from ttlproxy.cli.flags import URL, Parser, beginning, explained
+from ttlproxy.cli.output import ADD_APPLY, say, tell
 from ttlproxy.config import Settings
 from ttlproxy.core.keys import Keys
 from ttlproxy.errors import SettingsError
@@ -37,11 +37,11 @@ def _doctor(settings: Settings, own: argparse.Namespace) -> Coroutine[None, None
 
 async def _examine(settings: Settings, own: argparse.Namespace) -> int:
     """With --json, only the JSON is on standard output."""
-    if own.state and not own.mend:
-        raise SettingsError(["doctor: --state is for --mend"])
+    if own.state and not own.apply:
+        raise SettingsError(["doctor: --state is for --apply"])
     progress = Progress(tell if own.json else say)
     upstream, found = await app.doctor(
-        settings, own.sample, progress, mends=own.mend, state=own.state
+        settings, own.sample, progress, mends=own.apply, state=own.state
     )
     coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     say(
@@ -53,35 +53,17 @@ async def _examine(settings: Settings, own: argparse.Namespace) -> int:
 
 
 def _purge(settings: Settings, own: argparse.Namespace) -> Coroutine[None, None, int]:
-    return app.until_interrupted(_ask_and_purge(settings, own))
+    return app.until_interrupted(_named_and_purged(settings, own))
 
 
-async def _ask_and_purge(settings: Settings, own: argparse.Namespace) -> int:
-    """Raises SettingsError if nobody can be asked, or it is not said what to purge."""
+async def _named_and_purged(settings: Settings, own: argparse.Namespace) -> int:
+    """Raises SettingsError if it is not said what to purge."""
     if settings.upstream is None and "data_dir" not in settings.given:
         raise SettingsError([_NAME_IT])
-    if not (own.yes or own.dry_run):
-        if not sys.stdin.isatty():
-            raise SettingsError([_NOBODY_TO_ASK])
-        upstream = settings.upstream
-        where = upstream.shown if upstream else f"the Redis in {settings.data_dir}"
-        tell(f"This removes all deadlines, rules and deferred commands from {where}.")
-        if (await _answer("Remove them? [y/N] ")).lower() not in ("y", "yes"):
-            say("nothing was removed")
-            return 1
-    return await app.purge(settings, How(own.force, own.dry_run), Progress(say))
-
-
-async def _answer(question: str) -> str:
-    """What is typed at the terminal, until Enter. Can be cancelled."""
-    print(question, end="", file=sys.stderr, flush=True)
-    loop, typed = asyncio.get_running_loop(), asyncio.Event()
-    loop.add_reader(sys.stdin, typed.set)
-    try:
-        await typed.wait()
-    finally:
-        loop.remove_reader(sys.stdin)
-    return sys.stdin.readline().strip()
+    code = await app.purge(settings, How(own.force, is_dry=not own.apply), Progress(say))
+    if not own.apply:
+        say(ADD_APPLY)
+    return code
 
 
 async def _healthcheck(settings: Settings, own: argparse.Namespace) -> int:
@@ -91,14 +73,21 @@ async def _healthcheck(settings: Settings, own: argparse.Namespace) -> int:
 
 async def _rights(settings: Settings, own: argparse.Namespace) -> int:
     """Of the settings it uses only the prefix."""
-    if not own.words:
-        raise SettingsError(["give at least one key pattern"])
     keys = Keys(settings.prefix.encode(), clustered=own.cluster)
     try:
-        typed = as_typed(keys, map(os.fsencode, own.words))
+        typed = as_typed(keys, map(os.fsencode, own.match))
     except UnfitPatternError as unfit:
         raise SettingsError([str(unfit)]) from None
     say(typed.decode())
+    return 0
+
+
+async def _completion(settings: Settings, own: argparse.Namespace) -> int:
+    """Raises SettingsError if no shell is named."""
+    if len(own.words) != 1 or own.words[0] not in SHELLS:
+        raise SettingsError([f"completion: say one of {', '.join(SHELLS)}"])
+    known = {name: (each.flags, each.settings) for name, each in SUBCOMMANDS.items()}
+    say("\n".join(SHELLS[own.words[0]](words(known))))
     return 0
 
 
@@ -107,15 +96,13 @@ class Subcommand(NamedTuple):
 
     description: for its own --help; flags: flag -> arguments
     of add_argument; run: does the work, returns the exit code; settings: those that it uses;
-    codes: what its exit codes mean, besides those of all; takes: describes the words before the
-    flags, empty if there are none
+    takes: describes the words before the flags, empty if there are none
     """
 
     description: str
     flags: Mapping[str, Mapping[str, Any]]
     run: Callable[[Settings, argparse.Namespace], Coroutine[None, None, int]]
     settings: Sequence[str]
-    codes: Mapping[int, str]
     takes: str = ""
 
     def flagged(self, words: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
@@ -126,7 +113,7 @@ class Subcommand(NamedTuple):
         parser = Parser(
             f"ttlproxy {words[0]}",
             usage=" ".join(filter(None, ("ttlproxy", words[0], self.takes, "[flags]"))),
-            description=f"{self.description}\n\n{self._exit_codes()}",
+            description=f"{self.description}\n\n{EXIT_CODES}",
             epilog=explained(self.settings),
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
@@ -139,25 +126,27 @@ class Subcommand(NamedTuple):
         except argparse.ArgumentError as error:
             raise SettingsError([f"{error.argument_name}: {error.message}"]) from None
         if self.takes:
-            own.words = taken
+            urls = [word for word in taken[1:] if URL.match(word)]
+            own.words = [word for word in taken if word not in urls]
+            rest += urls
         return own, rest
 
-    def _exit_codes(self) -> str:
-        codes = sorted({**_CODES_OF_ALL, **self.codes}.items())
-        meant = ", ".join(f"{code} {meaning}" for code, meaning in codes)
-        return fill(f"Exit codes: {meant}.", _WIDTH)
 
-
-# Of the lines of a description.
-_WIDTH = 100
-_CODES_OF_ALL = {2: "the settings are wrong", INTERRUPTED: "interrupted"}
+# The same of all subcommands.
+CODES: Final[Mapping[int, str]] = {
+    0: "done, and all is well",
+    1: "it failed, or the answer is no",
+    2: "the settings are wrong",
+    3: "there are warnings, or elements that are not as they should be",
+    4: "there are errors",
+    INTERRUPTED: "interrupted",
+}
+EXIT_CODES: Final = fill(
+    f"Exit codes: {', '.join(f'{code} {what}' for code, what in CODES.items())}.", 100
+)
 
 _NAME_IT = (
     "purge: name the Redis with --upstream, or the directory of an embedded one with --data-dir"
-)
-_NOBODY_TO_ASK = (
-    "purge: nobody can be asked here: add --yes to remove everything, or --dry-run to see what"
-    " would be removed"
 )
 _OF_UPSTREAM = (*beginning("upstream", "sentinel"), "connect_timeout", "prefix", "data_dir")
 _OF_LOG = beginning("log_")
@@ -168,9 +157,8 @@ SUBCOMMANDS = {
         adopt.FLAGS,
         adopt.adopt,
         ("listen", "connect_timeout", *_OF_LOG),
-        {0: "done", 1: "the proxy is away or refuses"},
-        takes="PATTERN",
     ),
+    "completion": Subcommand(DESCRIPTION, {}, _completion, (), takes="|".join(SHELLS)),
     "doctor": Subcommand(
         """\
 Checks the upstream, and prints what is wrong, why it matters, and the command that mends it.
@@ -184,26 +172,20 @@ given as to ttlproxy itself: as flags, in the environment or in a file.""",
                 "default": SAMPLE,
                 "help": f"how many deadlines and internal keys to check (default: {SAMPLE})",
             },
-            "--mend": {
+            "--apply": {
                 "action": "store_true",
-                "help": "first drop deadlines of elements that no longer exist, and complete the"
-                " schedule; proxies may keep running",
+                "help": "first mend: drop deadlines of elements that no longer exist, and complete"
+                " the schedule; proxies may keep running",
             },
             "--state": {
                 "metavar": "FILE",
                 "type": Path,
-                "help": "with --mend: keeps how far it is, until it is over; the next run goes on"
+                "help": "with --apply: keeps how far it is, until it is over; the next run goes on"
                 " there",
             },
         },
         _doctor,
         (*_OF_UPSTREAM, *_OF_LOG),
-        {
-            0: "all is well",
-            1: "the check could not run",
-            3: "there are warnings",
-            4: "there are errors",
-        },
     ),
     "export": Subcommand(
         migration.described(
@@ -213,7 +195,6 @@ given as to ttlproxy itself: as flags, in the environment or in a file.""",
         migration.EXPORT_FLAGS,
         migration.run_export,
         ("connect_timeout", *_OF_LOG),
-        migration.CODES,
         takes="|".join(EXPORTS),
     ),
     "healthcheck": Subcommand(
@@ -227,7 +208,6 @@ given as to ttlproxy itself: as flags, in the environment or in a file.""",
         },
         _healthcheck,
         ("admin", "connect_timeout"),
-        {0: "the proxy is healthy", 1: "it is not, or does not answer, or --admin is not set"},
     ),
     "import": Subcommand(
         migration.described(
@@ -238,20 +218,25 @@ given as to ttlproxy itself: as flags, in the environment or in a file.""",
         migration.IMPORT_FLAGS,
         migration.run_import,
         ("connect_timeout", *_OF_LOG),
-        migration.CODES,
         takes="|".join(IMPORTS),
+    ),
+    "inspect": Subcommand(
+        inspect.DESCRIPTION,
+        inspect.FLAGS,
+        inspect.inspect,
+        (*_OF_UPSTREAM, *_OF_LOG),
+        takes="[KEY]",
     ),
     "purge": Subcommand(
         """\
 Removes everything that ttlproxy stores in the upstream, in every database. Your elements stay,
-without their deadlines. Elements that wait for TAKE stay too. It refuses while proxies are
-connected, and asks before it removes anything. If it is interrupted, start it again. Settings are
-given as to ttlproxy itself: as flags, in the environment or in a file.""",
+without their deadlines. Elements that wait for TAKE stay too. Without --apply it only looks. It
+refuses while proxies are connected. If it is interrupted, start it again. Settings are given as to
+ttlproxy itself: as flags, in the environment or in a file.""",
         {
-            "--yes": {"action": "store_true", "help": "do not ask"},
-            "--dry-run": {
+            "--apply": {
                 "action": "store_true",
-                "help": "say what would be removed, and remove nothing",
+                "help": "remove; otherwise it only says what it would remove",
             },
             "--force": {
                 "action": "store_true",
@@ -261,17 +246,23 @@ given as to ttlproxy itself: as flags, in the environment or in a file.""",
         },
         _purge,
         (*_OF_UPSTREAM, *_OF_LOG),
-        {0: "done", 1: "it was refused, failed, or you said no"},
     ),
     "rights": Subcommand(
         """\
-Prints the ACL SETUSER command for a user who may use the keys that match the patterns, with their
+Prints the ACL SETUSER command for a user who may use the keys that match --match, with their
 deadlines, and no other keys. Type it into redis-cli, connected to the upstream. No server is asked;
 --prefix must be that of the proxies.""",
-        {"--cluster": {"action": "store_true", "help": "the upstream is a Redis Cluster"}},
+        {
+            "--match": {
+                "metavar": "PATTERN",
+                "action": "append",
+                "required": True,
+                "help": "the keys that the user may use; may be given again",
+            },
+            "--cluster": {"action": "store_true", "help": "the upstream is a Redis Cluster"},
+        },
         _rights,
         ("prefix",),
-        {0: "printed", 2: "a pattern or the settings are wrong"},
-        takes="PATTERN [PATTERN ...]",
     ),
+    "top": Subcommand(top.DESCRIPTION, top.FLAGS, top.top, ("admin", "connect_timeout")),
 }

@@ -480,6 +480,8 @@ def _elsewhere(admin: Listen | None, valid: Valid) -> Listen | None:
         nodes = ports_after(listen, valid.get("cluster_ports"))
         if admin.port in nodes:
             raise ValueError(f"cluster_view nodes takes the ports {nodes[0]} to {nodes[-1]}")
+    if admin is not None and admin == listen and (admin.port or admin.path):
+        raise ValueError("listen has this address: choose another")
     return admin
 
 

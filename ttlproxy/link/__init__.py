@@ -15,6 +15,7 @@ Knows the proxy's own scripts and the registry. Knows no client's connection.
 """
 
 from ttlproxy.link.connecting.backoff import Backoff
+from ttlproxy.link.connecting.causes import Asked, cause
 from ttlproxy.link.connecting.connections import client
 from ttlproxy.link.connecting.discovery import located
 from ttlproxy.link.connecting.pipeline import KEYS_PER_CALL, run, valid
@@ -47,6 +48,7 @@ __all__ = [
     "KEYS_PER_CALL",
     "LAYOUT",
     "OLDEST",
+    "Asked",
     "Backoff",
     "Context",
     "Link",
@@ -63,6 +65,7 @@ __all__ = [
     "announcing",
     "answered",
     "attached",
+    "cause",
     "check_layout",
     "check_old_layout",
     "check_slots",

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import os
 import socket
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from ttlproxy.addresses import Listen
+from ttlproxy.errors import ListenError
 from ttlproxy.net.keepalive import keep_alive
 from ttlproxy.net.log_summaries import Summaries
 
@@ -18,6 +20,18 @@ log = logging.getLogger(__name__)
 _summaries = Summaries(log)
 
 BACKLOG: Final = 1024
+# Why a TCP address, and a unix socket, cannot be had.
+_TCP: Final[Mapping[int | None, str]] = {
+    errno.EADDRINUSE: "another program has this port: end it, or choose another port",
+    errno.EADDRNOTAVAIL: "this machine has no such address; 0.0.0.0 stands for all that it has",
+    errno.EACCES: "a port below 1024 needs root or CAP_NET_BIND_SERVICE: choose a higher one",
+}
+_UNIX: Final[Mapping[int | None, str]] = {
+    errno.EADDRINUSE: "there is a file or directory of this name, and it is no socket",
+    errno.ENOENT: "its directory does not exist: create it first",
+    errno.ENOTDIR: "a part of its path is no directory",
+    errno.EACCES: "this user may not create a socket in that directory",
+}
 # The pause after a failed accept; asyncio's own servers wait for 1 s.
 _ACCEPT_AGAIN_S: Final = 0.1
 
@@ -31,10 +45,17 @@ class Listener:
     """
 
     def __init__(
-        self, listen: Listen, permissions: str | None = None, keepalive_s: int = 0
+        self,
+        listen: Listen,
+        permissions: str | None = None,
+        keepalive_s: int = 0,
+        *,
+        flag: str = "--listen",
     ) -> None:
-        """`permissions`: of the unix socket, in octal; `keepalive_s`: for TCP, 0: no probes."""
+        """`permissions`: of the unix socket, in octal; `keepalive_s`: for TCP, 0: no probes;
+        `flag`: the one that names the address, for errors."""
         self._listen = listen
+        self._flag = flag
         self._permissions = permissions
         self._keepalive_s = keepalive_s
         self._server: asyncio.Server | None = None
@@ -45,13 +66,13 @@ class Listener:
         return bool(self._accepting)
 
     async def check(self) -> None:
-        """Raises OSError if a TCP address cannot be bound now; does not listen."""
+        """Raises ListenError if a TCP address cannot be bound now; does not listen."""
         if not self._listen.path:  # the file of a unix socket is replaced
             await self._bind(asyncio.Protocol)
             self.stop()
 
     async def start(self, protocol: Callable[[], asyncio.Protocol]) -> Listen:
-        """Serves each connection with a new protocol; returns the address. Raises OSError."""
+        """Serves each connection with a new protocol; returns the address. Raises ListenError."""
         address = await self._bind(protocol)
         assert self._server
         await self._server.start_serving()
@@ -60,7 +81,7 @@ class Listener:
 
     async def hand_over(self, take: Take) -> Listen:
         """Gives each connection to `take` as a socket, one at a time; returns the address. Raises
-        OSError."""
+        ListenError."""
         address = await self._bind(asyncio.Protocol)
         assert self._server
         for bound in self._server.sockets:
@@ -82,6 +103,19 @@ class Listener:
                 Path(self._listen.path).unlink(missing_ok=True)
 
     async def _bind(self, protocol: Callable[[], asyncio.Protocol]) -> Listen:
+        try:
+            return await self._bound(protocol)
+        except OSError as trouble:
+            raise ListenError(f"{self._flag} {self._listen}: {self._why_not(trouble)}") from trouble
+
+    def _why_not(self, trouble: OSError) -> str:
+        if isinstance(trouble, socket.gaierror):
+            return "the name is not found: give an address, or one that this machine knows"
+        known = _UNIX if self._listen.path else _TCP
+        said = os.strerror(trouble.errno) if trouble.errno else str(trouble)
+        return known.get(trouble.errno, said)
+
+    async def _bound(self, protocol: Callable[[], asyncio.Protocol]) -> Listen:
         """Binds without listening; returns the address, with the real port if that was 0."""
         loop, listen = asyncio.get_running_loop(), self._listen
         if listen.path:
@@ -126,7 +160,7 @@ class Listeners:
     async def _together(self, start: Callable[[Listener], Awaitable[Listen]]) -> Listen:
         try:
             first, *_ = [await start(listener) for listener in self._all]
-        except OSError:
+        except ListenError:
             self.stop()
             raise
         return first

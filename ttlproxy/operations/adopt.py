@@ -19,7 +19,7 @@ from redis.exceptions import RedisError, ResponseError
 from ttlproxy.addresses import Upstream
 from ttlproxy.core.counted import counted
 from ttlproxy.errors import AdoptError
-from ttlproxy.link import client, is_wrong_type, run, valid
+from ttlproxy.link import cause, client, is_wrong_type, run, valid
 from ttlproxy.net.progress import Progress
 from ttlproxy.operations.adopt_pages import TYPES, Page
 from ttlproxy.operations.key_walk import KeyWalk, Pace, Place
@@ -78,7 +78,7 @@ async def adopted(
             raise AdoptError(f"{proxy.shown} is no ttlproxy: name one with --proxy")
         await adoption.run()
     except (RedisError, OSError) as trouble:
-        raise AdoptError(f"the proxy at {proxy.shown}: {trouble}") from trouble
+        raise AdoptError(f"the proxy at {proxy.shown}: {cause(trouble)}") from trouble
     finally:
         progress.say(adoption.so_far())
         await redis.aclose()
@@ -102,7 +102,8 @@ class _Adoption:
         self._place, self._counts = begun
 
     def so_far(self) -> str:
-        done = "would get" if self._is_dry else "have got"
+        has_got = "has got" if self._counts["dated"] == 1 else "have got"
+        done = "would get" if self._is_dry else has_got
         keys, elements = self._counts["keys"], self._counts["elements"]
         whole = "" if self._is_over else "stopped: "
         return (

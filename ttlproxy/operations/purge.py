@@ -18,6 +18,7 @@ from ttlproxy.link import (
     LAYOUT,
     NodeOfSeveral,
     attached,
+    cause,
     client,
     close_all,
     is_node,
@@ -54,7 +55,7 @@ async def purged(settings: Settings, upstream: Upstream, how: How, progress: Pro
     try:
         server = await located(upstream, settings.connect_timeout)
     except (UpstreamError, OSError) as trouble:
-        raise PurgeError(f"Redis at {upstream.shown}: {trouble}") from trouble
+        raise PurgeError(f"Redis at {upstream.shown}: {cause(trouble)}") from trouble
     redis = client(server, "ttlproxy:purge", settings.connect_timeout)
     masters: Sequence[NodeOfSeveral] = ()
     try:
@@ -78,7 +79,7 @@ async def purged(settings: Settings, upstream: Upstream, how: How, progress: Pro
                 " them, or use --force to remove them"
             )
     except (RedisError, OSError, UpstreamError, ValueError) as trouble:
-        raise PurgeError(f"Redis at {upstream.shown}: {trouble}") from trouble
+        raise PurgeError(f"Redis at {upstream.shown}: {cause(trouble)}") from trouble
     finally:
         progress.clear()
         await close_all(masters)

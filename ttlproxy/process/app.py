@@ -13,7 +13,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from ttlproxy.addresses import Listen, Upstream
 from ttlproxy.config import Settings
@@ -57,7 +57,24 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 AnyEmbedded: TypeAlias = Embedded | EmbeddedCluster
-Started = Callable[[str, str, AnyEmbedded | None], None]
+
+
+class Serves(NamedTuple):
+    """What runs, once clients may connect.
+
+    page: the address of the status page, if there is one; trouble: why Redis is not there; empty if
+    it is
+    """
+
+    listen: Listen
+    upstream: Upstream
+    embedded: AnyEmbedded | None = None
+    page: Listen | None = None
+    trouble: str = ""
+
+
+Started = Callable[[Serves], None]
+Say = Callable[[Listen, str], None]
 
 # Thresholds of the garbage collector. Clients leave no reference cycles, so it finds next to
 # nothing. With Python's own thresholds it looked through the objects of all clients again and again
@@ -68,8 +85,8 @@ _COLLECTS_AFTER: Final = (20_000, 20, 100)
 async def serve(settings: Settings, started: Started, read: Read) -> int:
     """Runs the proxy until SIGTERM or SIGINT; returns the exit code.
 
-    `started(address, upstream, embedded server)` is called when clients may connect, `read` to read
-    the settings again. Raises TtlproxyError, and OSError if the address cannot be bound.
+    `started` is called when clients may connect, `read` to read the settings again. Raises
+    TtlproxyError.
     """
     reload = Reload(settings, read)
     if not IS_COMPILED:
@@ -87,6 +104,7 @@ async def serve(settings: Settings, started: Started, read: Read) -> int:
             found = await _unless(signals.stop, _upstream(settings, stack))
             if found is not None:
                 await _serve(settings, *found, signals, reload, started)
+    log.info("stopped")
     return signals.code
 
 
@@ -100,15 +118,16 @@ async def _serve(
 ) -> None:
     manager = ServiceManager.of(os.environ)
 
-    def say(address: Listen) -> None:
+    def say(address: Listen, trouble: str) -> None:
         if nodes := settings.addresses[1:]:
             log.info("nodes of a Cluster are at %s", ", ".join(map(str, nodes)))
-        started(str(address), upstream.shown, embedded)
+        started(Serves(address, upstream, embedded, admin.address, trouble))
         manager.tell("READY=1", f"STATUS=listens on {address}, in front of {upstream.shown}")
 
     vital = [asyncio.create_task(_ended(embedded), name="embedded")] if embedded else []
     vital.append(asyncio.create_task(manager.run(signals.stop), name="service manager"))
-    shown = partial(_admin, settings, upstream, signals)
+    admin = _Admin(settings, upstream, signals)
+    shown = admin.serving
     if settings.workers == 1:
 
         async def take(values: Values) -> None:
@@ -140,7 +159,7 @@ async def work(settings: Settings, receiver: Receiver) -> int:
     with Signals.of_worker() as signals:
         closed = asyncio.create_task(receiver.closed.wait(), name="fd channel")
         closed.add_done_callback(lambda _: signals.stop.set())
-        await _proxy(settings, settings.upstream, receiver, [], lambda _: None, signals, shown)
+        await _proxy(settings, settings.upstream, receiver, [], lambda *_: None, signals, shown)
         await cancel(closed)
     return 0
 
@@ -150,7 +169,7 @@ async def _proxy(
     upstream: Upstream,
     source: ClientSource,
     others: Sequence[Task],
-    say: Callable[[Listen], None],
+    say: Say,
     signals: Signals,
     shown: Callable[[Health], AbstractAsyncContextManager[None]],
 ) -> None:
@@ -171,7 +190,7 @@ async def _serve_clients(
     settings: Settings,
     counters: Counters,
     others: Sequence[Task],
-    say: Callable[[Listen], None],
+    say: Say,
     signals: Signals,
     shown: Callable[[Health], AbstractAsyncContextManager[None]],
     core: OneRedis | SeveralRedis,
@@ -200,16 +219,18 @@ async def _serve_clients(
             health.accepts = True
             gc.freeze()  # objects made so far stay, so the collector need not scan them
             gc.set_threshold(*_COLLECTS_AFTER)
-            say(address)
+            say(address, core.link.trouble)
             warned = protected_mode.warn(settings, core.link)
             await until(run_together(warn=warned, stop=signals.stop.wait()), vital)
             await until(signals.stop.wait(), vital)
             health.drains = True
             log.info(
-                "stopping: %s connected", counted(len(server.clients), "client is", "clients are")
+                "%s: %s connected",
+                signals.ending,
+                counted(len(server.clients), "client is", "clients are"),
             )
             await until(serve_on(settings, signals, lambda: len(server.clients)), vital)
-            await until(finish(settings, server, signals.now), vital)
+            await until(finish(settings, server, signals), vital)
         finally:
             await cancel(*own[1:])
             await core.drop_leases()
@@ -219,22 +240,31 @@ async def _serve_clients(
         await core.close()
 
 
-@asynccontextmanager
-async def _admin(
-    settings: Settings, upstream: Upstream, signals: Signals, subject: Subject
-) -> AsyncIterator[None]:
-    """Serves the admin pages about `subject`, if they are set, for its whole life."""
-    if settings.admin is None:
-        yield
-        return
-    from ttlproxy.admin import Admin  # takes 13 MB (RSS), so it is imported only if needed
+class _Admin:
+    """The admin pages; `address`: where they are served, if they are."""
 
-    admin = Admin(settings.admin, settings, upstream, subject, signals.stop_soon)
-    log.info("admin pages at http://%s", await admin.start())
-    try:
-        yield
-    finally:
-        await admin.close()
+    def __init__(self, settings: Settings, upstream: Upstream, signals: Signals) -> None:
+        self._settings = settings
+        self._upstream = upstream
+        self._signals = signals
+        self.address: Listen | None = None
+
+    @asynccontextmanager
+    async def serving(self, subject: Subject) -> AsyncIterator[None]:
+        """Serves them about `subject`, if they are set, for its whole life."""
+        settings = self._settings
+        if settings.admin is None:
+            yield
+            return
+        from ttlproxy.admin import Admin  # takes 13 MB (RSS), so it is imported only if needed
+
+        admin = Admin(settings.admin, settings, self._upstream, subject, self._signals.stop_soon)
+        self.address = await admin.start()
+        log.info("admin pages at http://%s", self.address)
+        try:
+            yield
+        finally:
+            await admin.close()
 
 
 @asynccontextmanager
@@ -246,6 +276,7 @@ async def _reported(receiver: Receiver, health: Health) -> AsyncIterator[None]:
             receiver.report(report_of(health))
             await asyncio.sleep(EVERY_S)
 
+    receiver.on_start = lambda: receiver.report(report_of(health))
     receiver.on_look = health.look
     health.on_demand.on_news = lambda details: receiver.details(json.dumps(details).encode())
     reporting = asyncio.create_task(report(), name="report")
@@ -303,9 +334,11 @@ async def _ended(embedded: AnyEmbedded) -> None:
 
 
 async def _check_addresses(settings: Settings) -> None:
-    """Raises OSError if an address cannot be bound, before an embedded server is started."""
-    for address in filter(None, (*settings.addresses, settings.admin)):
+    """Raises ListenError if an address cannot be bound, before an embedded server is started."""
+    for address in settings.addresses:
         await Listener(address).check()
+    if settings.admin is not None:
+        await Listener(settings.admin, flag="--admin").check()
 
 
 async def _upstream(

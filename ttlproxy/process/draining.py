@@ -43,8 +43,8 @@ async def serve_on(settings: Settings, signals: Signals, clients: Callable[[], i
     await _telling(settings, how_far, signals.pause(settings.drain_min))
 
 
-async def finish(settings: Settings, server: Drained, now: asyncio.Event) -> None:
-    """Lets what is in flight finish, for at most drain_max or until `now` is set."""
+async def finish(settings: Settings, server: Drained, signals: Signals) -> None:
+    """Lets what is in flight finish, for at most drain_max or until it must end now."""
     left_s = _time_left(settings.drain_max)
 
     def how_far() -> str:
@@ -52,11 +52,11 @@ async def finish(settings: Settings, server: Drained, now: asyncio.Event) -> Non
 
     draining = asyncio.create_task(server.drain(settings.drain_max), name="drain")
     try:
-        await _telling(settings, how_far, until(now.wait(), [draining]))
+        await _telling(settings, how_far, until(signals.now.wait(), [draining]))
     finally:
         await cancel(draining)
     if server.unfinished():
-        why = "a second signal came" if now.is_set() else "drain_max is over"
+        why = signals.why_now if signals.now.is_set() else "drain_max is over"
         log.warning("%s", _cut_off(server.unfinished(), why))
 
 

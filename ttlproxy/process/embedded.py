@@ -24,6 +24,8 @@ from ttlproxy.errors import EmbeddedError, NoEmbeddedRedis
 SOCKET_PATH_MAX = 100  # bytes; sun_path of unix(7) holds 108, on macOS 104
 STOP_S = 10.0
 POLL_S = 0.01
+# Of the data, for people.
+KEPT = "The next start has the same data. To begin anew, delete that directory."
 NO_OPTIONS: Mapping[str, str] = {}
 
 
@@ -57,6 +59,15 @@ class Embedded:
         self._process: Process | None = None
         self._lock: int | None = None  # a file descriptor, locked while this one owns data_dir
 
+    @staticmethod
+    def socket_in(data_dir: Path) -> Path | None:
+        """Where the server of this directory can be reached, if one was started and may run."""
+        try:
+            socket = Path((data_dir / "ttlproxy.lock").read_text())
+        except (OSError, ValueError):
+            return None
+        return socket if socket.is_socket() else None
+
     @property
     def description(self) -> list[str]:
         """What runs, in lines for people."""
@@ -65,6 +76,7 @@ class Embedded:
             f"  binary  {self.binary} (pid {self.pid})",
             f"  data    {self.data_dir}",
             f"  socket  {self.socket_path}",
+            KEPT,
         ]
 
     async def start(self) -> str:
@@ -78,7 +90,9 @@ class Embedded:
             await self._answering(self._process)
         except OSError as error:
             await self.stop()
-            raise EmbeddedError(f"cannot run {self.binary} in {self.data_dir}: {error}") from error
+            raise EmbeddedError(
+                f"cannot run {self.binary} in {self.data_dir}: {error.strerror}"
+            ) from error
         except BaseException:  # also a cancellation: the server must not be left behind
             await self.stop()
             raise
@@ -108,8 +122,13 @@ class Embedded:
 
     def _claim(self) -> str:
         """Lock the data directory; return the socket that its last owner wrote into the lock."""
-        self.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._lock = os.open(self.data_dir / "ttlproxy.lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            self.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._lock = os.open(self.data_dir / "ttlproxy.lock", os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise EmbeddedError(
+                f"--data-dir {self.data_dir}: the directory cannot be used: {error.strerror}"
+            ) from error
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -16,7 +16,7 @@ from redis.exceptions import RedisError
 
 from ttlproxy.core.keys import SLOTS
 from ttlproxy.errors import EmbeddedError
-from ttlproxy.process.embedded import POLL_S, Embedded
+from ttlproxy.process.embedded import KEPT, POLL_S, Embedded
 
 HOST = "127.0.0.1"
 MASTERS = 3
@@ -55,6 +55,7 @@ class EmbeddedCluster:
                 f"  node    {HOST}:{port} (pid {node.pid})"
                 for port, node in zip(self.ports, self.servers, strict=True)
             ),
+            KEPT,
         ]
 
     async def start(self) -> str:

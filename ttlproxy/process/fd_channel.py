@@ -121,8 +121,8 @@ class Sender:
 class Receiver:
     """The end of a process that serves.
 
-    closed: no more connections come; on_settings: called with changed settings; on_look: called
-    when details are asked for
+    closed: no more connections come; on_start: called before it says that this process serves;
+    on_settings: called with changed settings; on_look: called when details are asked for
     """
 
     def __init__(self, end: socket.socket, settings: Settings) -> None:
@@ -131,6 +131,7 @@ class Receiver:
         self._ended = 0
         self._tells = False
         self._admission: Admission | None = None
+        self.on_start: Callable[[], None] = lambda: None
         self.on_settings: Callable[[bytes], None] = lambda settings: None
         self.on_look: Callable[[], None] = lambda: None
         self.closed = asyncio.Event()
@@ -142,6 +143,7 @@ class Receiver:
         """
         self._admission = Admission(protocol, self._settings, self.ended)
         asyncio.get_running_loop().add_reader(self._end, self._read, self._admission)
+        self.on_start()
         self._tell()
         return self._settings.listen
 

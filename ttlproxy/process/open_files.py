@@ -12,6 +12,8 @@ log = logging.getLogger(__name__)
 _OF_CLIENT: Final = 2
 # What a process takes at most where the system sets no limit.
 _PLENTY: Final = 1 << 20
+# A limit below the default of max_clients is told from this part on: a few less hinder nobody.
+_WORTH_TELLING: Final = 0.9
 # For everything else that a process opens; Redis reserves 32.
 RESERVED: Final = 64
 
@@ -47,7 +49,7 @@ def make_room(most: int, processes: int, chosen: bool) -> int:
     limit = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, limit), hard))
     clients = room(max(soft, limit), most, processes)
-    if clients < most:
+    if clients < most * (1 if chosen else _WORTH_TELLING):
         log.log(
             logging.WARNING if chosen else logging.INFO,
             "max_clients is %d instead of %d: a process may open only %d files (ulimit -n)",

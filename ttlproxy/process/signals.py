@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -11,6 +12,7 @@ from typing import Final, Self
 
 # The exit code that shells give for a process ended by SIGINT.
 INTERRUPTED: Final = 130
+_STDIN: Final = 0
 
 
 @contextmanager
@@ -33,11 +35,12 @@ def on_interrupt(act: Callable[[], None]) -> Iterator[None]:
 
 
 class Signals:
-    """stop: begin to end; now: end at once; reload: read the settings again; code: the exit code
-    if nothing goes wrong."""
+    """stop: begin to end; now: end at once; why_now: what asked for that, in words for the log;
+    reload: read the settings again; code: the exit code if nothing goes wrong."""
 
     def __init__(self) -> None:
         self.stop, self.now = asyncio.Event(), asyncio.Event()
+        self.why_now = "the proxy must end now"
         self.reload = asyncio.Event()
         self.code = 0
         self._loop = asyncio.get_running_loop()
@@ -46,7 +49,8 @@ class Signals:
     @classmethod
     @contextmanager
     def of_process(cls) -> Iterator[Self]:
-        """The first SIGTERM or SIGINT sets `stop`, the second `now`; SIGHUP sets `reload`."""
+        """The first SIGTERM or SIGINT sets `stop`, the second `now`; SIGHUP sets `reload`. A Ctrl-C
+        at a terminal sets both: whoever tries something out does not wait for clients."""
         signals = cls()
         signals._loop.add_signal_handler(signal.SIGTERM, signals._end)
         signals._loop.add_signal_handler(signal.SIGHUP, signals.reload.set)
@@ -66,6 +70,11 @@ class Signals:
         with on_interrupt(signals._end_now):
             yield signals
 
+    @property
+    def ending(self) -> str:
+        """How the proxy ends, for the log."""
+        return f"stopping at once, because {self.why_now}" if self.now.is_set() else "stopping"
+
     def stop_soon(self) -> None:
         """Sets `stop`; any thread may call it."""
         self._loop.call_soon_threadsafe(self.stop.set)
@@ -77,12 +86,18 @@ class Signals:
                 await self.now.wait()
 
     def _end(self) -> None:
-        (self.now if self._asked else self.stop).set()
+        if self._asked:
+            self.why_now = "a second signal came"
+            self.now.set()
+        self.stop.set()
         self._asked = True
 
     def _interrupt(self) -> None:
         self.code = INTERRUPTED
         self._end()
+        if os.isatty(_STDIN) and not self.now.is_set():
+            self.why_now = "Ctrl-C was pressed"
+            self.now.set()
 
     def _end_now(self) -> None:
         self.stop.set()

@@ -22,7 +22,7 @@ async def supervise(
     workers: Workers,
     settings: Settings,
     others: Sequence[Task],
-    say: Callable[[Listen], None],
+    say: Callable[[Listen, str], None],
     signals: Signals,
     shown: Callable[[WorkerTotals], AbstractAsyncContextManager[None]],
 ) -> None:
@@ -35,10 +35,10 @@ async def supervise(
             await until(run_together(all=workers.listen(), stop=signals.stop.wait()), vital)
             if signals.stop.is_set():
                 return  # no client could connect yet
-            say(workers.address)
+            say(workers.address, workers.totals.trouble())
             await until(signals.stop.wait(), vital)
             workers.totals.drains = True
-            log.info("stopping %d workers", settings.workers)
+            log.info("%s: %d workers", signals.ending, settings.workers)
             await until(serve_on(settings, signals, lambda: workers.clients), vital)
             await workers.stop()
             await until(signals.now.wait(), vital)

@@ -78,7 +78,7 @@ class Workers:
             await cancel(*keeping)
 
     async def listen(self) -> None:
-        """Waits until all workers serve, then accepts clients. Raises OSError."""
+        """Waits until all workers serve, then accepts clients. Raises ListenError."""
         await self._until_serving(self._settings.workers)
         self.address = await self._listeners.hand_over(self._give)
         self.totals.accepts = True

@@ -87,7 +87,7 @@ class Gate:
         self._admission: Admission | None = None
 
     async def start(self, protocol: ClientProtocol) -> Listen:
-        """Starts to accept clients; returns the address. Raises OSError."""
+        """Starts to accept clients; returns the address. Raises ListenError."""
         if self._settings.proxy_protocol == "no":
             return await self._listeners.start(partial(protocol, ""))
         self._admission = Admission(protocol, self._settings, self.ended)

@@ -100,7 +100,7 @@ class ClientServer(ABC, Generic[AnyClient]):
         return {script.sha: script.name for script in scripts}
 
     async def start(self) -> Listen:
-        """Starts to accept clients; returns the address. Raises OSError."""
+        """Starts to accept clients; returns the address. Raises ListenError."""
         return await self._source.start(self._factory.protocol)
 
     async def watch(self) -> None:

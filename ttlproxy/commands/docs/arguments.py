@@ -1,8 +1,9 @@
 """The arguments of a command: turns its forms, as text, into the tree that COMMAND DOCS shows.
 
 `key [NX|XX] FIELDS numfields field [field ...]` is read as `redis-cli help` writes it: words in
-capitals and signs are tokens, brackets are options, bars stand between alternatives. `[x ...]`
-repeats the x before it, or means any number of x if there is none.
+capitals and signs are tokens, brackets are options, bars stand between alternatives, of which one
+must be there if braces are around them. `[x ...]` repeats the x before it, or means any number of x
+if there is none.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-_WORD = re.compile(r"[\[\]|]|[^\s\[\]|]+")
+_WORD = re.compile(r"[\[\]{}|]|[^\s\[\]{}|]+")
+_ENDS = ("|", "]", "}")
 _TYPES = {
     "key": "key",
     "source": "key",
@@ -43,17 +45,12 @@ class Argument:
 
 
 def arguments(forms: Sequence[str], integers: Collection[str] = ()) -> tuple[Argument, ...]:
-    """The arguments of a command: those that all forms begin with, then a choice of the rests.
+    """The arguments of a command, as its first form has them.
 
+    redis-cli takes what is typed for the first of several, and would show the others for ever.
     `integers`: names of arguments that are integers in this command.
     """
-    read = [_Form(form, integers).sequence() for form in forms]
-    if len(read) == 1:
-        return read[0]
-    same = 0
-    while all(same < len(form) and form[same] == read[0][same] for form in read):
-        same += 1
-    return (*read[0][:same], _one_of([form[same:] for form in read], "form"))
+    return _Form(forms[0], integers).sequence()
 
 
 class _Form:
@@ -66,10 +63,12 @@ class _Form:
     def sequence(self) -> tuple[Argument, ...]:
         """The arguments before the next bar, closing bracket or end."""
         found: list[Argument] = []
-        while self._words and self._words[-1] not in ("|", "]"):
+        while self._words and self._words[-1] not in _ENDS:
             word = self._words.pop()
             if word == "[":
                 self._bracket(found)
+            elif word == "{":
+                found.append(_one_of(self._alternatives(), "form"))
             elif _is_token(word):
                 found.append(self._behind(word))
             else:
@@ -78,9 +77,7 @@ class _Form:
 
     def _bracket(self, found: list[Argument]) -> None:
         """An option, or a sign that the arguments before it may be repeated."""
-        alternatives = [self.sequence()]
-        while self._words.pop() == "|":
-            alternatives.append(self.sequence())
+        alternatives = self._alternatives()
         *_, last = alternatives[-1]
         if last.name == _MORE:
             named = alternatives[-1][:-1]
@@ -92,10 +89,17 @@ class _Form:
         option = _one_of(alternatives, "option")
         found.append(replace(option, flags=("optional", *option.flags)))
 
+    def _alternatives(self) -> list[tuple[Argument, ...]]:
+        """What stands between bars, up to the end of the bracket."""
+        found = [self.sequence()]
+        while self._words.pop() == "|":
+            found.append(self.sequence())
+        return found
+
     def _behind(self, token: str) -> Argument:
         """A token with its arguments: all that follow, up to another token."""
         own: list[Argument] = []
-        while self._words and self._words[-1] not in ("|", "]") and not _is_token(self._words[-1]):
+        while self._words and self._words[-1] not in _ENDS and not _is_token(self._words[-1]):
             word = self._words.pop()
             if word == "[":
                 self._bracket(own)

@@ -76,7 +76,7 @@ def docs(virtual: Virtual) -> dict[str, Any]:
         since=virtual.since,
         group=virtual.group,
         complexity=virtual.complexity,
-        arguments=[_argument(argument) for argument in arguments(virtual.forms, virtual.integers)],
+        arguments=[_argument(argument) for argument in arguments(virtual.hinted, virtual.integers)],
     )
 
 

@@ -60,6 +60,7 @@ VIRTUALS = (
         summary="Shows information about the proxy, and the deadlines of a key.",
         group="server",
         forms=("[HELP]", "INFO", "KEY key [LIMIT offset count]"),
+        hint="[HELP|INFO|KEY key [LIMIT offset count]]",
         positions=(KeySpec(READ, 1, keyword=b"KEY"),),
         reply="lines of help; a section as in `INFO`; or each element that has a deadline, with"
         " its deadline in Unix time in milliseconds, earliest first; with `LIMIT` fewer than"

@@ -59,6 +59,8 @@ VIRTUALS = (
             f"{word.decode()} {unit.argument} [ID id] [NX|XX|GT|LT] command key [argument ...]"
             for word, unit in EXPIRIES.items()
         ),
+        hint="{EX seconds|PX milliseconds|EXAT unix-time-seconds|PXAT unix-time-milliseconds}"
+        " [ID id] [NX|XX|GT|LT] command key [argument ...]",
         reply="the id, for cancelling it; generated if none is given. A deferred command with the"
         " same id is replaced. nil if the condition NX, XX, GT or LT is not met",
         complexity="O(log(M)), M commands deferred for the key",

@@ -97,6 +97,7 @@ VIRTUALS = (
             "source destination EX seconds [COUNT count] [BLOCK milliseconds]",
             "source destination PX milliseconds [COUNT count] [BLOCK milliseconds]",
         ),
+        hint="source destination {EX seconds|PX milliseconds} [COUNT count] [BLOCK milliseconds]",
         reply="the item, nil if there is none; with COUNT an array of items, or nil. An item that"
         " is already in the set stays in the list, and the next one is taken. With BLOCK it"
         " waits for an item (0: without limit), except in a transaction",

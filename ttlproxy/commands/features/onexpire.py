@@ -178,6 +178,8 @@ VIRTUALS = (
             "pattern KEEP",
             "pattern DEL",
         ),
+        hint="[pattern [LPUSH list|RPUSH list|XADD stream [MAXLEN [=|~] threshold]|PUBLISH channel"
+        f"|SPUBLISH shardchannel|KEEP|DEL] {_PAYLOAD} {_OUTBOX}]",
         reply="OK once it is in force for every client of every proxy; without an action the rule"
         " of the pattern, or nil; without a pattern all rules, the longest pattern first",
         complexity="O(N), N rules",

@@ -138,6 +138,8 @@ VIRTUALS = (
             "pattern [TYPE type] KEEPTTL [MAXLEN maxlen [EVICT]]",
             "pattern [TYPE type] DEL",
         ),
+        hint="[pattern [TYPE type] [EX seconds|PX milliseconds|DEL] [JITTER percent]"
+        " [REFRESH|KEEPTTL] [MAXLEN maxlen [EVICT]]]",
         reply="OK once it is in force for every client of every proxy; without more the rule of"
         " the pattern, or nil; without a pattern all rules, the longest pattern first",
         complexity="O(N), N rules",

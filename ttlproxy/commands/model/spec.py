@@ -58,7 +58,8 @@ class Virtual:
     command, because it rejects their syntax; positions: of its keys; integers: names of arguments
     that are integers here, but not in all commands; waits: how many ms a request waits for an item
     in the list at its first key, 0 without limit, None if it does not wait; of_deferred: it reads
-    or changes what is deferred for its key; tells_all: it announces its change to all proxies.
+    or changes what is deferred for its key; tells_all: it announces its change to all proxies;
+    hint: one form in place of all, for hints while somebody types, if no form says enough.
     """
 
     name: str
@@ -81,6 +82,12 @@ class Virtual:
     waits: Callable[[Sequence[bytes]], int | None] = _never
     tells_all: bool = False
     integers: tuple[str, ...] = ()
+    hint: str = ""
+
+    @property
+    def hinted(self) -> tuple[str, ...]:
+        """The forms for COMMAND DOCS."""
+        return (self.hint,) if self.hint else self.forms
 
     @property
     def may_wait(self) -> bool:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-import re
 from typing import Final
 
-from redis.exceptions import NoPermissionError, RedisError
+from redis.exceptions import RedisError
 
 from ttlproxy.core.counted import counted
 from ttlproxy.errors import ServerChanged, UpstreamError
+from ttlproxy.link.connecting.causes import REDIS, Asked, explained
 from ttlproxy.link.connecting.server_clock import ServerClock
 
 log = logging.getLogger(__name__)
@@ -17,45 +17,15 @@ log = logging.getLogger(__name__)
 _SILENCE_MS = 60_000
 # In errors of redis-py, and in those alone.
 _UNREACHED: Final = "connecting to"
-# Words in errors of redis-py and Redis, and what to tell an operator.
-_EXPLAINED: Final = (
-    (
-        re.compile("NOAUTH|Authentication required"),
-        "{0} requires a password: see {1}_password and {1}_password_file",
-    ),
-    (
-        re.compile("without any password|no password is set"),
-        "{0} has no password for this user: see {1}_user and {1}_password",
-    ),
-    (
-        re.compile("WRONGPASS|invalid username-password|invalid password"),
-        "{0} refuses the user or the password: see {1}_user, {1}_password and their files",
-    ),
-)
-
-
-def explained(
-    trouble: RedisError | OSError | UpstreamError, who: str = "Redis", settings: str = "upstream"
-) -> str:
-    """Why Redis is away, in words for its operator. Contains no secret.
-
-    who, settings: the server, and what the names of the settings for its user begin with
-    """
-    text = str(trouble)
-    for words, explanation in _EXPLAINED:
-        if words.search(text):
-            return explanation.format(who, settings)
-    if isinstance(trouble, NoPermissionError) or "NOPERM" in text:
-        return f"{who} refuses requests of the proxy's own user ({settings}_user): {text}"
-    return text or type(trouble).__name__
 
 
 class OutageLog:
     """reason: why Redis is away; empty while it is there."""
 
-    def __init__(self, shown: str, advice: str = "") -> None:
+    def __init__(self, shown: str, advice: str = "", asked: Asked = REDIS) -> None:
         """`shown`: the URL, without its password; `advice`: if it was never reached."""
         self.reason = ""
+        self._asked = asked
         self._advice = advice
         self._url = self._shown = shown
         self._said: dict[str, float] = {}  # when each line was written, by the local clock
@@ -65,11 +35,11 @@ class OutageLog:
         """The URL leads to this server now."""
         self._shown = f"{self._url} ({address})"
 
-    def lost(self, trouble: RedisError | OSError | UpstreamError) -> None:
-        """Redis is away, or still is."""
+    def lost(self, trouble: RedisError | OSError | UpstreamError, known: str = "") -> None:
+        """Redis is away, or still is; `known`: why, if that is known better."""
         is_new = not self.reason
-        self.reason = explained(trouble)
-        if self._advice and _UNREACHED in self.reason:
+        self.reason = known or explained(trouble, self._asked)
+        if self._advice and _UNREACHED in str(trouble):
             self.reason += f" ({self._advice})"
         if isinstance(trouble, ServerChanged):
             self._say(logging.WARNING, f": {self.reason}; all clients are closed", is_new)

@@ -25,8 +25,8 @@ from redis.exceptions import RedisError, ResponseError
 
 from ttlproxy.addresses import Address, Upstream
 from ttlproxy.errors import UpstreamError
+from ttlproxy.link.connecting.causes import Asked, explained
 from ttlproxy.link.connecting.connections import client, close
-from ttlproxy.link.connecting.outage_log import explained
 from ttlproxy.link.connecting.pipeline import run, valid
 from ttlproxy.link.connecting.reachability import met
 from ttlproxy.link.connecting.resolution import resolved
@@ -241,7 +241,10 @@ def _said(sentinel: Sentinel) -> str:
     return sentinel.trouble or "no answer yet"
 
 
+_SENTINEL: Final = Asked("the Sentinel", "sentinel", "USER", "docs/sentinel.md has its rights")
+
+
 def _explained(trouble: RedisError | OSError) -> str:
     if isinstance(trouble, ResponseError) and _NO_SENTINEL.search(str(trouble)):
         return "it is no Sentinel"
-    return explained(trouble, "the Sentinel", "sentinel")
+    return explained(trouble, _SENTINEL)

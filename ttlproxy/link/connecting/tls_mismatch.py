@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import Final, Literal, TypeAlias
 
 from ttlproxy.addresses import Upstream
+from ttlproxy.link.connecting.causes import may_be_tls
 
 # If the server answers, it does so at once; the caller has waited before.
 _PATIENCE_S: Final = 2.0
@@ -40,6 +41,22 @@ async def mismatch(upstream: Upstream, role: Role) -> str:
             if not upstream.tls and await _answers_tls(upstream):
                 return f"the server uses TLS: {with_tls}"
     return ""
+
+
+class TlsDoubt:
+    """Looks once for each trouble in a row whether TLS is its cause."""
+
+    def __init__(self, role: Role) -> None:
+        self._role: Role = role
+        self._trouble = self._found = ""
+
+    async def cause(self, upstream: Upstream, trouble: Exception) -> str:
+        """The fault in the settings of TLS; empty if they are right or nothing is known."""
+        if not may_be_tls(trouble):
+            return ""
+        if str(trouble) != self._trouble:
+            self._trouble, self._found = str(trouble), await mismatch(upstream, self._role)
+        return self._found
 
 
 async def _answers_plainly(upstream: Upstream) -> bool:

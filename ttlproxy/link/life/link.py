@@ -29,6 +29,7 @@ from ttlproxy.core.counters import Counters
 from ttlproxy.errors import ServerChanged, ServesSoon, UnfitUpstream, UpstreamError
 from ttlproxy.link.connecting.address_watch import AddressWatch
 from ttlproxy.link.connecting.backoff import Backoff, stagger_s
+from ttlproxy.link.connecting.causes import Asked
 from ttlproxy.link.connecting.connections import client, close, open_now
 from ttlproxy.link.connecting.known_server import KnownServer
 from ttlproxy.link.connecting.login_check import LoginCheck
@@ -36,6 +37,7 @@ from ttlproxy.link.connecting.moving_slots import MovingSlots
 from ttlproxy.link.connecting.outage_log import OutageLog
 from ttlproxy.link.connecting.reachability import accepts
 from ttlproxy.link.connecting.serving import Serving
+from ttlproxy.link.connecting.tls_mismatch import TlsDoubt
 from ttlproxy.link.knowledge.activation import Activation
 from ttlproxy.link.knowledge.announcements import Announcements
 from ttlproxy.link.knowledge.confirmations import Confirmations
@@ -70,6 +72,11 @@ _BACKOFF_S = 2.0
 _BACKOFF = Backoff(cap=_BACKOFF_S, base=0.05)
 # A life that was shorter counts as a failure.
 _HEALTHY_MS = 1000
+# It has never answered. One that hangs later is waited for, as its clients would do.
+_SILENCE = (
+    "the server accepts connections, but does not answer; check whether it hangs,"
+    " and whether it is a Redis"
+)
 # Between two attempts where Redis says itself that it serves soon.
 _SOON_S = 0.2
 # Between two attempts to read rules for which sessions wait.
@@ -127,7 +134,9 @@ class Link:
         self.list_waiters = ListWaiters(lambda: self.upstream, lambda: settings.connect_timeout)
         self._settings = settings
         self._wants_master = upstream.wants_master
-        self._outage_log = OutageLog(upstream.shown, advice)
+        asked = Asked(user=upstream.user or "default")
+        self._outage_log = OutageLog(upstream.shown, advice, asked)
+        self._tls_doubt = TlsDoubt("redis" if upstream.sentinels is None else "behind")
         self._barriers = Barriers(context, self._connect)
         self._reap_requests = ReapRequests(
             settings,
@@ -272,7 +281,7 @@ class Link:
                     address=self.address.watch(),
                 )
             except (RedisError, OSError, UpstreamError) as trouble:
-                self._outage_log.lost(trouble)
+                self._outage_log.lost(trouble, await self._known_cause(trouble))
                 if isinstance(trouble, ServerChanged):
                     self.server.change()
                 if isinstance(trouble, ServesSoon):
@@ -347,10 +356,21 @@ class Link:
             await asyncio.sleep(self._settings.connect_timeout)
             rests = self.confirmations.rests and not self.context.counters.holding
             if replies == self._replies and not rests:
-                self.serving.tried.set()  # clients may connect, and wait
                 log.debug("Redis has not answered for a while: is it still there?")
-                if not await accepts(self.upstream, self._settings.connect_timeout):
+                is_there = await accepts(self.upstream, self._settings.connect_timeout)
+                if is_there and self.server.identity is None:
+                    silence = UpstreamError(_SILENCE)
+                    self._outage_log.lost(silence, await self._known_cause(silence))
+                self.serving.tried.set()  # clients may connect, and wait
+                if not is_there:
                     raise UpstreamError("it does not answer, and accepts no new connection")
+
+    async def _known_cause(self, trouble: Exception) -> str:
+        """Why Redis is away, if an error cannot say so: TLS at one side alone. Nobody looks for
+        that once the server has answered, because then the settings are right."""
+        if self.server.identity is not None:
+            return ""
+        return await self._tls_doubt.cause(self.upstream, trouble)
 
     def _upkeep(self) -> Upkeep:
         return Upkeep(

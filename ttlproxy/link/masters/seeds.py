@@ -16,7 +16,7 @@ from redis.exceptions import RedisError
 from ttlproxy.addresses import Address, Upstream
 from ttlproxy.core.topology import ClusterNode
 from ttlproxy.errors import UpstreamError
-from ttlproxy.link.connecting.outage_log import explained
+from ttlproxy.link.connecting.causes import explained
 from ttlproxy.link.connecting.resolution import resolved
 from ttlproxy.link.masters.master import nodes_told_by
 from ttlproxy.net.tasks import cancel

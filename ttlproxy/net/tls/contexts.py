@@ -24,6 +24,16 @@ _LOOK_S: Final = 1.0
 # A file `_.example.org.crt` has the certificate for all names one label longer than example.org.
 _ANY_LABEL: Final = "_"
 
+# In each PEM file; of keys there are several kinds.
+_CERTIFICATE: Final = b"-----BEGIN CERTIFICATE-----"
+_KEY: Final = b"PRIVATE KEY-----"
+# OpenSSL's reasons, for people.
+_SHOWN: Final = {
+    "KEY_VALUES_MISMATCH": "the key is that of another certificate",
+    "EE_KEY_TOO_SMALL": "its key is too short for this OpenSSL",
+    "CA_MD_TOO_WEAK": "its signature is too weak for this OpenSSL",
+}
+
 Stamp = tuple[Path, int, int, int]
 
 
@@ -121,7 +131,7 @@ def of_clients(settings: Settings) -> ssl.SSLContext:
     assert settings.tls_cert
     _load(context, settings.tls_cert, settings.tls_key)
     if settings.tls_ca is not None:
-        context.load_verify_locations(settings.tls_ca)
+        _trust(context, settings.tls_ca)
         optional = settings.tls_auth_clients == "optional"
         context.verify_mode = ssl.CERT_OPTIONAL if optional else ssl.CERT_REQUIRED
     others = {}
@@ -130,7 +140,7 @@ def of_clients(settings: Settings) -> ssl.SSLContext:
             others[path.stem.lower()] = other = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             _load(other, path, path.with_suffix(".key"))
             if settings.tls_ca is not None:  # OpenSSL uses that of the context chosen by name
-                other.load_verify_locations(settings.tls_ca)
+                _trust(other, settings.tls_ca)
     if others:
         context.sni_callback = _chooser(others)
     return context
@@ -158,7 +168,10 @@ def for_redis(upstream: Upstream) -> Contexts | None:
 
 def of_redis(upstream: Upstream) -> ssl.SSLContext:
     """A client's context; it trusts the given authorities, or else those of the system."""
-    context = ssl.create_default_context(cafile=upstream.tls_ca and str(upstream.tls_ca))
+    try:
+        context = ssl.create_default_context(cafile=upstream.tls_ca and str(upstream.tls_ca))
+    except OSError as trouble:
+        raise _unusable(upstream.tls_ca, trouble) from trouble
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     if upstream.tls_cert is not None:
         _load(context, upstream.tls_cert, upstream.tls_key)
@@ -167,14 +180,47 @@ def of_redis(upstream: Upstream) -> ssl.SSLContext:
 
 def _load(context: ssl.SSLContext, cert: Path, key: Path | None) -> None:
     """The key is in its own file, or in the certificate's file."""
+
+    def refuse() -> NoReturn:
+        raise ValueError(f"{key or cert}: the key is encrypted, which is not supported")
+
     try:
-        context.load_cert_chain(cert, key, password=_no_password)
+        context.load_cert_chain(cert, key, password=refuse)
     except OSError as trouble:
-        raise OSError(f"{cert}: {_said(trouble)}") from trouble
+        raise OSError(_why_not(cert, key) or f"{cert}: {_said(trouble)}") from trouble
 
 
-def _no_password() -> NoReturn:
-    raise ValueError("the key is encrypted, which is not supported")
+def _why_not(cert: Path, key: Path | None) -> str:
+    """What is wrong with the files, which OpenSSL does not say; empty if that is not known."""
+    if not _has(cert, _CERTIFICATE):
+        return f"{cert}: it contains no certificate in PEM form"
+    if key is None and not _has(cert, _KEY):
+        return f"{cert}: it contains no private key: name the key's file, too"
+    if key is not None and not _has(key, _KEY):
+        return f"{key}: it contains no private key in PEM form"
+    return ""
+
+
+def _trust(context: ssl.SSLContext, ca: Path) -> None:
+    """Takes the certificates of authorities in this file."""
+    try:
+        context.load_verify_locations(ca)
+    except OSError as trouble:
+        raise _unusable(ca, trouble) from trouble
+
+
+def _unusable(ca: Path | None, trouble: OSError) -> OSError:
+    """`ca`: the file of authorities; None: those of the system."""
+    if ca is None or _has(ca, _CERTIFICATE):
+        return OSError(f"{ca or 'the CA certificates of the system'}: {_said(trouble)}")
+    return OSError(f"{ca}: it contains no certificate in PEM form")
+
+
+def _has(path: Path, what: bytes) -> bool:
+    try:
+        return what in path.read_bytes()
+    except OSError:  # then the error says so
+        return True
 
 
 def _ends(path: Path) -> list[float]:
@@ -206,4 +252,4 @@ def _chooser(
 def _said(trouble: Exception) -> str:
     """The error without OpenSSL's source line numbers."""
     reason = getattr(trouble, "reason", None) or getattr(trouble, "strerror", None)
-    return str(reason or trouble)
+    return _SHOWN.get(str(reason), str(reason or trouble))

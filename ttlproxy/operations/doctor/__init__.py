@@ -15,7 +15,16 @@ from redis.exceptions import NoPermissionError, RedisError
 from ttlproxy.addresses import Upstream
 from ttlproxy.config import Settings
 from ttlproxy.errors import UpstreamError
-from ttlproxy.link import NodeOfSeveral, Role, client, located, mismatch, several_masters
+from ttlproxy.link import (
+    Asked,
+    NodeOfSeveral,
+    Role,
+    cause,
+    client,
+    located,
+    mismatch,
+    several_masters,
+)
 from ttlproxy.net.progress import Progress
 from ttlproxy.operations.doctor.checks import CHECKS, SAMPLE, findings
 from ttlproxy.operations.doctor.finding import ERROR, Finding, Severity
@@ -23,6 +32,7 @@ from ttlproxy.operations.doctor.masters import of_masters
 from ttlproxy.operations.doctor.mend import mended
 from ttlproxy.operations.doctor.mend_state import MendState
 from ttlproxy.operations.doctor.report import as_json, as_text, exit_code
+from ttlproxy.operations.doctor.required_rights import rules
 from ttlproxy.operations.doctor.target import meet
 
 __all__ = [
@@ -57,7 +67,7 @@ async def examined(
     try:
         server = await located(upstream, settings.connect_timeout)
     except (UpstreamError, OSError) as trouble:
-        return [_away(upstream, str(trouble))]
+        return [_away(upstream, trouble)]
     role: Role = "redis" if upstream.sentinels is None else "behind"
     redis = client(server, "ttlproxy:doctor", settings.connect_timeout)
     try:
@@ -69,7 +79,7 @@ async def examined(
             mend_state.end()
         return await findings(redis, settings, progress, sample)
     except (RedisError, OSError, UpstreamError, ValueError) as trouble:
-        return [_away(upstream, await mismatch(server, role) or str(trouble))]
+        return [_away(upstream, trouble, await mismatch(server, role))]
     finally:
         progress.clear()
         await redis.aclose()
@@ -83,11 +93,17 @@ async def _masters(server: Upstream, settings: Settings) -> list[NodeOfSeveral]:
         return []
 
 
-def _away(upstream: Upstream, trouble: str) -> Finding:
+def _away(upstream: Upstream, trouble: Exception, known: str = "") -> Finding:
+    """`known`: what is wrong with TLS, and how to mend it."""
+    user = upstream.user or "default"
+    found = cause(trouble, Asked(user=user))
+    what, _, cure = known.partition(": ") if known else (found.what, "", found.cure)
+    if isinstance(trouble, NoPermissionError):
+        cure = f"ACL SETUSER {user} {' '.join(rules())}"
     return Finding(
         "connection",
         ERROR,
-        f"Redis at {upstream.shown}: {trouble}",
+        f"Redis at {upstream.shown}: {what}",
         "No client can be served without it.",
-        "check that Redis runs there, and that the proxy's user and password are right",
+        cure or "check whether Redis runs there, and is well",
     )

@@ -1,4 +1,4 @@
-"""`ttlproxy doctor --mend`: repairs what proxies keep in Redis; proxies may run meanwhile."""
+"""`ttlproxy doctor --apply`: repairs what proxies keep in Redis; proxies may run meanwhile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where `ttlproxy doctor --mend` is in each database of each server, in a file if there is one."""
+"""Where `ttlproxy doctor --apply` is in each database of each server, in a file if there is one."""
 
 from __future__ import annotations
 

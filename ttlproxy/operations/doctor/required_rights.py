@@ -45,7 +45,7 @@ _UNTOLD: Final = "The status page is incomplete."
 _UNCOUNTED: Final = "The metrics do not show deferred commands and kept elements."
 _UNEXAMINED: Final = "The doctor cannot check deadlines."
 _MISCOUNTED: Final = "DBSIZE may count internal keys of the proxy."
-_UNMENDED: Final = "ttlproxy doctor --mend fails."
+_UNMENDED: Final = "ttlproxy doctor --apply fails."
 
 CONTAINERS: Final = frozenset(
     {b"ACL", b"CLIENT", b"CLUSTER", b"CONFIG", b"FUNCTION", b"PUBSUB", b"SCRIPT", b"SLOWLOG"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 from typing import Final, NamedTuple
@@ -65,11 +66,25 @@ _ROWS: Final[Mapping[str, Sentences]] = {
     ),
 }
 UNTOLD: Final = (
-    "the source does not tell their own deadline, because their elements have some: set it again"
+    "the source does not tell when the key itself expires, because its elements have deadlines: set"
+    " it again"
 )
 _OF_KEYS: Final[Mapping[str, Sentences]] = {
     HIDDEN: Sentences(*[UNTOLD] * 3),
 }
+# Words of these sentences, and what they are of one element.
+_OF_ONE: Final[Mapping[str, str]] = {
+    "are": "is",
+    "were": "was",
+    "have": "has",
+    "do": "does",
+    "change": "changes",
+    "stay": "stays",
+    "their": "its",
+    "them": "it",
+    "they": "it",
+}
+_PLURAL: Final = re.compile(rf"(?<!would )\b({'|'.join(_OF_ONE)})\b")
 # In the check at the end: these should not be.
 FAULTS: Final = (Outcome.DATED, Outcome.ADDED, Outcome.DELETED, BUSY)
 
@@ -77,11 +92,20 @@ FAULTS: Final = (Outcome.DATED, Outcome.ADDED, Outcome.DELETED, BUSY)
 def lines(counts: Counter[str], column: str) -> list[str]:
     """A line for each outcome that there is; `column`: a field of Sentences."""
     return [
-        f"{counted(counts[name], noun)}: {getattr(sentences, column)}"
-        for noun, rows in (("element", _ROWS), ("key", _OF_KEYS))
+        f"{counted(counts[name], noun)}: {agrees(counts[name], getattr(sentences, column))}"
+        for noun, rows, agrees in (("element", _ROWS, _agreeing), ("key", _OF_KEYS, _as_it_is))
         for name, sentences in rows.items()
         if counts[name]
     ]
+
+
+def _agreeing(count: int, sentence: str) -> str:
+    """The sentence about one element, or as it is."""
+    return _PLURAL.sub(lambda word: _OF_ONE[word[0]], sentence) if count == 1 else sentence
+
+
+def _as_it_is(count: int, sentence: str) -> str:
+    return sentence
 
 
 def so_far(counts: Counter[str]) -> str:
