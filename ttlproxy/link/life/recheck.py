@@ -54,13 +54,16 @@ class Recheck:
         if ruled != self._ruled:  # keys become kept, or are given back
             self._ruled, self._resting, self._listed, self._pages = ruled, 0, [], None
         self._resting = max(self._resting - 1, 0)
-        if self._resting or not self._may or await self._would_wait():
+        if self._resting or not self._may:
             return
         try:
             for _ in range(_CALLS):
                 places = await self._take(redis)
                 if not places:
                     self._end()
+                    return
+                if await self._would_wait():  # to find that out may take a script, too
+                    self._listed += places[::-1]
                     return
                 db = places[0][0]
                 unswept = await self._sweep_script.must_be_swept(
