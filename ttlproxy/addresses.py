@@ -21,7 +21,6 @@ SENTINEL_PORT = 26379
 _LOCAL = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 _PLAIN_SCHEMES = ("redis", "rediss")
 _SENTINEL_SCHEMES = ("redis-sentinel", "rediss-sentinel")
-# Not urlsplit: of several addresses it takes only the first in brackets (CPython 3.12).
 # Options in URLs of redis-py and others, and what is given instead.
 _OPTIONS: Final = {
     "ssl_cert_reqs": "certificates are always checked, see --upstream-tls-ca",
@@ -39,6 +38,7 @@ _OPTIONS: Final = {
 }
 # sun_path of unix(7), without its last byte; on macOS it is 4 shorter.
 _MOST_PATH: Final = 103 if sys.platform == "darwin" else 107
+# Not urlsplit: of several addresses it takes only the first in brackets (CPython 3.12).
 _URL = re.compile(
     r"(?P<scheme>[A-Za-z-]+)://(?P<where>[^/?#]*)(?P<path>[^?#]*)"
     r"(?P<query>\?[^#]*)?(?:#(?P<fragment>.*))?",

@@ -62,7 +62,7 @@ class World:
             context.actions,
             SharedState(context, self.barriers.may_hold),
             context.script_calls,
-            context.ask_for_keys,
+            context.may_be_indexed,
         )
 
     def _first(self, job: Job) -> None:

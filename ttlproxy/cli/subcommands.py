@@ -94,9 +94,9 @@ async def _completion(settings: Settings, own: argparse.Namespace) -> int:
 class Subcommand(NamedTuple):
     """A subcommand of `ttlproxy`.
 
-    description: for its own --help; flags: flag -> arguments
-    of add_argument; run: does the work, returns the exit code; settings: those that it uses;
-    takes: describes the words before the flags, empty if there are none
+    description: for its own --help; flags: flag -> arguments of add_argument; run: does the work,
+    returns the exit code; settings: those that it uses; takes: describes the words before the
+    flags, empty if there are none
     """
 
     description: str

@@ -83,8 +83,7 @@ class Registry:
     ) -> None:
         """`wake(db, deadline_ms)` is called for deadlines that are announced, and for the first of
         those that are read; `has_action(key)` says whether a rule of ONEXPIRE may apply to the key;
-        `book`: the rules of ONWRITE; `families`:
-        those whose keys may have deadlines."""
+        `book`: the rules of ONWRITE; `families`: those whose keys may have deadlines."""
         self.until_ms = UNKNOWN
         self.hears = True
         self.has_action = has_action

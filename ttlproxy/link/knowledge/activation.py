@@ -16,8 +16,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Collection, Iterable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Collection, Iterable
+from contextlib import asynccontextmanager, suppress
 from typing import Final
 
 import hiredis
@@ -190,26 +190,18 @@ class Activation:
     async def _note(self, families: Collection[bytes]) -> None:
         """Who starts later knows these, too. Raises UpstreamError."""
         call = self._shared_state.noting(families)
-        try:
-            connection = await self._opened()
-            words = self._context.script_calls.words(call, b"0", by_text=True)
+        words = self._context.script_calls.words(call, b"0", by_text=True)
+        async with self._asking("families cannot be noted") as connection:
             (reply,) = await connection.ask([words])
-        except (UpstreamError, OSError) as trouble:
-            self._lost()
-            raise UpstreamError(f"families cannot be noted: {trouble}") from trouble
         if isinstance(reply, hiredis.ReplyError) and not str(reply).startswith("READONLY"):
             self._context.refusals.note("to note new families", ResponseError(str(reply)))
             raise UpstreamError(f"families cannot be noted: {reply}")
 
     async def _until_all_have_acknowledged(self, news: Collection[bytes]) -> None:
         pushes = await self._acknowledged_here(news)
-        try:
-            connection = await self._opened()
+        async with self._asking("news cannot be told to all proxies") as connection:
             await connection.ask([(b"PUBLISH", self._modes.channel, each) for each in news])
             await self._until_all_know(connection, news)
-        except (UpstreamError, OSError) as trouble:  # also TimeoutError
-            self._lost()
-            raise UpstreamError(f"news cannot be told to all proxies: {trouble}") from trouble
         if pushes is not self._pushes():
             raise UpstreamError("the push connection was lost")
 
@@ -284,6 +276,15 @@ class Activation:
         kills: list[Words] = [(b"CLIENT", b"KILL", b"ID", client[b"id"]) for client in late]
         if kills:
             await connection.ask(kills)
+
+    @asynccontextmanager
+    async def _asking(self, fault: str) -> AsyncIterator[AskingSocket]:
+        """The connection for questions. Raises UpstreamError, which begins so, if it is lost."""
+        try:
+            yield await self._opened()
+        except (UpstreamError, OSError) as trouble:  # also TimeoutError
+            self._lost()
+            raise UpstreamError(f"{fault}: {trouble}") from trouble
 
     async def _opened(self) -> AskingSocket:
         if self._connection is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
 
 from redis.asyncio import Redis
 from redis.exceptions import ClusterDownError
@@ -12,7 +12,6 @@ from ttlproxy.config import Settings
 from ttlproxy.core.counters import Counters
 from ttlproxy.core.registry import Place
 from ttlproxy.errors import ClusterIsDown, ReapRefused, SlotMoved, UpstreamError
-from ttlproxy.link.connecting.pipeline import AskForKeys
 from ttlproxy.link.connecting.serving import Serving
 from ttlproxy.link.knowledge.confirmations import Job
 from ttlproxy.link.life.hold_times import held
@@ -40,7 +39,7 @@ class Holds:
         actions: ActionCache,
         shared_state: SharedState,
         script_calls: ScriptCalls,
-        ask_for_keys: AskForKeys,
+        may_be_indexed: Callable[[Redis, Sequence[Place]], Awaitable[list[bool]]],
     ) -> None:
         """`be_sure(places)`, `tell_all()`: see link/knowledge/activation.py; `first(job)`: does it
         before the next heartbeat."""
@@ -50,8 +49,7 @@ class Holds:
         self._be_sure = be_sure
         self._tell_all = tell_all
         self._first = first
-        self._ask_for_keys = ask_for_keys
-        self._keys = script_calls.keys
+        self._may_be_indexed = may_be_indexed
         self._settings = settings
         self._counters = counters
         self._serving = serving
@@ -123,21 +121,20 @@ class Holds:
 
     async def indexed(self, places: Collection[Place]) -> dict[bytes, bool]:
         """Of each key whether it may have an index, in any of these places; as above."""
-        found: dict[bytes, bool] = {}
+        asked, found = list(places), dict[bytes, bool]()
 
         def ask() -> asyncio.Future[None]:
             done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
             async def look(redis: Redis) -> None:
-                requests = [(db, (b"EXISTS", self._keys.index(key))) for db, key in places]
                 try:
-                    replies = await self._ask_for_keys(redis, requests)
+                    looks = await self._may_be_indexed(redis, asked)
                 except BaseException:  # nobody does it again by itself
                     done.set_exception(UpstreamError("the link was lost"))
                     done.exception()  # maybe nobody waits
                     raise
-                for (_, key), reply in zip(places, replies, strict=True):
-                    found[key] = found.get(key, False) or reply != 0
+                for (_, key), may_be_indexed in zip(asked, looks, strict=True):
+                    found[key] = found.get(key, False) or may_be_indexed
                 done.set_result(None)
 
             self._first(look)

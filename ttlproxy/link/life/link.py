@@ -176,7 +176,7 @@ class Link:
             context.actions,
             shared_state,
             context.script_calls,
-            context.ask_for_keys,
+            context.may_be_indexed,
         )
         if not context.is_one_of_several:
             context.actions.tell_of_writes(self._rules_changed)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import compress
 
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
@@ -67,15 +68,11 @@ class SweepScript:
             firsts = await self._firsts(redis, db, Call("keys_first", keys, ()))
         except ResponseError as refusal:
             if is_elsewhere(refusal):
-                return await self._look_on_the_way(redis, db, keys)
+                places = [(db, key) for key in keys]
+                found = await self._context.may_be_indexed(redis, places)
+                return list(compress(places, found))
             return [(db, key) for key in keys]  # the sweep will be refused as well, and reports it
         return [place for place, first_ms in firsts.items() if first_ms != -1]
-
-    async def _look_on_the_way(self, redis: Redis, db: int, keys: Sequence[bytes]) -> list[Place]:
-        """The same while their slot is on its way."""
-        requests = [(db, (b"EXISTS", self._keys.index(key))) for key in keys]
-        replies = await self._context.ask_for_keys(redis, requests)
-        return [(db, key) for key, reply in zip(keys, replies, strict=True) if reply != 0]
 
     async def must_be_swept(
         self, redis: Redis, db: int, keys: Sequence[bytes], turn: int

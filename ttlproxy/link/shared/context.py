@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
@@ -193,6 +193,12 @@ class Context:
     def may_have_rules(self) -> bool:
         """Whether slots may know a version of the rules, as far as they have been read."""
         return not self.actions.knows(0) or bool(self.actions.of(0).version)
+
+    async def may_be_indexed(self, redis: Redis, places: Sequence[Place]) -> list[bool]:
+        """Of each place whether it may have an index; also of those whose slot is on its way.
+        Raises redis-py's ConnectionError or TimeoutError."""
+        requests = [(db, (b"EXISTS", self.keys.index(key))) for db, key in places]
+        return [reply != 0 for reply in await self.ask_for_keys(redis, requests)]
 
     async def learn_rules(self, redis: Redis, db: int) -> None:
         """Reads the rules of a database, unless they are known. `redis`: this server.
