@@ -408,7 +408,7 @@ def test_adopt_does_the_rest(masters: Masters, client: Client) -> None:
     assert client.ask("ONWRITE", "k:*", "EX", 100) == b"OK"
     assert _added(client, "a") == [100] * len(PARTS)
     url = f"redis://127.0.0.1:{masters.proxy.port}"
-    done = run_adopt("k:*", "--ex", "5000", "--proxy", url)
+    done = run_adopt("--match", "k:*", "--apply", "--ex", "5000", "--proxy", url)
     assert done.returncode == 0, done.stderr
     assert _ttls(client, element="a") == [100] * len(PARTS)
     assert _ttls(client, element="before") == [5000] * len(PARTS)

@@ -44,7 +44,7 @@ def _running(data_dir: Path) -> Iterator[tuple[int, list[tuple[int, int]]]]:
     assert child.stdout
     said = ""
     try:
-        while "try:" not in said:
+        while "try:" not in said and "Redis is unavailable" not in said:
             line = child.stdout.readline()
             assert line, said + child.communicate()[1]
             said += line

@@ -51,7 +51,7 @@ _OVER_S: Final = 30.0
 _PATIENCE_S: Final = 2.0
 # A proxy that has lost its push connection notices that in this time, and serves nobody then. It is
 # no subscriber from the loss on, and a request may come to it before the news of the loss.
-_NOTICED_S: Final = 0.6
+_NOTICED_S: Final = 0.25
 # No server has so many.
 _MOST_PROXIES: Final = 1_000_000
 # Between two looks at who has.
