@@ -193,6 +193,20 @@ async def test_one_proxy_reaps_and_another_tries_when_its_lease_ends(
         assert direct.ask("GET", LEASE).endswith(b":300000")
 
 
+async def test_a_flush_takes_the_lease_and_another_may_have_it_by_then(
+    server: AnyServer, direct: Client
+) -> None:
+    async with _reaping(server.url, lease_ms=300_000) as reaping:
+        _make_due(direct, "s")
+        await until(_gone(direct, "s"))
+        direct.ask("FLUSHALL")
+        await until(lambda: reaping.link.announcements.flushes > 0)
+        direct.ask("SET", LEASE, "somebody", "PX", 500)
+        _make_due(direct, "s")
+        await until(_gone(direct, "s"))
+        assert direct.ask("GET", LEASE).endswith(b":300000")
+
+
 @pytest.mark.parametrize(
     "lease", [("somebody:600000",), ("somebody:600000", "PX", 6_000_000)], ids=["none", "too late"]
 )

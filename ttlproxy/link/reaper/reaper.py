@@ -71,6 +71,7 @@ class Reaper:
         self._turn = asyncio.Lock()  # one request at a time on the connection
         self._rounds = 0
         self._lease_until_ms = 0.0  # of the local clock: Redis's may be set back
+        self._flushes = 0  # those announced when the lease was last asked for: they take it, too
         self._is_new = True  # the server
 
     async def run(self) -> None:
@@ -241,9 +242,11 @@ class Reaper:
             self._context.node_counts.parked = self._agenda.parked.reasons
 
     async def _hold_lease(self, redis: Redis) -> bool:
-        """Takes or renews the lease, unless more than two thirds of it are left."""
+        """Takes or renews the lease, unless more than two thirds of it are left. Who has it in a
+        server that was flushed is asked."""
         now_ms, lease_ms = self._context.clock.reading(), self._settings.lease_ms
-        if self._lease_until_ms - now_ms > lease_ms * 2 // 3:
+        flushes = self._link.announcements.flushes
+        if flushes == self._flushes and self._lease_until_ms - now_ms > lease_ms * 2 // 3:
             return True
         words = (self._holder, b"%d" % lease_ms)
         async with self._turn:
@@ -251,7 +254,7 @@ class Reaper:
         if others_ms >= 0:
             self._follow(others_ms)
             return False
-        self._lease_until_ms = now_ms + lease_ms
+        self._lease_until_ms, self._flushes = now_ms + lease_ms, flushes
         self._agenda.leads = True
         return True
 
