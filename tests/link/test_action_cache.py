@@ -72,7 +72,7 @@ async def test_databases_have_rules_of_their_own(
     assert not rules.has_action(b"other")
     rules.changed(3, False, b"p")
     assert rules.told[-1] == (True, True), "those of the first count still"
-    assert rules.has_action(b"other"), "whatever has changed is not known yet"
+    assert rules.has_action(b"other") is None, "whatever has changed is not known yet"
     assert rules.set_anew == {3: 1}
     await rules.learn(redis, 3)
     rules.forget(0)

@@ -264,5 +264,5 @@ def _overriding(virtual: Virtual, plan: Plan) -> Override:
         targets=targets,
         always=virtual.only_ours,
         takes=virtual.fits,
-        needed_with_action=virtual.sets_deadlines,
+        is_native=virtual.sets_deadlines,
     )

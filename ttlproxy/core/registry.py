@@ -77,13 +77,14 @@ class Registry:
     def __init__(
         self,
         wake: Callable[[int, int], None] = lambda db, deadline_ms: None,
-        has_action: Callable[[bytes], bool] = lambda key: False,
+        has_action: Callable[[bytes], bool | None] = lambda key: False,
         book: RuleBook | None = None,
         families: Known | None = None,
     ) -> None:
         """`wake(db, deadline_ms)` is called for deadlines that are announced, and for the first of
-        those that are read; `has_action(key)` says whether a rule of ONEXPIRE may apply to the key;
-        `book`: the rules of ONWRITE; `families`: those whose keys may have deadlines."""
+        those that are read; `has_action(key)` says whether a rule of ONEXPIRE applies to the key,
+        None while rules are being read; `book`: the rules of ONWRITE; `families`: those whose keys
+        may have deadlines."""
         self.until_ms = UNKNOWN
         self.hears = True
         self.has_action = has_action
@@ -365,7 +366,7 @@ class Asker:
             return []
         return [(db, key) for db in {*self._databases, *self._beyond.get(key, ())}]
 
-    def has_action(self, key: bytes) -> bool:
+    def has_action(self, key: bytes) -> bool | None:
         return self._registry.has_action(key)
 
     @property

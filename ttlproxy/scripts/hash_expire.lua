@@ -10,6 +10,15 @@ local finder = 'HEXISTS'
 -- include index
 -- include hash
 -- include native
+-- include left_to_server
+if is_left() then
+  local unit = string.find(name, 'pexpire', 1, true) and 1 or 1000
+  local words = { name, data, string.format('%.0f', amount / unit) }
+  for word in string.gmatch(condition, '..') do
+    words[#words + 1] = word
+  end
+  return carry_out(words, first_element, 1)
+end
 -- include check_type
 -- include deadline
 -- include expire

@@ -8,6 +8,10 @@
 -- include index
 -- include hash
 -- include native
+-- include left_to_server
+if is_left() then
+  return carry_out(with_time({ name, data }, 'PERSIST'), first_field, 1)
+end
 -- include check_type
 -- include deadline
 -- include events

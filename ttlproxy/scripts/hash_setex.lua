@@ -3,9 +3,9 @@
 -- ARGV: origin how pair...
 -- RESULT: 1 written, 0 condition not met, TOO_MANY; if the condition begins with a D, as Dragonfly does: how many
 --   fields are new
-local named, step, fast_how = first_pair, 2, '^(0)(%+?)(%d+)$'
+local named, step, fast_how = first_pair, 2, '^([024])(%+?)(%d+)$'
 -- include fast_deadline
-if deadline and type(redis.pcall('HEXISTS', data, '')) == 'number' then
+if deadline and (digit == '0' or first) and type(redis.pcall('HEXISTS', data, '')) == 'number' then
   -- include fast_date
   local written = dated and redis.pcall('HSET', data, unpack(ARGV, first_pair))
   if type(written) == 'number' then
@@ -19,6 +19,14 @@ end
 -- include index
 -- include hash
 -- include native_deadline
+-- include left_to_server
+if is_left() then
+  local words = { name, data }
+  for word in string.gmatch(condition, 'F?[NX]X') do
+    words[#words + 1] = word
+  end
+  return carry_out(with_time(words, 'KEEPTTL'), first_pair, 2)
+end
 -- include check_type
 -- include timed_write
 -- include hash_maxlen

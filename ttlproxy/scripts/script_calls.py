@@ -174,11 +174,6 @@ class ScriptCalls:
         (link/shared/rules_of_all.py)."""
         return at_home(call, self.keys, b"" if self._is_one_of_several else self.keys.all_words)
 
-    @property
-    def field_ttls(self) -> bool:
-        """Whether the server keeps deadlines of hash fields itself."""
-        return self._scripts.traits.field_ttls
-
     def reads(self, call: Call) -> bool:
         """Whether the call writes nothing."""
         return self._scripts[call.script].reads

@@ -69,34 +69,24 @@ class Swap(NamedTuple):
         return True
 
 
-class Emptied:
-    """FLUSHALL, FLUSHDB where the server keeps deadlines of hash fields itself: what is known of
-    keys and rules counts until the link has read it anew."""
-
-    def believe(self, scripts: Scripts, registry: Forgetful) -> bool:
-        return False
-
-
 class UnconfirmedChanges:
     """Shared by all sessions and the link.
 
     believed: whether they are believed now: none was wrong lately
     """
 
-    __slots__ = ("_costs", "_emptied", "_emptying", "_reads", "_scripts", "believed")
+    __slots__ = ("_costs", "_reads", "_scripts", "believed")
 
     def __init__(self, scripts: Scripts) -> None:
         self._scripts = scripts
         self._reads = 0
         self._costs = False
-        self._emptying = self._emptied = False
         self.believed = True
 
     def note(self, change: UnconfirmedChange, registry: Forgetful) -> None:
         """A request that may make this change is about to be forwarded."""
         if isinstance(change, Swap):
             self._reads = _READS
-        self._emptying = self._emptying or isinstance(change, Emptied)
         if self.believed:
             self._scripts.lacked = self._scripts.lacked and self._costs
             self._costs = change.believe(self._scripts, registry) or self._costs
@@ -112,16 +102,6 @@ class UnconfirmedChanges:
             return False
         self.believed = False
         return True
-
-    def read_after_flush(self) -> None:
-        """All has been read anew after a flush, which a request may have asked for."""
-        self._emptied = self._emptied or self._emptying
-        self._emptying = False
-
-    def are_emptied(self) -> bool:
-        """Whether that has happened since this was last asked."""
-        emptied, self._emptied = self._emptied, False
-        return emptied
 
     def wants_reading(self) -> bool:
         """Whether the schedules must be read again now; counts down to none."""

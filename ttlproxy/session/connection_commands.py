@@ -19,7 +19,7 @@ from ttlproxy.commands.grammar.parsing import is_integer
 from ttlproxy.commands.model.calls import refusal
 from ttlproxy.commands.model.route import Stateful
 from ttlproxy.core.permissions import DEFAULT_USER
-from ttlproxy.scripts.unconfirmed import Emptied, Events, Flush, Swap, Users
+from ttlproxy.scripts.unconfirmed import Events, Flush, Swap, Users
 from ttlproxy.session.state import State
 from ttlproxy.session.told import ERRORS, HeldReply, Tell, is_hidden
 from ttlproxy.session.transaction import Transaction
@@ -136,8 +136,6 @@ def _flush(state: State, args: list[bytes], now_ms: int) -> None:
     """Redis pushes that keys may be gone: with them go rules of ONWRITE, before the reply."""
     if state.registry.book:
         state.registry.expect()
-    if state.script_calls.field_ttls:
-        state.may_change(Emptied())
 
 
 def _is_number(word: bytes) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ttlproxy import errors
 from ttlproxy.commands import NO_KEY, Call, Override, Route, Survey, Virtual
-from ttlproxy.commands.model.calls import refusal
+from ttlproxy.commands.model.calls import left_to_server, refusal
 from ttlproxy.commands.model.spec import MOST_WORDS
 from ttlproxy.core.registry import Place
 from ttlproxy.core.write_rules import NOTHING_BUT_KEEPS
@@ -92,7 +92,8 @@ def _override(
     ruled = _ruled(state, override, args, late) if managed else None
     if managed and not (ruled or late):
         managed = any(key in with_deadlines for key in keys)  # the rule may be for another type
-    if not (managed or _is_ours(state, override, args)) or (override.only_ruled and not ruled):
+    is_ours = _is_ours(state, override, args)
+    if not (managed or is_ours is not False) or (override.only_ruled and not ruled):
         if state.transaction is not None and not (is_of_family or override.only_ruled):
             state.transaction.passed.update(keys)
         _native(state, route, args, now_ms)
@@ -104,12 +105,15 @@ def _override(
             _dates(state, route, args)
             return encode(words)
     call = ruled or override.plan(args)
+    if override.is_native and not is_ours:
+        call = left_to_server(call, unsure=is_ours is None)
     if not state.script_calls.reads(call):
         state.changes()
     state.names(route.keys(args), now_ms)
     target_db = override.other_db(args)
     db = state.db if target_db is None else target_db
-    state.manages((db, target) for target in override.targets(args))
+    if not override.is_native or is_ours is not False:
+        state.manages((db, target) for target in override.targets(args))
     if swept := override.swept(args):
         state.writes(swept)
     if ruled:
@@ -151,11 +155,15 @@ def _dates(state: State, route: Route, args: list[bytes]) -> Sequence[Place]:
     return places
 
 
-def _is_ours(state: State, override: Override, args: list[bytes]) -> bool:
-    """Whether a script carries out a request although none of its keys is managed."""
-    if override.needed_with_action and any(map(state.registry.has_action, override.keys(args))):
+def _is_ours(state: State, override: Override, args: list[bytes]) -> bool | None:
+    """Whether a script carries out a request although none of its keys is managed; None if a rule
+    of ONEXPIRE may say so that is being read."""
+    if override.always is not None and override.always(args):
         return True
-    return override.always is not None and override.always(args)
+    if not override.is_native:
+        return False
+    found = {state.registry.has_action(key) for key in override.keys(args)}
+    return True if True in found else None if None in found else False
 
 
 def _matters_later(state: State, override: Override) -> bool:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from ttlproxy.commands.grammar.parsing import NO_TIME, Noun, Refused, Time
 from ttlproxy.commands.model.spec import Call, Plan
+
+# These include lib/left_to_server.lua.
+_LEFT_TO_SERVER: Final = frozenset({"hash_expire", "hash_getex", "hash_setex"})
 
 
 def set_deadlines(
@@ -26,6 +30,18 @@ def set_deadlines(
     sign = b"+" if time.base == b"1" else b""
     how = b"".join((b"1" if flag else b"0", condition, sign, time.amount_ms, cap))
     return Call(script, (key,), (name.lower().encode(), how, *elements))
+
+
+def left_to_server(call: Call, *, unsure: bool) -> Call:
+    """The same for a command that the server has itself: see scripts/lib/left_to_server.lua.
+
+    unsure: whether the key may have a rule of ONEXPIRE that is not read yet
+    """
+    if call.script not in _LEFT_TO_SERVER:
+        return call
+    origin, how, *elements = call.argv
+    digit = int(how[:1]) + (4 if unsure else 2)
+    return call._replace(argv=(origin, b"%d%b" % (digit, how[1:]), *elements))
 
 
 def refusing(plan: Plan, refuse: Callable[[Sequence[bytes], Refused], Call]) -> Plan:

@@ -164,8 +164,9 @@ class Override:
     whether a script can do the request; if not, its keys are reaped, it goes on as it came, and
     the keys are swept; needed_later: the script is also needed if a key may become managed before
     the request is carried out; always: whether the script is needed even if no key is managed;
-    needed_with_action: it is also needed if ONEXPIRE has a rule for one of the keys; swept: keys to
-    sweep afterwards: one may have lost its index, or inherited one, stale entries included; direct:
+    is_native: the server has the command itself, and it sets deadlines: the script is needed if
+    ONEXPIRE has a rule for one of the keys, and else leaves it to the server; swept: keys to sweep
+    afterwards: one may have lost its index, or inherited one, stale entries included; direct:
     its fast path, if it has one; on_write: what it becomes where a rule of ONWRITE matches its key,
     for all that write elements; only_ruled: that is the only script that it needs; with_rule: of a
     command that moves an element, its plan where a rule of ONWRITE matches the target; filled: keys
@@ -181,7 +182,7 @@ class Override:
     takes: Callable[[Sequence[bytes]], bool] = _takes_all
     needed_later: bool = True
     always: Callable[[Sequence[bytes]], bool] | None = None
-    needed_with_action: bool = False
+    is_native: bool = False
     swept: Callable[[Sequence[bytes]], Sequence[bytes]] = lambda args: ()
     direct: Direct | None = None
     on_write: OnWrite | None = None
@@ -197,7 +198,7 @@ class Override:
     @property
     def may_run_unmanaged(self) -> bool:
         """Whether the script may be needed for keys that are not managed."""
-        return self.always is not None or self.needed_with_action
+        return self.always is not None or self.is_native
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -102,8 +102,7 @@ class RegistryLoader:
 
     async def load_changed(self, redis: Redis) -> None:
         """Reads schedules and rules at once, unless there has been no flush or swap. Until then
-        Redis is asked at each request, and after a flush fields of any hash get our deadlines even
-        where the server has its own.
+        Redis is asked at each request.
 
         Raises redis-py's RedisError.
         """
@@ -117,7 +116,6 @@ class RegistryLoader:
         for db in context.actions.unread:
             await context.learn_rules(redis, db)
         self._flushes = flushes
-        context.script_calls.unconfirmed.read_after_flush()
 
     @property
     def _announced_changes(self) -> tuple[int, int]:

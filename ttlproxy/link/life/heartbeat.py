@@ -344,4 +344,4 @@ class Heartbeat:
             changed = await self._scripts.learn(redis, traits, known, events) or changed
         self._announcements.receive()
         await self._loader.load_changed(redis)
-        return self._context.script_calls.unconfirmed.are_emptied() or changed
+        return changed

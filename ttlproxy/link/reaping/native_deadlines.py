@@ -1,7 +1,7 @@
 """Takes over the server's own deadlines of hash fields where ONEXPIRE has a rule.
 
 What the server removes cannot be handed on. New deadlines of these hashes are always ours: see
-Override.needed_with_action.
+Override.is_native.
 """
 
 from __future__ import annotations

@@ -124,9 +124,11 @@ class ActionCache:
         """Databases whose rules have changed since they were read."""
         return sorted(self._changed | self.book.in_doubt)
 
-    def has_action(self, key: bytes) -> bool:
-        """Whether a rule of any database may apply to a key."""
-        return bool(self._changed) or any(rules.of(key) for rules in self._known.values() if rules)
+    def has_action(self, key: bytes) -> bool | None:
+        """Whether a rule of any database may apply to a key; None if one that is not read may."""
+        if any(rules.of(key) for rules in self._known.values() if rules):
+            return True
+        return None if self._changed else False
 
     async def learn(self, redis: Redis, db: int) -> None:
         """Reads the rules of a database, unless they are known. Raises redis-py's RedisError.

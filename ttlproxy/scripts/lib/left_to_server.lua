@@ -1,0 +1,39 @@
+-- A command that the server has itself: the server carries it out unless the key has deadlines of ours. `flag` is
+-- 2 or 3 then in place of 0 or 1; 4 or 5 where a rule of ONEXPIRE may match the key that no proxy has read yet.
+-- NEEDS: words.lua try.lua index.lua index
+-- GIVES: is_left carry_out with_time
+local may_be_left, may_be_ruled = flag > '1', flag > '3'
+flag = flag % 2 == 1 and '1' or '0'
+
+local function is_left()
+  return may_be_left
+    and not index_may_have_entries(index)
+    and not (may_be_ruled and redis.call('EXISTS', prefix .. const.RULES .. slot_tag) == 1)
+    and #ARGV < const.UNPACK_MAX
+end
+
+-- Sends the words, a number behind them, and all of ARGV from `first` on: fields, or pairs of `step` words.
+local function carry_out(words, first, step)
+  words[#words + 1] = 'FIELDS'
+  words[#words + 1] = (#ARGV - first + 1) / step
+  for i = first, #ARGV do
+    words[#words + 1] = ARGV[i]
+  end
+  local reply = try(unpack(words))
+  if not failure then
+    return reply
+  end
+  -- include noperm
+  return noperm(failure.err, name) or failure
+end
+
+-- The option for the time that HSETEX and HGETEX take; `instead` where flag is 1.
+local function with_time(words, instead)
+  if flag == '1' then
+    words[#words + 1] = instead
+  elseif amount ~= '' then
+    words[#words + 1] = base == 1 and 'PX' or 'PXAT'
+    words[#words + 1] = amount
+  end
+  return words
+end
