@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import re
 from contextlib import ExitStack, closing
+from pathlib import Path
 
 import pytest
 import redis as redis_py
 from redis.cluster import RedisCluster
 
 from tests.conftest import StartProxy
+from tests.support.cluster import Node
 from tests.support.masters import Masters
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
 from tests.support.redis_client import Client
-from tests.support.servers import ROOT, release, unshared
+from tests.support.servers import ROOT, Proxy, release, unshared
 from ttlproxy.commands import Router, natives
 from ttlproxy.core.keys import SLOTS, slot
 from ttlproxy.proxy.routed.ways import Way, Ways
@@ -436,3 +438,30 @@ def test_deadlines_of_an_expired_key_do_not_count_before_a_cluster(
     for number in range(12):
         client.ask("SADD", f"k{number}", "a")
     assert [client.ask("STTLMEMBER", f"k{n}", "a") for n in range(12)] == [-1] * 12
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["--prefix", "app:"], "has the prefix __ttl:, and this one has app:"),
+        (["--signing-key-file", "key"], "has another signing key"),
+    ],
+)
+def test_a_proxy_that_cannot_work_with_others_is_refused_and_writes_nothing(
+    masters: Masters, tmp_path: Path, words: list[str], why: str
+) -> None:
+    (tmp_path / "key").write_text("a signing key of many letters\n")
+    words = [str(tmp_path / "key") if word == "key" else word for word in words]
+    wait_until(lambda: any(_names(node) for node in masters.nodes), "the state is there")
+    before = [_names(node) for node in masters.nodes]
+    proxy = Proxy(masters.nodes[0].url, *words, forked=True).start()
+    try:
+        assert proxy.wait() == 1
+        assert why in proxy.stderr
+    finally:
+        proxy.remove()
+    assert [_names(node) for node in masters.nodes] == before
+
+
+def _names(node: Node) -> set[bytes]:
+    return {*node.ask("KEYS", "*")}

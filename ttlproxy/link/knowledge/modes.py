@@ -15,11 +15,10 @@ from typing import Any, Final
 
 from redis.asyncio import Redis
 
-from ttlproxy.core.keys import MEETING
 from ttlproxy.link.connecting.pipeline import Words, run, valid
 from ttlproxy.link.connecting.push_socket import Ask
 from ttlproxy.link.connecting.server_identity import CLIENTS, fields, trackers
-from ttlproxy.link.server.meeting import meet
+from ttlproxy.link.server.meeting import channel, meet
 from ttlproxy.link.shared.context import Context
 
 log = logging.getLogger(__name__)
@@ -41,8 +40,6 @@ class Modes:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        signer = context.script_calls.signer
-        self._key = signer.sign(MEETING, ())[:8] if context.has_own_secret else b"stored"
         self.channel = b""
         self.news: list[bytes] = []
         self.may_subscribe = False
@@ -56,7 +53,8 @@ class Modes:
         activation.py finds one that does not react.
         """
         keys = self._context.keys
-        self.channel = meet(ask, keys.prefix, self._key)
+        self.channel = channel(self._context)
+        meet(ask, self.channel)
         (counted,) = ask(self.question())
         hears = self._is_to_hear(counted)
         (reply,) = ask((b"SUBSCRIBE", keys.broadcast if hears else keys.on_demand))

@@ -15,7 +15,7 @@ from ttlproxy.link.connecting.backoff import stagger_s
 from ttlproxy.link.connecting.known_server import KnownServer
 from ttlproxy.link.connecting.pipeline import ask, error, run, valid
 from ttlproxy.link.connecting.server_identity import INFO, Identity, fields
-from ttlproxy.link.server import compatibility
+from ttlproxy.link.server import compatibility, meeting
 from ttlproxy.link.server.acl import Acl
 from ttlproxy.link.server.command_stats import families
 from ttlproxy.link.server.command_table import CommandTable
@@ -93,6 +93,7 @@ class ServerSetup:
         asked = await ask(
             redis,
             {
+                "others": [meeting.QUESTION],
                 "state": self._shared_state.first_questions(),
                 "stored": self._stored.questions(),
                 "settings": compatibility.SETTINGS,
@@ -100,6 +101,8 @@ class ServerSetup:
                 "users": [Acl.USERS],
             },
         )
+        # Before anything is written. It is asked again where this proxy can be seen.
+        meeting.check(meeting.channel(self._context), asked["others"][0])
         self._shared_state.adopt(asked["state"])
         found = await self._commands_of(redis, info, asked["stored"])
         compatibility.warn(asked["settings"])

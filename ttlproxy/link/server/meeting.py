@@ -16,6 +16,7 @@ from ttlproxy.core.keys import MEETING
 from ttlproxy.errors import UnfitUpstream
 from ttlproxy.link.connecting.push_socket import Ask
 from ttlproxy.link.server.compatibility import LAYOUT, said_by
+from ttlproxy.link.shared.context import Context
 
 log = logging.getLogger(__name__)
 
@@ -23,6 +24,7 @@ log = logging.getLogger(__name__)
 # 3, only deadlines that come soon are announced; since 4, families are noted in the state.
 _TOLD: Final = 4
 
+QUESTION: Final = (b"PUBSUB", b"CHANNELS", MEETING + b"*")
 _DIFFERENCES: Final = (
     "the layout {other}, and this one has {ours}: stop one of them first",
     "another signing key: give all proxies the same --signing-key-file",
@@ -31,23 +33,33 @@ _DIFFERENCES: Final = (
 )
 
 
-def meet(ask: Ask, prefix: bytes, key: bytes) -> bytes:
-    """Subscribes, and looks for others; returns the channel. `key`: tells signing keys apart.
+def channel(context: Context) -> bytes:
+    """That of this proxy, and of all with which it can work."""
+    signer = context.script_calls.signer
+    key = signer.sign(MEETING, ())[:8] if context.has_own_secret else b"stored"
+    return MEETING + b":".join((b"%d.%d" % (LAYOUT, _TOLD), key, context.keys.prefix))
 
-    Raises UnfitUpstream if there is another proxy that this one cannot work with. If Redis refuses,
-    others go unnoticed.
+
+def meet(ask: Ask, own: bytes) -> None:
+    """Subscribes to the channel `own`, and looks for others. Raises UnfitUpstream as `check`."""
+    check(own, ask((b"SUBSCRIBE", own), QUESTION)[-1])
+
+
+def check(own: bytes, channels: object) -> None:
+    """`channels`: the reply to QUESTION. If Redis refuses it, others go unnoticed.
+
+    Raises UnfitUpstream if there is another proxy that this one cannot work with.
     """
-    ours = (b"%d.%d" % (LAYOUT, _TOLD), key, prefix)
-    name = MEETING + b":".join(ours)
-    replies = ask((b"SUBSCRIBE", name), (b"PUBSUB", b"CHANNELS", MEETING + b"*"))
-    names = replies[-1]
-    if not isinstance(names, list):
-        log.debug("this proxy cannot look for those with other prefixes: %s", names)
-        return name
-    for other in names:
-        theirs = other[len(MEETING) :].split(b":", 2)
+    if not isinstance(channels, list):
+        log.debug("this proxy cannot look for those with other prefixes: %s", channels)
+        return
+    ours = _parts(own)
+    for theirs in map(_parts, channels):
         for mine, its, what in zip(ours, theirs, _DIFFERENCES, strict=False):
             if mine != its:
                 said = what.format(other=said_by(its), ours=said_by(mine))
                 raise UnfitUpstream(f"another ttlproxy in front of it has {said}")
-    return name
+
+
+def _parts(own: bytes) -> list[bytes]:
+    return own[len(MEETING) :].split(b":", 2)
