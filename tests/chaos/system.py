@@ -13,6 +13,7 @@ from typing import Any, TextIO
 
 from tests.chaos.history import Excuses, ServersClock, Window
 from tests.chaos.switch import Switch
+from tests.distance.relay import FarRelay
 from tests.support.clock_shim import Clock
 from tests.support.processes import attempts
 from tests.support.redis_client import Client, Word
@@ -51,6 +52,7 @@ class System:
     """The processes of a run. `with` starts and ends them.
 
     master: the server to which new connections lead; replica: the other one
+    relays: between each proxy and that address
     clock: what the servers' clock showed; excuses: when they could not reply as they should
     """
 
@@ -67,6 +69,7 @@ class System:
         )
         self._forked = forked
         self.proxies: list[Proxy] = []
+        self.relays: list[FarRelay] = []
 
     def __enter__(self) -> System:
         with ExitStack() as failed:
@@ -78,7 +81,9 @@ class System:
             self.switch = self._stack.enter_context(Switch(self.master.port))
             self.follow()
             for _ in range(PROXIES):
-                url = f"redis://127.0.0.1:{self.switch.port}"
+                relay = self._stack.enter_context(FarRelay(self.switch.port))
+                self.relays.append(relay)
+                url = f"redis://127.0.0.1:{relay.port}"
                 proxy = Proxy(url, "--drain-max", "1", forked=self._forked)
                 self._stack.callback(proxy.remove)
                 self._stack.callback(self.go_on, proxy)

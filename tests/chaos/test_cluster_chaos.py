@@ -29,7 +29,7 @@ TIMEOUT_MS = 4000
 @pytest.mark.any_server
 def test_moving_slots_and_planned_failovers_are_exact(binary: Binary) -> None:
     with ClusterSystem(binary, Log(None), CALM_MS, forked=True) as system:
-        account = trial(system, SECONDS, 1, ["reshard", "failover", "takeover"])
+        account = trial(system, SECONDS, 1, ["reshard", "failover", "takeover", "distance"])
     assert account.faults == []
     assert all(account.counts[name] for name in ("troubles", "elements", "tasks", "items taken"))
 

@@ -28,6 +28,8 @@ _CAUGHT_UP_MS: Final = 1000
 _STEP_PATIENCE_S: Final = 10.0
 # Longer than a failover takes; the test ends it with UNPAUSE.
 _FAILOVER_PAUSE_MS: Final = 60_000
+# How far a proxy may be from Redis, in ms each way: news of a deadline need less than `near_ms`.
+_FAR_MS: Final = 50
 _OWN_NAMES: Final = (b"ttlproxy:link", b"ttlproxy:pushes", b"ttlproxy:reaps", b"ttlproxy:reaper")
 
 
@@ -60,6 +62,8 @@ class Troubles:
         for server in (system.master, system.replica):
             system.ask(server, "CLIENT", "UNPAUSE")
         self._rules.clear()
+        for relay in system.relays:
+            relay.delay(0, 0)
         if not system.until_in_step():
             raise TimeoutError("the replica does not follow")
 
@@ -200,6 +204,23 @@ class Troubles:
         self.evicted += count
         self._system.log("evicted", keys=count)
 
+    def _move_proxy(self) -> None:
+        """Each connection of a proxy gets a delay of its own, each way."""
+        relay = self._chance.choice(self._system.relays)
+        most_ms = self._chance.choice([0, 0.2, 1, 5, _FAR_MS])
+        least_ms = self._chance.choice([0, most_ms])
+        relay.delay(least_ms / 1000, most_ms / 1000)
+        self._system.log("moved", port=relay.port, least_ms=least_ms, most_ms=most_ms)
+
+    def _cut_way(self) -> None:
+        """What one proxy and Redis say to each other is held up for a while, as by lost packets."""
+        relay = self._chance.choice(self._system.relays)
+        begun_ms = machine_ms()
+        relay.delay(0, 0.5)
+        self._sleep(self._chance.choice([0.1, 1.0]))
+        relay.delay(0, 0)
+        self._late(begun_ms, machine_ms() + 500 + _CAUGHT_UP_MS)
+
     def _reset_connections(self) -> None:
         part = self._chance.choice([0.2, 1.0])
         self._system.log("reset", connections=self._system.switch.reset(part, self._chance))
@@ -225,6 +246,10 @@ _ALL: Final[list[Callable[[Troubles], None]]] = [
     Troubles._jump,
     Troubles._jump,
     Troubles._reset_connections,
+    Troubles._move_proxy,
+    Troubles._move_proxy,
+    Troubles._move_proxy,
+    Troubles._cut_way,
     Troubles._change_rules,
     Troubles._change_rules,
     Troubles._change_rules,

@@ -119,7 +119,7 @@ class Round:
     """
 
     keys_of_a_type = 2
-    near_ms = (20, 3000)  # until the deadlines, of nearly all elements
+    near_ms = (150, 3000)  # until the deadlines, of nearly all elements
 
     def __init__(self, system: Served, number: int, seed: int) -> None:
         self.name = f"r{number}"

@@ -16,7 +16,7 @@ from tests.support.servers import Binary, Server
 from ttlproxy.core.keys import SLOTS
 from ttlproxy.core.topology import cluster_nodes
 
-_BUS = 10_000  # how much higher the port of a node's bus is than its own
+BUS = 10_000  # how much higher the port of a node's bus is than its own
 _HIGHEST_PORT = 65_535
 _GIVEN_UP_S = 7
 
@@ -39,7 +39,7 @@ class Node(Server):
         """Returns when the node serves."""
         while True:
             self.port = free_port()
-            if self.port + _BUS <= _HIGHEST_PORT and self._launch():
+            if self.port + BUS <= _HIGHEST_PORT and self._launch():
                 self.client = Client(self.port, host=self.host)
                 return self
 

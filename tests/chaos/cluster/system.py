@@ -12,9 +12,10 @@ from redis.exceptions import RedisError
 
 from tests.chaos.history import Excuses, Window
 from tests.chaos.system import Log, machine_ms
-from tests.support.cluster import Cluster, Node
+from tests.distance.relay import FarRelay
+from tests.support.cluster import BUS, Cluster, Node
 from tests.support.network import Network
-from tests.support.processes import attempts
+from tests.support.processes import attempts, wait_until
 from tests.support.redis_client import Client, Word
 from tests.support.servers import Binary, Proxy
 from ttlproxy.core.keys import SLOTS, Keys, slot
@@ -48,6 +49,7 @@ class ClusterSystem:
 
     aways: when masters were in trouble; lags_ms: how far a replica may have been behind then
     evicting: when a master lacked memory
+    relays: in front of each node, unless these are in a network of their own
     is_cautious: acknowledged writes may be lost soon
     """
 
@@ -69,6 +71,7 @@ class ClusterSystem:
         self.evicting: list[Window] = []
         self.is_cautious = False
         self.proxies: list[Proxy] = []
+        self.relays: list[FarRelay] = []
         self.words = [
             _KEYS.word(number * SLOTS // _MASTERS + at).decode()
             for at in range(_SLOTS_OF_A_MASTER)
@@ -86,6 +89,8 @@ class ClusterSystem:
             self._stack.enter_context(cluster)
             self.nodes = cluster.nodes
             cluster.replicate(_MASTERS)
+            if self.network is None:  # from another network nobody reaches a relay
+                self._put_far()
             url = "redis://" + ",".join(f"{node.host}:{node.port}" for node in self.nodes)
             for _ in range(PROXIES):
                 proxy = Proxy(url, "--drain-max", "1", forked=self._forked)
@@ -97,6 +102,30 @@ class ClusterSystem:
 
     def __exit__(self, *trouble: object) -> None:
         self._stack.close()
+
+    def _put_far(self) -> None:
+        """Each node names a relay as its port, so proxies and replicas reach it through that."""
+        for node in self.nodes:
+            self.relays.append(self._stack.enter_context(FarRelay(node.port)))
+            self.announce(node)
+        ports = {relay.port for relay in self.relays}
+
+        def is_known() -> bool:
+            return all({each.port for each in self.view(node)} == ports for node in self.nodes)
+
+        wait_until(is_known, "all nodes know the relays")
+
+    def announce(self, node: Node) -> None:
+        """After its start."""
+        for relay in self.relays:
+            if relay.target == node.port:
+                self.ask(node, "CONFIG", "SET", "cluster-announce-bus-port", node.port + BUS)
+                self.ask(node, "CONFIG", "SET", "cluster-announce-port", relay.port)
+
+    def delay(self, least_ms: float, most_ms: float) -> None:
+        """From now on each way of each connection to a node has a delay of its own."""
+        for relay in self.relays:
+            relay.delay(least_ms / 1000, most_ms / 1000)
 
     @property
     def now_ms(self) -> float:

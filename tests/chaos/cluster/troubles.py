@@ -21,8 +21,11 @@ from tests.chaos.settings import Rules, run_short
 from tests.support.cluster import Node
 from tests.support.network import Network
 from tests.support.processes import wait_until
+from ttlproxy.core.keys import SLOTS
 
 _PROMOTED_S: Final = 120.0
+# How far proxies may be, in ms each way: news of a deadline need less than `near_ms`.
+_FAR_MS: Final = 50
 # So long is a master stopped that comes back before it is taken for dead.
 _SHORT_S: Final = (0.1, 0.5, 1.5)
 
@@ -53,6 +56,7 @@ class Troubles:
             self._system.log("over", name=name)
             self.made += 1
         self._rules.clear()
+        self._system.delay(0, 0)
 
     # Slots that move.
 
@@ -180,6 +184,7 @@ class Troubles:
             threading.Event().wait(self._chance.choice([0.0, 0.5, 2.0]))
             master.client.close()
             master.restart()
+            self._system.announce(master)
 
     def _stop_master(self) -> None:
         """SIGSTOP until its replica has taken over."""
@@ -221,6 +226,26 @@ class Troubles:
             finally:
                 master.child.send_signal(signal.SIGCONT)
 
+    # Distances.
+
+    def _move_away(self) -> None:
+        """Each way of each connection to a node gets a delay of its own."""
+        most_ms = self._chance.choice([0, 0.2, 1, 5, _FAR_MS])
+        self._be_far(self._chance.choice([0, most_ms]), most_ms)
+
+    def _lose_packets(self) -> None:
+        """What passes is held up for a while."""
+        with self._system.away(range(SLOTS), loses=False):
+            self._be_far(0, 500)
+            threading.Event().wait(self._chance.choice([0.1, 1.0]))
+            self._be_far(0, 0)
+            self._system.until_settled()
+
+    def _be_far(self, least_ms: float, most_ms: float) -> None:
+        if not self._system.relays:
+            raise NotPossibleError("there are no relays in front of the nodes")
+        self._system.delay(least_ms, most_ms)
+
 
 _ALL: Final[dict[str, list[Callable[[Troubles], None]]]] = {
     "reshard": [
@@ -239,5 +264,6 @@ _ALL: Final[dict[str, list[Callable[[Troubles], None]]]] = {
     "kill": [Troubles._kill_master],
     "stop": [Troubles._stop_master, Troubles._stop_for_a_moment],
     "partition": [Troubles._cut_off, Troubles._cut_from_others],
+    "distance": [Troubles._move_away, Troubles._move_away, Troubles._lose_packets],
 }
 NAMES: Final = tuple(_ALL)
