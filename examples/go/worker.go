@@ -39,57 +39,77 @@ func setUp() error {
 	return rdb.Do(ctx, "ONEXPIRE", busy, "RPUSH", tasks, "MAX", 3, "ELSE", "tasks:dead").Err()
 }
 
-// The next task; redis.Nil if there was none for two seconds.
-func lease() (string, error) {
-	return rdb.Do(ctx, "LEASE", tasks, busy, "EX", leaseS, "BLOCK", 2000).Text()
+// A task, and the token of its lease: nobody else's is renewed or ended with it.
+type leased struct {
+	task  string
+	token any
 }
 
-// 1, or -2: the lease has ended, so another worker has the task, or will have it.
-func renew(task string, seconds int) (int64, error) {
-	return rdb.Do(ctx, "SEXPIREMEMBER", busy, task, seconds).Int64()
+// Of the next task; redis.Nil if there was none for two seconds.
+func lease() (*leased, error) {
+	reply, err := rdb.Do(ctx, "LEASE", tasks, busy, "EX", leaseS, "BLOCK", 2000, "TOKEN").Slice()
+	if err != nil {
+		return nil, err
+	}
+	return &leased{reply[0].(string), reply[1]}, nil
 }
 
-// Renews the lease until the channel is closed.
-func renewing(task string, ended <-chan struct{}) {
+// redis.Nil: the lease is over, so another worker has the task, or will have it.
+func (l *leased) renew(seconds int) error {
+	token, err := rdb.Do(ctx, "RENEW", busy, l.token, l.task, "EX", seconds).Result()
+	if err == nil {
+		l.token = token
+	}
+	return err
+}
+
+// Renews the lease until the first channel is closed, and closes the second then.
+func (l *leased) renewing(ended <-chan struct{}, over chan<- struct{}) {
+	defer close(over)
 	for {
 		select {
 		case <-ended:
 			return
 		case <-time.After(renewS * time.Second):
-			if reply, err := renew(task, leaseS); err == nil && reply != 1 {
+			if l.renew(leaseS) == redis.Nil {
 				return
 			}
 		}
 	}
 }
 
+func (l *leased) work() (string, error) {
+	ended, over := make(chan struct{}), make(chan struct{})
+	go l.renewing(ended, over)
+	defer func() { close(ended); <-over }()
+	return work(l.task)
+}
+
 // The fence: if several workers had the task, the first result counts. True: it is this one.
-func finish(task, result string) (bool, error) {
-	first, err := rdb.Do(ctx, "HSETEX", results, "FNX", "EX", dayS, "FIELDS", 1, task, result).Int64()
+func (l *leased) finish(result string) (bool, error) {
+	words := []any{"HSETEX", results, "FNX", "EX", dayS, "FIELDS", 1, l.task, result}
+	first, err := rdb.Do(ctx, words...).Int64()
 	if err != nil {
 		return false, err
 	}
-	return first == 1, rdb.SRem(ctx, busy, task).Err()
+	return first == 1, rdb.Do(ctx, "UNLEASE", busy, l.token, l.task).Err()
 }
 
-func run(task string) error {
-	result, err := rdb.HGet(ctx, results, task).Result()
+func (l *leased) run() error {
+	result, err := rdb.HGet(ctx, results, l.task).Result()
 	if err == redis.Nil {
-		ended := make(chan struct{})
-		go renewing(task, ended)
-		result, err = work(task)
-		close(ended)
+		result, err = l.work()
 	}
 	if err != nil {
-		_, lost := renew(task, retryS) // it goes back to the list then
-		fmt.Printf("%s failed: %v\n", task, err)
+		lost := l.renew(retryS) // it goes back to the list then
+		fmt.Printf("%s failed: %v\n", l.task, err)
 		return lost
 	}
-	first, err := finish(task, result)
+	first, err := l.finish(result)
 	if err == nil && first {
-		fmt.Println(task, "is done")
+		fmt.Println(l.task, "is done")
 	} else if err == nil {
-		fmt.Println(task, "was done")
+		fmt.Println(l.task, "was done")
 	}
 	return err
 }
@@ -101,9 +121,9 @@ func main() {
 		panic(err)
 	}
 	for stop.Err() == nil {
-		task, err := lease()
+		next, err := lease()
 		if err == nil {
-			err = run(task)
+			err = next.run()
 		}
 		if err != nil && err != redis.Nil { // the lease of a task ends by itself
 			fmt.Println(err)

@@ -1,3 +1,4 @@
+import java.util.List;
 import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
@@ -36,53 +37,67 @@ public class Worker {
         call("ONEXPIRE", BUSY, "RPUSH", TASKS, "MAX", 3, "ELSE", "tasks:dead");
     }
 
-    /** The next task; null if there was none for two seconds. */
-    static String lease() {
-        return (String) call("LEASE", TASKS, BUSY, "EX", LEASE_S, "BLOCK", 2000);
-    }
+    /** Of a task. The token is that of this lease: nobody else's is renewed or ended with it. */
+    static class Lease {
+        final String task;
+        volatile Object token;
 
-    /** 1, or -2: the lease has ended, so another worker has the task, or will have it. */
-    static Object renew(String task, int seconds) {
-        return call("SEXPIREMEMBER", BUSY, task, seconds);
-    }
+        Lease(List<?> leased) {
+            task = (String) leased.get(0);
+            token = leased.get(1);
+        }
 
-    static void tryToRenew(String task) {
-        try {
-            renew(task, LEASE_S);
-        } catch (JedisException error) {
-            System.out.println(error.getMessage()); // the next time may come early enough
+        /** If the lease is over, another worker has the task, or will have it. */
+        void renew(int seconds) {
+            Object renewed = call("RENEW", BUSY, token, task, "EX", seconds);
+            if (renewed != null) token = renewed;
+        }
+
+        void tryToRenew() {
+            try {
+                renew(LEASE_S);
+            } catch (JedisException error) {
+                System.out.println(error.getMessage()); // the next time may come early enough
+            }
+        }
+
+        /** Works, and renews the lease meanwhile. */
+        String work() throws Exception {
+            var timer = Executors.newSingleThreadScheduledExecutor();
+            timer.scheduleAtFixedRate(this::tryToRenew, RENEW_S, RENEW_S, TimeUnit.SECONDS);
+            try {
+                return Worker.work(task);
+            } finally {
+                timer.shutdown();
+                timer.awaitTermination(LEASE_S, TimeUnit.SECONDS); // the last one changes the token
+            }
+        }
+
+        /** The fence: if several workers had it, the first result counts. True: it is this one. */
+        boolean finish(String result) {
+            Object first = call("HSETEX", RESULTS, "FNX", "EX", DAY_S, "FIELDS", 1, task, result);
+            call("UNLEASE", BUSY, token, task);
+            return first.equals(1L);
+        }
+
+        void run() {
+            String result;
+            try {
+                var known = (String) call("HGET", RESULTS, task);
+                result = known != null ? known : work();
+            } catch (Exception error) {
+                renew(RETRY_S); // it goes back to the list then
+                System.out.println(task + " failed: " + error.getMessage());
+                return;
+            }
+            System.out.println(task + (finish(result) ? " is done" : " was done"));
         }
     }
 
-    /** The fence: if several workers had the task, the first result counts. True: it is this one. */
-    static boolean finish(String task, String result) {
-        Object first = call("HSETEX", RESULTS, "FNX", "EX", DAY_S, "FIELDS", 1, task, result);
-        call("SREM", BUSY, task);
-        return first.equals(1L);
-    }
-
-    /** Works, and renews the lease meanwhile. */
-    static String workOn(String task) throws Exception {
-        var timer = Executors.newSingleThreadScheduledExecutor();
-        timer.scheduleAtFixedRate(() -> tryToRenew(task), RENEW_S, RENEW_S, TimeUnit.SECONDS);
-        try {
-            return work(task);
-        } finally {
-            timer.shutdownNow();
-        }
-    }
-
-    static void run(String task) {
-        String result;
-        try {
-            var known = (String) call("HGET", RESULTS, task);
-            result = known != null ? known : workOn(task);
-        } catch (Exception error) {
-            renew(task, RETRY_S); // it goes back to the list then
-            System.out.println(task + " failed: " + error.getMessage());
-            return;
-        }
-        System.out.println(task + (finish(task, result) ? " is done" : " was done"));
+    /** Of the next task; null if there was none for two seconds. */
+    static Lease lease() {
+        Object leased = call("LEASE", TASKS, BUSY, "EX", LEASE_S, "BLOCK", 2000, "TOKEN");
+        return leased == null ? null : new Lease((List<?>) leased);
     }
 
     static volatile boolean stop;
@@ -100,8 +115,8 @@ public class Worker {
         setUp();
         while (!stop) {
             try {
-                String task = lease();
-                if (task != null) run(task);
+                Lease leased = lease();
+                if (leased != null) leased.run();
             } catch (JedisException error) { // the lease of a task ends by itself
                 System.out.println(error.getMessage());
                 Thread.sleep(1000);

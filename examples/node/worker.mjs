@@ -18,38 +18,49 @@ async function work(task) {
 // A task whose lease ends goes back to the list, the fourth time to the dead letters.
 const setUp = () => redis.call("ONEXPIRE", BUSY, "RPUSH", TASKS, "MAX", 3, "ELSE", "tasks:dead");
 
-// The next task; null if there was none for two seconds.
-const lease = () => redis.call("LEASE", TASKS, BUSY, "EX", LEASE_S, "BLOCK", 2000);
+// Of the next task; null if there was none for two seconds. The token is that of this lease: nobody
+// else's is renewed or ended with it.
+async function lease() {
+  const leased = await redis.call("LEASE", TASKS, BUSY, "EX", LEASE_S, "BLOCK", 2000, "TOKEN");
+  return leased && { task: leased[0], token: leased[1] };
+}
 
-// 1, or -2: the lease has ended, so another worker has the task, or will have it.
-const renew = (task, seconds = LEASE_S) => redis.call("SEXPIREMEMBER", BUSY, task, seconds);
+// If the lease is over, another worker has the task, or will have it.
+async function renew(leased, seconds = LEASE_S) {
+  const token = await redis.call("RENEW", BUSY, leased.token, leased.task, "EX", seconds);
+  leased.token = token ?? leased.token;
+}
 
-async function renewing(task, working) {
-  const timer = setInterval(() => renew(task).catch(() => {}), RENEW_S * 1000);
+async function renewing(leased, working) {
+  let renewal;
+  const again = () => (renewal = renew(leased).catch(() => {}));
+  const timer = setInterval(again, RENEW_S * 1000);
   try {
     return await working;
   } finally {
     clearInterval(timer);
+    await renewal; // it changes the token
   }
 }
 
 // The fence: if several workers had the task, the first result counts. True: it is this one.
-async function finish(task, result) {
+async function finish({ task, token }, result) {
   const first = await redis.call("HSETEX", RESULTS, "FNX", "EX", DAY_S, "FIELDS", 1, task, result);
-  await redis.srem(BUSY, task);
+  await redis.call("UNLEASE", BUSY, token, task);
   return first === 1;
 }
 
-async function run(task) {
+async function run(leased) {
+  const { task } = leased;
   let result;
   try {
-    result = (await redis.hget(RESULTS, task)) ?? (await renewing(task, work(task)));
+    result = (await redis.hget(RESULTS, task)) ?? (await renewing(leased, work(task)));
   } catch (error) {
-    await renew(task, RETRY_S); // it goes back to the list then
+    await renew(leased, RETRY_S); // it goes back to the list then
     console.log(`${task} failed: ${error.message}`);
     return;
   }
-  console.log((await finish(task, result)) ? `${task} is done` : `${task} was done`);
+  console.log((await finish(leased, result)) ? `${task} is done` : `${task} was done`);
 }
 
 let stop = false;
@@ -57,8 +68,8 @@ for (const name of ["SIGTERM", "SIGINT"]) process.on(name, () => (stop = true));
 await setUp();
 while (!stop) {
   try {
-    const task = await lease();
-    if (task !== null) await run(task);
+    const leased = await lease();
+    if (leased !== null) await run(leased);
   } catch (error) {
     console.log(error.message); // the lease of a task ends by itself
     await sleep(1000);

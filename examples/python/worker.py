@@ -31,25 +31,37 @@ def set_up():
     r.execute_command("ONEXPIRE", BUSY, "RPUSH", TASKS, "MAX", 3, "ELSE", "tasks:dead")
 
 
+class Lease:
+    """Of a task. The token is that of this lease: nobody else's is renewed or ended with it."""
+
+    def __init__(self, task, token):
+        self.task, self.token = task, token
+
+    def renew(self, seconds=LEASE_S):
+        """False: the lease is over, so another worker has the task, or will have it."""
+        token = r.execute_command("RENEW", BUSY, self.token, self.task, "EX", seconds)
+        self.token = token or self.token
+        return token is not None
+
+    def end(self):
+        r.execute_command("UNLEASE", BUSY, self.token, self.task)
+
+
 def lease():
-    """The next task; None if there was none for two seconds."""
-    return r.execute_command("LEASE", TASKS, BUSY, "EX", LEASE_S, "BLOCK", 2000)
-
-
-def renew(task, seconds=LEASE_S):
-    """False: the lease has ended, so another worker has the task, or will have it."""
-    return r.execute_command("SEXPIREMEMBER", BUSY, task, seconds) == 1
+    """Of the next task; None if there was none for two seconds."""
+    leased = r.execute_command("LEASE", TASKS, BUSY, "EX", LEASE_S, "BLOCK", 2000, "TOKEN")
+    return leased and Lease(*leased)
 
 
 @contextmanager
-def renewing(task):
+def renewing(leased):
     """Renews the lease in a thread."""
     ended = threading.Event()
 
     def loop():
         while not ended.wait(RENEW_S):
             with suppress(redis.RedisError):
-                if not renew(task):
+                if not leased.renew():
                     return
 
     thread = threading.Thread(target=loop)
@@ -61,23 +73,24 @@ def renewing(task):
         thread.join()
 
 
-def finish(task, result):
+def finish(leased, result):
     """The fence: if several workers had the task, the first result counts. True: it is this one."""
-    words = ("FNX", "EX", DAY_S, "FIELDS", 1, task, result)
+    words = ("FNX", "EX", DAY_S, "FIELDS", 1, leased.task, result)
     first = r.execute_command("HSETEX", RESULTS, *words)
-    r.srem(BUSY, task)
+    leased.end()
     return first == 1
 
 
-def run(task):
+def run(leased):
+    task = leased.task
     try:
-        with renewing(task):
+        with renewing(leased):
             result = r.hget(RESULTS, task) or work(task)
     except Exception as error:
-        renew(task, RETRY_S)  # it goes back to the list then
+        leased.renew(RETRY_S)  # it goes back to the list then
         print(f"{task} failed: {error}", flush=True)
     else:
-        print(f"{task} is done" if finish(task, result) else f"{task} was done", flush=True)
+        print(f"{task} is done" if finish(leased, result) else f"{task} was done", flush=True)
 
 
 if __name__ == "__main__":
@@ -87,8 +100,8 @@ if __name__ == "__main__":
     set_up()
     while not stop.is_set():
         try:
-            if task := lease():
-                run(task)
+            if leased := lease():
+                run(leased)
         except redis.RedisError as error:  # the lease of a task ends by itself
             print(error, flush=True)
             stop.wait(1)

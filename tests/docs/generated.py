@@ -231,7 +231,7 @@ SECTIONS: Final[Mapping[str, Callable[[], str]]] = {
     "looking at deadlines": _of("DUE", "TTLPROXY"),
     "expiry rules": _of("ONEXPIRE", "TAKE"),
     "write rules": _of("ONWRITE"),
-    "queues": _of("LEASE", "DEFER", "UNDEFER", "DEFERRED"),
+    "queues": _of("LEASE", "UNLEASE", "RENEW", "DEFER", "UNDEFER", "DEFERRED"),
     "leaderboards": partial(_table, leaderboards.VIRTUALS),
     "limiters": _of("CL.THROTTLE", "INCREX"),
     "deadlines of other servers": partial(_deadlines, _THEIRS),

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.support.containers import AnyServer
-from tests.support.conversation import OUTSIDE_MULTI, WAYS, Talk, hold, said_in
+from tests.support.conversation import OUTSIDE_MULTI, WAYS, Talk, hold, let_pass, said_in
 from tests.support.error_texts import NOT_AN_INTEGER, WRONGTYPE
 from tests.support.raw_client import Connection
 from tests.support.redis_client import Client
@@ -55,6 +55,68 @@ def test_an_item_that_is_lent_already_stays_and_the_next_is_taken(talk: Talk) ->
         SREM dst b                          -> 1
         LEASE src dst EX 100 COUNT 9        -> ["b"]
         LRANGE src 0 -1                     -> ["b", "c"]
+    """)
+
+
+def test_a_lease_that_is_over_is_neither_ended_nor_renewed(client: Client, direct: Client) -> None:
+    """Though another worker has the item by then, the slow one does not touch its lease."""
+    client.ask("ONEXPIRE", "busy", "RPUSH", "src")
+    client.ask("RPUSH", "src", "a")
+    item, token = client.ask("LEASE", "src", "busy", "PX", 20, "TOKEN")
+    assert item == b"a"
+    let_pass(direct, 20)
+    assert client.ask("UNLEASE", "busy", token, "a") == 0
+    assert client.ask("RENEW", "busy", token, "a", "EX", 100) is None
+    _, second = client.ask("LEASE", "src", "busy", "EX", 100, "TOKEN")
+    assert client.ask("UNLEASE", "busy", token, "a") == 0
+    assert client.ask("RENEW", "busy", token, "a", "EX", 100) is None
+    third = client.ask("RENEW", "busy", second, "a", "EX", 200)
+    assert third == client.ask("SPEXPIRETIMEMEMBER", "busy", "a")
+    assert third > second + 90_000
+    assert client.ask("UNLEASE", "busy", second, "a") == 0
+    assert client.ask("UNLEASE", "busy", third, "a", "a", "none") == 1
+    assert client.ask("EXISTS", "busy", "src") == 0
+
+
+def test_items_that_are_leased_together_have_one_token(client: Client) -> None:
+    client.ask("RPUSH", "src", "a", "b", "c")
+    items, token = client.ask("LEASE", "src", "busy", "EX", 100, "COUNT", 2, "TOKEN")
+    assert items == [b"c", b"b"]
+    assert client.ask("LEASE", "src", "busy", "TOKEN", "EX", 200)[0] == b"a"
+    assert client.ask("UNLEASE", "busy", token, "a", "b", "c") == 2
+    assert client.ask("SMEMBERS", "busy") == [b"a"]
+    assert client.ask("LEASE", "src", "busy", "EX", 100, "TOKEN") is None
+    assert client.ask("LEASE", "src", "busy", "EX", 100, "COUNT", 2, "TOKEN") is None
+
+
+def test_tokens_are_told_apart_in_multi_and_from_deadlines(talk: Talk) -> None:
+    talk("""
+        SADDEX s PXAT 4102444800000 MEMBERS 2 a b   -> 2
+        SADD s c                                    -> 1
+        UNLEASE s 4102444800001 a c                 -> 0
+        UNLEASE s 4102444800000 b                   -> 1
+        RENEW s 4102444800000 a EX 100              -> 1*
+        STTLMEMBER s a                              -> 100
+        RENEW s 4102444800000 a EX 100              -> nil
+        RENEW none 4102444800000 a EX 100           -> nil
+        UNLEASE none 4102444800000 a                -> 0
+        SMEMBERS s                                  -> ["a", "c"]
+    """)
+
+
+def test_what_is_wrong_with_a_token_is_refused(talk_outside_multi: Talk) -> None:
+    talk_outside_multi(f"""
+        UNLEASE s x a                       -> {NOT_AN_INTEGER}
+        UNLEASE s 1                         -> ERR wrong number of arguments for 'unlease' command
+        RENEW s 1.5 a EX 9                  -> {NOT_AN_INTEGER}
+        RENEW s 1 a XX 9                    -> ERR syntax error
+        RENEW s 1 a EX 0                    -> ERR invalid expire time in 'renew' command
+        RENEW s 1 a PX x                    -> {NOT_AN_INTEGER}
+        RENEW s 1 a EX                      -> ERR wrong number of arguments for 'renew' command
+        LEASE l s EX 9 TOKEN TOKEN          -> ERR syntax error
+        SET k x                             -> OK
+        UNLEASE k 1 a                       -> {WRONGTYPE}
+        RENEW k 1 a EX 9                    -> {WRONGTYPE}
     """)
 
 

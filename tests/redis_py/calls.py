@@ -88,6 +88,12 @@ _OTHERS: Final[list[tuple[Call, str]]] = [
         "LEASE l s EX 7 COUNT 3 BLOCK 7000",
     ),
     (
+        lambda r: r.lease_with_token("l", "s", px=7, block=9),
+        "LEASE l s PX 7 BLOCK 9 TOKEN",
+    ),
+    (lambda r: r.unlease("s", 5, "a", "b"), "UNLEASE s 5 a b"),
+    (lambda r: r.renew("s", 5, "a", ex=7), "RENEW s 5 a EX 7"),
+    (
         lambda r: r.defer("LPUSH", "l", "x", ex=7, id="i", condition="NX"),
         "DEFER EX 7 ID i NX LPUSH l x",
     ),

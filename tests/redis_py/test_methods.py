@@ -23,7 +23,7 @@ import asyncio
 from typing import assert_type
 import ttlproxy.redis
 import ttlproxy.redis.asyncio
-from ttlproxy.redis import Pipeline, Row, Throttled
+from ttlproxy.redis import Lease, Pipeline, Row, Throttled
 
 r = ttlproxy.redis.Redis()
 assert_type(r.sexpiremember("s", "m", ttl=60), int)
@@ -31,6 +31,8 @@ assert_type(r.sexpiremember("s", ["m", "n"], ttl=60), list[int])
 assert_type(r.lbtop("b", 0, 9), list[Row])
 assert_type(r.lease("l", "s", ex=3), bytes | str | None)
 assert_type(r.lease("l", "s", ex=3, count=2), list[bytes | str] | None)
+assert_type(r.lease_with_token("l", "s", ex=3), Lease | None)
+assert_type(r.renew("s", 5, "m", ex=3), int | None)
 assert_type(r.pipeline().saddex("s", ["m"], ex=60), Pipeline)
 
 

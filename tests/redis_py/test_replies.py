@@ -49,6 +49,15 @@ def test_queues_and_rules(r: ttlproxy.redis.Redis) -> None:
     assert r.lease("l", "busy", ex=30) == "z"
     assert r.lease("l", "busy", ex=30, count=9) == ["y", "x"]
     assert r.lease("l", "busy", ex=30) is None
+    assert r.lease_with_token("l", "busy", ex=30) is None
+    r.rpush("l", "w")
+    leased = r.lease_with_token("l", "busy", ex=30)
+    assert leased is not None
+    assert leased.item == "w"
+    token = r.renew("busy", leased.token, "w", ex=300)
+    assert token is not None
+    assert r.renew("busy", leased.token, "w", ex=300) is None
+    assert [r.unlease("busy", each, "w") for each in (leased.token, token)] == [0, 1]
     assert r.defer("LPUSH", "l", "x", ex=60, id="i") == "i"
     (deferred,) = r.deferred("l")
     assert (deferred.id, deferred.words) == ("i", ["LPUSH", "l", "x"])

@@ -10,9 +10,19 @@ from typing import Any, Self
 import redis
 
 from ttlproxy.redis.commands import PipelineCommands, SyncCommands
-from ttlproxy.redis.replies import PARSERS, Deadline, Deferred, Left, Row, Taken, Throttled
+from ttlproxy.redis.replies import PARSERS, Deadline, Deferred, Lease, Left, Row, Taken, Throttled
 
-__all__ = ["Deadline", "Deferred", "Left", "Pipeline", "Redis", "Row", "Taken", "Throttled"]
+__all__ = [
+    "Deadline",
+    "Deferred",
+    "Lease",
+    "Left",
+    "Pipeline",
+    "Redis",
+    "Row",
+    "Taken",
+    "Throttled",
+]
 
 
 class Pipeline(PipelineCommands["Pipeline"], redis.client.Pipeline):

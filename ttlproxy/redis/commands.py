@@ -10,7 +10,7 @@ from typing import Generic, TypeAlias, TypeVar
 
 from ttlproxy.redis.elements import Elements
 from ttlproxy.redis.queues import Expired, Leaderboards, Limiters, Queues
-from ttlproxy.redis.replies import Deadline, Deferred, Left, Row, Taken, Throttled
+from ttlproxy.redis.replies import Deadline, Deferred, Lease, Left, Row, Taken, Throttled
 from ttlproxy.redis.timed_writes import TimedWrites
 from ttlproxy.redis.words import Word
 
@@ -24,6 +24,7 @@ Rules = TypeVar("Rules")
 AllTaken = TypeVar("AllTaken")
 AllLeft = TypeVar("AllLeft")
 Deadlines = TypeVar("Deadlines")
+MaybeLease = TypeVar("MaybeLease")
 AllDeferred = TypeVar("AllDeferred")
 Rows = TypeVar("Rows")
 Throttle = TypeVar("Throttle")
@@ -34,7 +35,7 @@ class Commands(
     Elements[Int, Ints],
     TimedWrites[Int],
     Expired[Flag, MaybeWords, Rules, AllTaken, AllLeft, Deadlines],
-    Queues[Int, MaybeWord, MaybeWords, AllDeferred],
+    Queues[Int, MaybeInt, MaybeWord, MaybeWords, MaybeLease, AllDeferred],
     Leaderboards[Int, MaybeInt, Rows],
     Limiters[Throttle],
     Generic[
@@ -48,6 +49,7 @@ class Commands(
         AllTaken,
         AllLeft,
         Deadlines,
+        MaybeLease,
         AllDeferred,
         Rows,
         Throttle,
@@ -67,6 +69,7 @@ SyncCommands: TypeAlias = Commands[
     list[Taken],
     list[Left],
     list[Deadline],
+    Lease | None,
     list[Deferred],
     list[Row],
     Throttled,
@@ -82,12 +85,14 @@ AsyncCommands: TypeAlias = Commands[
     Awaitable[list[Taken]],
     Awaitable[list[Left]],
     Awaitable[list[Deadline]],
+    Awaitable[Lease | None],
     Awaitable[list[Deferred]],
     Awaitable[list[Row]],
     Awaitable[Throttled],
 ]
 # What the commands return in a pipeline: the pipeline.
 PipelineCommands: TypeAlias = Commands[
+    Queued,
     Queued,
     Queued,
     Queued,

@@ -16,6 +16,7 @@ Rules = TypeVar("Rules")
 AllTaken = TypeVar("AllTaken")
 AllLeft = TypeVar("AllLeft")
 Deadlines = TypeVar("Deadlines")
+MaybeLease = TypeVar("MaybeLease")
 AllDeferred = TypeVar("AllDeferred")
 Rows = TypeVar("Rows")
 Throttle = TypeVar("Throttle")
@@ -131,7 +132,7 @@ class Expired(Sender, Generic[Flag, MaybeWords, Rules, AllTaken, AllLeft, Deadli
         return reply
 
 
-class Queues(Sender, Generic[Int, MaybeWord, MaybeWords, AllDeferred]):
+class Queues(Sender, Generic[Int, MaybeInt, MaybeWord, MaybeWords, MaybeLease, AllDeferred]):
     """Leases and deferred commands."""
 
     @overload
@@ -181,6 +182,42 @@ class Queues(Sender, Generic[Int, MaybeWord, MaybeWords, AllDeferred]):
             *words.option("COUNT", count),
             *wait,
         )
+
+    def lease_with_token(
+        self,
+        source: Value,
+        destination: Value,
+        *,
+        ex: Ttl | None = None,
+        px: Ttl | None = None,
+        block: Ttl | None = None,
+    ) -> MaybeLease:
+        """The same for one item: the item and its token, for `unlease` and `renew`, or None."""
+        wait = words.option("BLOCK", None if block is None else words.milliseconds(block))
+        reply: MaybeLease = self.execute_command(
+            "LEASE", source, destination, *words.expiry(ex, px, None, None), *wait, "TOKEN"
+        )
+        return reply
+
+    def unlease(self, destination: Value, token: int, *items: Value) -> Int:
+        """Removes leased items; how many of these leases were not over."""
+        reply: Int = self.execute_command("UNLEASE", destination, token, *items)
+        return reply
+
+    def renew(
+        self,
+        destination: Value,
+        token: int,
+        item: Value,
+        *,
+        ex: Ttl | None = None,
+        px: Ttl | None = None,
+    ) -> MaybeInt:
+        """Gives a leased item more time; the new token, or None if that lease is over."""
+        reply: MaybeInt = self.execute_command(
+            "RENEW", destination, token, item, *words.expiry(ex, px, None, None)
+        )
+        return reply
 
     def defer(
         self,

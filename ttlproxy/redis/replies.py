@@ -52,6 +52,13 @@ class Deferred(NamedTuple):
     words: list[Word]
 
 
+class Lease(NamedTuple):
+    """A leased item, and the token of its lease."""
+
+    item: Word
+    token: int
+
+
 class Throttled(NamedTuple):
     """What CL.THROTTLE says; seconds: -1 if it is not limited."""
 
@@ -79,6 +86,12 @@ def _deferred(reply: Sequence[Sequence[Any]]) -> list[Deferred]:
     return [Deferred(name, ms, words) for name, ms, *words in reply]
 
 
+def _lease(reply: Any) -> Any:
+    """With a token: also where there is COUNT."""
+    has_token = isinstance(reply, list) and len(reply) == 2 and isinstance(reply[1], int)
+    return Lease(*reply) if has_token else reply
+
+
 def _set_or_rule(reply: Any) -> Any:
     return True if reply in (b"OK", "OK") else reply
 
@@ -95,6 +108,7 @@ _PARSED: Final[Mapping[str, Callable[[Any], Any]]] = {
     "LBAROUND": _rows,
     "LBINCRBY": int,
     "LBTOP": _rows,
+    "LEASE": _lease,
     "ONEXPIRE": _set_or_rule,
     "ONWRITE": _set_or_rule,
     "TAKE": _each(Taken),

@@ -2,7 +2,8 @@
 -- the set already has stays in the list, and the next one is taken.
 -- KEYS: data target index target_index schedule
 -- ARGV: origin how
--- RESULT: the item, with a flag an array of at most `cap` of them; null where there is none
+-- RESULT: the item, with flag 1 an array of at most `cap` of them; null where there is none. With a condition, the same and
+--   its token: see lib/leased.lua
 -- include words
 -- include try
 -- include clock
@@ -65,4 +66,5 @@ if failure then
 end
 clear_removed(items)
 notify('s', 'expire', db, target, items)
-return flag == '1' and items or items[1]
+local reply = flag == '1' and items or items[1]
+return condition == '' and reply or { reply, at }

@@ -1,0 +1,25 @@
+-- UNLEASE: removes items whose lease still has the token.
+-- KEYS: data index schedule
+-- ARGV: token element...
+-- RESULT: how many there were
+-- include try
+-- include clock
+-- include index
+-- include set
+-- include check_type
+-- include leased
+-- include clear
+local done, met = {}, {}
+for i = first_element, #ARGV do
+  local item = ARGV[i]
+  if not met[item] and is_leased(item) then
+    done[#done + 1] = item
+  end
+  met[item] = true
+end
+clear(done, 1)
+local removed = 0
+batches(1, #done, function(from, to)
+  removed = removed + (tonumber(remove(unpack(done, from, to))) or 0)
+end)
+return failure or removed
