@@ -100,6 +100,7 @@ class _Way:
         self._last_s = 0.0
 
     def arrives_s(self, now_s: float) -> float:
-        """When what is sent now arrives."""
-        self._last_s = max(self._last_s, now_s + self.delay_s)
+        """When what is sent now arrives: never when anything else does, because the event loop does
+        not keep the order of what is to be done at the same time."""
+        self._last_s = max(self._last_s + 1e-6, now_s + self.delay_s)
         return self._last_s

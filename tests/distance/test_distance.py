@@ -4,6 +4,7 @@ tests.distance`."""
 from __future__ import annotations
 
 import signal
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from typing import Any
@@ -273,3 +274,21 @@ def test_a_proxy_that_starts_knows_what_has_deadlines(
         assert client.ask("HSET", "h:2", "f", "1") == b":1\r\n"
         assert client.ask("HSET", "h:1", "f", "new") == b":0\r\n"
         assert client.ask("HTTLFIELD", "h:1", "f") == b":-1\r\n"
+
+
+def test_a_relay_keeps_the_order_of_bytes_while_its_delay_changes() -> None:
+    """Else the chaos programs would find faults that no network makes."""
+    sent = b"".join(b"%06d" % number for number in range(3000))
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listener,
+        FarRelay(listener.getsockname()[1]) as relay,
+        socket.create_connection(("127.0.0.1", relay.port)) as near,
+    ):
+        near.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        far, _ = listener.accept()
+        with far:
+            for at in range(0, len(sent), 6):
+                relay.delay(0, [0.0, 0.02][at % 60 < 30])
+                near.sendall(sent[at : at + 6])
+            near.shutdown(socket.SHUT_WR)
+            assert b"".join(iter(lambda: far.recv(65536), b"")) == sent
