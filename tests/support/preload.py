@@ -4,14 +4,11 @@ those that a test expects to be absent.
 
 Such proxies look at Redis, and for slow clients, more often than others, and say more often how far
 long work is, because many tests wait for that. A proxy that is not forked does so once a second.
-
-Their workers are forked, too (tests.support.forked_workers).
 """
 
 import gc
 
 import ttlproxy.admin
-from tests.support import forked_workers
 from ttlproxy.cli.main import load
 from ttlproxy.core.keys import DEFAULT_PREFIX, Keys
 from ttlproxy.link.connecting import address_watch
@@ -19,7 +16,6 @@ from ttlproxy.link.life import beats
 from ttlproxy.link.reaping import walks
 from ttlproxy.link.shared import barriers
 from ttlproxy.net import progress
-from ttlproxy.process import workers
 from ttlproxy.proxy import slow_clients
 from ttlproxy.scripts import Scripts
 
@@ -34,7 +30,6 @@ walks.EVERY_S *= _EVERY_S  # type: ignore[misc]
 slow_clients._LOOK_S = _EVERY_S  # type: ignore[misc]
 progress._LOOK_S = _EVERY_S  # type: ignore[misc]
 progress._NOTED_S = _EVERY_S  # type: ignore[misc]
-workers._launch = forked_workers.launch  # type: ignore[assignment]
 Keys()
 dict(Scripts(DEFAULT_PREFIX))
 load([])

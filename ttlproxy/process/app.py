@@ -137,7 +137,7 @@ async def _serve(
         await _proxy(settings, upstream, Gate(settings), vital, say, signals, shown)
     else:
         settings = replace(settings, upstream=upstream)
-        workers = Workers(settings)
+        workers = Workers(settings, work)
         running = reload.run(signals.reload, workers.adopt)
         vital.append(asyncio.create_task(running, name="reload"))
         await supervise(workers, settings, vital, say, signals, shown)

@@ -1,32 +1,86 @@
-"""`python -m ttlproxy.process.worker`: one of several processes that serve; `workers` starts it."""
+"""A process that serves, forked from the one that listens: that has imported everything already.
+
+A new process would need half a second of CPU for it, and share no memory.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
-import pickle
 import signal
 import socket
+import stat
 import sys
+import threading
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import Final, NoReturn, TypeAlias
 
-_MOST_SETTINGS = 1 << 16
+from ttlproxy.config import Settings
+from ttlproxy.process.fd_channel import Receiver
+from ttlproxy.process.runner import run
 
+Work: TypeAlias = Callable[[Settings, Receiver], Coroutine[None, None, int]]
+"""Returns the exit code."""
 
-def main() -> int:
-    """Serves until the fd channel ends; the first argument is the channel's file descriptor."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # until the event loop runs
-    gc.disable()  # as in ttlproxy/__main__.py
-    from ttlproxy.config import Settings
-    from ttlproxy.process import app
-    from ttlproxy.process.fd_channel import Receiver
-    from ttlproxy.process.runner import run
-
-    gc.enable()
-    end = socket.socket(fileno=int(sys.argv[1]))
-    settings: Settings = pickle.loads(end.recv(_MOST_SETTINGS))
-    main = app.work(settings, Receiver(end, settings))
-    return run(settings, main, f"worker {os.getpid()}")
+_FIRST: Final = 3  # file descriptor after the standard streams
 
 
-if __name__ == "__main__":
-    raise SystemExit(main())
+class Worker:
+    """pid: of the process"""
+
+    def __init__(self, settings: Settings, end: socket.socket, work: Work) -> None:
+        """Starts it; `end`: its end of the channel; `work`: what it does."""
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()  # else what is left would be written twice
+        pid = os.fork()
+        if pid == 0:
+            _serve(settings, end, work)
+        self.pid = pid
+        self._loop = asyncio.get_running_loop()
+        self._code: asyncio.Future[int] = self._loop.create_future()
+        threading.Thread(target=self._wait, daemon=True, name=f"worker {pid}").start()
+
+    async def wait(self) -> int:
+        """Its exit code; negative: the signal that ended it."""
+        return await asyncio.shield(self._code)
+
+    def signal(self, number: signal.Signals) -> None:
+        """Sends a signal, unless it has ended."""
+        if not self._code.done():
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+    def _wait(self) -> None:
+        _, status = os.waitpid(self.pid, 0)
+        with suppress(RuntimeError):  # the loop has ended before
+            self._loop.call_soon_threadsafe(
+                self._code.set_result, os.waitstatus_to_exitcode(status)
+            )
+
+
+def _serve(settings: Settings, end: socket.socket, work: Work) -> NoReturn:
+    """Leaves the event loop and the connections of the other process behind, and serves."""
+    code = 1
+    try:
+        gc.freeze()  # else objects that are left would close files of the worker at some time
+        os.setsid()  # a terminal's Ctrl-C is for the other process
+        signal.set_wakeup_fd(-1)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_DFL)  # until the event loop runs
+        asyncio._set_running_loop(None)
+        _close_sockets(end.fileno())
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        code = run(settings, work(settings, Receiver(end, settings)), f"worker {os.getpid()}")
+    finally:
+        os._exit(code)
+
+
+def _close_sockets(but: int) -> None:
+    """Those of other workers and of the listener must end with the process that has them."""
+    for name in os.listdir("/dev/fd"):
+        number = int(name)
+        with suppress(OSError):  # that of the list itself is closed
+            if number >= _FIRST and number != but and stat.S_ISSOCK(os.fstat(number).st_mode):
+                os.close(number)

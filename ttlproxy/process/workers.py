@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import pickle
 import signal
 import socket
-import sys
 from contextlib import suppress
 from functools import partial
 from random import uniform
@@ -24,6 +22,7 @@ from ttlproxy.net.listener import Listeners
 from ttlproxy.net.tasks import cancel, run_together
 from ttlproxy.process.fd_channel import Sender, channel
 from ttlproxy.process.reload import Values, adopt
+from ttlproxy.process.worker import Work, Worker
 from ttlproxy.proxy.client_limit import ClientLimit, refusal
 from ttlproxy.telemetry.worker_totals import WorkerTotals
 
@@ -40,16 +39,17 @@ class Workers:
     totals: the workers' metrics and health
     """
 
-    def __init__(self, settings: Settings) -> None:
-        """`settings`: for each worker."""
+    def __init__(self, settings: Settings, work: Work) -> None:
+        """`settings`, `work`: for each worker."""
         self._settings = settings
+        self._work = work
         self.address = settings.listen
         self.totals = WorkerTotals()
         self._listeners = Listeners(
             settings.addresses, settings.unix_socket_perm, settings.tcp_keepalive
         )
         self._limit = ClientLimit(settings.max_clients)
-        self._senders: dict[asyncio.subprocess.Process, Sender] = {}
+        self._senders: dict[Worker, Sender] = {}
         self._stops = False
         self._one_more_serves = asyncio.Condition()
 
@@ -106,37 +106,34 @@ class Workers:
         self._stops = True
         self._listeners.stop()
         self._signal(signal.SIGKILL)
-        for process in list(self._senders):
-            await process.wait()
+        for worker in list(self._senders):
+            await worker.wait()
 
     def _look(self) -> None:
         for sender in self._serving():
             sender.look()
 
     def _signal(self, number: signal.Signals) -> None:
-        for process in self._senders:
-            with suppress(ProcessLookupError):
-                process.send_signal(number)
+        for worker in self._senders:
+            worker.signal(number)
 
     async def _keep(self) -> None:
         while not self._stops:
-            process, sender = await self._start()
-            self._senders[process] = sender
-            if self._stops:  # it was stopped meanwhile
-                sender.finish()
+            worker, sender = self._start()
+            self._senders[worker] = sender
             serving = asyncio.create_task(self._when_serving(sender))
-            code = await process.wait()
+            code = await worker.wait()
             await sender.closed.wait()  # its last report has been read
             await cancel(serving)
-            del self._senders[process]
-            self.totals.lost(process.pid)
+            del self._senders[worker]
+            self.totals.lost(worker.pid)
             if self._stops:
                 return
             if not (sender.ready.is_set() or self._listeners.accepts):
                 raise WorkerError(f"a worker ended before it was ready, with exit code {code}")
             self.totals.replaced += 1
             log.error(
-                "worker %d ended unexpectedly, with exit code %d: it is replaced", process.pid, code
+                "worker %d ended unexpectedly, with exit code %d: it is replaced", worker.pid, code
             )
             await asyncio.sleep(uniform(*_PAUSE_S))
 
@@ -155,15 +152,14 @@ class Workers:
         serving = [each for each in senders if each.ready.is_set() and not each.closed.is_set()]
         return sorted(serving, key=lambda sender: sender.clients)
 
-    async def _start(self) -> tuple[asyncio.subprocess.Process, Sender]:
+    def _start(self) -> tuple[Worker, Sender]:
         ours, theirs = channel()
         with theirs:
-            ours.send(pickle.dumps(self._settings))  # not as arguments, which all users can read
-            process = await _launch(theirs.fileno())
+            worker = Worker(self._settings, theirs, self._work)
         sender = Sender(ours)
-        sender.on_report = partial(self.totals.heard, process.pid)
-        sender.on_details = partial(self.totals.looked, process.pid)
-        return process, sender
+        sender.on_report = partial(self.totals.heard, worker.pid)
+        sender.on_details = partial(self.totals.looked, worker.pid)
+        return worker, sender
 
     async def _give(self, client: socket.socket) -> None:
         if self._limit.reached(self.clients):
@@ -178,14 +174,3 @@ class Workers:
                 return
             rooms = {f"room {number}": sender.room() for number, sender in enumerate(serving)}
             await run_together(**rooms)
-
-
-async def _launch(channel: int) -> asyncio.subprocess.Process:
-    """Starts a worker that has this end of its channel, a file descriptor."""
-    return await asyncio.create_subprocess_exec(
-        *(sys.executable, "-P", "-m", "ttlproxy.process.worker", str(channel)),
-        pass_fds=[channel],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},  # to find ttlproxy
-        stdin=asyncio.subprocess.DEVNULL,
-        start_new_session=True,  # a terminal's Ctrl-C is for this process
-    )
