@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
 
 from tests.docs import quoted_figures, scale_figures
 from ttlproxy.admin.routes import ROUTES
-from ttlproxy.cli.flags import flag, metavar
+from ttlproxy.cli.flags import USUAL, flag, groups, metavar
 from ttlproxy.commands.features import leaderboards
 from ttlproxy.commands.model.spec import Virtual
 from ttlproxy.commands.router import LONGER, VIRTUALS
@@ -144,12 +144,20 @@ def _dialect(server: str) -> str:
 
 
 def _settings() -> str:
-    lines = ["| flag | what it is | default |", "|---|---|---|"]
-    for name, setting in SETTINGS.items():
+    """A table for each group, as in --help."""
+    others = groups(name for name in SETTINGS if name not in USUAL)
+    return "\n\n".join(_group(*each) for each in (("the usual settings", USUAL), *others))
+
+
+def _group(title: str, names: Iterable[str]) -> str:
+    rows = []
+    for name in names:
+        setting = SETTINGS[name]
         default = f"`{setting.default}`" if setting.has_fixed_default else ""
-        what = _cell(setting.description)
-        lines.append(f"| `{flag(name)} {_cell(metavar(name, setting))}` | {what} | {default} |")
-    return "\n".join(lines)
+        what = f"`{flag(name)} {_cell(metavar(name, setting))}`"
+        rows.append((what, _cell(setting.description), default))
+    table = quoted_figures.table(("flag", "what it is", "default"), rows)
+    return f"## {title[0].upper()}{title[1:]}\n\n{table}"
 
 
 def _at_once() -> str:
