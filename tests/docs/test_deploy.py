@@ -104,7 +104,7 @@ def test_alerts_and_dashboard_are_installed_for_the_operator() -> None:
     assert rule["spec"] == yaml.safe_load((folder / "alerts.yaml").read_text())
 
 
-@pytest.mark.parametrize("name", ["example", "standalone", "cluster"])
+@pytest.mark.parametrize("name", ["example", "tutorial", "standalone", "cluster"])
 def test_a_kustomization_renders_to_what_its_schemas_say(name: str) -> None:
     for manifest in _rendered(name):
         for version in (OLDEST, NEWEST):
