@@ -1,5 +1,5 @@
-"""The parts of pages that are generated from tables and settings, and the manifest with the alerts;
-`python -m tests.docs.generated` writes them.
+"""The parts of pages that are generated from tables and settings, the man pages, and the manifest
+with the alerts; `python -m tests.docs.generated` writes them.
 
 A part is between two comments that name it. Each part is on one page, once.
 """
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.docs import quoted_figures, scale_figures
+from tests.docs.man_pages import man_pages
 from ttlproxy.admin.routes import ROUTES
 from ttlproxy.cli.flags import USUAL, flag, groups, metavar
 from ttlproxy.commands.features import leaderboards
@@ -28,6 +29,7 @@ from ttlproxy.telemetry.metrics_catalogue import METRICS
 ROOT: Final = Path(__file__).parents[2]
 PAGES: Final = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 PROMETHEUS: Final = ROOT / "deploy" / "prometheus"
+MAN: Final = ROOT / "man"
 _RULE: Final = """\
 # alerts.yaml for the Prometheus Operator: python -m tests.docs.generated writes it.
 apiVersion: monitoring.coreos.com/v1
@@ -278,6 +280,8 @@ def prometheus_rule() -> str:
 
 if __name__ == "__main__":
     (PROMETHEUS / "prometheus-rule.yaml").write_text(prometheus_rule(), "utf-8")
+    for name, text in man_pages().items():
+        (MAN / name).write_text(text, "utf-8")
     for page in PAGES:
         text = page.read_text("utf-8")
         for each in SECTIONS:
