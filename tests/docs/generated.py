@@ -1,5 +1,5 @@
-"""The parts of pages that are generated from tables and settings, and the manifest with the alerts;
-`python -m tests.docs.generated` writes them.
+"""The parts of pages that are generated from tables and settings, the man pages, and the manifest
+with the alerts; `python -m tests.docs.generated` writes them.
 
 A part is between two comments that name it. Each part is on one page, once.
 """
@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
 
 from tests.docs import quoted_figures, scale_figures
+from tests.docs.man_pages import man_pages
 from ttlproxy.admin.routes import ROUTES
-from ttlproxy.cli.flags import flag, metavar
+from ttlproxy.cli.flags import USUAL, flag, groups, metavar
 from ttlproxy.commands.features import leaderboards
 from ttlproxy.commands.model.spec import Virtual
 from ttlproxy.commands.router import LONGER, VIRTUALS
@@ -28,6 +29,7 @@ from ttlproxy.telemetry.metrics_catalogue import METRICS
 ROOT: Final = Path(__file__).parents[2]
 PAGES: Final = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 PROMETHEUS: Final = ROOT / "deploy" / "prometheus"
+MAN: Final = ROOT / "man"
 _RULE: Final = """\
 # alerts.yaml for the Prometheus Operator: python -m tests.docs.generated writes it.
 apiVersion: monitoring.coreos.com/v1
@@ -144,12 +146,20 @@ def _dialect(server: str) -> str:
 
 
 def _settings() -> str:
-    lines = ["| flag | what it is | default |", "|---|---|---|"]
-    for name, setting in SETTINGS.items():
+    """A table for each group, as in --help."""
+    others = groups(name for name in SETTINGS if name not in USUAL)
+    return "\n\n".join(_group(*each) for each in (("the usual settings", USUAL), *others))
+
+
+def _group(title: str, names: Iterable[str]) -> str:
+    rows = []
+    for name in names:
+        setting = SETTINGS[name]
         default = f"`{setting.default}`" if setting.has_fixed_default else ""
-        what = _cell(setting.description)
-        lines.append(f"| `{flag(name)} {_cell(metavar(name, setting))}` | {what} | {default} |")
-    return "\n".join(lines)
+        what = f"`{flag(name)} {_cell(metavar(name, setting))}`"
+        rows.append((what, _cell(setting.description), default))
+    table = quoted_figures.table(("flag", "what it is", "default"), rows)
+    return f"## {title[0].upper()}{title[1:]}\n\n{table}"
 
 
 def _at_once() -> str:
@@ -270,6 +280,8 @@ def prometheus_rule() -> str:
 
 if __name__ == "__main__":
     (PROMETHEUS / "prometheus-rule.yaml").write_text(prometheus_rule(), "utf-8")
+    for name, text in man_pages().items():
+        (MAN / name).write_text(text, "utf-8")
     for page in PAGES:
         text = page.read_text("utf-8")
         for each in SECTIONS:

@@ -139,7 +139,7 @@ def costs() -> str:
             *(f"{_shown(_start_ms(mode))} ms" for mode in fleet.MODES),
         ),
     ]
-    return table(("what", "hears of all keys", "asks at each request"), rows)
+    return table(("what", "gets broadcasts", "asks at each request"), rows)
 
 
 def _both(what: str, managed: str, test: str, name: str, unit: str) -> list[tuple[str, str, str]]:

@@ -104,7 +104,7 @@ def test_alerts_and_dashboard_are_installed_for_the_operator() -> None:
     assert rule["spec"] == yaml.safe_load((folder / "alerts.yaml").read_text())
 
 
-@pytest.mark.parametrize("name", ["example", "standalone", "cluster"])
+@pytest.mark.parametrize("name", ["example", "tutorial", "standalone", "cluster"])
 def test_a_kustomization_renders_to_what_its_schemas_say(name: str) -> None:
     for manifest in _rendered(name):
         for version in (OLDEST, NEWEST):
@@ -151,7 +151,7 @@ def test_the_component_adds_one_to_whatever_has_pods(kind: str, tmp_path: Path) 
 
 def test_the_page_has_the_lines_that_keep_pods_without_redis_ready(tmp_path: Path) -> None:
     shutil.copytree(KUBERNETES, tmp_path, dirs_exist_ok=True)
-    page = (ROOT / "docs" / "operations.md").read_text()
+    page = (ROOT / "docs" / "deploying.md").read_text()
     _, patch, *_ = page.partition("**Readiness.**")[2].split("```")
     file = tmp_path / "example" / "kustomization.yaml"
     file.write_text(file.read_text() + "patches:\n" + patch)

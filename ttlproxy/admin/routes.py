@@ -1,4 +1,4 @@
-"""The table of routes: a row for each page. The table in docs/operations.md is made from it."""
+"""The table of routes: a row for each page. The table in docs/observing.md is made from it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ ROUTES: Final = (
         " several masters one is enough, and the text names the others; with `?node=host:port` 200"
         " while that one is served",
     ),
-    Route("GET", "/metrics", prometheus.metrics, "the metrics below, for Prometheus"),
+    Route("GET", "/metrics", prometheus.metrics, "the [metrics](metrics.md), for Prometheus"),
     Route(
         "POST",
         "/quitquitquit",

@@ -8,7 +8,7 @@ from typing import Any, Final, NoReturn
 from ttlproxy.config import SETTINGS, Setting
 from ttlproxy.errors import SettingsError
 
-# What most people set: --help shows these first.
+# What most people set: --help and docs/settings.md show these first.
 USUAL = ("upstream", "listen", "admin", "workers", "data_dir")
 
 # A word that is the upstream. Its scheme may be wrong: that is said of it.
@@ -44,17 +44,18 @@ class _Once(argparse.Action):
         setattr(namespace, self.dest, values)
 
 
-# The groups of --help: the first whose beginning of a name fits has the setting.
+# The groups of --help and of docs/settings.md: the first whose beginning of a name fits has the
+# setting.
 _GROUPS: Final = (
+    ("Redis", ("upstream", "embedded", "data_dir", "connect_")),
     (
         "clients",
         ("listen", "max_", "share_", "timeout", "stall_", "tcp_", "protected_", "proxy_p", "unix_"),
     ),
     ("TLS for clients", ("tls_",)),
+    ("deadlines", ("prefix", "signing_", "show_", "reap_", "lease_", "hold_")),
     ("clients of a Cluster", ("cluster_",)),
-    ("Redis", ("upstream", "embedded", "data_dir", "connect_")),
     ("Sentinels", ("sentinel_",)),
-    ("deadlines", ("prefix", "signing_", "knowledge", "show_", "reap_", "lease_", "hold_")),
     ("the process", ("",)),
 )
 

@@ -14,7 +14,7 @@ import tomllib
 from collections.abc import Coroutine, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ttlproxy import __version__
 from ttlproxy.cli import flags
@@ -27,17 +27,30 @@ from ttlproxy.config import SETTINGS, InvalidSettingsError, Settings
 from ttlproxy.errors import CertificateError, SettingsError
 from ttlproxy.process import app
 from ttlproxy.process.runner import failed, run
+from ttlproxy.process.signals import INTERRUPTED
 
 if TYPE_CHECKING:
     from ttlproxy.cli.subcommands import Subcommand
 
 log = logging.getLogger(__name__)
 
-EPILOG = """\
+DESCRIPTION: Final = """\
+A proxy in front of Redis that gives hash fields, set members and other elements a
+time to live. URL is that of your Redis, as with --upstream; without it, one is
+started."""
+PLACES: Final = """\
 Every setting is a flag (--reap-batch), an environment variable (TTLPROXY_REAP_BATCH) and a key of
-the TOML file (reap_batch). Flags override the environment, the environment overrides the file.
+the TOML file (reap_batch). Flags override the environment, the environment overrides the file."""
+EXIT_CODES: Final = {
+    0: "stopped by SIGTERM",
+    1: "it failed",
+    2: "the settings are wrong",
+    INTERRUPTED: "stopped by Ctrl-C",
+}
+EPILOG: Final = f"""\
+{PLACES}
 
-Exit codes: 0 stopped by SIGTERM, 1 it failed, 2 the settings are wrong, 130 stopped by Ctrl-C.
+Exit codes: {", ".join(f"{code} {what}" for code, what in EXIT_CODES.items())}.
 
 These subcommands do not run a proxy. They take the same settings; see --help of each:
 """ + "\n".join(f"  ttlproxy {name:<12} {summary}" for name, summary in SUMMARIES.items())
@@ -148,9 +161,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = flags.Parser(
         "ttlproxy",
         usage=f"ttlproxy [URL] [flags]\n       ttlproxy {'|'.join(SUMMARIES)} [flags]",
-        description="A proxy in front of Redis that gives hash fields, set members and other"
-        " elements a\ntime to live. URL is that of your Redis, as with --upstream; without it, one"
-        " is\nstarted.",
+        description=DESCRIPTION,
         epilog=EPILOG,
         argument_default=argparse.SUPPRESS,
         formatter_class=argparse.RawDescriptionHelpFormatter,

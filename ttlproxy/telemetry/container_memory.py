@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from ttlproxy.config import Settings
 
 _MIB: Final = 1 << 20
-# As measured (docs/operations.md): a process at the start, the admin pages, a client. Of that the
+# As measured (docs/deploying.md): a process at the start, the admin pages, a client. Of that the
 # kernel has 5 KiB for two sockets, which count for the group.
 _PROCESS: Final = 60 * _MIB
 _PAGES: Final = 13 * _MIB

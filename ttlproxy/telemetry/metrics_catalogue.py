@@ -1,6 +1,6 @@
 """The catalogue of metrics: a row for each. Does not know how they are shown.
 
-/metrics and the table in docs/operations.md are made from the rows. To add a metric, add a row.
+/metrics and the table in docs/metrics.md are made from the rows. To add a metric, add a row.
 Other threads call its `read` at any time, so it must read a single value once.
 """
 
