@@ -14,9 +14,11 @@ from typing import Final, NamedTuple
 from ttlproxy.config import Settings
 
 _MIB: Final = 1 << 20
-# As measured (docs/deploying.md): a process at the start, the admin pages, a client. Of that the
-# kernel has 5 KiB for two sockets, which count for the group.
+# As measured (docs/deploying.md): a process at the start, what each of several workers adds to the
+# one that listens, the admin pages, a client. Of that the kernel has 5 KiB for two sockets, which
+# count for the group.
 _PROCESS: Final = 60 * _MIB
+_WORKER: Final = 30 * _MIB
 _PAGES: Final = 13 * _MIB
 _CLIENT: Final = 13 << 10
 # Less than this for buffers and requests is of no use.
@@ -102,9 +104,9 @@ def _mib(count: float) -> str:
 
 def _at_rest(settings: Settings) -> int:
     """What the processes and their clients need, without buffers and requests."""
-    listening = settings.workers > 1  # then there is a process more
+    workers = settings.workers * _WORKER if settings.workers > 1 else 0
     pages = _PAGES if settings.admin is not None else 0
-    return (settings.workers + listening) * _PROCESS + pages + settings.max_clients * _CLIENT
+    return _PROCESS + workers + pages + settings.max_clients * _CLIENT
 
 
 def _groups() -> Iterator[Memory]:
