@@ -16,6 +16,9 @@ from typing import NamedTuple
 
 # A fault's history shows the reads within this time of the wrong one.
 _NEAR_MS = 2000
+# The news of a deadline take a way of their own to a proxy, also to the one that set it: a reader
+# behind the reply may be faster, if the deadline was past by then.
+_NEWS_MS = 100
 
 Window = tuple[float, float]
 
@@ -355,15 +358,17 @@ class _Met(NamedTuple):
         """The latest time at which it is due, or its key has ended.
 
         If the deadline is past when the write is carried out, the time of the write counts: if
-        there are rules of ONEXPIRE, elements stay until they are reaped. A read after the reply
-        does not show them.
+        there are rules of ONEXPIRE, elements stay until they are reaped. A read after the reply,
+        and after the news of the deadline, does not show them.
         """
         if self.write is None:
             return self.state.most_ms
         begun_ms, ended_ms = self.write.begun_ms, self.write.ended_ms
         if self.write.in_doubt:
             ended_ms = max(begun_ms, self.write.given_up_ms)
-        due_ms = max(self.state.most_ms, ends.clock.most(begun_ms, ended_ms))
+        due_ms, replied_ms = self.state.most_ms, ends.clock.most(begun_ms, ended_ms)
+        if due_ms < replied_ms:
+            due_ms = replied_ms + _NEWS_MS
         return min(due_ms, ends.due_ms(self.write, read))
 
 
