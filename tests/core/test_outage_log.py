@@ -9,7 +9,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import NoPermissionError, ResponseError
 
 from ttlproxy.errors import ServerChanged, UpstreamError
-from ttlproxy.link.connecting.causes import Asked, explained
+from ttlproxy.link.connecting.causes import Asked, cause
 from ttlproxy.link.connecting.outage_log import OutageLog
 from ttlproxy.link.connecting.server_clock import ServerClock
 
@@ -56,12 +56,12 @@ def lines(caplog: pytest.LogCaptureFixture) -> Lines:
     ],
 )
 def test_errors_are_explained_to_who_runs_the_proxy(trouble: ResponseError, told: str) -> None:
-    assert explained(trouble, Asked("It", "up")).startswith(f"It {told}")
+    assert str(cause(trouble, Asked("It", "up"))).startswith(f"It {told}")
 
 
 def test_any_other_error_speaks_for_itself() -> None:
-    assert explained(OSError("no route")) == "no route"
-    assert explained(TimeoutError()) == "TimeoutError"
+    assert str(cause(OSError("no route"))) == "no route"
+    assert str(cause(TimeoutError())) == "TimeoutError"
 
 
 def test_redis_is_away_once_and_back_once(lines: Lines, now_ms: list[float]) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ttlproxy.addresses import Listen, Upstream, line_of
+from ttlproxy.cli.numbers import database, positive
 from ttlproxy.cli.output import ADD_APPLY, say
 from ttlproxy.config import Settings
 from ttlproxy.errors import AdoptError, SettingsError
@@ -27,24 +28,11 @@ _MOST_JITTER: Final = 100
 _RATE: Final = 10_000
 
 
-def positive(text: str) -> int:
-    """A flag's number."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError("must be a whole number of at least 1")
-    return int(text)
-
-
 def _percent(text: str) -> int:
     number = positive(text)
     if number > _MOST_JITTER:
         raise argparse.ArgumentTypeError(f"must be {_MOST_JITTER} at most")
     return number
-
-
-def database(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError("must be the number of a database")
-    return int(text)
 
 
 FLAGS: Final[Mapping[str, Mapping[str, Any]]] = {

@@ -12,8 +12,8 @@ from urllib.parse import quote
 from ttlproxy.addresses import Upstream
 from ttlproxy.admin.key_report import key_report, managed_keys
 from ttlproxy.admin.redis_queries import Inquiry
-from ttlproxy.cli.adopt import database, positive
 from ttlproxy.cli.durations import left
+from ttlproxy.cli.numbers import database, positive
 from ttlproxy.cli.output import say
 from ttlproxy.config import Settings
 from ttlproxy.core.counted import counted

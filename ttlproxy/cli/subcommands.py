@@ -14,9 +14,9 @@ from textwrap import fill
 from typing import Any, Final, NamedTuple
 
 from ttlproxy.cli import adopt, inspect, migration, top
-from ttlproxy.cli.adopt import positive
 from ttlproxy.cli.completion import DESCRIPTION, SHELLS, words
 from ttlproxy.cli.flags import URL, Parser, beginning, explained
+from ttlproxy.cli.numbers import positive
 from ttlproxy.cli.output import ADD_APPLY, say, tell
 from ttlproxy.config import Settings
 from ttlproxy.core.keys import Keys

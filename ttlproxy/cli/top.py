@@ -16,8 +16,8 @@ from textwrap import wrap
 from typing import Any, Final
 
 from ttlproxy.addresses import Listen
-from ttlproxy.cli.adopt import positive
 from ttlproxy.cli.durations import left
+from ttlproxy.cli.numbers import positive
 from ttlproxy.cli.output import say
 from ttlproxy.config import Settings
 from ttlproxy.errors import HealthError

@@ -7,9 +7,7 @@ import errno
 import re
 from typing import Final, NamedTuple
 
-from redis.exceptions import NoPermissionError, RedisError
-
-from ttlproxy.errors import UpstreamError
+from redis.exceptions import NoPermissionError
 
 
 class Asked(NamedTuple):
@@ -193,11 +191,6 @@ def cause(trouble: Exception, asked: Asked = REDIS) -> Cause:
             parts = {"all": text, "where": "its address", **named}
             return Cause(what.format(asked=asked, **parts), cure.format(asked=asked, **parts))
     return Cause(text or type(trouble).__name__)
-
-
-def explained(trouble: RedisError | OSError | UpstreamError, asked: Asked = REDIS) -> str:
-    """Why the server cannot be used, and what to do, in one line."""
-    return str(cause(trouble, asked))
 
 
 def may_be_tls(trouble: Exception) -> bool:

@@ -16,7 +16,7 @@ from redis.exceptions import RedisError
 
 from ttlproxy.addresses import Address, Upstream
 from ttlproxy.errors import ServerChanged, UpstreamError
-from ttlproxy.link.connecting.causes import explained, may_be_tls
+from ttlproxy.link.connecting.causes import cause, may_be_tls
 from ttlproxy.link.connecting.reachability import identity
 from ttlproxy.link.connecting.resolution import numbers_in_time, resolved
 from ttlproxy.link.connecting.sentinels import Answer, Sentinels
@@ -249,7 +249,7 @@ def _why_not(task: asyncio.Task[_Met]) -> str:
     if isinstance(trouble, TimeoutError):
         return "it does not answer"
     if isinstance(trouble, RedisError | OSError | UpstreamError):
-        return explained(trouble)
+        return str(cause(trouble))
     raise trouble
 
 

@@ -9,7 +9,7 @@ from redis.exceptions import RedisError
 
 from ttlproxy.core.counted import counted
 from ttlproxy.errors import ServerChanged, UpstreamError
-from ttlproxy.link.connecting.causes import REDIS, Asked, explained
+from ttlproxy.link.connecting.causes import REDIS, Asked, cause
 from ttlproxy.link.connecting.server_clock import ServerClock
 
 log = logging.getLogger(__name__)
@@ -38,7 +38,7 @@ class OutageLog:
     def lost(self, trouble: RedisError | OSError | UpstreamError, known: str = "") -> None:
         """Redis is away, or still is; `known`: why, if that is known better."""
         is_new = not self.reason
-        self.reason = known or explained(trouble, self._asked)
+        self.reason = known or str(cause(trouble, self._asked))
         if self._advice and _UNREACHED in str(trouble):
             self.reason += f" ({self._advice})"
         if isinstance(trouble, ServerChanged):

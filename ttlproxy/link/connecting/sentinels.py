@@ -25,7 +25,7 @@ from redis.exceptions import RedisError, ResponseError
 
 from ttlproxy.addresses import Address, Upstream
 from ttlproxy.errors import UpstreamError
-from ttlproxy.link.connecting.causes import Asked, explained
+from ttlproxy.link.connecting.causes import Asked, cause
 from ttlproxy.link.connecting.connections import client, close
 from ttlproxy.link.connecting.pipeline import run, valid
 from ttlproxy.link.connecting.reachability import met
@@ -102,8 +102,8 @@ class Sentinel:
         """The trouble, and with it what it comes from, looked up once, if it is TLS or none."""
         if trouble in self.trouble:
             return self.trouble
-        cause = await mismatch(server, "sentinel") if is_number(server.host) else ""
-        return f"{cause} ({trouble})" if cause else trouble
+        why = await mismatch(server, "sentinel") if is_number(server.host) else ""
+        return f"{why} ({trouble})" if why else trouble
 
     async def _ask_again_and_again(self, server: Upstream) -> None:
         redis = client(server, "ttlproxy:sentinel", self._timeout_s())
@@ -247,4 +247,4 @@ _SENTINEL: Final = Asked("the Sentinel", "sentinel", "USER", "docs/sentinel.md h
 def _explained(trouble: RedisError | OSError) -> str:
     if isinstance(trouble, ResponseError) and _NO_SENTINEL.search(str(trouble)):
         return "it is no Sentinel"
-    return explained(trouble, _SENTINEL)
+    return str(cause(trouble, _SENTINEL))

@@ -16,7 +16,7 @@ from redis.exceptions import RedisError
 from ttlproxy.addresses import Address, Upstream
 from ttlproxy.core.topology import ClusterNode
 from ttlproxy.errors import UpstreamError
-from ttlproxy.link.connecting.causes import explained
+from ttlproxy.link.connecting.causes import cause
 from ttlproxy.link.connecting.resolution import resolved
 from ttlproxy.link.masters.master import nodes_told_by
 from ttlproxy.net.tasks import cancel
@@ -155,4 +155,4 @@ def _joins(told: Told, one: Told, other: Told) -> bool:
 
 
 def _words(trouble: RedisError | OSError | UpstreamError | ValueError) -> str:
-    return str(trouble) if isinstance(trouble, ValueError) else explained(trouble)
+    return str(trouble) if isinstance(trouble, ValueError) else str(cause(trouble))
