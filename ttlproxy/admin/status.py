@@ -142,13 +142,14 @@ def _has_inspector(settings: Settings) -> bool:
 
 
 def _listens(settings: Settings) -> dict[str, str]:
-    """The address for clients, and redis-cli for it on this machine; empty if it is any free
-    port."""
+    """Where clients connect, in words, and redis-cli for it on this machine; empty if it is any
+    free port."""
     listen = settings.listen
     if not (listen.port or listen.path):
         return {"address": "", "redis_cli": ""}
     words = redis_cli.to_proxy(listen, tls=settings.tls_cert is not None)
-    return {"address": str(listen), "redis_cli": redis_cli.typed(words, 0, [])}
+    where = str(listen) if listen.local == listen else f"port {listen.port} of any address"
+    return {"address": where, "redis_cli": redis_cli.typed(words, 0, [])}
 
 
 def _admin_port(settings: Settings) -> int | None:
