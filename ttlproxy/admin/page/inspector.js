@@ -48,7 +48,7 @@ async function answerTo(question) {
   }
 }
 
-// Pages of rows. They are asked for again every few seconds, and after an error every second.
+// Pages of rows. They are asked for again every few seconds: sooner if something falls due, and after an error.
 class Pages {
   constructor(host, said, rows, summary, build) {
     Object.assign(this, { host, said, rows, summary, build, question: null, offsets: [0], timer: 0 });
@@ -75,9 +75,15 @@ class Pages {
       const answer = await answerTo({ ...question, offset: String(offsets.at(-1)) });
       if (this.question !== question || this.offsets !== offsets) return;
       this.present(answer);
-      if (answer.error) wait = EVERY_MS;
+      wait = answer.error ? EVERY_MS : this.untilNext(answer);
     }
     this.timer = setTimeout(() => this.look(), wait);
+  }
+
+  // A row that is due goes soon after. One that stays, such as a parked key, is no reason to ask more often.
+  untilNext(answer) {
+    const times = answer[this.rows].map((row) => row.ms_left).filter((ms) => ms > 0);
+    return Math.max(Math.min(...times, RENEW_MS), EVERY_MS);
   }
 
   present(answer) {
