@@ -220,6 +220,22 @@ def test_one_cause_is_told_once_and_what_is_unknown_is_no_number(
         assert seen.wrongs == []
 
 
+def test_what_redis_refuses_to_tell_is_not_shown_as_nothing(
+    browser: Browser, start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    server = start_server()
+    with Connection(server.port) as direct:
+        direct.ask("ACL", "SETUSER", "blind", "on", ">pw", "~*", "&*", "+@all", "-slowlog")
+    proxy = start_proxy(f"redis://blind:pw@127.0.0.1:{server.port}", *FLAGS)
+    with visit(browser, url(proxy)) as seen:
+        seen.until("document.querySelector('#slow-sum').textContent === 'not known now'")
+        seen.page.locator("#slow-card summary").click()
+        assert "Redis refuses" in seen.text("#slow-note")
+        assert "no script call was slow" not in seen.text("#none")
+        assert seen.page.locator("#cause").is_hidden()
+        assert seen.wrongs == []
+
+
 @pytest.mark.slow
 def test_a_proxy_that_has_gone_is_said_and_comes_back(
     browser: Browser, server: AnyServer, start_proxy: StartProxy

@@ -7,7 +7,7 @@ const CLOCK_MS = 50;
 const TILES = [
   // title, series, words of a value, what stands below
   ['Clients', 'clients', (n) => [count(n), 'connected'], () => `${count(latest('accepted'))} new a second`],
-  ['Requests', 'requests', (n) => [count(n), '/s'], () => `${share(latest('forwarded'), latest('requests'))} unchanged`],
+  ['Requests', 'requests', (n) => [count(n), '/s'], () => (latest('requests') ? `${share(latest('forwarded'), latest('requests'))} unchanged` : '')],
   ['Round trip', 'round_trip_ms', (n) => unit(milliseconds(n)), () => 'the link to Redis'],
   ['Managed keys', 'managed_keys', (n) => [count(n), ''], (status) => elementsBelow(status.survey)],
   ['Reaped', 'reaped', (n) => [count(n), '/s'], () => 'elements'],
@@ -43,9 +43,7 @@ function overdueBelow() {
   return late ? `the oldest for ${milliseconds(late)}` : 'nothing is overdue';
 }
 
-function share(part, all) {
-  return all ? `${Math.round((100 * part) / all)} %` : '–';
-}
+const share = (part, all) => `${Math.round((100 * part) / all)} %`;
 
 const isEstimate = (found) => found.sampled < found.keys;
 
@@ -137,7 +135,12 @@ function showCard(name, hasContent, words, sum = '') {
 
 function showEmpties({ survey, slow, waiting, rules, connected }) {
   const unknown = Object.entries({ types: survey, slow, deferred: waiting, kept: waiting, rules, programs: connected }).filter(([, answer]) => answer.error);
-  for (const [name] of unknown) empties[name] = '';
+  for (const [name] of unknown) {
+    empties[name] = '';
+    if (cause) continue;
+    byId(`${name}-card`).hidden = false;
+    say(byId(`${name}-sum`), 'not known now');
+  }
   const words = Object.values(empties).filter(Boolean);
   say(byId('none'), words.length ? `${sentence(words.join(', '))}.` : '');
 }
@@ -242,7 +245,8 @@ function showFindings({ findings: all }, age, isServed, { groups = [] }) {
 
 const ago = (seconds) => (seconds < 2 ? 'just now' : `${round(seconds)} ago`);
 
-function showRules({ rules, all }) {
+function showRules({ rules, all, error }) {
+  if (error) say(byId('rules-note'), notKnown(error));
   if (!rules) return;
   showCard('rules', rules.length, 'no rule of ONEXPIRE or ONWRITE is set', `${count(all)} of ONEXPIRE and ONWRITE`);
   say(byId('rules-note'), all > rules.length ? `${count(rules.length)} of ${count(all)}, in the order in which they apply.` : 'In the order in which they apply.');

@@ -204,12 +204,12 @@ function showPrograms(connected, isShown, masters) {
 }
 
 // Pages of other proxies are believed to be at the same port as this one, unless only its own machine reaches it.
-function showProxies({ proxies }, admin) {
+function showProxies({ proxies, error }, admin) {
+  if (!proxies && !error) return;
   fill(byId('proxies'), [proxies, admin], () => {
     const parts = document.createDocumentFragment();
-    if (!proxies) return parts;
-    if (proxies.all < 2) {
-      parts.append(proxies.all ? 'This is the only proxy of this Redis.' : 'How many proxies this Redis has is not known.');
+    if (!proxies || proxies.all < 2) {
+      parts.append(proxies?.all ? 'This is the only proxy of this Redis.' : 'How many proxies this Redis has is not known.');
       return parts;
     }
     parts.append(`${plural(proxies.all, 'proxy').replace('proxys', 'proxies')} of this Redis, this one among them`, proxies.hosts.length ? ', at ' : '.');
