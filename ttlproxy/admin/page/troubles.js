@@ -192,7 +192,7 @@ function showPrograms(connected, isShown, masters) {
   if (connected.error) say(byId('programs-note'), notKnown(connected.error));
   if (connected.error || !connected.proxies) return;
   const { programs } = connected;
-  showCard('programs', isShown && (!programs || programs.all), isShown ? 'no program is connected to Redis' : '', plural(connected.connections, 'connection'));
+  showCard('programs', isShown && (!programs || programs.all), isShown ? 'no program is connected to Redis' : '', programs ? count(programs.all) : plural(connected.connections, 'connection'));
   say(byId('programs-note'), programsNote(connected, masters));
   fill(byId('programs'), programs ? programs.rows : [], (rows) => (rows.length ? folded('Programs at this Redis', [
     ['Name', 'mono', (row) => row.name || '–'],
