@@ -83,6 +83,7 @@ def test_a_key_is_looked_into(app: Client, admin: Pages) -> None:
     found = inspected(admin, key="h:1")
     assert (found["type"], found["timed"], found["elements"][0]["name"]) == ("hash", 1, "f")
     assert inspected(admin, key="none")["type"] == "none"
+    assert [row["name"] for row in inspected(admin, match="h:?")["keys"]] == ["h:1"]
 
 
 def test_what_waits_is_counted_in_slots_without_deadlines_too(
@@ -104,5 +105,5 @@ def test_what_waits_is_counted_in_slots_without_deadlines_too(
 @pytest.mark.slow
 def test_an_empty_cluster_has_nothing(app: Client, admin: Pages) -> None:
     assert surveyed(admin, 0)["elements"] == 0
-    assert inspected(admin) == {"managed": 0, "keys": []}
+    assert inspected(admin) == {"managed": 0, "keys": [], "next": None}
     assert status(admin)["rules"].get("rules", []) == []

@@ -271,6 +271,14 @@ def test_compose_starts_the_image_that_is_built_here(name: str) -> None:
     assert {address.host for address in named} <= services.keys()
 
 
+@pytest.mark.parametrize("name", ["compose.yaml", "compose.sentinel.yaml", "compose.cluster.yaml"])
+def test_compose_publishes_clients_port_and_the_page_for_this_machine_only(name: str) -> None:
+    proxy = yaml.safe_load((DEPLOY / name).read_text())["services"]["ttlproxy"]
+    admin = Listen.parse(proxy["environment"]["TTLPROXY_ADMIN"])
+    assert not admin.is_loopback, "no other container or machine would reach it"
+    assert proxy["ports"] == [f"127.0.0.1:{port}:{port}" for port in (6380, admin.port)]
+
+
 @pytest.mark.any_server("7.0")  # that of the image; 6.2 lacks some settings
 def test_servers_and_sentinels_take_their_settings_in_compose(
     start_server: StartServer, binary: Binary

@@ -107,8 +107,7 @@ def test_a_key_is_found_among_those_due_next_and_paged(seen: Visit, watched: Pro
         for number in range(60):
             client.ask("SADDEX", "many", 1000 + number, f"m{number:02}")
     page = seen.page
-    page.get_by_role("button", name="Inspect").click()
-    page.get_by_role("button", name="many").click()
+    page.get_by_role("link", name="many").click()
     rows = page.locator("#inspected tbody tr td:first-child")
     page.get_by_text("1 to 50 of 60").wait_for()
     assert rows.first.inner_text() == "m00"
@@ -127,11 +126,48 @@ def test_the_inspector_asks_again_until_redis_answers(
     with visit(browser, url(proxy)) as seen:
         server.child.send_signal(signal.SIGSTOP)
         try:
-            seen.page.get_by_role("button", name="Inspect").click()
-            seen.page.locator("#inspect-said", has_text="did not answer").wait_for()
+            seen.page.locator("#keys-said", has_text="did not answer").wait_for()
         finally:
             server.child.send_signal(signal.SIGCONT)
-        seen.page.get_by_role("button", name="s", exact=True).wait_for()
+        seen.page.get_by_role("link", name="s", exact=True).wait_for()
+        assert seen.wrongs == []
+
+
+def test_the_address_leads_to_a_key_among_those_that_match(
+    browser: Browser, watched: Proxy
+) -> None:
+    with Connection(watched.port) as client:
+        for name in ("cart:1", "cart:2", "other"):
+            client.ask("SADDEX", name, 1000, "m")
+    with visit(browser, url(watched)) as seen:
+        page = seen.page
+        page.get_by_label("Key", exact=True).fill("cart:*")
+        page.keyboard.press("Enter")
+        page.get_by_text("Keys that match cart:*").wait_for()
+        page.get_by_role("link", name="cart:2").click()
+        page.get_by_text("A set: 1 of 1 member").wait_for()
+        address = page.url
+    with visit(browser, address) as seen:
+        seen.page.get_by_text("A set: 1 of 1 member").wait_for()
+        seen.page.get_by_text("Keys that match cart:*").wait_for()
+        assert seen.text("#picked-key") == "cart:2"
+        assert seen.page.locator("#keys a").all_inner_texts() == ["cart:1", "cart:2"]
+        assert seen.wrongs == []
+
+
+def test_where_no_key_has_deadlines_it_says_what_to_type(
+    browser: Browser, server: AnyServer, start_proxy: StartProxy
+) -> None:
+    listen = f"127.0.0.1:{free_port()}"
+    proxy = start_proxy(server.url, *FLAGS, "--listen", listen)
+    with visit(browser, url(proxy)) as seen:
+        page = seen.page
+        page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        words = f"redis-cli -h 127.0.0.1 -p {proxy.port} HEXPIREFIELD cart:1 apple 60"
+        page.get_by_role("button", name=f"Copy {words}").click()
+        page.get_by_text("Copied").wait_for()
+        assert page.evaluate("navigator.clipboard.readText()") == words
+        assert listen in seen.text("#facts")
         assert seen.wrongs == []
 
 
@@ -141,8 +177,7 @@ def test_names_that_are_markup_stay_text(seen: Visit, watched: Proxy) -> None:
     dialogs: list[str] = []
     page = seen.page
     page.on("dialog", lambda dialog: dialogs.append(dialog.message))
-    page.get_by_role("button", name="Inspect").click()
-    page.get_by_role("button", name=NASTY).click()
+    page.locator("#keys").get_by_role("link", name=NASTY).click()
     page.get_by_text("A set: 1 of 1 member").wait_for()
     assert page.locator("#inspected td").first.inner_text() == NASTY
     assert page.locator("main script, main img").count() == 0
@@ -161,6 +196,43 @@ def test_redis_away_is_said_and_passes(
         assert "Redis" in seen.text("#state-text")
         server.restart()
         seen.until("document.querySelector('#state.good')")
+        assert seen.wrongs == []
+
+
+def test_one_cause_is_told_once_and_what_is_unknown_is_no_number(
+    browser: Browser, start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    server = start_server()
+    proxy = start_proxy(server.url, *FLAGS)
+    with Connection(proxy.port) as client:
+        client.ask("SADDEX", "s", 1000, "m")
+    with visit(browser, url(proxy)) as seen:
+        figure = "document.querySelector('#tile-managed_keys .value').textContent"
+        seen.until(f"{figure} === '1'")
+        server.kill()
+        for name in ("keys-said", "types-note", "deferred-note", "slow-note", "programs-note"):
+            seen.until(f"document.querySelector('#{name}').textContent.includes('see above')")
+        seen.until(f"{figure} === '\\u2013'")
+        said = seen.page.evaluate("document.body.textContent.match(/nothing listens/g).length")
+        # The text of the script is in the body as well, but does not have these words.
+        assert said == 1
+        assert " ago, at " in seen.text("#cause")
+        assert seen.wrongs == []
+
+
+def test_what_redis_refuses_to_tell_is_not_shown_as_nothing(
+    browser: Browser, start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    server = start_server()
+    with Connection(server.port) as direct:
+        direct.ask("ACL", "SETUSER", "blind", "on", ">pw", "~*", "&*", "+@all", "-slowlog")
+    proxy = start_proxy(f"redis://blind:pw@127.0.0.1:{server.port}", *FLAGS)
+    with visit(browser, url(proxy)) as seen:
+        seen.until("document.querySelector('#slow-sum').textContent === 'not known now'")
+        seen.page.locator("#slow-card summary").click()
+        assert "Redis refuses" in seen.text("#slow-note")
+        assert "no script call was slow" not in seen.text("#none")
+        assert seen.page.locator("#cause").is_hidden()
         assert seen.wrongs == []
 
 
@@ -237,7 +309,7 @@ def test_the_keyboard_reaches_all_there_is(seen: Visit) -> None:
         focused = "getComputedStyle(document.activeElement).outlineStyle"
         if page.evaluate("document.activeElement.type !== 'radio' && document.activeElement.id"):
             assert page.evaluate(focused) != "none"
-    assert {"key", "db", "Inspect", "As a table", "/metrics"} <= met
+    assert {"key", "db", "Show", "As a table", "/metrics"} <= met
     page.locator("#latency summary").click()
     page.locator("#latency table tbody tr").first.wait_for()
 
@@ -252,11 +324,62 @@ def test_warnings_of_the_doctor_are_shown_with_what_mends_them(
         assert seen.wrongs == []
 
 
+def test_it_says_when_the_doctor_has_looked(seen: Visit) -> None:
+    seen.until("/(ago|just now)/.test(document.querySelector('#looked').textContent)")
+
+
+@pytest.mark.parametrize(("size", "screens"), [(PHONE, 3), (DESK, 2)], ids=["phone", "desk"])
+def test_an_idle_page_is_short(
+    browser: Browser,
+    start_server: StartServer,
+    start_proxy: StartProxy,
+    size: tuple[int, int],
+    screens: int,
+) -> None:
+    server = start_server()
+    proxy = start_proxy(server.url, *FLAGS)
+    with Connection(proxy.port) as client:
+        for number in range(20):
+            client.ask("SADDEX", f"s{number}", 1000, "m")
+    with visit(browser, url(proxy), size) as seen:
+        for name in ("keys", "types", "scripts"):
+            seen.until(f"document.querySelector('#{name} tbody')")
+        seen.until("document.querySelector('#looked').textContent.includes('ago')")
+        height = seen.page.evaluate("document.documentElement.scrollHeight")
+    assert height <= screens * size[1]
+
+
+def test_of_many_rows_five_are_shown_and_the_rest_folded(seen: Visit, watched: Proxy) -> None:
+    with Connection(watched.port) as client:
+        for number in range(8):
+            client.ask("ONEXPIRE", f"{number}*", "KEEP")
+    page = seen.page
+    page.locator("#rules-card summary").first.click()
+    page.get_by_text("3 more rules", exact=True).wait_for()
+    rows = page.locator("#rules tbody tr")
+    assert [row.is_visible() for row in rows.all()] == [True] * 5 + [False] * 3
+    page.get_by_text("3 more rules", exact=True).click()
+    rows.last.wait_for()
+
+
+def test_programs_and_other_proxies_are_named(
+    seen: Visit, watched: Proxy, server: AnyServer, start_proxy: StartProxy
+) -> None:
+    start_proxy(server.url)
+    with Connection(watched.port) as client:
+        client.ask("CLIENT", "SETNAME", "shop")
+        seen.until("document.querySelector('#programs').textContent.includes('shop')")
+        seen.page.locator("#programs-card summary").click()
+        assert "default" in seen.text("#programs")
+    seen.until("document.querySelector('#proxies').textContent.includes('2 proxies')")
+
+
 def test_rules_are_shown_in_the_order_in_which_they_count(seen: Visit, watched: Proxy) -> None:
     with Connection(watched.port) as client:
         client.ask("ONEXPIRE", "a*", "XADD", "gone")
         client.ask("ONEXPIRE", "abc*", "RPUSH", "list:%1", "EVENT")
     page = seen.page
+    page.locator("#rules-card summary").click()
     page.locator("#rules tbody tr").nth(1).wait_for()
     assert page.locator("#rules td:nth-child(2)").all_inner_texts() == ["abc*", "a*"]
     assert "RPUSH list:%1 EVENT" in seen.text("#rules")
@@ -295,10 +418,11 @@ def test_what_an_operator_on_call_needs_is_on_the_page(seen: Visit, watched: Pro
         page.locator(
             "#clients td", has_text="{}:{}".format(*client.socket.getsockname())
         ).wait_for()
+        page.locator("#deferred-card summary").click()
         page.locator("#deferred td", has_text="PUBLISH news").wait_for()
         page.locator("#scripts td", has_text="set_addex").wait_for()
-        assert page.locator("#parked-card button:not(.link), #parked-card input").count() == 0
-        page.locator("#parked").get_by_role("button", name=NASTY).click()
+        assert page.locator("#parked-card button:not(.copy), #parked-card input").count() == 0
+        page.locator("#parked").get_by_role("link", name=NASTY).click()
         page.get_by_text("A set: 1 of 1 member").wait_for()
         assert page.locator("main script, main img").count() == 0
         assert seen.unnamed() == []
@@ -312,6 +436,6 @@ def test_the_charts_show_five_minutes_or_an_hour(seen: Visit) -> None:
     seen.page.get_by_label("hour").first.check()
     assert "ten seconds" in seen.text("#span-note")
     assert seen.page.evaluate("charts.lag.step") == 10
-    assert " min" in seen.text("#lag")
+    seen.until("document.querySelector('#latency .axis:last-of-type').textContent.includes('min')")
     seen.page.get_by_label("5 minutes").check()
     assert seen.page.evaluate("charts.lag.step") == 1

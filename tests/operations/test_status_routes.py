@@ -177,16 +177,34 @@ def test_of_many_keys_some_are_looked_into_and_stand_for_all(watched: Proxy, adm
     assert (found["keys"], found["sampled"], found["elements"]) == (500, 64, 1000)
 
 
+def test_programs_are_listed_by_name_user_and_library(watched: Proxy, admin: Pages) -> None:
+    with Connection(watched.port) as one, Connection(watched.port) as two:
+        for client in (one, two):
+            client.ask("CLIENT", "SETNAME", "shop")
+        found: dict[str, Any] = {}
+
+        def are_listed() -> bool:
+            found.update(status(admin)["connected"])
+            return "shop" in str(found)
+
+        wait_until(are_listed, "both")
+    (row,) = [row for row in found["programs"]["rows"] if row["name"] == "shop"]
+    assert (row["user"], row["connections"], row["hosts"]) == ("default", 2, ["127.0.0.1"])
+    assert not any(row["name"].startswith("ttlproxy") for row in found["programs"]["rows"])
+
+
 def test_redis_away_is_said_and_passes(start_server: StartServer, start_proxy: StartProxy) -> None:
     server = start_server()
     admin = pages(start_proxy(server.url, *FLAGS))
     assert status(admin)["why_not"] == ""
     server.kill()
     wait_until(lambda: status(admin)["why_not"] != "", "the loss is seen")
+    wait_until(lambda: status(admin)["why_not_s"] >= 1, "since when is told")
     wait_until(lambda: "error" in status(admin)["survey"], "the survey says so")
     assert "error" in inspected(admin, key="h")
     server.restart()
     wait_until(lambda: status(admin)["why_not"] == "", "the link is back")
+    assert status(admin)["why_not_s"] == 0
     wait_until(lambda: status(admin)["survey"].get("keys") == 0, "the survey too")
     assert inspected(admin, key="h")["type"] == "none"
 
@@ -261,7 +279,48 @@ def test_without_a_key_the_keys_due_next_are_shown(watched: Proxy, admin: Pages)
     answer = inspected(admin, db="5")
     assert answer["managed"] == 3
     assert [row["name"] for row in answer["keys"]] == ["s1", "s2", "s3"]
-    assert inspected(admin, db="4") == {"managed": 0, "keys": []}
+    assert inspected(admin, db="4") == {"managed": 0, "keys": [], "next": None}
+
+
+def test_keys_that_match_are_found_among_all(watched: Proxy, admin: Pages) -> None:
+    with Connection(watched.port) as client:
+        for number in range(520):
+            client.ask("SADDEX", f"other:{number}", 1000 + number, "m")
+        for number in range(60):
+            client.ask("SADDEX", f"cart:{number:02}", 2000 + number, "m")
+        client.ask("DEFER", "EX", 1000, "DEL", "cart:later")
+    first = inspected(admin, match="cart:*")
+    assert (first["managed"], len(first["keys"])) == (581, 50)
+    then = inspected(admin, match="cart:*", offset=str(first["next"]))
+    names = [row["name"] for row in first["keys"] + then["keys"]]
+    assert names == [f"cart:{number:02}" for number in range(60)]
+    assert then["next"] is None
+    assert inspected(admin, match="nothing*")["keys"] == []
+
+
+def test_deferred_commands_have_the_name_of_their_key(watched: Proxy, admin: Pages) -> None:
+    with Connection(watched.port) as client:
+        client.ask("DEFER", "EX", 1000, "DEL", "jobs")
+    (row,) = inspected(admin)["keys"]
+    assert (row["name"], row["is_deferred"], row["length"]) == ("jobs", True, 4)
+
+
+def test_values_are_shown_only_if_the_operator_says_so(
+    watched: Proxy, server: AnyServer, start_proxy: StartProxy
+) -> None:
+    showing = pages(start_proxy(server.url, *FLAGS, "--inspector-values", "yes"))
+    with Connection(watched.port) as client:
+        client.ask("SELECT", 2)
+        client.ask(
+            "HSETEX", "h", "EX", 1000, "FIELDS", 2, "f", "v" * 300, "x" * 300, "of a cut name"
+        )
+        client.ask("ZADD", "z", "1.5", "m")
+        client.ask("ZEXPIREMEMBER", "z", "m", 1000)
+    rows = {row["name"]: row for row in inspected(showing, key="h", db="2")["elements"]}
+    assert (rows["f"]["value"], rows["f"]["value_length"]) == ("v" * 256, 300)
+    assert "value" not in rows["x" * 256]
+    assert inspected(showing, key="z", db="2")["elements"][0]["value"] == "1.5"
+    assert "value" not in str(inspected(pages(watched), key="h", db="2"))
 
 
 def test_a_database_that_is_not_there_is_said(admin: Pages) -> None:

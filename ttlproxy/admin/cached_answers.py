@@ -29,6 +29,7 @@ class Lately:
         self._asking: asyncio.Task[None] | None = None
         self._is_refused = False
         self._answer: Answer = {}
+        self._answered_s: float | None = None
 
     @property
     def answer(self) -> Answer:
@@ -40,6 +41,12 @@ class Lately:
             self._asking.add_done_callback(report)
         return self._answer
 
+    @property
+    def age_s(self) -> int | None:
+        """How old the last answer is, in whole seconds; None before the first."""
+        answered_s = self._answered_s
+        return None if answered_s is None else round(time.monotonic() - answered_s)
+
     async def _renew(self) -> None:
         try:
             self._answer = await self._ask()
@@ -48,4 +55,5 @@ class Lately:
             self._is_refused = isinstance(trouble.__cause__, NoPermissionError)
             self._answer = {"error": str(trouble)}
         finally:
+            self._answered_s = time.monotonic()
             self._asking = None

@@ -102,7 +102,7 @@ SERIES: Final[Mapping[str, Series]] = {
     "bytes_in": rate("ttlproxy_sent_bytes_total", "redis"),
     "bytes_out": rate("ttlproxy_sent_bytes_total", "clients"),
     "held": rate("ttlproxy_holds_total"),
-    "managed_keys": gauge("ttlproxy_managed_keys"),
+    "managed_keys": up(gauge("ttlproxy_managed_keys")),
     "overdue": up(gauge("ttlproxy_overdue_keys")),
     "oldest_overdue_ms": up(gauge("ttlproxy_oldest_overdue_seconds", 1000)),
     "reaped": rate("ttlproxy_reaped_elements_total"),

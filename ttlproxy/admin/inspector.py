@@ -1,52 +1,128 @@
-"""The inspector: one key's deadlines, or the keys that are due next, soonest first, in pages.
+"""The inspector: keys with deadlines, by pattern, or one key's elements; soonest first, in pages.
 
 It shows what users have written, so it is on only if the admin address is local to this machine, or
-if a setting says so. It reads no values.
+if a setting says so. It reads values only if another setting says so.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from importlib.resources import files
+from typing import Any, Final
 
 from ttlproxy.admin import slots
 from ttlproxy.admin.redis_queries import Inquiry
 from ttlproxy.admin.text import shown
+from ttlproxy.core.glob import matching
 from ttlproxy.errors import Unanswered
 
 PAGE: Final = 50
-# The most bytes of a name; the rest is cut off, by the script if possible.
+# The most bytes of a name and of a value; the rest is cut off, by the script if possible.
 _MOST: Final = 256
+# Managed keys that are read in one call, and how many of them are compared with a pattern for one
+# answer; the most bytes of a name there.
+_CHUNK: Final = 500
+_COMPARED: Final = 10_000
+_WHOLE: Final = 65_536
+_WITH_VALUES: Final = (b"hash", b"zset")
+_VALUE_HEADS: Final = files(__package__).joinpath("value_heads.lua").read_bytes()
 
 
 async def elements(
-    inquiry: Inquiry, db: int, key: bytes, offset: int, count: int = PAGE
-) -> dict[str, object]:
-    """A key's deadlines, as a JSON object: so many from `offset` on. Raises Unanswered."""
+    inquiry: Inquiry, db: int, key: bytes, offset: int, count: int = PAGE, *, values: bool = False
+) -> dict[str, Any]:
+    """A key's deadlines, as a JSON object: so many from `offset` on; `values`: with the beginning
+    of what fields hold, and with scores. Raises Unanswered."""
     now_ms, kind, size, timed, key_ms, page = await inquiry.call(
         db, "key_inspect", (key,), offset, count, _MOST
     )
+    rows = [_row(found, now_ms) for found in page]
+    if values and kind in _WITH_VALUES and page:
+        heads = await _value_heads(inquiry, db, key, [name for name, *_ in page])
+        rows = [
+            row if row["cut"] else {**row, **head} for row, head in zip(rows, heads, strict=True)
+        ]
     return {
         "key": shown(key[:_MOST]),
         "type": kind.decode(),
         "size": size if size >= 0 else None,
         "timed": timed,
         "key_ms_left": key_ms if key_ms >= 0 else None,
-        "elements": [_row(found, now_ms) for found in page],
+        "elements": rows,
+        "next": _next(offset, len(page), timed),
     }
 
 
-async def due_keys(inquiry: Inquiry, db: int, offset: int) -> dict[str, object]:
-    """The keys of a database that need attention next, as a JSON object. Raises Unanswered."""
-    if await inquiry.is_clustered():
-        if db:
-            raise Unanswered("a Cluster has database 0 only")
-        now_ms, managed, page = await slots.due_keys(inquiry, offset, PAGE, _MOST)
-    else:
-        now_ms, managed, page = await inquiry.call(db, "schedule_page", (), offset, PAGE, _MOST)
-    return {"managed": managed, "keys": [_row(found, now_ms) for found in page]}
+async def _value_heads(
+    inquiry: Inquiry, db: int, key: bytes, names: Sequence[bytes]
+) -> list[dict[str, object]]:
+    """What each element holds; nothing of one that is not there."""
+    words = (b"EVAL", _VALUE_HEADS, b"1", key, b"%d" % _MOST, *names)
+    *_, found = await inquiry.ask([(db, (b"SELECT", db)), (db, words)] if db else [(db, words)])
+    return [{"value": shown(head[0]), "value_length": head[1]} if head else {} for head in found]
 
 
-def _row(found: tuple[bytes, int, int], now_ms: int) -> dict[str, object]:
+async def due_keys(
+    inquiry: Inquiry, db: int, offset: int, pattern: bytes | None = None
+) -> dict[str, Any]:
+    """The keys of a database that need attention next, as a JSON object; with a pattern those that
+    match, of up to _COMPARED keys from `offset` on. `next`: where the next page begins; null if
+    there is none. Raises Unanswered."""
+    if pattern is not None:
+        return await _matching(inquiry, db, offset, pattern)
+    now_ms, managed, page = await schedule_page(inquiry, db, offset, PAGE, _MOST)
+    rows = [_key_row(inquiry, found, now_ms) for found in page]
+    return {"managed": managed, "keys": rows, "next": _next(offset, len(page), managed)}
+
+
+async def _matching(inquiry: Inquiry, db: int, offset: int, pattern: bytes) -> dict[str, Any]:
+    fits, rows, managed = matching(pattern), list[dict[str, object]](), 0
+    for at in range(offset, offset + _COMPARED, _CHUNK):
+        try:
+            now_ms, managed, page = await schedule_page(inquiry, db, at, _CHUNK, _WHOLE)
+        except Unanswered:
+            if not rows:
+                raise
+            return {"managed": managed, "keys": rows, "next": at}
+        for place, found in enumerate(page, at + 1):
+            if fits.fullmatch(found[0]) and inquiry.keys.deferring(found[0]) is None:
+                rows.append(_row((found[0][:_MOST], *found[1:]), now_ms))
+            if len(rows) == PAGE:
+                return {"managed": managed, "keys": rows, "next": _next(place, 0, managed)}
+        if len(page) < _CHUNK:
+            return {"managed": managed, "keys": rows, "next": None}
+    return {"managed": managed, "keys": rows, "next": _next(at + _CHUNK, 0, managed)}
+
+
+async def schedule_page(
+    inquiry: Inquiry, db: int, offset: int, count: int, most: int
+) -> tuple[int, int, Sequence[slots.Due]]:
+    """(now in ms, the number of managed keys, some of those that need attention next, each name
+    cut after `most` bytes). Raises Unanswered."""
+    if not await inquiry.is_clustered():
+        now_ms, managed, page = await inquiry.call(db, "schedule_page", (), offset, count, most)
+        return now_ms, managed, page
+    if db:
+        raise Unanswered("a Cluster has database 0 only")
+    return await slots.due_keys(inquiry, offset, count, most)
+
+
+def _next(offset: int, length: int, total: int) -> int | None:
+    end = offset + length
+    return end if end < total else None
+
+
+def _key_row(inquiry: Inquiry, found: slots.Due, now_ms: int) -> dict[str, object]:
+    """Deferred commands are managed as keys are; they get the name of the key that they are for."""
+    name, length, deadline_ms = found
+    key = inquiry.keys.deferring(name)
+    if key is None:
+        return _row(found, now_ms)
+    about = (key, length - (len(name) - len(key)), deadline_ms)
+    return {**_row(about, now_ms), "is_deferred": True}
+
+
+def _row(found: slots.Due, now_ms: int) -> dict[str, object]:
     name, length, deadline_ms = found
     return {
         "name": shown(name),

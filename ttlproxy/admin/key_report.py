@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Final
 
-from ttlproxy.admin import slots
-from ttlproxy.admin.inspector import elements
+from ttlproxy.admin.inspector import elements, schedule_page
 from ttlproxy.admin.redis_queries import Inquiry
 from ttlproxy.admin.text import shown
 from ttlproxy.core.glob import matching
@@ -22,6 +20,7 @@ async def key_report(inquiry: Inquiry, db: int, key: bytes, limit: int) -> dict[
     """A JSON object about one key; with `limit` elements and deferred commands at most, those that
     are due first. Raises Unanswered."""
     found = await elements(inquiry, db, key, 0, limit)
+    del found["next"]
     return {
         "db": db,
         **found,
@@ -35,20 +34,13 @@ async def managed_keys(inquiry: Inquiry, db: int, pattern: bytes, limit: int) ->
     Raises Unanswered."""
     fits, found, offset = matching(pattern), list[bytes](), 0
     while len(found) < limit:
-        page = await _page(inquiry, db, offset)
+        _, _, page = await schedule_page(inquiry, db, offset, _PAGE, _MOST)
         names = [name for name, _, _ in page if fits.fullmatch(name)]
         found += [name for name in names if inquiry.keys.deferring(name) is None]
         if len(page) < _PAGE:
             break
         offset += _PAGE
     return found[:limit]
-
-
-async def _page(inquiry: Inquiry, db: int, offset: int) -> Sequence[tuple[bytes, int, int]]:
-    if await inquiry.is_clustered():
-        return (await slots.due_keys(inquiry, offset, _PAGE, _MOST))[2]
-    _, _, page = await inquiry.call(db, "schedule_page", (), offset, _PAGE, _MOST)
-    return list(page)
 
 
 async def _rules(inquiry: Inquiry, db: int, key: bytes, kind: bytes) -> list[dict[str, str]]:

@@ -30,8 +30,8 @@ ROUTES: Final = (
         "GET",
         "/inspect.json",
         status.inspect,
-        "the deadlines of `?key=` in `?db=`, or without `?key=` the keys that are due next;"
-        " starting at `?offset=`",
+        "the deadlines of `?key=` in `?db=`, or without `?key=` the keys that are due next, those"
+        " that match `?match=` if it is given; starting at `?offset=`",
     ),
     Route("GET", "/startup", probes.startup, "200 once clients are accepted"),
     Route("GET", "/livez", probes.livez, "200 while the event loop runs"),

@@ -53,21 +53,27 @@ async def slowest(inquiry: Inquiry, names: Mapping[bytes, str]) -> Answer:
     ]
     calls.sort(key=lambda call: -call["took_ms"])
     evals = await _evals(inquiry)
-    return {"calls": calls[:_SHOWN], "from_ms": await _from_ms(inquiry), "evals": evals}
+    limit_us = await _limit_us(inquiry)
+    return {
+        "calls": calls[:_SHOWN],
+        "from_ms": None if limit_us is None else limit_us / 1000,
+        "evals": evals,
+    }
 
 
-async def _evals(inquiry: Inquiry) -> dict[str, float] | None:
+async def _evals(inquiry: Inquiry) -> dict[str, float | None] | None:
     """What the server has counted of EVAL and its like; None if it does not say."""
     (said,) = await inquiry.ask([(0, (b"INFO", b"commandstats"))])
     rows = [[int(number or 0) for number in row] for row in _EVALS.findall(said)]
     return _calls(*map(sum, zip(*rows, strict=True))) if rows else None
 
 
-def _calls(calls: int, took_us: float, failed: int = 0) -> dict[str, float]:
-    return {"calls": calls, "mean_ms": took_us / 1000 / max(calls, 1), "failed": failed}
+def _calls(calls: int, took_us: float, failed: int = 0) -> dict[str, float | None]:
+    mean_ms = took_us / 1000 / calls if calls else None
+    return {"calls": calls, "mean_ms": mean_ms, "failed": failed}
 
 
-def reaps(report: Report) -> dict[str, float] | None:
+def reaps(report: Report) -> dict[str, float | None] | None:
     """What the proxy has counted of its calls of the reap script."""
     if _REAPS not in report:
         return None
@@ -89,11 +95,11 @@ def scripts(report: Report) -> list[dict[str, object]]:
     ]
 
 
-async def _from_ms(inquiry: Inquiry) -> float | None:
-    """Redis logs calls that take longer than this; None if it is off or unknown."""
+async def _limit_us(inquiry: Inquiry) -> int | None:
+    """Redis logs calls that take longer than this; negative if it logs none, None if it is
+    unknown."""
     try:
         (setting,) = await inquiry.ask([(0, (b"CONFIG", b"GET", b"slowlog-log-slower-than"))])
     except Unanswered:
         return None
-    limit_us = int(setting[1]) if setting else -1
-    return limit_us / 1000 if limit_us >= 0 else None
+    return int(setting[1]) if setting else None

@@ -14,6 +14,7 @@ from ttlproxy import __version__
 from ttlproxy.addresses import Upstream
 from ttlproxy.admin import details, inspector
 from ttlproxy.admin.cached_answers import Lately
+from ttlproxy.admin.connected import connected
 from ttlproxy.admin.doctor_findings import findings
 from ttlproxy.admin.due_survey import survey
 from ttlproxy.admin.expiry_actions import rules
@@ -28,12 +29,14 @@ from ttlproxy.admin.waiting import waiting
 from ttlproxy.config import Settings
 from ttlproxy.errors import Unanswered
 from ttlproxy.net.tasks import report
+from ttlproxy.operations import redis_cli
 
 _EVERY_S: Final = 1.0
 _LATELY_S: Final = 5.0
 # 10,000 clients take the event loop 12 ms, in slices of 0.1 ms.
 _LOOK_S: Final = 2.0
 _FINDINGS_S: Final = 60.0
+_CONNECTED_S: Final = 10.0
 _MOST_DATABASES: Final = 10_000
 _MOST_OFFSET: Final = 10**9
 
@@ -44,23 +47,30 @@ class Watch:
     def __init__(self, settings: Settings, upstream: Upstream, subject: Subject) -> None:
         self.inquiry = Inquiry(settings, upstream, subject.address)
         self.has_inspector = names = _has_inspector(settings)
+        self.has_values = names and settings.inspector_values == "yes"
         self._subject = subject
         self._upstream = upstream
+        self._listens = _listens(settings)
+        self._admin_port = _admin_port(settings)
         self._survey = Lately(_LATELY_S, lambda: survey(self.inquiry))
         self._slow = Lately(_LATELY_S, lambda: slowest(self.inquiry, subject.script_names()))
         self._findings = Lately(_FINDINGS_S, lambda: findings(settings, upstream, names=names))
         self._rules = Lately(_LATELY_S, lambda: rules(self.inquiry))
         self._waiting = Lately(_LATELY_S, lambda: waiting(self.inquiry, names=names))
+        self._connected = Lately(
+            _CONNECTED_S, lambda: connected(self.inquiry, settings.prefix, names=names)
+        )
         self._history = History()
         self._hour = History(SERIES, HOUR_STEP, HOUR_LENGTH)
         self._ended = Growth("ttlproxy_connections_closed_total")
         self._looked_s = -_LOOK_S
         self._life = uuid4().hex
-        self._began_s = time.monotonic()
+        self._began_s = self._well_s = time.monotonic()
 
     async def run(self) -> None:
         """Takes a sample every second, once the proxy has started, until cancelled."""
         while True:
+            self._why_not()
             if not self._subject.why_not_started():
                 report, now_s = self._subject.report(), time.monotonic()
                 self._history.take(report, now_s)
@@ -73,22 +83,28 @@ class Watch:
         hour, `since_hour`; with all, if `life` is that of another process."""
         subject, names, is_same = self._subject, self.has_inspector, life == self._life
         self._look()
-        found, report = subject.details(), subject.report()
+        found, report, why_not = subject.details(), subject.report(), self._why_not()
         return {
             "life": self._life,
             "version": __version__,
             "upstream": self._shown(),
             "uptime_s": round(time.monotonic() - self._began_s),
-            "why_not": subject.why_not_live() or subject.why_not_ready(),
+            "listens": self._listens,
+            "why_not": why_not,
+            "why_not_s": round(time.monotonic() - self._well_s),
             "inspector": self.has_inspector,
+            "values": self.has_values,
+            "admin_port": self._admin_port,
             "survey": self._survey.answer,
             "slow": self._slow.answer,
             "rules": self._rules.answer if self.has_inspector else {},
             "findings": self._findings.answer,
+            "findings_age_s": self._findings.age_s,
             "parked": details.parked(found, names=names),
             "clients": details.clients(found, names=names),
             "ended": self._ended.rows(),
             "waiting": self._waiting.answer,
+            "connected": self._connected.answer,
             "reaps": reaps(report),
             "scripts": scripts(report),
             "reaped": report.get("ttlproxy_reaped_elements_total", {}),
@@ -97,6 +113,13 @@ class Watch:
             "hour": self._hour.since(since_hour if is_same else -1),
             **self._history.since(since if is_same else -1),
         }
+
+    def _why_not(self) -> str:
+        """Why no client is served now; empty if they are, and then notes the time."""
+        why_not = self._subject.why_not_live() or self._subject.why_not_ready()
+        if not why_not:
+            self._well_s = time.monotonic()
+        return why_not
 
     def _look(self) -> None:
         """Has details gathered for the next answers, but not more often than is of use."""
@@ -116,6 +139,24 @@ def _has_inspector(settings: Settings) -> bool:
     if settings.inspector == "loopback":
         return settings.admin is not None and settings.admin.is_loopback
     return settings.inspector == "yes"
+
+
+def _listens(settings: Settings) -> dict[str, str]:
+    """Where clients connect, in words, and redis-cli for it on this machine; empty if it is any
+    free port."""
+    listen = settings.listen
+    if not (listen.port or listen.path):
+        return {"address": "", "redis_cli": ""}
+    words = redis_cli.to_proxy(listen, tls=settings.tls_cert is not None)
+    where = str(listen) if listen.local == listen else f"port {listen.port} of any address"
+    return {"address": where, "redis_cli": redis_cli.typed(words, 0, [])}
+
+
+def _admin_port(settings: Settings) -> int | None:
+    """The port of the pages, which other proxies may have as well; None if only this machine
+    reaches it."""
+    admin = settings.admin
+    return None if admin is None or admin.is_loopback else admin.port
 
 
 WATCH: Final = web.AppKey("watch", Watch)
@@ -148,11 +189,12 @@ async def inspect(request: web.Request) -> web.Response:
     if not watch.has_inspector:
         raise web.HTTPForbidden(text="the inspector is off: see --inspector\n")
     db, offset = _number(request, "db", _MOST_DATABASES), _number(request, "offset", _MOST_OFFSET)
-    key = typed(request.query.get("key", ""))
+    key, pattern = (typed(request.query.get(name, "")) for name in ("key", "match"))
+    inquiry, values = watch.inquiry, watch.has_values
     try:
         if key:
-            return _json(await inspector.elements(watch.inquiry, db, key, offset))
-        return _json(await inspector.due_keys(watch.inquiry, db, offset))
+            return _json(await inspector.elements(inquiry, db, key, offset, values=values))
+        return _json(await inspector.due_keys(inquiry, db, offset, pattern or None))
     except Unanswered as trouble:
         return _json({"error": str(trouble)})
 

@@ -110,6 +110,12 @@ class Settings:
         " clients' addresses to everybody who can reach it; loopback: only if nothing but this"
         " machine can reach admin",
     )
+    inspector_values: Literal["no", "yes"] = setting(
+        one_of("no", "yes"),
+        "no",
+        "whether the status page also shows, where it shows elements, the first 256 bytes of"
+        " the values of hash fields, and scores",
+    )
     max_clients: int = setting(
         whole(1),
         10_000,

@@ -7,7 +7,8 @@ const NARROW = 60;
 // Seconds between two marks of time: the first of which there are not too many.
 const MARKS = [15, 60, 120, 600];
 const MOST_MARKS = 6;
-const HEIGHT = 150;
+// As in style.css.
+const HEIGHT = matchMedia('(max-width: 46rem)').matches ? 110 : 150;
 const LEFT = 54;
 const BOTTOM = 18;
 const TOP = 8;
@@ -41,7 +42,7 @@ const last = (values) => (values.length ? values[values.length - 1] : null);
 class LineChart {
   // series: [name, class, title] of each; format: a value as words; suffix: after those, off the axis.
   constructor(host, title, series, format, suffix = '') {
-    Object.assign(this, { title, series, format, suffix, samples: {}, step: 1, cursor: null });
+    Object.assign(this, { host, title, series, format, suffix, samples: {}, step: 1, cursor: null });
     this.legend = make('div', { class: 'legend' });
     this.svg = draw('svg', { role: 'img', tabindex: '0', 'aria-label': title });
     this.table = make('details', {}, make('summary', {}, 'As a table'));
@@ -106,6 +107,7 @@ class LineChart {
 
   render() {
     const all = this.series.flatMap(([name]) => known(this.values(name)));
+    this.host.classList.toggle('blank', !all.some(Boolean));
     const top = ceiling(Math.max(...all, 0));
     const y = (value) => HEIGHT - BOTTOM - (value / top) * (HEIGHT - BOTTOM - TOP);
     const parts = [0, 0.5, 1].flatMap((share) => this.rule(y(share * top), share * top));
@@ -168,7 +170,7 @@ class LineChart {
 
 class ColumnChart {
   constructor(host, title) {
-    this.title = title;
+    Object.assign(this, { host, title });
     this.legend = make('div', { class: 'legend' });
     this.svg = draw('svg', { role: 'img', 'aria-label': title });
     this.table = make('details', {}, make('summary', {}, 'As a table'));
@@ -198,6 +200,7 @@ class ColumnChart {
   }
 
   render() {
+    this.host.classList.toggle('blank', !this.columns.some(([value]) => value));
     if (!this.columns.length) return;
     const top = ceiling(Math.max(...this.columns.map(([value]) => value)));
     const y = (value) => HEIGHT - BOTTOM - (value / top) * (HEIGHT - BOTTOM - TOP);
@@ -231,6 +234,7 @@ function sparkline(svg, values) {
   const x = (at) => width - ((values.length - 1 - at) / Math.max(values.length - 1, NARROW - 1)) * width;
   const y = (value) => height - 2 - (value / top) * (height - 4);
   const line = path(values, x, y);
-  svg.firstChild.setAttribute('d', line && values.length > 1 ? `${line}L${width} ${height}L${x(0).toFixed(1)} ${height}Z` : '');
+  const end = x(values.findLastIndex((value) => value !== null)).toFixed(1);
+  svg.firstChild.setAttribute('d', line && values.length > 1 ? `${line}L${end} ${height}L${x(0).toFixed(1)} ${height}Z` : '');
   svg.lastChild.setAttribute('d', line);
 }

@@ -44,6 +44,7 @@ const bytes = (number) => scaled(number, 1000, ['B', 'kB', 'MB', 'GB', 'TB']);
 function milliseconds(number) {
   if (number === null || number === undefined) return '–';
   if (number === 0) return '0 ms';
+  if (number < 0.01) return '< 0.01 ms';
   if (number < 1) return `${number.toFixed(2)} ms`;
   if (number < 1000) return `${number < 10 ? number.toFixed(1) : whole.format(number)} ms`;
   return duration(number / 1000);
@@ -79,6 +80,37 @@ function table(caption, columns, rows) {
   return make('div', { class: 'scroll' }, whole);
 }
 
+// The first rows, and the rest where it is opened.
+const FEW = 5;
+function folded(caption, columns, rows, noun) {
+  if (rows.length <= FEW + 1) return table(caption, columns, rows);
+  const more = `${count(rows.length - FEW)} more ${noun}`;
+  const rest = make('details', {}, make('summary', {}, more), table(`${caption}, ${more}`, columns, rows.slice(FEW)));
+  return make('div', {}, table(caption, columns, rows.slice(0, FEW)), rest);
+}
+
+// A text that is to be typed or pasted elsewhere, with a button that copies it.
+function copyable(text) {
+  const code = make('code', {}, text);
+  const button = make('button', { type: 'button', class: 'copy', 'aria-label': `Copy ${text}` }, 'Copy');
+  button.addEventListener('click', async () => {
+    say(button, (await copied(code)) ? 'Copied' : 'Select it');
+    setTimeout(() => say(button, 'Copy'), 2000);
+  });
+  return make('span', { class: 'copyable' }, code, button);
+}
+
+// Without TLS, only pages of this machine have a clipboard; elsewhere the old way still works.
+async function copied(code) {
+  getSelection().selectAllChildren(code);
+  try {
+    await navigator.clipboard.writeText(code.textContent);
+    return true;
+  } catch {
+    return document.execCommand('copy');
+  }
+}
+
 // A long table in a box of its own, which the keyboard can scroll.
 function scrolled(box) {
   const caption = box.querySelector('caption').textContent;
@@ -100,7 +132,12 @@ function fill(host, data, builder) {
   shown.set(host, now);
   const old = host.querySelector('.scroll');
   const place = old && { left: old.scrollLeft, top: old.scrollTop, isFocused: document.activeElement === old };
+  const focused = host.contains(document.activeElement) && document.activeElement.textContent;
+  const isOpen = host.querySelector('details')?.open;
   host.replaceChildren(builder(data));
+  if (isOpen) host.querySelector('details')?.setAttribute('open', '');
+  const same = focused && [...host.querySelectorAll('a, button, summary')].find((each) => each.textContent === focused);
+  if (same) same.focus({ preventScroll: true });
   const box = host.querySelector('.scroll');
   if (!place || !box) return;
   if (place.isFocused) box.focus({ preventScroll: true });

@@ -7,7 +7,7 @@ const CLOCK_MS = 50;
 const TILES = [
   // title, series, words of a value, what stands below
   ['Clients', 'clients', (n) => [count(n), 'connected'], () => `${count(latest('accepted'))} new a second`],
-  ['Requests', 'requests', (n) => [count(n), '/s'], () => `${share(latest('forwarded'), latest('requests'))} unchanged`],
+  ['Requests', 'requests', (n) => [count(n), '/s'], () => (latest('requests') ? `${share(latest('forwarded'), latest('requests'))} unchanged` : '')],
   ['Round trip', 'round_trip_ms', (n) => unit(milliseconds(n)), () => 'the link to Redis'],
   ['Managed keys', 'managed_keys', (n) => [count(n), ''], (status) => elementsBelow(status.survey)],
   ['Reaped', 'reaped', (n) => [count(n), '/s'], () => 'elements'],
@@ -43,9 +43,7 @@ function overdueBelow() {
   return late ? `the oldest for ${milliseconds(late)}` : 'nothing is overdue';
 }
 
-function share(part, all) {
-  return all ? `${Math.round((100 * part) / all)} %` : '–';
-}
+const share = (part, all) => `${Math.round((100 * part) / all)} %`;
 
 const isEstimate = (found) => found.sampled < found.keys;
 
@@ -75,10 +73,15 @@ function showTiles(status) {
   }
 }
 
+// The first words say what is wrong; all of it is told once, below.
 function stateOf({ why_not: whyNot, masters }) {
-  if (whyNot) return ['bad', whyNot];
+  if (whyNot) return ['bad', whyNot.split(': ')[0]];
   const served = masters.filter((master) => !master.why_not).length;
   return served < masters.length ? ['warn', `serving ${served} of ${masters.length} masters`] : ['good', 'serving'];
+}
+
+function upstreamOf({ upstream, masters }) {
+  return masters.length ? `a Cluster of ${plural(masters.length, 'master')}` : upstream;
 }
 
 function showHead(status) {
@@ -87,12 +90,59 @@ function showHead(status) {
   state.className = `state ${kind}`;
   say(byId('state-text'), words);
   say(byId('version'), status.version);
-  const facts = [['Redis', status.upstream], ['up for', duration(status.uptime_s)]];
+  const facts = [['Redis', upstreamOf(status)], ['up for', duration(status.uptime_s)]];
+  if (status.listens.address) facts.unshift(['clients connect to', status.listens.address]);
   fill(byId('facts'), facts, (rows) => {
     const parts = document.createDocumentFragment();
     parts.append(...rows.map(([term, words]) => make('div', {}, make('dt', {}, term), make('dd', {}, words))));
     return parts;
   });
+}
+
+// Why parts of the page are old: one cause, told once.
+let cause = '';
+
+// What several parts could not be asked for has one cause.
+function commonError({ survey, slow, waiting, rules, connected }) {
+  const errors = [survey, slow, waiting, rules, connected].map((part) => part.error).filter(Boolean);
+  return errors.find((error, index) => errors.indexOf(error) < index) || '';
+}
+
+const sentence = (words) => words[0].toUpperCase() + words.slice(1);
+
+function showCause(status) {
+  const { why_not: whyNot, why_not_s: seconds } = status;
+  cause = whyNot || commonError(status);
+  byId('cause').hidden = !cause;
+  if (!cause) return;
+  const since = new Date(Date.now() - 1000 * seconds).toLocaleTimeString();
+  say(byId('cause'), whyNot ? `${sentence(whyNot)}. It began ${seconds < 2 ? 'just now' : `${duration(seconds)} ago, at ${since}`}.` : `Some of this page is old: ${cause}.`);
+}
+
+function notKnown(error) {
+  return cause ? 'Not known now: see above. What is grey is older.' : `Not known now: ${error}.`;
+}
+
+// Cards without content are not shown; one sentence says what there is none of.
+const empties = {};
+
+// sum: what stands beside the title of a card that is folded.
+function showCard(name, hasContent, words, sum = '') {
+  byId(`${name}-card`).hidden = !hasContent;
+  empties[name] = hasContent ? '' : words;
+  if (sum) say(byId(`${name}-sum`), sum);
+}
+
+function showEmpties({ survey, slow, waiting, rules, connected }) {
+  const unknown = Object.entries({ types: survey, slow, deferred: waiting, kept: waiting, rules, programs: connected }).filter(([, answer]) => answer.error);
+  for (const [name] of unknown) {
+    empties[name] = '';
+    if (cause) continue;
+    byId(`${name}-card`).hidden = false;
+    say(byId(`${name}-sum`), 'not known now');
+  }
+  const words = Object.values(empties).filter(Boolean);
+  say(byId('none'), words.length ? `${sentence(words.join(', '))}.` : '');
 }
 
 // What could not be asked for anew stays as it was, and is seen to be old.
@@ -103,8 +153,8 @@ function showAge(id, answer) {
 const estimated = (number) => (number === null ? '–' : `≈ ${count(number)}`);
 
 function sampledNote(found) {
-  if (found.error) return `Cannot count now: ${found.error}`;
-  if (!found.types) return 'Counting …';
+  if (found.error) return notKnown(found.error);
+  if (!found.types) return '';
   return isEstimate(found) ? `Keys are counted; elements and types are estimated from ${count(found.sampled)} of ${plural(found.keys, 'key')}, picked at random.` : 'All keys and elements are counted.';
 }
 
@@ -112,10 +162,11 @@ function showSurvey(found, reaped, { deferred = {} }) {
   say(byId('types-note'), sampledNote(found));
   showAge('types', found);
   showAge('deadlines', found);
-  if (found.error) return;
+  if (found.error || !found.types) return;
   showDeadlines(found);
-  fill(byId('types'), typeRows(found, reaped, deferred), (types) => {
-    if (!types.length) return make('p', { class: 'none' }, 'No key has deadlines.');
+  const rows = typeRows(found, reaped, deferred);
+  showCard('types', rows.length, 'no key has deadlines', `${plural(found.keys, 'key')}, ${elementsBelow(found)}`);
+  fill(byId('types'), rows, (types) => {
     const most = Math.max(...types.map((type) => type.elements), 1);
     return table('Managed keys and elements by type', [
       ['Type', '', (type) => type.type],
@@ -154,47 +205,56 @@ function showDeadlines(found) {
 }
 
 function slowNote(slow) {
-  if (slow.error) return `Redis's SLOWLOG cannot be read: ${slow.error}`;
-  if (!slow.calls) return 'Looking …';
-  return slow.from_ms === null ? "From Redis's SLOWLOG." : `From Redis's SLOWLOG, which records calls of ${milliseconds(slow.from_ms)} or more.`;
+  if (slow.error) return notKnown(slow.error);
+  return slow.from_ms === null || slow.from_ms < 0 ? "From Redis's SLOWLOG." : `From Redis's SLOWLOG, which records calls of ${milliseconds(slow.from_ms)} or more.`;
 }
 
 function showSlow(slow) {
   say(byId('slow-note'), slowNote(slow));
   showAge('slow', slow);
-  if (slow.error) return;
-  fill(byId('slow'), slow.calls || [], (calls) => {
-    if (!calls.length) return make('p', { class: 'none' }, 'None so far.');
-    return table('Slowest script calls', [
+  if (slow.error || !slow.calls) return;
+  showCard('slow', slow.calls.length, slow.from_ms < 0 ? "Redis's SLOWLOG is off" : 'no script call was slow', slow.calls.length && `up to ${milliseconds(slow.calls[0].took_ms)}`);
+  fill(byId('slow'), slow.calls, (calls) => {
+    return folded('Slowest script calls', [
       ['Script', 'mono', (call) => call.script],
       ['Took', 'number', (call) => milliseconds(call.took_ms)],
       ['Asked by', '', (call) => call.by],
       ['Ago', 'number', (call) => duration(call.ago_s)],
-    ], calls);
+    ], calls, 'calls');
   });
 }
 
-function showFindings({ findings = [] }) {
-  byId('findings-card').hidden = !findings.length;
-  fill(byId('findings'), findings, (all) => {
+// What is beside a parked key is not told again. While Redis is away, findings are old, or say that again.
+function showFindings({ findings: all }, age, isServed, { groups = [] }) {
+  const isParked = ({ mend }) => mend && groups.some((group) => group.mend.endsWith(mend));
+  const findings = all && all.filter((finding) => !isParked(finding));
+  byId('findings-card').hidden = !(findings && findings.length && isServed);
+  say(byId('findings-note'), `From ttlproxy doctor, ${ago(age)}. It looks once a minute.`);
+  const isWell = all && !all.length;
+  say(byId('looked'), isWell && isServed ? `ttlproxy doctor found nothing wrong, ${ago(age)}.` : all ? '' : 'ttlproxy doctor has not looked yet.');
+  fill(byId('findings'), findings || [], (rows) => {
     const parts = document.createDocumentFragment();
-    parts.append(...all.map((finding) => {
+    parts.append(...rows.map((finding) => {
       const words = [make('strong', {}, finding.what), make('br'), finding.why];
-      if (finding.mend) words.push(make('br'), make('code', {}, finding.mend));
+      if (finding.mend) words.push(make('br'), copyable(finding.mend));
       return make('li', { class: finding.level === 'error' ? 'bad' : '' }, ...words);
     }));
     return parts;
   });
 }
 
-function showRules({ rules = [], all = 0 }) {
-  byId('rules-card').hidden = !rules.length;
+const ago = (seconds) => (seconds < 2 ? 'just now' : `${round(seconds)} ago`);
+
+function showRules({ rules, all, error }) {
+  if (error) say(byId('rules-note'), notKnown(error));
+  if (!rules) return;
+  showCard('rules', rules.length, 'no rule of ONEXPIRE or ONWRITE is set', `${count(all)} of ONEXPIRE and ONWRITE`);
   say(byId('rules-note'), all > rules.length ? `${count(rules.length)} of ${count(all)}, in the order in which they apply.` : 'In the order in which they apply.');
-  fill(byId('rules'), rules, (rows) => table('Rules of ONEXPIRE and ONWRITE', [
+  fill(byId('rules'), rules, (rows) => folded('Rules of ONEXPIRE and ONWRITE', [
     ['Database', '', (rule) => String(rule.db)],
     ['Pattern', 'mono', (rule) => rule.pattern],
     ['Action', 'mono', (rule) => rule.action],
-  ], rows));
+  ], rows, 'rules'));
 }
 
 function overdueAt(master) {
@@ -258,7 +318,9 @@ function showCharts() {
 function show(status) {
   keep(status);
   survey = status.survey;
+  listens = status.listens;
   showHead(status);
+  showCause(status);
   showTiles(status);
   showSurvey(status.survey, status.reaped, status.waiting);
   showParked(status.parked, status.inspector);
@@ -267,12 +329,17 @@ function show(status) {
   showWaiting(status.waiting, status.inspector);
   showScripts(status.slow.evals, status.reaps, status.scripts);
   showSlow(status.slow);
-  showFindings(status.findings);
+  showPrograms(status.connected, status.inspector, status.masters);
+  showProxies(status.connected, status.admin_port);
+  showFindings(status.findings, status.findings_age_s, !status.why_not, status.parked);
   showRules(status.rules);
   showMasters(status.masters);
   showWorkers(status.workers);
   byId('inspector').hidden = !status.inspector;
+  if (status.inspector) beginToInspect();
+  say(byId('values-note'), status.values ? '' : 'Values are not read: see --inspector-values.');
   showCharts();
+  showEmpties(status);
 }
 
 function answered() {

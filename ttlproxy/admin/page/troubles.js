@@ -28,24 +28,10 @@ function listItem(parts, kind = '') {
   return make('li', { class: kind }, ...parts);
 }
 
-const cutName = (text, row) => (row.cut ? `${text}… (${bytes(row.length)})` : text);
-
-// A managed key's name leads to the inspector.
-function keyLink(text, db) {
-  const button = make('button', { type: 'button', class: 'link mono' }, text);
-  button.addEventListener('click', () => {
-    byId('key').value = text;
-    byId('db').value = String(db);
-    inspect(text, String(db), 0);
-    byId('key').focus();
-  });
-  return button;
-}
-
 function parkedKey({ name, cut, length, db, is_deferred: isDeferred }) {
   const where = db ? ` in database ${db}` : '';
   if (isDeferred) return make('span', {}, 'commands deferred for ', make('span', { class: 'mono' }, cutName(name, { cut, length })), where);
-  return make('span', {}, cut ? make('span', { class: 'mono' }, cutName(name, { cut, length })) : keyLink(name, db), where);
+  return make('span', {}, keyLink({ name, cut, length }, db), where);
 }
 
 function parkedGroup({ why, said, mend, keys, count: size }) {
@@ -55,7 +41,7 @@ function parkedGroup({ why, said, mend, keys, count: size }) {
     const names = keys.flatMap((key, at) => [at ? ', ' : '', parkedKey(key)]);
     parts.push(make('br'), make('span', { class: 'keys' }, ...names));
   }
-  if (mend) parts.push(make('br'), make('code', {}, mend));
+  if (mend) parts.push(make('br'), copyable(mend));
   return listItem(parts, 'bad');
 }
 
@@ -86,9 +72,11 @@ function showParked(parked, isShown) {
 }
 
 function showEnded(ended) {
+  const isTrouble = ({ label, hour }) => hour && !ORDINARY.includes(label);
+  const sum = (rows) => rows.reduce((all, row) => all + row.hour, 0);
+  const troubles = sum(ended.filter(isTrouble));
+  showCard('ended', ended.length, 'no connection has ended', `${count(sum(ended))} in the last hour${troubles ? `, ${count(troubles)} of them not as usual` : ''}`);
   fill(byId('ended'), ended, (rows) => {
-    if (!rows.length) return make('p', { class: 'none' }, 'None so far.');
-    const isTrouble = ({ label, hour }) => hour && !ORDINARY.includes(label);
     return table('Connections that ended', [
       ['Why', 'grow', (row) => make('span', { class: isTrouble(row) ? 'warn' : '' }, ENDED[row.label] || row.label)],
       ['Last hour', 'number', (row) => count(row.hour)],
@@ -98,8 +86,7 @@ function showEnded(ended) {
 }
 
 function clientsNote(clients, isShown) {
-  if (clients.all === undefined) return 'Looking …';
-  if (!clients.all) return 'None.';
+  if (!clients.all) return '';
   const states = Object.entries(clients.states).map(([state, number]) => `${count(number)} ${state}`);
   const words = [`${plural(clients.all, 'client')}: ${states.join(', ')}.`];
   words.push(clients.buffered ? `${bytes(clients.buffered)} are kept for them.` : 'Nothing is kept for them.');
@@ -109,6 +96,7 @@ function clientsNote(clients, isShown) {
 }
 
 function showClients(clients, isShown) {
+  showCard('clients', clients.all, 'no client is connected');
   say(byId('clients-note'), clientsNote(clients, isShown));
   fill(byId('clients'), clients.rows || [], (rows) => {
     if (!rows.length) return document.createDocumentFragment();
@@ -126,36 +114,38 @@ function showClients(clients, isShown) {
   });
 }
 
-function amount({ count: number, keys, exact }, noun) {
-  return `${exact ? '' : '≈ '}${plural(number, noun)} for ${plural(keys, 'key')}.`;
+function amount({ count: number, keys, exact }) {
+  return `${exact ? '' : '≈ '}${count(number)} for ${plural(keys, 'key')}`;
 }
 
-function waitingNote(found, noun, isShown, more) {
+function waitingNote(found, isShown, more) {
   if (!found.count) return '';
-  const words = [amount(found, noun), found.exact ? '' : 'Estimated from some of them, picked at random.', isShown ? more : HIDDEN];
+  const words = [found.exact ? '' : 'Estimated from some of them, picked at random.', isShown ? more : HIDDEN];
   return words.filter(Boolean).join(' ');
 }
 
 function showWaiting(waiting, isShown) {
   for (const id of ['deferred', 'kept']) showAge(id, waiting);
+  const { deferred, kept } = waiting;
   if (waiting.error) {
-    for (const id of ['deferred', 'kept']) say(byId(`${id}-note`), `Cannot count now: ${waiting.error}`);
+    for (const id of ['deferred', 'kept']) say(byId(`${id}-note`), notKnown(waiting.error));
+  }
+  if (!kept) {
+    empties.kept = empties.deferred = '';
     return;
   }
-  if (!waiting.kept) return;
-  const { deferred, kept } = waiting;
-  say(byId('deferred-note'), waitingNote(deferred, 'command', isShown, 'The next ones:'));
-  say(byId('kept-note'), waitingNote(kept, 'element', isShown, 'They stay until TAKE fetches them. The keys with most:'));
-  fill(byId('deferred'), [deferred.count, deferred.next], ([number, next]) => {
-    if (!number) return make('p', { class: 'none' }, 'No command is deferred.');
+  showCard('deferred', deferred.count, 'no command is deferred', amount(deferred));
+  showCard('kept', kept.count, 'no element is kept', amount(kept));
+  say(byId('deferred-note'), waitingNote(deferred, isShown, 'The next ones:'));
+  say(byId('kept-note'), waitingNote(kept, isShown, 'They stay until TAKE fetches them. The keys with most:'));
+  fill(byId('deferred'), [deferred.count, deferred.next], ([, next]) => {
     return next.length ? table('Deferred commands that are due next', [
       ['Command', 'mono', (row) => `${row.command} ${cutName(row.key, row)}${row.words > 2 ? ' …' : ''}`],
       ['ID', 'mono', (row) => row.id],
       ['In', 'number', (row) => (row.ms_left ? duration(row.ms_left / 1000) : 'due')],
     ], next) : document.createDocumentFragment();
   });
-  fill(byId('kept'), [kept.count, kept.keys_shown], ([number, keys]) => {
-    if (!number) return make('p', { class: 'none' }, 'No element is kept.');
+  fill(byId('kept'), [kept.count, kept.keys_shown], ([, keys]) => {
     return keys.length ? table('Keys with kept elements', [
       ['Key', 'mono', (row) => cutName(row.key, row)],
       ['Elements', 'number', (row) => count(row.count)],
@@ -176,15 +166,55 @@ function scriptName(name) {
 }
 
 function showScripts(evals, reaps, scripts) {
-  const sums = [['All scripts in Redis', evals], ['Reaps by this proxy', reaps]].filter(([, calls]) => calls);
+  const sums = [['All in Redis', evals], ['Reaps', reaps]].filter(([, calls]) => calls);
   const rows = [
     ...sums.map(([title, calls]) => ({ title, ...calls })),
     ...scripts.filter(({ script }) => script !== 'reap').map((calls) => ({ ...calls, title: calls.script, failed: null, isSample: true })),
   ];
-  fill(byId('scripts'), rows, (all) => table('Script calls', [
+  showCard('scripts', rows.length, 'no script was called');
+  fill(byId('scripts'), rows, (all) => folded('Script calls', [
     ['Calls of', '', (row) => (row.isSample ? scriptName(row.title) : row.title)],
     ['Calls', 'number', (row) => count(row.calls)],
     ['Each takes', 'number', scriptTime],
     ['Failed', 'number', (row) => count(row.failed)],
-  ], all));
+  ], all, 'scripts'));
+}
+
+function programsNote({ programs }, masters) {
+  const words = [`As ${masters.length ? 'the first master' : 'Redis'} says: through this proxy, through others, or without one.`];
+  if (programs && programs.all > programs.rows.length) words.push(`Below are ${count(programs.rows.length)} of ${count(programs.all)} programs.`);
+  if (!programs) words.push('They are too many to be listed.');
+  return words.join(' ');
+}
+
+function showPrograms(connected, isShown, masters) {
+  showAge('programs', connected);
+  if (connected.error) say(byId('programs-note'), notKnown(connected.error));
+  if (connected.error || !connected.proxies) return;
+  const { programs } = connected;
+  showCard('programs', isShown && (!programs || programs.all), isShown ? 'no program is connected to Redis' : '', programs ? count(programs.all) : plural(connected.connections, 'connection'));
+  say(byId('programs-note'), programsNote(connected, masters));
+  fill(byId('programs'), programs ? programs.rows : [], (rows) => (rows.length ? folded('Programs at this Redis', [
+    ['Name', 'mono', (row) => row.name || '–'],
+    ['User', 'mono', (row) => row.user || '–'],
+    ['Library', '', (row) => row.library || '–'],
+    ['Connected from', 'mono', (row) => `${row.hosts.join(', ')}${row.more_hosts ? ` and ${plural(row.more_hosts, 'more host')}` : ''}`],
+    ['Connections', 'number', (row) => count(row.connections)],
+  ], rows, 'programs') : document.createDocumentFragment()));
+}
+
+// Pages of other proxies are believed to be at the same port as this one, unless only its own machine reaches it.
+function showProxies({ proxies, error }, admin) {
+  if (!proxies && !error) return;
+  fill(byId('proxies'), [proxies, admin], () => {
+    const parts = document.createDocumentFragment();
+    if (!proxies || proxies.all < 2) {
+      parts.append(proxies?.all ? 'This is the only proxy of this Redis.' : 'How many proxies this Redis has is not known.');
+      return parts;
+    }
+    parts.append(`${plural(proxies.all, 'proxy').replace('proxys', 'proxies')} of this Redis, this one among them`, proxies.hosts.length ? ', at ' : '.');
+    const links = proxies.hosts.map((host) => (admin ? make('a', { href: `//${host}:${admin}/` }, host) : host));
+    parts.append(...links.flatMap((link, index) => [index ? ', ' : '', link]), links.length ? (admin ? '. The links are right if their pages are at the same port.' : '.') : '');
+    return parts;
+  });
 }

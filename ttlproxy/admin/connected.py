@@ -1,0 +1,98 @@
+"""What is connected to Redis, as its CLIENT LIST says: programs, and other proxies.
+
+Names and users are what users have written, so they are left out where the inspector is off.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from ttlproxy.admin.cached_answers import Answer
+from ttlproxy.admin.redis_queries import Inquiry
+from ttlproxy.admin.text import shown
+from ttlproxy.errors import Unanswered
+from ttlproxy.link.connecting.proxy_count import push_name
+
+# To list so many connections takes Redis about 2 ms; more of them are only counted.
+_MOST: Final = 1000
+_GROUPS: Final = 50
+_HOSTS: Final = 3
+_CONNECTED: Final = re.compile(rb"^connected_clients:(\d+)", re.MULTILINE)
+_OURS: Final = b"ttlproxy:"
+
+_Connection = Mapping[bytes, bytes]
+"""The fields of a line of CLIENT LIST."""
+
+
+async def connected(inquiry: Inquiry, prefix: str, *, names: bool) -> Answer:
+    """A JSON object: `connections` at the server, or at one of several masters; `programs`, null if
+    there are too many connections; `proxies` with this prefix. Raises Unanswered."""
+    (info,) = await inquiry.ask([(0, (b"INFO", b"clients"))])
+    found = _CONNECTED.search(info)
+    if found is None:
+        raise Unanswered("Redis does not say how many clients are connected")
+    connections = int(found[1])
+    # Proxies listen for messages. So they are found where all connections would be too many.
+    lists = await _listed(inquiry, b"pubsub")
+    return {
+        "connections": connections,
+        "programs": (
+            _programs([*await _listed(inquiry, b"normal"), *lists])
+            if names and connections <= _MOST
+            else None
+        ),
+        "proxies": _proxies(lists, push_name(prefix.encode()), names=names),
+    }
+
+
+async def _listed(inquiry: Inquiry, kind: bytes) -> list[_Connection]:
+    (text,) = await inquiry.ask([(0, (b"CLIENT", b"LIST", b"TYPE", kind))])
+    return [dict(_fields(line)) for line in text.splitlines()]
+
+
+def _fields(line: bytes) -> Iterator[tuple[bytes, bytes]]:
+    for word in line.split(b" "):
+        name, _, value = word.partition(b"=")
+        yield name, value
+
+
+def _programs(lists: Iterable[_Connection]) -> dict[str, Any]:
+    """Connections with the same name, user and library, the most first."""
+    groups = defaultdict[tuple[str, str, str], list[str]](list)
+    for each in lists:
+        if not each.get(b"name", b"").startswith(_OURS):
+            groups[_program(each)].append(_host(each))
+    rows = sorted(groups.items(), key=lambda group: (-len(group[1]), group[0]))
+    return {
+        "all": len(rows),
+        "rows": [
+            {
+                "name": name,
+                "user": user,
+                "library": library,
+                "connections": len(hosts),
+                "hosts": (different := sorted(set(hosts)))[:_HOSTS],
+                "more_hosts": len(different[_HOSTS:]),
+            }
+            for (name, user, library), hosts in rows[:_GROUPS]
+        ],
+    }
+
+
+def _program(each: _Connection) -> tuple[str, str, str]:
+    """(name, user, library with version); empty where a client or the server does not say it."""
+    library = b" ".join(filter(None, (each.get(b"lib-name", b""), each.get(b"lib-ver", b""))))
+    return shown(each.get(b"name", b"")), shown(each.get(b"user", b"")), shown(library)
+
+
+def _proxies(lists: Sequence[_Connection], name: bytes, *, names: bool) -> dict[str, Any]:
+    hosts = [_host(each) for each in lists if each.get(b"name") == name]
+    return {"all": len(hosts), "hosts": sorted(set(hosts)) if names else []}
+
+
+def _host(each: _Connection) -> str:
+    """The host of a connection; of a unix socket its path."""
+    return shown(each.get(b"addr", b"").rpartition(b":")[0])

@@ -1,0 +1,11 @@
+-- The beginning of what elements of a key hold: the values of hash fields, the scores of members.
+-- KEYS: a hash or a sorted set
+-- ARGV: the most bytes of a value, then the elements
+-- RESULT: for each element [the value's first bytes, its length], or nothing if it is not there
+local command = redis.call('TYPE', KEYS[1]).ok == 'zset' and 'ZSCORE' or 'HGET'
+local most, found = tonumber(ARGV[1]), {}
+for at = 2, #ARGV do
+  local value = redis.call(command, KEYS[1], ARGV[at])
+  found[at - 1] = value and { string.sub(value, 1, most), #value } or false
+end
+return found
