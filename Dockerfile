@@ -10,7 +10,7 @@ COPY requirements.lock ./
 RUN python -m venv --without-pip /opt/ttlproxy \
  && python -m pip --python /opt/ttlproxy/bin/python install --no-cache-dir --require-hashes \
         -r requirements.lock
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml setup.py README.md LICENSE ./
 COPY man man
 COPY ttlproxy ttlproxy
 RUN python -m pip --python /opt/ttlproxy/bin/python install --no-cache-dir --no-deps . \

@@ -11,6 +11,9 @@ BIN := .venv/bin
 TOOLS := .venv/tools/bin
 # Where image-test keeps its base: 220 MB.
 IMAGE ?= build/image
+# Where package installs what the image has.
+SBOM := build/sbom
+VERSION = $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' ttlproxy/__init__.py)
 # The two need one core each.
 BEFORE = $(MAKE) --no-print-directory --jobs=2 lint collected
 QUICK := $(if $(TTLPROXY_REQUIRE),,--quick)
@@ -77,12 +80,17 @@ docs: .venv/dev.stamp .venv/site/mermaid.min.js
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve --strict
 
 # The wheel, the source distribution, and the list of what the image contains (CycloneDX), in dist/.
+# Licences, and what needs what, are known of packages that are installed: in $(SBOM).
 package: .venv/tools.stamp
-	rm -rf dist
+	rm -rf dist $(SBOM)
 	$(TOOLS)/python -m build --quiet
 	$(TOOLS)/twine check --strict dist/*.whl dist/*.tar.gz
-	$(TOOLS)/cyclonedx-py requirements requirements.lock --pyproject pyproject.toml \
-	    --mc-type application --output-reproducible --of JSON -o dist/ttlproxy.cdx.json
+	$(PYTHON) -m venv --without-pip $(SBOM)
+	$(TOOLS)/python -m pip --python $(SBOM)/bin/python install --quiet --disable-pip-version-check \
+	    --no-compile --require-hashes --requirement requirements.lock
+	sed 's/^dynamic = .*/version = "$(VERSION)"/' pyproject.toml > $(SBOM)/pyproject.toml
+	$(TOOLS)/cyclonedx-py environment --pyproject $(SBOM)/pyproject.toml --mc-type application \
+	    --output-reproducible --of JSON -o dist/ttlproxy.cdx.json $(SBOM)/bin/python
 
 # Writes requirements.lock anew: the newest versions that pyproject.toml allows. It is for each Python
 # that pyproject.toml allows; what only some of them need has a marker.

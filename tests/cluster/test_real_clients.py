@@ -241,7 +241,7 @@ def compiled(java_clients: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
     "client",
     [
         pytest.param(name, marks=_COMPILED)
-        for name in ("Jedis", "JedisCluster", "Lettuce", "Lettuce Cluster")
+        for name in ("Jedis", "Jedis Cluster", "Lettuce", "Lettuce Cluster")
     ],
 )
 def test_in_java(masters: Masters, compiled: Path, java_clients: Path, client: str) -> None:

@@ -70,10 +70,10 @@ def run_go(program: str, folder: Path) -> None:
     compare(program, run([go, "run", "."], folder, env=GO))
 
 
-def build_go(folder: Path, *programs: Path) -> None:
-    """Compiles each of these files with go-redis; the program has the file's name."""
+def build_go(folder: Path, *programs: Path, module: str = "github.com/redis/go-redis/v9") -> None:
+    """Compiles each of these files with a client; the program has the file's name."""
     run([tool("go"), "mod", "init", "example"], folder, env=GO)
-    fetch("go-redis", [tool("go"), "get", "github.com/redis/go-redis/v9"], folder, GO)
+    fetch(module, [tool("go"), "get", module], folder, GO)
     for program in programs:
         shutil.copy(program, folder)
         run([tool("go"), "build", "-o", program.stem, program.name], folder, env=GO)

@@ -9,6 +9,7 @@ import json
 import re
 import shutil
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +17,7 @@ import pytest
 
 from tests.docs.programs import GO, SLOW, compare, fetch, java, javac, run, tool
 from tests.support.made_once import made_once
+from tests.support.npm import CLIENTS
 from tests.support.servers import ROOT, Proxy
 from ttlproxy.commands.router import VIRTUALS
 
@@ -140,3 +142,16 @@ def test_names_that_are_put_together_are_commands(section: str) -> None:
     assert (len(types), len(verbs)) == (4, 4)
     for letter, noun in types:
         assert {f"{letter}{verb}{noun}" for verb in verbs} <= VIRTUALS.keys()
+
+
+def test_the_page_has_the_versions_that_the_tests_use() -> None:
+    tried = dict(re.findall(r"^\| (\S+)[^|]* \| ([\d.]+)", PAGE.read_text(), re.MULTILINE))
+    pom = dict(
+        re.findall(r"<artifactId>(.*)</a.*>\s*<version>(.*)<", (CLIENTS / "pom.xml").read_text())
+    )
+    assert tried["Jedis"] == pom["jedis"]
+    assert f"{tried['Lettuce']}.RELEASE" == pom["lettuce-core"]
+    packages = json.loads((CLIENTS / "package.json").read_text())["dependencies"]
+    names = {"ioredis": "ioredis", "redis": "node-redis", "bullmq": "BullMQ"}
+    assert [packages[name] for name in names] == [f"^{tried[it][0]}" for it in names.values()]
+    assert (tried["redis-py"][0], tried["Celery"][0]) == (version("redis")[0], version("celery")[0])

@@ -29,8 +29,10 @@ SOURCES: Final = sorted(
         for suffix in ("py", "lua", "mjs")
     )
 )
-OTHERS: Final = [ROOT / name for name in ("pyproject.toml", "Makefile", "Dockerfile", ".ci/run")]
-NAMES: Final = {path.name for path in (*PAGES, *SOURCES)}
+OTHERS: Final = [
+    ROOT / name for name in ("pyproject.toml", "setup.py", "Makefile", "Dockerfile", ".ci/run")
+]
+NAMES: Final = {path.name for path in (*PAGES, *SOURCES, *OTHERS)}
 # A file by its name, or by the end of its path, as `lib/index.lua`.
 _CITED: Final = re.compile(r"(?<![\w/.{}*-])(?:[\w.-]+/)*[\w-]+\.(?:py|lua|md)\b")
 _REDIS: Final = "src/"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -11,20 +13,41 @@ import tomllib
 import zipfile
 from collections.abc import Iterator
 from contextlib import suppress
+from email.message import Message
+from email.parser import Parser
 from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
+from typing import Any
 
 import pytest
 from packaging.markers import Marker
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
+from readme_renderer import markdown
 
+from tests.support.made_once import made_once
 from tests.support.servers import ROOT
 from ttlproxy import __version__
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+# Each file of the repository's settings, and the schema that it follows.
+SCHEMAS = dict.fromkeys(WORKFLOWS, "github-workflows") | {
+    ROOT / ".github" / "dependabot.yml": "dependabot",
+    **dict.fromkeys((ROOT / ".github/ISSUE_TEMPLATE").glob("*.yml"), "github-issue-forms"),
+}
+SETUP: dict[str, Any] = runpy.run_path(str(ROOT / "setup.py"))
+# Where a release's version stands, besides ttlproxy/__init__.py.
+VERSIONS = {
+    "Dockerfile": r"^ARG VERSION=(.*)$",
+    "deploy/helm/ttlproxy/Chart.yaml": r"^(?:v|appV)ersion: (.*)$",
+    **{
+        str(path.relative_to(ROOT)): r"newTag: (.*)$"
+        for path in ROOT.glob("deploy/kubernetes/**/kustomization.yaml")
+        if "newTag" in path.read_text()
+    },
+}
 PINNED = re.compile(
     r"^(?P<name>[a-z0-9-]+)==(?P<version>[^ ]+)[^\n]*\\\n(?: +--hash=sha256:[0-9a-f]{64}.*\n)+",
     re.MULTILINE,
@@ -107,11 +130,30 @@ def test_the_base_gets_the_digest_that_its_registry_tells(tmp_path: Path, told: 
             assert "docker buildx told no digest of docker.io/library/python:" in done.stderr
 
 
+@pytest.fixture(scope="module")
+def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What `make package` makes of a copy, for all workers."""
+    left_out = shutil.ignore_patterns(".*", "build", "dist", "tests", "__pycache__", "*.egg-info")
+
+    def make(folder: Path) -> None:
+        shutil.copytree(ROOT, folder, ignore=left_out, dirs_exist_ok=True)
+        _run("make", "--silent", "--directory", folder, f"PYTHON={sys.executable}", "package")
+
+    return made_once(tmp_path_factory, "packages", make) / "dist"
+
+
+def _wheel(packages: Path) -> Path:
+    (wheel,) = packages.glob("*.whl")
+    return wheel
+
+
 @pytest.mark.slow
-def test_the_wheel_runs_with_what_is_pinned_and_nothing_else(tmp_path: Path) -> None:
-    pip = (sys.executable, "-m", "pip", "--disable-pip-version-check")
-    _run(*pip, "wheel", "--quiet", "--no-deps", "--wheel-dir", tmp_path, ".")
-    (wheel,) = tmp_path.glob("*.whl")
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_the_wheel_runs_with_what_is_pinned_and_nothing_else(
+    packages: Path, tmp_path: Path
+) -> None:
+    wheel = _wheel(packages)
     names = zipfile.ZipFile(wheel).namelist()
     for path in sorted((ROOT / "ttlproxy").rglob("*")):
         if path.is_file() and "__pycache__" not in path.parts:
@@ -121,25 +163,111 @@ def test_the_wheel_runs_with_what_is_pinned_and_nothing_else(tmp_path: Path) -> 
     assert pages == {Path(name).name for name in names if "/data/share/man/man1/" in name}
     empty = tmp_path / "empty"
     _run(sys.executable, "-m", "venv", "--without-pip", empty)
+    pip = (sys.executable, "-m", "pip", "--disable-pip-version-check")
     install = (*pip, "--python", empty / "bin" / "python", "install", "--quiet", "--no-compile")
     _run(*install, "--require-hashes", "-r", "requirements.lock")
     _run(*install, "--no-deps", "--no-index", wheel)
     assert _run(empty / "bin" / "ttlproxy", "--version") == f"ttlproxy {__version__}\n"
 
 
-@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
-def test_a_workflow_is_as_its_schema_says(path: Path) -> None:
-    schema = ("--builtin-schema", "vendor.github-workflows")
+def _metadata(packages: Path) -> Message:
+    text = zipfile.ZipFile(_wheel(packages)).read(f"ttlproxy-{__version__}.dist-info/METADATA")
+    return Parser().parsestr(text.decode())
+
+
+@pytest.mark.slow
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_the_packages_say_what_they_are_and_where_they_come_from(packages: Path) -> None:
+    found = _metadata(packages)
+    assert (found["License-Expression"], found["License-File"]) == ("MIT", "LICENSE")
+    assert found["Author"]
+    assert found["Summary"]
+    assert found["Description-Content-Type"] == "text/markdown"
+    assert found.get_payload() == SETUP["readme"]((ROOT / "README.md").read_text())
+    urls = found.get_all("Project-URL", [])
+    assert urls == [f"{label}, {url}" for label, url in SETUP["addresses"]().items()]
+    supported = [each for each in found.get_all("Classifier", []) if "Python :: 3.1" in each]
+    built = re.findall(r"cp3(\d+)-", PROJECT["tool"]["cibuildwheel"]["build"])
+    assert [each.rpartition(".")[2] for each in supported] == built
+
+
+@pytest.mark.slow
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_the_list_of_what_is_in_the_image_has_licences_and_what_needs_what(packages: Path) -> None:
+    bill = json.loads((packages / "ttlproxy.cdx.json").read_text())
+    ours = bill["metadata"]["component"]
+    assert (ours["name"], ours["version"]) == ("ttlproxy", __version__)
+    parts = {canonicalize_name(each["name"]): each for each in bill["components"]}
+    running = f"{sys.version_info.major}.{sys.version_info.minor}.{sys.version_info.micro}"
+    pinned = [Requirement(each[0].partition("\\")[0]) for each in _pinned()]
+    assert parts.keys() == {each.name for each in pinned if _is_for(each.marker, running)}
+    for name, each in parts.items():
+        assert each["version"] == str(_locked()[name])
+        assert each["licenses"], name
+        assert each["purl"], name
+    needs = {each["ref"]: each.get("dependsOn", []) for each in bill["dependencies"]}
+    names = {each["bom-ref"]: name for name, each in parts.items()}
+    direct = {names[ref] for ref in needs[ours["bom-ref"]]}
+    assert direct == {Requirement(each).name for each in PROJECT["project"]["dependencies"]}
+    reached = set(needs[ours["bom-ref"]])
+    for _ in parts:
+        reached |= {ref for one in reached for ref in needs[one]}
+    assert reached == names.keys()
+
+
+def test_an_index_shows_the_readme_with_links_that_lead_somewhere() -> None:
+    text = SETUP["readme"]((ROOT / "README.md").read_text())
+    shown = markdown.render(text)
+    assert shown
+    assert "mermaid" not in shown
+    links = re.findall(r'(?:href|src)="([^"]*)"', shown)
+    start = rf"{re.escape(SETUP['ADDRESS'])}/(?:blob|raw)/v{re.escape(__version__)}/([^#]*)"
+    ours = [found[1] for link in links if (found := re.match(start, link))]
+    assert len(ours) > 20
+    assert [path for path in ours if not (ROOT / path).exists()] == []
+    assert [link for link in links if not re.match(r"https?://|#", link)] == []
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ("[a](docs/a.md#b) and [c](#d)", "[a](A/blob/V/docs/a.md#b) and [c](#d)"),
+        ("![p](docs/p.png)", "![p](A/raw/V/docs/p.png)"),
+        ("[![p](p.svg)](docs/)", "[![p](A/raw/V/p.svg)](A/blob/V/docs/)"),
+        ("[w](https://w.example) [m](mailto:m)", "[w](https://w.example) [m](mailto:m)"),
+        ("one\n\n```mermaid\nflowchart\n```\n\ntwo\n", "one\n\ntwo\n"),
+    ],
+)
+def test_links_and_diagrams_of_the_readme_on_an_index(written: str, shown: str) -> None:
+    expected = shown.replace("A/", f"{SETUP['ADDRESS']}/").replace("/V/", f"/v{__version__}/")
+    assert SETUP["readme"](written) == expected
+
+
+@pytest.mark.parametrize("path", SCHEMAS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_settings_of_the_repository_are_as_their_schemas_say(path: Path) -> None:
+    schema = ("--builtin-schema", f"vendor.{SCHEMAS[path]}")
     _run(sys.executable, "-m", "check_jsonschema", *schema, path)
 
 
-def test_updates_are_configured_as_their_schema_says() -> None:
-    file = ROOT / ".github" / "dependabot.yml"
-    _run(sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.dependabot", file)
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_an_action_is_pinned_by_its_commit(path: Path) -> None:
+    used = re.findall(r"^[ -]*uses: (.*)$", path.read_text(), re.MULTILINE)
+    assert used
+    pinned = re.compile(r"[\w.-]+(?:/[\w.-]+)+@[0-9a-f]{40} # v\d+\.\d+\.\d+(?:,.*)?")
+    assert [action for action in used if not pinned.fullmatch(action)] == []
 
 
-def test_a_release_is_of_the_version_that_its_tag_names() -> None:
+def test_a_release_is_of_the_version_and_the_repository_that_the_files_name() -> None:
     release = (ROOT / ".github" / "workflows" / "release.yml").read_text()
     (expression,) = re.findall(r"sed -n '(.*?)' ttlproxy", release)
     assert _run("sed", "-n", expression, "ttlproxy/__init__.py") == f"{__version__}\n"
-    assert f"ARG VERSION={__version__}\n" in (ROOT / "Dockerfile").read_text()
+    for name, pattern in VERSIONS.items():
+        found = set(re.findall(pattern, (ROOT / name).read_text(), re.MULTILINE))
+        assert found == {__version__}, name
+    (line,) = re.findall(r'--line-regexp "(.*)" setup.py', release)
+    expected = line.replace('\\"', '"').replace(
+        "$GITHUB_SERVER_URL/$GITHUB_REPOSITORY", SETUP["ADDRESS"]
+    )
+    assert expected in (ROOT / "setup.py").read_text().splitlines()

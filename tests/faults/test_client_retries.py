@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -64,9 +65,9 @@ class _Loss:
 def _command(client: str, settings: str, port: int, request: pytest.FixtureRequest) -> list[str]:
     factory = request.getfixturevalue("tmp_path_factory")
     words = [client, settings, str(port)]
-    if client == "redis-py":
+    if client in ("redis-py", "Celery"):
         return [sys.executable, str(CLIENTS / "retries.py"), *words]
-    if client in ("ioredis", "node-redis"):
+    if client in ("ioredis", "node-redis", "BullMQ"):
         return ["node", str(request.getfixturevalue("ioredis") / "retries.mjs"), *words]
     if client == "go-redis":
         folder = made_once(
@@ -158,6 +159,42 @@ def test_a_client_sends_a_request_again_or_reports_an_error(
                 answer, times = _ended(line, count, send, server, switch, start_proxy, other, end)
                 assert (answer == "error") is (killed and not resends), (line, answer)
                 assert times == (2 if resends and line not in _ONCE else 1), (line, answer)
+
+
+# From the line of a program to the list with its tasks.
+_TASKS: Final = {
+    "Celery": {"emails": "emails"},
+    "BullMQ": {"a": "bull:a:wait", "b ID": "bull:b:wait"},
+}
+
+
+@pytest.mark.parametrize("settings", ["usual", "safe"])
+@pytest.mark.parametrize("library", _TASKS)
+def test_a_task_may_be_there_twice_unless_it_has_an_id(
+    library: str,
+    settings: str,
+    start_server: StartServer,
+    start_proxy: StartProxy,
+    request: pytest.FixtureRequest,
+) -> None:
+    """As above: these libraries use redis-py and ioredis."""
+    server = start_server()
+    other = start_proxy(server.url)
+    with (
+        Switch(other.port) as switch,
+        _program(_command(library, settings, switch.port, request)) as send,
+    ):
+        for line, key in _TASKS[library].items():
+            count = partial(_length, key)
+            answer, times = _ended(line, count, send, server, switch, start_proxy, other, "kill")
+            assert (answer == "error") is (settings == "safe"), (line, answer)
+            assert times == (2 if settings == "usual" and "ID" not in line else 1), line
+
+
+def _length(key: str, client: Client) -> int:
+    length = client.ask("LLEN", key)
+    assert isinstance(length, int)
+    return length
 
 
 @pytest.mark.parametrize("settings", ["usual", "safe"])

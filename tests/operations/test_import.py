@@ -476,7 +476,7 @@ _POM = """\
     <dependency>
       <groupId>org.redisson</groupId>
       <artifactId>redisson</artifactId>
-      <version>3.52.0</version>
+      <version>4.7.0</version>
     </dependency>
   </dependencies>
 </project>

@@ -10,12 +10,9 @@ import io.lettuce.core.protocol.CommandArgs;
 import io.lettuce.core.pubsub.RedisPubSubAdapter;
 import io.lettuce.core.pubsub.StatefulRedisPubSubConnection;
 import java.util.List;
-import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import redis.clients.jedis.HostAndPort;
 import redis.clients.jedis.Jedis;
-import redis.clients.jedis.JedisCluster;
-import redis.clients.jedis.JedisPooled;
 import redis.clients.jedis.JedisPubSub;
 import redis.clients.jedis.UnifiedJedis;
 
@@ -165,9 +162,10 @@ public class Masters {
         switch (arguments[0]) {
             case "Jedis" -> {
                 jedisTransaction(new Jedis("127.0.0.1", port), new Jedis("127.0.0.1", port));
-                jedis(new JedisPooled("127.0.0.1", port));
+                jedis(redis.clients.jedis.RedisClient.create("127.0.0.1", port));
             }
-            case "JedisCluster" -> jedis(new JedisCluster(Set.of(new HostAndPort("127.0.0.1", port))));
+            case "Jedis Cluster" ->
+                jedis(redis.clients.jedis.RedisClusterClient.create(new HostAndPort("127.0.0.1", port)));
             case "Lettuce" -> {
                 RedisClient client = RedisClient.create(url);
                 lettuceTransaction(client.connect().sync(), client.connect().sync());

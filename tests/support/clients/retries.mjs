@@ -1,13 +1,15 @@
-// ioredis or node-redis for tests/faults/test_client_retries.py: retries.mjs <client> <usual or safe> <port>
+// ioredis, node-redis or BullMQ for tests/faults/test_client_retries.py: retries.mjs <client> <usual or safe> <port>
 // Sends each line of its input over a client of its own, and prints the reply, or `error`.
 import readline from "node:readline";
+import { Queue } from "bullmq";
 import Redis from "ioredis";
 import { createClient } from "redis";
 
 const [client, settings, port] = process.argv.slice(2);
+const options = { port, ...(settings === "safe" && { maxRetriesPerRequest: 0 }) };
 
 async function ioredis(words) {
-  const redis = new Redis({ port, ...(settings === "safe" && { maxRetriesPerRequest: 0 }) });
+  const redis = new Redis(options);
   redis.on("error", () => {});
   try {
     if (words[0] !== "MULTI") return await redis.call(...words);
@@ -28,7 +30,16 @@ async function nodeRedis(words) {
   }
 }
 
-const send = { ioredis, "node-redis": nodeRedis }[client];
+// Adds a job, with the id that the line names.
+async function bullmq([name, jobId]) {
+  const queue = new Queue(name, { connection: options });
+  queue.on("error", () => {});
+  const added = await queue.add("job", {}, { jobId });
+  await queue.close();
+  return added.id;
+}
+
+const send = { ioredis, "node-redis": nodeRedis, BullMQ: bullmq }[client];
 for await (const line of readline.createInterface({ input: process.stdin })) {
   console.log(String(await send(line.split(" ")).catch(() => "error")));
 }
