@@ -77,6 +77,7 @@ def test_a_worker_gets_the_item_that_comes(
 
 
 def test_who_came_first_is_served_first(proxy: Proxy, client: Client, server: AnyServer) -> None:
+    client.ask("LEASE", "src", "dst", "EX", 100)  # the first of a family is held up
     with ExitStack() as stack:
         workers = [stack.enter_context(Connection(proxy.port)) for _ in range(5)]
         for worker in workers:

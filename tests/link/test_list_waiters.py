@@ -17,6 +17,7 @@ from tests.support.server_queries import until_blocked
 from ttlproxy.addresses import Upstream
 from ttlproxy.link.life import list_waiters as module
 from ttlproxy.link.life.list_waiters import ListWaiters, Waiter
+from ttlproxy.net.tasks import cancel
 
 PLACE = (0, b"l")
 
@@ -43,7 +44,7 @@ async def test_one_that_is_over_is_tried_no_more_and_lets_others_go_on() -> None
         attempts.append("tried")
         return True
 
-    waiter = Waiter(attempt)
+    waiter = Waiter(attempt, 0)
     await waiter.turn()
     assert waiter.answered.done()
     passed = asyncio.create_task(asyncio.sleep(0))
@@ -58,7 +59,7 @@ async def test_one_that_leaves_takes_its_attempt_along() -> None:
     async def attempt() -> bool:
         return await never.wait()
 
-    waiter = Waiter(attempt)
+    waiter = Waiter(attempt, 0)
     turn = asyncio.create_task(waiter.turn())
     await asyncio.sleep(0)
     await waiter.leave()
@@ -100,6 +101,22 @@ async def test_an_attempt_that_is_under_way_when_the_time_is_over_counts(
     asyncio.get_running_loop().call_later(0.01, attempts.go_on.set)
     assert await waiting
     assert not attempts.cancelled
+
+
+async def test_a_client_that_came_earlier_has_its_turn_first_though_it_joins_later(
+    waiters: ListWaiters, direct: Client
+) -> None:
+    """It may have been held up, by the first deadline of a family."""
+    direct.ask("RPUSH", "l", "item")
+    loop = asyncio.get_running_loop()
+    later, earlier = Attempts(True), Attempts(True)
+    waiting = [
+        asyncio.create_task(waiters.wait(PLACE, attempts, loop.create_future(), number))
+        for attempts, number in ((later, 2), (earlier, 1))
+    ]
+    await earlier.until(1)
+    assert later.begun == 0
+    await cancel(*waiting)
 
 
 async def test_who_is_gone_takes_the_attempt_along(waiters: ListWaiters, direct: Client) -> None:

@@ -46,7 +46,8 @@ class BlockingLease:
         loop, limit_ms = asyncio.get_running_loop(), self._wait.limit_ms
         timer = loop.call_later(limit_ms / 1000, self.end) if limit_ms else None
         try:
-            if not await self._list_waiters.wait(self._wait.source, self._attempt, self._limit):
+            wait, waiters = self._wait, self._list_waiters
+            if not await waiters.wait(wait.source, self._attempt, self._limit, wait.number):
                 await self._be_sure(self._wait.target)
                 self._ask(self._session.attempt(self._wait), lambda line: True)
         finally:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import count
+from typing import Final
 
 from ttlproxy import errors
 from ttlproxy.commands import NO_KEY, Call, Override, Route, Survey, Virtual
@@ -14,6 +16,8 @@ from ttlproxy.session.connection_commands import change
 from ttlproxy.session.state import State, Wait
 from ttlproxy.session.told import HeldReply
 from ttlproxy.wire import encode
+
+_NUMBERS: Final = count()  # of requests that wait
 
 
 def decide(state: State, route: Route, args: list[bytes], now_ms: int) -> bytes | None:
@@ -64,7 +68,8 @@ def _virtual(
             state.settles = HeldReply()
             state.tells.append(state.settles)
     if wait_ms is not None and state.transaction is None and not state.silent:
-        state.wait = Wait((state.db, args[1]), (state.db, args[virtual.target]), call, wait_ms)
+        source, target = (state.db, args[1]), (state.db, args[virtual.target])
+        state.wait = Wait(source, target, call, wait_ms, next(_NUMBERS))
         return b""
     if not state.script_calls.reads(call):
         state.changes()

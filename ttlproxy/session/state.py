@@ -28,13 +28,15 @@ class Wait(NamedTuple):
     """A request that waits until there is an item for it.
 
     source: the list of the items; target: the list that gets them; call: the script call that
-    takes an item; limit_ms: how long it waits at most, 0 means without limit
+    takes an item; limit_ms: how long it waits at most, 0 means without limit; number: those that
+    came earlier have lower ones, because one may be held up by what the next need not wait for
     """
 
     source: Place
     target: Place
     call: Call
     limit_ms: int
+    number: int
 
 
 class State(Effects):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from bisect import insort
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
@@ -37,11 +38,13 @@ _PACE = Backoff(cap=0.5, base=0.005)
 class Waiter:
     """One waiting client.
 
+    number: those that came earlier have lower ones
     answered: done when the client has its reply; over: no attempt is made for it any more
     """
 
-    def __init__(self, attempt: Attempt) -> None:
+    def __init__(self, attempt: Attempt, number: int) -> None:
         self._attempt = attempt
+        self.number = number
         self._trying: asyncio.Task[None] | None = None
         self.over = False
         self.answered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -88,12 +91,14 @@ class ListWaiters:
         self._lines: dict[Place, list[Waiter]] = {}
         self._tasks: dict[Place, asyncio.Task[None]] = {}
 
-    async def wait(self, place: Place, attempt: Attempt, limit: asyncio.Future[None]) -> bool:
-        """Waits for an item of the list at `place`, behind earlier waiters.
+    async def wait(
+        self, place: Place, attempt: Attempt, limit: asyncio.Future[None], number: int = 0
+    ) -> bool:
+        """Waits for an item of the list at `place`, behind those with lower numbers.
 
         Ends when an attempt was answered, or `limit` is done: returns whether it was answered.
         """
-        waiter = Waiter(attempt)
+        waiter = Waiter(attempt, number)
         self._join(place, waiter)
         try:
             await asyncio.wait({waiter.answered, limit}, return_when=asyncio.FIRST_COMPLETED)
@@ -115,7 +120,7 @@ class ListWaiters:
             await cancel(*self._tasks.values())
 
     def _join(self, place: Place, waiter: Waiter) -> None:
-        self._lines.setdefault(place, []).append(waiter)
+        insort(self._lines.setdefault(place, []), waiter, key=lambda each: each.number)
         if place not in self._tasks:
             self._tasks[place] = asyncio.create_task(self._serve(place), name="waiter")
             self._tasks[place].add_done_callback(lambda task: self._served(place, task))
