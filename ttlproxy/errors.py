@@ -156,7 +156,7 @@ class AdoptError(TtlproxyError):
 
 
 class DoctorError(TtlproxyError):
-    """The state of a mending can be neither read nor kept, or is of another run."""
+    """The state of `doctor --apply` can be neither read nor kept, or is of another run."""
 
 
 class SeveralMasters(TtlproxyError):  # noqa: N818 - the name says it

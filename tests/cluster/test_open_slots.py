@@ -125,7 +125,7 @@ OF_LINK = {
         Call("keys_survey", (IN_SLOT[b"k"], IN_SLOT[b"to"]), (b"1",)),
         Call("key_examine", (IN_SLOT[b"k"],), (b"1",)),
         Call("key_inspect", (IN_SLOT[b"k"],), (b"0", b"1", b"10")),
-        Call("schedule_mend", (IN_SLOT[b"k"],), ()),
+        Call("schedule_fix", (IN_SLOT[b"k"],), ()),
         Call("schedule_page", (IN_SLOT[b"k"],), (b"0", b"1", b"10")),
         Call("schedule_survey", (IN_SLOT[b"k"],), (b"1", b"1")),
         Call("schedule_clear", (IN_SLOT[b"k"],), ()),

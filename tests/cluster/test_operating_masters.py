@@ -118,7 +118,7 @@ def test_the_doctor_compares_the_bound_of_connections_with_maxclients(masters: M
     told = [each for each in found if each.check == "max-clients"]
     assert [each.severity for each in told] == [2, 2, 2]
     assert "but max_redis_connections of a proxy is 50000" in told[0].what
-    assert told[0].mend.startswith("CONFIG SET maxclients 500")
+    assert told[0].fix.startswith("CONFIG SET maxclients 500")
 
 
 def test_the_doctor_tells_a_slot_on_its_way_and_which_node_has_it(masters: Masters) -> None:
@@ -134,7 +134,7 @@ def test_the_doctor_tells_a_slot_on_its_way_and_which_node_has_it(masters: Maste
 
 
 @pytest.mark.slow
-def test_the_doctor_mends_at_each_master_and_goes_on_where_it_was(
+def test_the_doctor_fixes_at_each_master_and_goes_on_where_it_was(
     masters: Masters, client: Client, tmp_path: Path
 ) -> None:
     _fill(client)
@@ -148,11 +148,11 @@ def test_the_doctor_mends_at_each_master_and_goes_on_where_it_was(
     done = [info(first.port, "server")["run_id"], "0", 0, True], {"keys": 12345}
     job = {"upstream": first.url, "prefix": "__ttl:"}
     state.write_text(json.dumps({"job": job, "begun": {where: done}}))
-    examine(first.url, mend=True, state=state, say=told.append)
+    examine(first.url, fix=True, state=state, say=told.append)
     assert not state.exists()
     assert [line.startswith(f"{where}: checked 12345 keys,") for line in told] == [1, 0, 0]
     told.clear()
-    assert above_info(examine(first.url, mend=True, say=told.append)) == []
+    assert above_info(examine(first.url, fix=True, say=told.append)) == []
     assert len(told) == len(masters.nodes)
     assert "12345" not in told[0]
 

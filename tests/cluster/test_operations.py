@@ -83,7 +83,7 @@ def test_each_fault_is_found_in_any_slot(filled: Node) -> None:
     assert of("schedule", found).keys == (b"h:1",)
     assert of("replaced", found).keys == (b"h:2",)
     assert of("overdue", found).what.startswith("1 key is overdue")
-    found = examine(filled.url, mend=True)
+    found = examine(filled.url, fix=True)
     assert filled.ask("ZSCORE", NAMES.shared_by(b"h:1", NAMES.schedule), "h:1") is not None
     assert filled.ask("EXISTS", NAMES.index(b"h:2")) == 0
     assert filled.ask("EXISTS", index) == 1
@@ -94,7 +94,7 @@ def test_each_fault_is_found_in_any_slot(filled: Node) -> None:
 def test_a_lease_that_stays_is_found_in_its_slot(filled: Node) -> None:
     lease = NAMES.home(NAMES.lease)
     assert filled.ask("SET", lease, "somebody") == b"OK"
-    assert of("lease", examine(filled.url)).mend == f"DEL {lease.decode()}"
+    assert of("lease", examine(filled.url)).fix == f"DEL {lease.decode()}"
 
 
 @pytest.mark.slow

@@ -101,7 +101,7 @@ def test_what_passes_by_itself_is_no_refusal_but_asked_again(
         NoPermissionError("this user has no permissions"),
     ],
 )
-def test_what_an_operator_must_mend_is_an_error(
+def test_what_an_operator_must_fix_is_an_error(
     refusal: ResponseError, now_ms: list[float], caplog: pytest.LogCaptureFixture
 ) -> None:
     Refusals(Counters(), NodeCounts()).note("to reap in database 0", refusal)

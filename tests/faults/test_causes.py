@@ -120,7 +120,7 @@ def test_the_log_and_the_doctor_name_the_cause_and_the_cure(
         _is_told(start_proxy, url, refused.what, refused.cure)
         (found,) = examine(url, connect_timeout=1)
         assert refused.what in found.what
-        assert refused.cure in found.mend
+        assert refused.cure in found.fix
 
 
 @contextmanager
@@ -186,7 +186,7 @@ def test_a_plain_connection_to_a_server_with_tls_is_named(
     _is_told(start_proxy, url, "the server uses TLS", "to a rediss:// URL")
     (found,) = examine(url, connect_timeout=1)
     assert "the server uses TLS" in found.what
-    assert "to a rediss:// URL" in found.mend
+    assert "to a rediss:// URL" in found.fix
 
 
 def _with_tls(

@@ -229,7 +229,7 @@ def test_a_proxy_that_hears_no_announcements_serves_nobody_and_says_why(
     assert "refuses the push connection: NOPERM" in proxy.stderr
 
 
-def test_what_goes_on_being_refused_is_left_alone_for_longer_until_it_is_mended() -> None:
+def test_what_goes_on_being_refused_is_left_alone_for_longer_until_it_is_fixed() -> None:
     parked, place = Parked(), (0, b"k")
     parked.park(place, 1000)
     assert 1000 <= (until_ms := parked.first_ms()) <= 1100

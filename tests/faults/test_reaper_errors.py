@@ -83,7 +83,7 @@ async def test_scripts_that_somebody_has_flushed_are_back_at_once(
             await _until(lambda: direct.ask("EXISTS", "second") == 0)
 
 
-async def test_what_redis_refuses_once_is_done_when_it_is_mended(
+async def test_what_redis_refuses_once_is_done_when_it_is_fixed(
     start_server: StartServer,
 ) -> None:
     server = start_server()

@@ -203,7 +203,7 @@ def test_the_wrong_scheme_is_an_error_that_names_the_sentinel(
 ) -> None:
     _, port = start_behind_tls()
     sentinel, tls_port = start_sentinel(port)
-    port, scheme, mend = (
+    port, scheme, fix = (
         (tls_port, "redis-sentinel", "--sentinel-tls yes")
         if is_tls
         else (sentinel.port, "rediss-sentinel", "--sentinel-tls no")
@@ -211,7 +211,7 @@ def test_the_wrong_scheme_is_an_error_that_names_the_sentinel(
     url = _url(port, scheme=scheme)
     file = None if is_tls else authority.file
     flags = ("--upstream-tls-ca", str(file)) if file else ()
-    _is_refused(start_proxy(url, *flags, *SOON), f"127.0.0.1:{port}: the server", mend)
+    _is_refused(start_proxy(url, *flags, *SOON), f"127.0.0.1:{port}: the server", fix)
     (found,) = examine(url, upstream_tls_ca=file, connect_timeout=2.0)
     assert f"127.0.0.1:{port}" in found.what
-    assert mend in found.what
+    assert fix in found.what

@@ -220,7 +220,7 @@ async def test_what_must_be_swept_is_swept(
     assert direct.ask("ZRANGE", KEYS.index(b"s"), 0, -1) == [b"m"]
 
 
-async def test_what_redis_refuses_holds_up_those_who_need_it_until_it_is_mended(
+async def test_what_redis_refuses_holds_up_those_who_need_it_until_it_is_fixed(
     requests: ReapRequests, begin: Begin, direct: Client, become: Become, context: Context
 ) -> None:
     context.clock.learn(direct.now_ms(), context.clock.reading())

@@ -1,4 +1,4 @@
-"""What each regular heartbeat mends: schedules, rules that have changed, orphans, old entries."""
+"""What each regular heartbeat fixes: schedules, rules that have changed, orphans, old entries."""
 
 from __future__ import annotations
 

@@ -108,25 +108,25 @@ def test_what_the_advice_names_is_enough(system: _System) -> None:
     short = shortage(Settings.read(given))
     assert short
     assert short.what.startswith("the memory limit of the container is 256 MiB, but ")
-    words = short.mend.partition(",")[0].replace("--", "").replace("-", "_").split()
+    words = short.fix.partition(",")[0].replace("--", "").replace("-", "_").split()
     advised = Settings.read({**given, **dict(zip(words[::2], words[1::2], strict=True))})
     assert shortage(advised) is None
     assert needed(advised) > 0.99 * 256 * _MIB
-    _limited(system, int(short.mend.split()[-2]))
+    _limited(system, int(short.fix.split()[-2]))
     assert shortage(Settings.read(given)) is None
 
 
 @pytest.mark.parametrize(
-    ("buffers", "mib", "mend"),
+    ("buffers", "mib", "fix"),
     [(0, 100, "a memory limit above 187 MiB"), (1, 64, "a memory limit of 4283 MiB")],
 )
 def test_a_limit_that_no_settings_fit_has_to_be_raised(
-    system: _System, buffers: int, mib: int, mend: str
+    system: _System, buffers: int, mib: int, fix: str
 ) -> None:
     _limited(system, mib)
     short = shortage(Settings(max_buffer_bytes=buffers))
     assert short
-    assert short.mend == mend
+    assert short.fix == fix
 
 
 @pytest.mark.any_server
@@ -137,7 +137,7 @@ def test_the_doctor_compares_the_limit_with_the_settings(
     _limited(system, mib)
     found = of("memory-limit", examine(start_server().url))
     assert (str(found.severity), f"{mib} MiB" in found.what) == (severity, True)
-    assert bool(found.mend) == (severity == "warning")
+    assert bool(found.fix) == (severity == "warning")
 
 
 @pytest.fixture

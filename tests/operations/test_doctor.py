@@ -29,7 +29,7 @@ class Ill(NamedTuple):
     severity: str
     sick: tuple[str, ...]
     what: str
-    cured: bool = True  # the request under mend cures it
+    cured: bool = True  # the request under fix cures it
 
 
 ILLS = (
@@ -92,7 +92,7 @@ def _examined(server: Server) -> list[Finding]:
 
 @pytest.mark.one_of(3)
 @pytest.mark.parametrize("ill", ILLS, ids=lambda ill: f"{ill.check}, {ill.severity}")
-def test_what_ails_a_server_is_named_and_the_command_it_gives_mends_it(
+def test_what_ails_a_server_is_named_and_the_command_it_gives_fixes_it(
     ill: Ill, start_server: StartServer
 ) -> None:
     server = start_server("--io-threads", "1")
@@ -102,7 +102,7 @@ def test_what_ails_a_server_is_named_and_the_command_it_gives_mends_it(
     assert (str(found.severity), ill.what in found.what) == (ill.severity, True), found
     assert found.why
     if ill.cured:
-        _ask(server, found.mend.partition(", or ")[0])
+        _ask(server, found.fix.partition(", or ")[0])
         assert of(ill.check, _examined(server)).severity == 0
 
 
@@ -145,7 +145,7 @@ def test_a_command_about_keys_that_is_not_known_is_named(
     monkeypatch.setattr("ttlproxy.operations.doctor.server.KEYSPACE", KEYSPACE - {"KEYS"})
     found = of("keyspace", examine(server.url))
     assert (str(found.severity), "know KEYS," in found.what) == ("warning", True)
-    assert found.mend.endswith(" -keys")
+    assert found.fix.endswith(" -keys")
 
 
 def test_a_snapshot_that_fails_is_an_error(start_server: StartServer) -> None:

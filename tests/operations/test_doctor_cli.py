@@ -48,7 +48,7 @@ def test_a_warning_is_3_and_an_error_4_and_the_worst_stands_first(
         warned = _doctor("--upstream", server.url)
         direct.ask("HSET", STATE, "layout", 99)
     assert warned.returncode == 3
-    assert "mend: CONFIG SET maxmemory-policy noeviction" in warned.stdout
+    assert "fix: CONFIG SET maxmemory-policy noeviction" in warned.stdout
     failed = _doctor("--upstream", server.url)
     assert failed.returncode == 4
     assert [line.split()[0] for line in failed.stdout.splitlines()[2:] if line[:1].strip()][:2] == [
@@ -64,7 +64,7 @@ def test_json_has_a_stable_shape_and_nothing_secret(start_server: StartServer) -
     assert (done.returncode, report["worst"]) == (0, "info")
     assert report.keys() == {"ttlproxy", "upstream", "worst", "findings"}
     for finding in report["findings"]:
-        assert finding.keys() == {"check", "severity", "what", "why", "mend", "keys"}
+        assert finding.keys() == {"check", "severity", "what", "why", "fix", "keys"}
         assert finding["severity"] in ("ok", "info", "warning", "error")
     assert "cret" not in done.stdout
 
@@ -76,7 +76,7 @@ def test_a_redis_that_is_away_is_4_in_json_too() -> None:
 
 
 @pytest.mark.slow
-def test_what_is_mended_is_told(start_server: StartServer) -> None:
+def test_what_is_fixed_is_told(start_server: StartServer) -> None:
     server = start_server()
     with closing(Client(server.port)) as direct:
         direct.ask("SET", "a", 1)

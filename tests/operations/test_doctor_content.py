@@ -39,7 +39,7 @@ class World(NamedTuple):
 
     @contextmanager
     def asleep(self) -> Iterator[None]:
-        """The proxy sleeps meanwhile: otherwise it may mend what the doctor looks for."""
+        """The proxy sleeps meanwhile: otherwise it may fix what the doctor looks for."""
         os.kill(self.proxy.pid, signal.SIGSTOP)
         try:
             yield
@@ -67,7 +67,7 @@ def test_a_deadline_whose_element_is_gone_is_found_and_dropped(name: str, world:
     assert found.what == (
         "keys that have deadlines for elements that no longer exist: 1 of 1 (deadlines: 1 of 2)"
     )
-    assert above_info(examine(world.server.url, mend=True)) == []
+    assert above_info(examine(world.server.url, fix=True)) == []
     assert world.direct.ask("ZRANGE", INDEX, 0, -1) == [b"b"]
 
 
@@ -93,23 +93,23 @@ DAMAGES = (
 
 @pytest.mark.one_of(4)
 @pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.check)
-def test_damage_is_found_and_mended(damage: Damage, world: World) -> None:
+def test_damage_is_found_and_fixed(damage: Damage, world: World) -> None:
     world.app.ask("SADDEX", "k", 1000, "a", "b")
     world.app.ask("SADDEX", "healthy", 1000, "a", "b")
     with world.asleep():
         damage.done(world.direct)
         found = of(damage.check, examine(world.server.url))
     assert (str(found.severity), b"k" in found.keys) == (damage.severity, True)
-    assert of("content", examine(world.server.url, mend=True)).severity == 0
+    assert of("content", examine(world.server.url, fix=True)).severity == 0
     until_swept(world.direct)
 
 
-def test_proxies_learn_of_a_schedule_that_was_mended(world: World) -> None:
+def test_proxies_learn_of_a_schedule_that_was_fixed(world: World) -> None:
     """A proxy that starts later knows a key as managed only if the schedule names it."""
     world.app.ask("SADDEX", "k", "PXAT", FUTURE_MS, "MEMBERS", 2, "a", "b")
     world.direct.ask("ZADD", INDEX, 1, "a")
     world.direct.ask("DEL", SCHEDULE)
-    examine(world.server.url, mend=True)
+    examine(world.server.url, fix=True)
     assert world.app.ask("SMEMBERS", "k") == [b"b"]
 
 
@@ -121,12 +121,12 @@ def test_a_sample_bounds_what_is_looked_at(world: World) -> None:
     assert 10 <= deadlines <= 20
 
 
-def test_all_is_mended_beyond_any_sample(world: World) -> None:
+def test_all_is_fixed_beyond_any_sample(world: World) -> None:
     world.app.ask_many([["SADDEX", f"k{number}", 1000, *range(20)] for number in range(200)])
     world.app.ask("SADDEX", "large", 1000, *range(2000))
     world.direct.ask_many([["SREM", f"k{number}", *range(19)] for number in range(200)])
     world.direct.ask("SREM", "large", *range(1999))
-    examine(world.server.url, sample=1, mend=True)
+    examine(world.server.url, sample=1, fix=True)
     assert of("content", examine(world.server.url)).severity == 0
     assert world.direct.ask("ZCARD", KEYS.index(b"large")) == 1
 
@@ -150,10 +150,10 @@ def test_a_rule_whose_destination_is_of_another_type_is_named(world: World) -> N
     assert of("rules", examine(world.server.url)).what == "2 rules of ONEXPIRE, no fault found"
     world.direct.ask("SET", "gone:7", "text")
     found = of("rules", examine(world.server.url))
-    assert found.mend == "RENAMENX gone:7 gone:7:aside"
+    assert found.fix == "RENAMENX gone:7 gone:7:aside"
     assert (str(found.severity), found.keys) == ("error", (b"cart:7",))
     assert found.what.startswith("gone:7 in database 0 is a string")
-    assert world.direct.ask(*found.mend.split()) == 1
+    assert world.direct.ask(*found.fix.split()) == 1
     world.direct.ask("SADD", "queue", "a")
     assert of("rules", examine(world.server.url)).keys == (b"tasks",)
 

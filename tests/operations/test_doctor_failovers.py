@@ -64,4 +64,4 @@ def test_a_replica_whose_data_may_be_of_any_age_is_told() -> None:
     masters = [_master("a", ONLINE, any_age=True), _master("b", ONLINE)]
     (found,) = failover(masters, _told(*BOTH))
     assert found.what == "cluster-replica-validity-factor is 0 at 10.0.0.1:6379"
-    assert "CONFIG SET cluster-replica-validity-factor" in found.mend
+    assert "CONFIG SET cluster-replica-validity-factor" in found.fix

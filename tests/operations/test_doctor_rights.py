@@ -191,7 +191,7 @@ def test_the_listed_rights_are_enough_for_the_doctor_and_the_purge(
     app.ask("ONEXPIRE", "kept", "KEEP")
     app.ask("SADDEX", "kept", "PX", 5, "MEMBERS", 1, "a")
     wait_until(lambda: direct.ask("EXISTS", "kept") == 0, "it is kept")
-    found = examine(limited.upstream, mend=True)
+    found = examine(limited.upstream, fix=True)
     assert above_info(found) == []
     assert "cannot be" not in str(found)
     assert of("rights", found).severity == 0
@@ -213,7 +213,7 @@ def test_keys_and_channels_are_told_from_commands_in_the_words_of_newer_servers(
         found = examine(_user_with(server, ["+@all", "~*", "&*", taken]))
     finally:
         server.remove()
-    named = [word for each in found if each.check == "rights" for word in each.mend.split()[3:]]
+    named = [word for each in found if each.check == "rights" for word in each.fix.split()[3:]]
     assert rule in named
     assert not any(word.startswith("+") for word in named)
 
@@ -227,7 +227,7 @@ def test_each_right_of_the_line_is_named_where_it_is_missing(server: Server, par
         taken = {"~*": "resetkeys", "&*": "resetchannels"}.get(rule, rule.replace("+", "-", 1))
         line = [each for each in listed if each != rule] if "|" in rule else [*listed, taken]
         found = examine(_user_with(server, line))
-        named = [each for each in found if rule in each.mend.split()]
+        named = [each for each in found if rule in each.fix.split()]
         refused = [each for each in found if each.check == "connection"]
         word = rule[1:].partition("|")[0]
         assert named or any(word in each.what for each in refused), (rule, found)
@@ -254,11 +254,11 @@ def test_a_right_that_is_missing_is_named_with_the_line_that_gives_it(
     server = start_server()
     url = _user(server, *taken.split())
     lines = [found for found in examine(url) if found.check == "rights"]
-    (named,) = [found for found in lines if rule in found.mend.split()]
+    (named,) = [found for found in lines if rule in found.fix.split()]
     assert str(named.severity) == severity
     with closing(Client(server.port)) as direct:
         for found in lines:
-            assert direct.ask(*found.mend.split()) == b"OK"
+            assert direct.ask(*found.fix.split()) == b"OK"
     assert of("rights", examine(url)).severity == 0
 
 
@@ -269,7 +269,7 @@ def test_who_may_not_even_say_its_name_is_told_so(start_server: StartServer) -> 
 
 def test_who_may_not_try_is_told_so(start_server: StartServer) -> None:
     found = of("rights", examine(_user(start_server(), "-multi")))
-    assert (str(found.severity), "+multi" in found.mend) == ("info", True)
+    assert (str(found.severity), "+multi" in found.fix) == ("info", True)
 
 
 def test_nothing_is_carried_out_while_rights_are_tried(start_server: StartServer) -> None:

@@ -76,11 +76,11 @@ async def _purge(server: AnyServer, told: Told) -> None:
 
 
 async def _examine(
-    server: AnyServer, told: Told, *, mends: bool, state: Path | None = None, prefix: str = "__ttl:"
+    server: AnyServer, told: Told, *, fixes: bool, state: Path | None = None, prefix: str = "__ttl:"
 ) -> None:
     settings = load(["--upstream", server.url, "--prefix", prefix])
     assert settings.upstream
-    await examined(settings, settings.upstream, MANY, told, mends=mends, state=state)
+    await examined(settings, settings.upstream, MANY, told, fixes=fixes, state=state)
 
 
 def _number(pattern: str, line: str) -> int:
@@ -106,40 +106,40 @@ async def test_a_purge_that_was_interrupted_goes_on(
     assert left() == 0
 
 
-async def test_mending_that_was_interrupted_goes_on(
+async def test_fixing_that_was_interrupted_goes_on(
     plain: AnyServer, left: Callable[[], int]
 ) -> None:
     stopped = Told(interrupt_after=2)
     with pytest.raises(asyncio.CancelledError):
-        await _examine(plain, stopped, mends=True)
+        await _examine(plain, stopped, fixes=True)
     told = r"database 0: checked \d+ keys, dropped (\d+) deadlines without an element; 0 keys have"
     (result,) = stopped.results
-    dropped = _number(f"interrupted: {told} deadlines; start it again to mend the rest", result)
+    dropped = _number(f"interrupted: {told} deadlines; start it again to fix the rest", result)
     assert stopped.lines[-1].endswith(f" deadlines, after about 2000 of {NAMES} names")
     assert 0 < dropped == MANY - left() < MANY
     again = Told()
-    await _examine(plain, again, mends=True)
+    await _examine(plain, again, fixes=True)
     assert _number(f"{told} deadlines", again.results[0]) == MANY - dropped
     assert left() == 0
 
 
-async def test_mending_with_a_state_goes_on_where_it_was(
+async def test_fixing_with_a_state_goes_on_where_it_was(
     plain: AnyServer, left: Callable[[], int], tmp_path: Path
 ) -> None:
     state, names = tmp_path / "state", [KEYS.index(b"k%d" % number) for number in range(MANY)]
     with pytest.raises(asyncio.CancelledError):
-        await _examine(plain, Told(interrupt_after=3), mends=True, state=state)
+        await _examine(plain, Told(interrupt_after=3), fixes=True, state=state)
     with closing(Client(plain.port)) as direct:
         there = direct.ask_many([["EXISTS", name] for name in names])
-        mended = [name for name, is_there in zip(names, there, strict=True) if not is_there]
-        direct.ask_many([["ZADD", name, 4102444800000, "gone"] for name in mended])
+        fixed = [name for name, is_there in zip(names, there, strict=True) if not is_there]
+        direct.ask_many([["ZADD", name, 4102444800000, "gone"] for name in fixed])
     again = Told()
-    await _examine(plain, again, mends=True, state=state)
+    await _examine(plain, again, fixes=True, state=state)
     # It has not looked again where it had been, but for the page that it was at, and knows how many
     # it has dropped in all.
-    assert 0 < left() < len(mended)
+    assert 0 < left() < len(fixed)
     told = r"database 0: checked \d+ keys, dropped (\d+) deadlines without .*"
-    assert _number(told, again.results[0]) == MANY + len(mended) - left()
+    assert _number(told, again.results[0]) == MANY + len(fixed) - left()
     assert not state.exists()
 
 
@@ -148,7 +148,7 @@ async def test_a_state_of_another_run_is_refused(plain: AnyServer, tmp_path: Pat
     kept = {"job": {"upstream": plain.url, "prefix": "__ttl:"}, "begun": {}}
     state.write_text(json.dumps(kept))
     with pytest.raises(DoctorError, match=r"another run, which is not over \(prefix differ"):
-        await _examine(plain, Told(), mends=True, state=state, prefix="other:")
+        await _examine(plain, Told(), fixes=True, state=state, prefix="other:")
     assert json.loads(state.read_text()) == kept
 
 
@@ -156,7 +156,7 @@ async def test_the_walks_of_the_doctor_tell_how_far_they_are(
     plain: AnyServer, left: Callable[[], int]
 ) -> None:
     told = Told()
-    await _examine(plain, told, mends=False)
+    await _examine(plain, told, fixes=False)
     assert told.results == []
     assert re.fullmatch(r"looking for deadlines: found \d+ keys", told.lines[0])
     assert told.lines[-1] == f"examined {MANY} of {MANY} keys"

@@ -314,7 +314,7 @@ def test_the_keyboard_reaches_all_there_is(seen: Visit) -> None:
     page.locator("#latency table tbody tr").first.wait_for()
 
 
-def test_warnings_of_the_doctor_are_shown_with_what_mends_them(
+def test_warnings_of_the_doctor_are_shown_with_what_fixes_them(
     browser: Browser, start_server: StartServer, start_proxy: StartProxy
 ) -> None:
     server = start_server("--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")

@@ -1,4 +1,4 @@
-"""What the status page has for an operator on call: parked keys and the commands that mend them,
+"""What the status page has for an operator on call: parked keys and the commands that fix them,
 clients, why connections ended, and what waits in Redis."""
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def until(admin: Pages, what: str, holds: Callable[[dict[str, Any]], object]) ->
 # --- parked keys
 
 
-def test_the_command_beside_a_parked_key_mends_it(watched: Proxy, admin: Pages) -> None:
+def test_the_command_beside_a_parked_key_fixes_it(watched: Proxy, admin: Pages) -> None:
     """Its words are given to the proxy as a shell would give them to redis-cli."""
     with Connection(watched.port) as client:
         client.ask("SET", "it's taken", "a string")
@@ -56,7 +56,7 @@ def test_the_command_beside_a_parked_key_mends_it(watched: Proxy, admin: Pages) 
         assert (group["why"], parked["leads"]) == ("wrongtype", True)
         assert group["said"] == "WRONGTYPE the destination of a rule is a string, not a list"
         assert [(key["db"], key["name"]) for key in group["keys"]] == [(0, "bad")]
-        cli, *words = shlex.split(group["mend"])
+        cli, *words = shlex.split(group["fix"])
         assert cli == "redis-cli"
         assert words[:2] == ["-h", "127.0.0.1"]
         assert words[4:] == ["RENAMENX", "it's taken", "it's taken:aside"]
@@ -76,7 +76,7 @@ def test_a_deferred_command_that_is_parked_is_named_by_its_key(
         (group,) = parked["groups"]
         (key,) = group["keys"]
         assert (key["name"], key["is_deferred"]) == ("jobs", True)
-        assert group["mend"].endswith(" -n 3 RENAMENX jobs jobs:aside")
+        assert group["fix"].endswith(" -n 3 RENAMENX jobs jobs:aside")
         client.ask("DEL", "jobs")
         until(admin, "nothing is parked", lambda now: now["parked"]["all"] == 0)
 
@@ -215,7 +215,7 @@ def test_without_the_inspector_there_are_counts_and_no_names(
             ),
         )
     assert found["parked"]["groups"] == [
-        {"why": "wrongtype", "count": 1, "said": "", "mend": "", "keys": []}
+        {"why": "wrongtype", "count": 1, "said": "", "fix": "", "keys": []}
     ]
     assert found["clients"]["rows"] == found["waiting"]["deferred"]["next"] == []
     assert "a rule of ONEXPIRE needs a list" in str(found["findings"])

@@ -36,4 +36,4 @@ def test_the_doctor_says_so_and_how_it_is_built(start_server: StartServer) -> No
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "core           requests and replies are read in Python" in done.stdout
-    assert "mend: install a C compiler" in done.stdout
+    assert "fix: install a C compiler" in done.stdout

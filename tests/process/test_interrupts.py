@@ -113,7 +113,7 @@ def _interrupted(started: list[Started], step_s: float) -> list[tuple[int, str]]
         ([], ()),
         (["--workers", "2"], ()),
     ],
-    ids=["mends", "examines", "purges", "serves", "serves with workers"],
+    ids=["fixes", "examines", "purges", "serves", "serves with workers"],
 )
 def test_ctrl_c_ends_it_at_any_moment(server: Server, words: list[str], done: tuple[int]) -> None:
     flags = ["--upstream", server.url, "--listen", "127.0.0.1:0"]

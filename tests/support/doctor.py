@@ -16,17 +16,17 @@ def examine(
     url: str,
     *,
     sample: int = 1000,
-    mend: bool = False,
+    fix: bool = False,
     state: Path | None = None,
     say: Callable[[str], None] = lambda line: None,
     **settings: object,
 ) -> list[Finding]:
-    """All findings; with `mend` the findings after mending, which goes on where `state` says;
+    """All findings; with `fix` the findings after fixing, which goes on where `state` says;
     `say` takes what it did."""
     chosen = Settings.read({"upstream": url, **settings})
     assert chosen.upstream
     progress = Progress(say, io.StringIO(), note=lambda line: None)
-    return asyncio.run(examined(chosen, chosen.upstream, sample, progress, mends=mend, state=state))
+    return asyncio.run(examined(chosen, chosen.upstream, sample, progress, fixes=fix, state=state))
 
 
 def above_info(findings: Sequence[Finding]) -> list[tuple[str, str]]:

@@ -37,7 +37,7 @@ def data_key(index: bytes) -> bytes:
 
 @dataclass
 class Content:
-    """One server's data as a model holds it, and the `faults` that a sweep should have mended."""
+    """One server's data as a model holds it, and the `faults` that a sweep should have fixed."""
 
     model: Model
     faults: list[str] = field(default_factory=list)

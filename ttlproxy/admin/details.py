@@ -64,5 +64,5 @@ def _group(group: Mapping[str, Any], names: bool) -> dict[str, Any]:
     keys = [{**key, "name": shown(bytes.fromhex(key["name"]))} for key in group["keys"]]
     about = {"why": group["why"], "count": len(keys)}
     if not names:
-        return {**about, "said": "", "mend": "", "keys": []}
-    return {**about, "said": group["said"], "mend": group["mend"], "keys": keys}
+        return {**about, "said": "", "fix": "", "keys": []}
+    return {**about, "said": group["said"], "fix": group["fix"], "keys": keys}

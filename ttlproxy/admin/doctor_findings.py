@@ -19,14 +19,14 @@ _NAMED: Final = "ttlproxy doctor names the key"
 
 async def findings(settings: Settings, upstream: Upstream, *, names: bool) -> Answer:
     """Warnings and errors, the worst first; `names`: with names of keys where they have some."""
-    found = await examined(settings, upstream, _SAMPLE, Progress.silent(), mends=False)
+    found = await examined(settings, upstream, _SAMPLE, Progress.silent(), fixes=False)
     return {
         "findings": [
             {
                 "level": str(finding.severity),
                 "what": finding.what if names or not finding.nameless else finding.nameless,
                 "why": finding.why,
-                "mend": finding.mend if names or not finding.nameless else _NAMED,
+                "fix": finding.fix if names or not finding.nameless else _NAMED,
             }
             for finding in found
             if finding.severity >= Severity.WARNING

@@ -41,7 +41,7 @@ async def _examine(settings: Settings, own: argparse.Namespace) -> int:
         raise SettingsError(["doctor: --state is for --apply"])
     progress = Progress(tell if own.json else say)
     upstream, found = await app.doctor(
-        settings, own.sample, progress, mends=own.apply, state=own.state
+        settings, own.sample, progress, fixes=own.apply, state=own.state
     )
     coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     say(
@@ -161,7 +161,7 @@ SUBCOMMANDS = {
     "completion": Subcommand(DESCRIPTION, {}, _completion, (), takes="|".join(SHELLS)),
     "doctor": Subcommand(
         """\
-Checks the upstream, and prints what is wrong, why it matters, and the command that mends it.
+Checks the upstream, and prints what is wrong, why it matters, and the command that fixes it.
 Commands that do not begin with ttlproxy are for redis-cli, connected to the upstream. Settings are
 given as to ttlproxy itself: as flags, in the environment or in a file.""",
         {
@@ -174,7 +174,7 @@ given as to ttlproxy itself: as flags, in the environment or in a file.""",
             },
             "--apply": {
                 "action": "store_true",
-                "help": "first mend: drop deadlines of elements that no longer exist, and complete"
+                "help": "first fix: drop deadlines of elements that no longer exist, and complete"
                 " the schedule; proxies may keep running",
             },
             "--state": {

@@ -8,7 +8,7 @@ from typing import Final
 SUMMARIES: Final = {
     "adopt": "gives a deadline to elements that are there and have none",
     "completion": "prints the completion for bash, zsh or fish",
-    "doctor": "checks the upstream, and prints how to mend what is wrong",
+    "doctor": "checks the upstream, and prints how to fix what is wrong",
     "export": "gives deadlines to a server or a layout without ttlproxy",
     "healthcheck": "asks a running proxy whether it is healthy",
     "import": "takes over deadlines from another server, Redisson, or sorted sets",

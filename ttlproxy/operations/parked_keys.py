@@ -1,6 +1,6 @@
-"""The keys that Redis refuses to let us reap, for operators: why, and the command that mends it.
+"""The keys that Redis refuses to let us reap, for operators: why, and the command that fixes it.
 
-Keys that one command mends stand together. Nothing here asks Redis, or changes anything.
+Keys that one command fixes stand together. Nothing here asks Redis, or changes anything.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ _BY_REASON: Final = {
 
 
 class Group(NamedTuple):
-    """Keys that are parked for the same reason. why: of counters.PARKED; said: Redis's words; mend:
+    """Keys that are parked for the same reason. why: of counters.PARKED; said: Redis's words; fix:
     a line for a shell, empty if none is known"""
 
     why: str
     said: str
-    mend: str
+    fix: str
 
 
 def parked_keys(links: Iterable[Link], settings: Settings) -> dict[str, Any]:
@@ -51,7 +51,7 @@ def parked_keys(links: Iterable[Link], settings: Settings) -> dict[str, Any]:
         room -= len(parked)
         now_ms = link.context.clock.now_ms()
         for each in parked:
-            group = Group(each.why, each.said, mend(link, settings, each))
+            group = Group(each.why, each.said, fix(link, settings, each))
             found.setdefault(group, []).append(_row(link.context.keys, each, now_ms))
     return {
         "all": sum(len(link.context.agenda.parked) for link in links),
@@ -75,7 +75,7 @@ def _row(keys: Keys, parked: ParkedKey, now_ms: int) -> dict[str, Any]:
     }
 
 
-def mend(link: Link, settings: Settings, parked: ParkedKey) -> str:
+def fix(link: Link, settings: Settings, parked: ParkedKey) -> str:
     """The line that lets the key be reaped, or shows what is in the way; empty if none is known."""
     server = to_redis(link.upstream)
     for beginning, words in _OF_SERVER.items():

@@ -302,17 +302,17 @@ async def doctor(
     sample: int,
     progress: Progress,
     *,
-    mends: bool,
+    fixes: bool,
     state: Path | None,
 ) -> tuple[str, list[Finding]]:
-    """(the upstream's URL without password, findings); if it `mends`, it does so first, and keeps
+    """(the upstream's URL without password, findings); if it `fixes`, it does so first, and keeps
     in the file `state` how far it is."""
     from ttlproxy.operations.doctor import examined  # see cli/summaries.py
 
     async with AsyncExitStack() as stack:
         upstream, _ = await _upstream(settings, stack)
         return upstream.shown, await examined(
-            settings, upstream, sample, progress, mends=mends, state=state
+            settings, upstream, sample, progress, fixes=fixes, state=state
         )
 
 

@@ -61,10 +61,10 @@ class Memory(NamedTuple):
 
 
 class Shortage(NamedTuple):
-    """Settings that allow more memory than there is. what: that in words; mend: what to do."""
+    """Settings that allow more memory than there is. what: that in words; fix: what to do."""
 
     what: str
-    mend: str
+    fix: str
 
 
 def container_memory() -> Memory:
@@ -85,17 +85,17 @@ def shortage(settings: Settings) -> Shortage | None:
     if limit >= most:
         return None
     allowed = _mib(most) if math.isfinite(most) else "any number of bytes"
-    mends = []
+    fixes = []
     if (room := int(limit - rest) // settings.workers) >= _LEAST:
         # Half for buffers, half for a request.
         buffers, request = room // 2, room // 2 // _COPIES
-        mends.append(f"--max-buffer-bytes {buffers} --max-request-bytes {request}")
+        fixes.append(f"--max-buffer-bytes {buffers} --max-request-bytes {request}")
     elif math.isinf(most):
-        mends.append(f"a memory limit above {_mib(rest)}")
+        fixes.append(f"a memory limit above {_mib(rest)}")
     if math.isfinite(most):
-        mends.append(f"a memory limit of {_mib(most)}")
+        fixes.append(f"a memory limit of {_mib(most)}")
     what = f"the memory limit of the container is {_mib(limit)}, but the settings allow {allowed}"
-    return Shortage(what, ", or ".join(mends))
+    return Shortage(what, ", or ".join(fixes))
 
 
 def _mib(count: float) -> str:

@@ -226,7 +226,7 @@ function showSlow(slow) {
 
 // What is beside a parked key is not told again. While Redis is away, findings are old, or say that again.
 function showFindings({ findings: all }, age, isServed, { groups = [] }) {
-  const isParked = ({ mend }) => mend && groups.some((group) => group.mend.endsWith(mend));
+  const isParked = ({ fix }) => fix && groups.some((group) => group.fix.endsWith(fix));
   const findings = all && all.filter((finding) => !isParked(finding));
   byId('findings-card').hidden = !(findings && findings.length && isServed);
   say(byId('findings-note'), `From ttlproxy doctor, ${ago(age)}. It looks once a minute.`);
@@ -236,7 +236,7 @@ function showFindings({ findings: all }, age, isServed, { groups = [] }) {
     const parts = document.createDocumentFragment();
     parts.append(...rows.map((finding) => {
       const words = [make('strong', {}, finding.what), make('br'), finding.why];
-      if (finding.mend) words.push(make('br'), copyable(finding.mend));
+      if (finding.fix) words.push(make('br'), copyable(finding.fix));
       return make('li', { class: finding.level === 'error' ? 'bad' : '' }, ...words);
     }));
     return parts;

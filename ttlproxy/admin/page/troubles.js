@@ -34,14 +34,14 @@ function parkedKey({ name, cut, length, db, is_deferred: isDeferred }) {
   return make('span', {}, keyLink({ name, cut, length }, db), where);
 }
 
-function parkedGroup({ why, said, mend, keys, count: size }) {
+function parkedGroup({ why, said, fix, keys, count: size }) {
   const parts = [make('strong', {}, PARKED[why] || why), `: ${plural(size, 'key')}`];
   if (said) parts.push(make('br'), said);
   if (keys.length) {
     const names = keys.flatMap((key, at) => [at ? ', ' : '', parkedKey(key)]);
     parts.push(make('br'), make('span', { class: 'keys' }, ...names));
   }
-  if (mend) parts.push(make('br'), copyable(mend));
+  if (fix) parts.push(make('br'), copyable(fix));
   return listItem(parts, 'bad');
 }
 

@@ -66,7 +66,7 @@ def is_wrong_type(refusal: ResponseError) -> bool:
 
 
 def _meanwhile(refusal: ResponseError) -> str:
-    """What the server does while it refuses something; empty if an operator must mend that."""
+    """What the server does while it refuses something; empty if an operator must fix that."""
     if isinstance(refusal, UnreachableError):
         return "has no connection to another master"
     return next((said for pattern, said in _PASSING if pattern.search(str(refusal))), "")

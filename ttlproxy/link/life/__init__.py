@@ -1,5 +1,5 @@
 """The link: what it does from one connection to Redis to the next, and who waits for it.
 
 A life begins with `server_setup`; in it `heartbeat` looks at Redis each second, and `upkeep` does
-what must be mended. `holds` and `list_waiters` keep sessions waiting.
+what must be fixed. `holds` and `list_waiters` keep sessions waiting.
 """

@@ -101,10 +101,10 @@ class Orphans:
             self._databases.pop()
             self._resting = 0 if self._databases else self._next_rest()
         found = {name: keys.data(name) for name in names}
-        await self._mend(redis, db, [key for key in found.values() if key is not None])
+        await self._fix(redis, db, [key for key in found.values() if key is not None])
         await self._tidy(redis, db, [name for name, key in found.items() if key is None])
 
-    async def _mend(self, redis: Redis, db: int, found: list[bytes]) -> None:
+    async def _fix(self, redis: Redis, db: int, found: list[bytes]) -> None:
         """Adds keys that the schedule of `db` does not have; where the schedule is not trusted,
         also corrects keys that it has too late."""
         if found and self._rights.trusts_schedules:
@@ -118,7 +118,7 @@ class Orphans:
         except (UpstreamError, TimeoutError):
             return  # the next search finds them
         for key in found:
-            call = Call("schedule_mend", (key,), ())
+            call = Call("schedule_fix", (key,), ())
             reply = await answered(redis, self._script_calls, db, call, b"%d" % db)
             if refusal := error(reply):
                 self._refusals.note(f"to repair the schedule of database {db}", refusal)

@@ -141,7 +141,7 @@ class ReapRequests:
         self._new, self._served, self._refused = [], [], []
 
     def _ask_again_later(self) -> None:
-        """Tries again: BUSY passes, and errors may be mended. Sessions limit their own wait."""
+        """Tries again: BUSY passes, and errors may be fixed. Sessions limit their own wait."""
         if self._refused and self._again is None:
             failures = max(request.failures for request in self._refused)
             loop = asyncio.get_running_loop()

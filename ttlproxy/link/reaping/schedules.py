@@ -30,7 +30,7 @@ _PAGE = 1000
 
 
 class Schedules:
-    """Reads and mends the schedules of a server."""
+    """Reads and fixes the schedules of a server."""
 
     def __init__(self, context: Context) -> None:
         self._script_calls = context.script_calls
@@ -139,10 +139,10 @@ class Schedules:
         log.error("the schedule of %s was overwritten: it is created again", queries.shown(which))
         async for names in self._pages(redis, db):
             keys = [key for key in self._keys_of(names) if queries.has_place(which, key)]
-            calls = [Call("schedule_mend", (key,), ()) for key in keys]
+            calls = [Call("schedule_fix", (key,), ()) for key in keys]
             requests = [(db, self._script_calls.words(call, b"%d" % db)) for call in calls]
-            for mended in await run(redis, requests) if requests else []:
-                if refusal := error(mended):
+            for fixed in await run(redis, requests) if requests else []:
+                if refusal := error(fixed):
                     what = f"to repair the schedule of {queries.shown(which)}"
                     self._refusals.note(what, refusal)
 

@@ -15,7 +15,7 @@ from ttlproxy.core.registry import Place
 from ttlproxy.link.connecting.backoff import Backoff
 
 NEVER = 1 << 62
-# A key that Redis refuses to reap is tried again until somebody has mended it.
+# A key that Redis refuses to reap is tried again until somebody has fixed it.
 _PARKED = Backoff(cap=30.0, base=0.05)
 # Trouble that passes by itself ends for all keys at once, however often it was met: short pauses.
 _PASSING = Backoff(cap=0.5, base=0.05)

@@ -1,7 +1,7 @@
-"""`ttlproxy doctor`: what is wrong with an upstream, why it matters, and the command that mends it.
+"""`ttlproxy doctor`: what is wrong with an upstream, why it matters, and the command that fixes it.
 
 `checks` has the table of checks. Each check is a function, in `server`, `rights`, `content` and
-others, that examines a `target` and returns a list of `finding`s. `mend` repairs what can be
+others, that examines a `target` and returns a list of `finding`s. `fix` repairs what can be
 repaired from here; `report` shows findings. Other packages call `examined`.
 """
 
@@ -28,9 +28,9 @@ from ttlproxy.link import (
 from ttlproxy.net.progress import Progress
 from ttlproxy.operations.doctor.checks import CHECKS, SAMPLE, findings
 from ttlproxy.operations.doctor.finding import ERROR, Finding, Severity
+from ttlproxy.operations.doctor.fix import fixed
+from ttlproxy.operations.doctor.fix_state import FixState
 from ttlproxy.operations.doctor.masters import of_masters
-from ttlproxy.operations.doctor.mend import mended
-from ttlproxy.operations.doctor.mend_state import MendState
 from ttlproxy.operations.doctor.report import as_json, as_text, exit_code
 from ttlproxy.operations.doctor.required_rights import rules
 from ttlproxy.operations.doctor.target import meet
@@ -54,15 +54,15 @@ async def examined(
     sample: int,
     progress: Progress,
     *,
-    mends: bool,
+    fixes: bool,
     state: Path | None = None,
 ) -> list[Finding]:
-    """The findings, over a connection of its own. If it `mends`, it does so first, and says what;
+    """The findings, over a connection of its own. If it `fixes`, it does so first, and says what;
     `state`: the file where it keeps how far it is.
 
     A Redis that cannot be reached is a finding. Raises DoctorError if the state cannot be used.
     """
-    mend_state = MendState.at(state, upstream.shown, settings.prefix) if mends else None
+    fix_state = FixState.at(state, upstream.shown, settings.prefix) if fixes else None
     settings = replace(settings, upstream=upstream)
     try:
         server = await located(upstream, settings.connect_timeout)
@@ -73,10 +73,10 @@ async def examined(
     try:
         await redis.initialize()
         if masters := await _masters(server, settings):
-            return await of_masters(masters, settings, sample, progress, mend_state)
-        if mend_state is not None:
-            await mended(await meet(redis, settings, sample, progress), mend_state)
-            mend_state.end()
+            return await of_masters(masters, settings, sample, progress, fix_state)
+        if fix_state is not None:
+            await fixed(await meet(redis, settings, sample, progress), fix_state)
+            fix_state.end()
         return await findings(redis, settings, progress, sample)
     except (RedisError, OSError, UpstreamError, ValueError) as trouble:
         return [_away(upstream, trouble, await mismatch(server, role))]
@@ -94,7 +94,7 @@ async def _masters(server: Upstream, settings: Settings) -> list[NodeOfSeveral]:
 
 
 def _away(upstream: Upstream, trouble: Exception, known: str = "") -> Finding:
-    """`known`: what is wrong with TLS, and how to mend it."""
+    """`known`: what is wrong with TLS, and how to fix it."""
     user = upstream.user or "default"
     found = cause(trouble, Asked(user=user))
     what, _, cure = known.partition(": ") if known else (found.what, "", found.cure)

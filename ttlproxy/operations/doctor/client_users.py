@@ -52,14 +52,14 @@ async def protected_mode(target: Target) -> list[Finding]:
         return [_protected(OK, f"only this machine can reach {settings.listen}")]
     if asks_login(await target.ask(b"ACL", b"LIST")):
         return [_protected(OK, "Redis asks clients for a password")]
-    mend = "CONFIG SET requirepass, or passwords of ACL users and ACL SETUSER default off"
+    fix = "CONFIG SET requirepass, or passwords of ACL users and ACL SETUSER default off"
     if settings.protected_mode == "no":
         return [
             _protected(
                 INFO,
                 f"everybody who can reach {settings.listen} may use Redis",
                 "Redis asks for no password, and protected_mode is no.",
-                mend,
+                fix,
             )
         ]
     return [
@@ -67,19 +67,19 @@ async def protected_mode(target: Target) -> list[Finding]:
             WARNING,
             "only clients on this machine are served: Redis asks for no password",
             "Protected mode refuses all others with DENIED.",
-            f"{mend}; or --protected-mode no, if only trusted clients can reach the proxy",
+            f"{fix}; or --protected-mode no, if only trusted clients can reach the proxy",
         )
     ]
 
 
-def _protected(severity: Severity, what: str, why: str = "", mend: str = "") -> Finding:
-    return Finding("protected-mode", severity, what, why, mend)
+def _protected(severity: Severity, what: str, why: str = "", fix: str = "") -> Finding:
+    return Finding("protected-mode", severity, what, why, fix)
 
 
 def _found(names: list[bytes], what: str, why: str) -> list[Finding]:
     if not names:
         return []
-    mend = "replace their rules by what ttlproxy rights prints for their key patterns"
+    fix = "replace their rules by what ttlproxy rights prints for their key patterns"
     return [
-        Finding("users", WARNING, f"{counted(len(names), 'user')} {what}", why, mend, tuple(names))
+        Finding("users", WARNING, f"{counted(len(names), 'user')} {what}", why, fix, tuple(names))
     ]

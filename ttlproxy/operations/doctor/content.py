@@ -140,8 +140,8 @@ def _found(target: Target, looks: Mapping[Place, Look]) -> Iterable[Finding]:
             gone = sum(look.gone for look in looks.values())
             looked = sum(look.looked for look in looks.values())
             what += f" (deadlines: {gone} of {looked})"
-        mend = f"ttlproxy doctor --apply --upstream {target.shown}"
-        yield Finding(fault.check, fault.severity, what, fault.why, mend, tuple(keys[:_SHOWN]))
+        fix = f"ttlproxy doctor --apply --upstream {target.shown}"
+        yield Finding(fault.check, fault.severity, what, fault.why, fix, tuple(keys[:_SHOWN]))
 
 
 def _native(places: Iterable[Place], looked: int) -> Iterable[Finding]:

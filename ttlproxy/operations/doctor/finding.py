@@ -24,7 +24,7 @@ OK, INFO, WARNING, ERROR = Severity
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """check: the name of the check; what: the fact; why: why it matters; mend: the command that
+    """check: the name of the check; what: the fact; why: why it matters; fix: the command that
     repairs it, for redis-cli or, if it begins with `ttlproxy`, for a shell; or else what to do;
     keys: some of the keys that are affected; nameless: the fact for who may see no names of keys,
     if `what` has some.
@@ -34,6 +34,6 @@ class Finding:
     severity: Severity
     what: str
     why: str = ""
-    mend: str = ""
+    fix: str = ""
     keys: tuple[bytes, ...] = ()
     nameless: str = ""

@@ -33,4 +33,4 @@ async def memory_limit(target: Target) -> list[Finding]:
         said = "none" if math.isinf(limit) else f"{limit / (1 << 20):.0f} MiB, which is enough"
         return [Finding("memory-limit", OK, f"memory limit of the container: {said}")]
     why = "A container that exceeds its limit is killed, and its clients lose their connections."
-    return [Finding("memory-limit", WARNING, short.what, why, short.mend)]
+    return [Finding("memory-limit", WARNING, short.what, why, short.fix)]

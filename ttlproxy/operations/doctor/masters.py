@@ -18,8 +18,8 @@ from ttlproxy.net.progress import Progress
 from ttlproxy.operations.doctor.checks import findings
 from ttlproxy.operations.doctor.failovers import VALIDITY, MasterFacts, failover
 from ttlproxy.operations.doctor.finding import ERROR, INFO, OK, WARNING, Finding
-from ttlproxy.operations.doctor.mend import mended
-from ttlproxy.operations.doctor.mend_state import MendState
+from ttlproxy.operations.doctor.fix import fixed
+from ttlproxy.operations.doctor.fix_state import FixState
 from ttlproxy.operations.doctor.target import meet
 
 # Clocks of two masters that differ by more are told.
@@ -31,25 +31,25 @@ async def of_masters(
     settings: Settings,
     sample: int,
     progress: Progress,
-    mend_state: MendState | None,
+    fix_state: FixState | None,
 ) -> list[Finding]:
-    """The findings about the Cluster and about each master, the worst first. With a state, it mends
+    """The findings about the Cluster and about each master, the worst first. With a state, it fixes
     what each master has before it is examined."""
     found: list[Finding] = []
-    all_are_mended = True
+    all_are_fixed = True
     try:
         for redis in masters:
             try:
                 await redis.plain.initialize()
-                if mend_state is not None:
-                    await mended(await meet(redis, settings, sample, progress), mend_state)
+                if fix_state is not None:
+                    await fixed(await meet(redis, settings, sample, progress), fix_state)
                 own = await findings(redis, settings, progress, sample)
             except (RedisError, OSError) as trouble:
-                all_are_mended = False
+                all_are_fixed = False
                 own = [_unreached(str(trouble))]
             found += [replace(each, what=f"{redis.shown}: {each.what}") for each in own]
-        if mend_state is not None and all_are_mended:
-            mend_state.end()
+        if fix_state is not None and all_are_fixed:
+            fix_state.end()
         found += await _of_cluster(masters)
     finally:
         await close_all(masters)

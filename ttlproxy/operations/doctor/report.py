@@ -32,7 +32,7 @@ def as_json(upstream: str, findings: Sequence[Finding]) -> str:
                 "severity": str(finding.severity),
                 "what": finding.what,
                 "why": finding.why,
-                "mend": finding.mend,
+                "fix": finding.fix,
                 "keys": [key.decode(errors="backslashreplace") for key in finding.keys],
             }
             for finding in findings
@@ -64,8 +64,8 @@ def _paragraph(finding: Finding, width: int, coloured: bool) -> Iterator[str]:
     rest += _wrapped(finding.why, room)
     for line in rest:
         yield margin + line
-    if finding.mend:
-        yield f"{margin}mend: {finding.mend}"  # in one line, to be copied
+    if finding.fix:
+        yield f"{margin}fix: {finding.fix}"  # in one line, to be copied
 
 
 def _wrapped(text: str, room: int) -> list[str]:

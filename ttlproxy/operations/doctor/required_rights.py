@@ -76,7 +76,7 @@ SCRIPTS: Final[Mapping[str, tuple[Severity, str]]] = {
     "walk_announce": (INFO, "Several proxies look for deleted keys, where one could for all."),
     "barrier": (WARNING, "Reads also wait while the server pauses writes."),
     "hash_adopt": (WARNING, "ONEXPIRE does not apply to field deadlines of the server's own."),
-    "schedule_mend": (WARNING, "Keys that are missing from the schedule are not put back."),
+    "schedule_fix": (WARNING, "Keys that are missing from the schedule are not put back."),
     "schedule_clear": (WARNING, "A value of another type in place of a schedule is not removed."),
     "slots_learn": (WARNING, _UNTOLD_SLOTS),
     "slots_occupied": (INFO, "The proxy reads the schedule of each slot, also where it is empty."),

@@ -46,7 +46,7 @@ def _trials(keys: Keys) -> tuple[Call, ...]:
         Call("keys_first", (key,), ()),
         Call("keys_recheck", (key,), (b"0",)),
         Call("lease_drop", (), (b"nobody",)),
-        Call("schedule_mend", (key,), ()),
+        Call("schedule_fix", (key,), ()),
         Call("barrier", (), ()),
         Call("hash_adopt", (key,), (b"0",)),
         Call("key_examine", (key,), (b"1",)),

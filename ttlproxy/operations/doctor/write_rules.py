@@ -159,8 +159,8 @@ async def _later_than_keys(
 
 
 def _finding(
-    db: int, names: Sequence[bytes], what: str, why: str, mend: str, severity: Severity = INFO
+    db: int, names: Sequence[bytes], what: str, why: str, fix: str, severity: Severity = INFO
 ) -> Finding:
     shown = tuple((parted(name) or (b"", name))[1] for name in names[:_SHOWN])
     text = f"rules of ONWRITE in database {db} that {what}: {len(names)}"
-    return Finding("write-rules", severity, text, why, mend, shown)
+    return Finding("write-rules", severity, text, why, fix, shown)

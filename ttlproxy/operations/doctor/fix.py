@@ -13,7 +13,7 @@ from ttlproxy.core.registry import Place
 from ttlproxy.link import NodeOfSeveral, announcing, run, valid
 from ttlproxy.net.progress import of_names
 from ttlproxy.operations.doctor.content import PAGE, looked_at, script_calls_of
-from ttlproxy.operations.doctor.mend_state import MendState
+from ttlproxy.operations.doctor.fix_state import FixState
 from ttlproxy.operations.doctor.target import Target
 from ttlproxy.operations.key_walk import KeyWalk, Pace
 from ttlproxy.scripts.script_calls import ScriptCalls
@@ -22,10 +22,10 @@ _TOGETHER = 50
 _PAGE = b"500"
 
 
-async def mended(target: Target, state: MendState) -> None:
+async def fixed(target: Target, state: FixState) -> None:
     """Goes through all indexes and schedules, and says what it did in each database.
 
-    It may be interrupted: what is mended stays so, and with the same state the next one goes on
+    It may be interrupted: what is fixed stays so, and with the same state the next one goes on
     where it was. It drops deadlines whose element is gone, puts keys with deadlines into the
     schedule, and announces their first deadlines to the proxies. Raises DoctorError if the state
     cannot be written.
@@ -35,23 +35,21 @@ async def mended(target: Target, state: MendState) -> None:
     ruled = any(map(valid, await run(target.redis, asked))) if asked else False
     script_calls = await script_calls_of(target, "sweep", "key_examine", ruled=ruled)
     for db in target.databases:
-        mending = _Mending(target, script_calls, state, db)
+        fixing = _Fixing(target, script_calls, state, db)
         try:
-            await mending.run()
+            await fixing.run()
         except asyncio.CancelledError:
-            told = mending.told()
-            target.progress.say(f"interrupted: {told}; start it again to mend the rest")
+            told = fixing.told()
+            target.progress.say(f"interrupted: {told}; start it again to fix the rest")
             raise
-        target.progress.say(mending.told())
+        target.progress.say(fixing.told())
 
 
-class _Mending:
+class _Fixing:
     """Of one database. counts: `names` that were looked at, roughly, `keys` that were checked,
     deadlines that were `dropped`, and keys that have deadlines, which were `announced`."""
 
-    def __init__(
-        self, target: Target, script_calls: ScriptCalls, state: MendState, db: int
-    ) -> None:
+    def __init__(self, target: Target, script_calls: ScriptCalls, state: FixState, db: int) -> None:
         self._target = target
         self._script_calls = script_calls
         self._state = state
@@ -71,14 +69,14 @@ class _Mending:
                 async for names in pages:
                     self._state.keep(self._where, walk.place, self._counts)
                     found = [key for name in names if (key := keys.data(name)) is not None]
-                    await self._mend(found)
+                    await self._fix(found)
         finally:
             self._state.keep(self._where, walk.place, self._counts)
         async for scheduled in _scheduled(self._target, self._db):
-            await self._mend(scheduled)
+            await self._fix(scheduled)
 
-    async def _mend(self, keys: Sequence[bytes]) -> None:
-        """Mends the keys of one page of names."""
+    async def _fix(self, keys: Sequence[bytes]) -> None:
+        """Fixes the keys of one page of names."""
         target, counts = self._target, self._counts
         for at in range(0, len(keys), _TOGETHER):
             places = [(self._db, key) for key in keys[at : at + _TOGETHER]]

@@ -13,7 +13,7 @@ from ttlproxy.operations.resume_file import ResumeFile
 FLAG: Final = "--state"
 
 
-class MendState:
+class FixState:
     """Raises DoctorError if the file cannot be read or written, or is of another run."""
 
     def __init__(self, file: ResumeFile | None = None) -> None:
@@ -40,7 +40,7 @@ class MendState:
             self._file.keep({"begun": self._begun})
 
     def end(self) -> None:
-        """All is mended: the next run begins anew."""
+        """All is fixed: the next run begins anew."""
         if self._file is not None:
             self._file.remove()
 
