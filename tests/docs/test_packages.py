@@ -45,7 +45,7 @@ VERSIONS = {
     **{
         str(path.relative_to(ROOT)): r"newTag: (.*)$"
         for path in ROOT.glob("deploy/kubernetes/**/kustomization.yaml")
-        if "newTag" in path.read_text()
+        if re.search(r"newTag: \d", path.read_text())
     },
 }
 PINNED = re.compile(
