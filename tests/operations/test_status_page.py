@@ -15,7 +15,7 @@ from tests.conftest import StartProxy, StartServer
 from tests.support.admin_pages import FLAGS, pages
 from tests.support.browser import DESK, PHONE, Visit, launched, visit
 from tests.support.containers import AnyServer
-from tests.support.processes import free_port
+from tests.support.processes import free_port, wait_until
 from tests.support.raw_client import Connection
 from tests.support.redis_client import Client
 from tests.support.servers import Proxy
