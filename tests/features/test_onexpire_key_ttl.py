@@ -438,3 +438,16 @@ def test_a_purge_gives_kept_keys_their_own_expiry_back(own: tuple[Server, Proxy,
     purged = ttlproxy("purge", "--apply", "--force", "--upstream", server.url)
     assert purged.returncode == 0, purged.stderr
     assert _real_ms(direct) == FAR_MS
+
+
+@pytest.mark.usefixtures("rule", "no_reaper")
+@pytest.mark.parametrize("goes", ["RENAME q t", "RENAMENX q t", "COPY q t", "MOVE q 1"])
+def test_a_kept_key_without_deadlines_goes_elsewhere_with_its_own_expiry(
+    client: Client, server: AnyServer, goes: str
+) -> None:
+    """The last deadline went so shortly before the end of the key that Redis still kept it."""
+    requests = ["SADD q b", "SADDEX q 100 a", "PEXPIRE q 60", "SREM q a", goes]
+    client.ask_many([line.split() for line in requests])
+    name, db = ("q", 1) if goes.startswith("MOVE") else ("t", 0)
+    with closing(Client(server.port, db)) as there:
+        assert there.ask("PTTL", name) <= 60

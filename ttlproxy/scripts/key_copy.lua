@@ -20,6 +20,8 @@ if copies and not failure then
   local attention = first and (schedule_get(schedule, data) or ms(first))
   if first then
     index_copy(index, target_index, there)
+  else
+    index_release(data, index, schedule)
   end
   within(there, function()
     if first then

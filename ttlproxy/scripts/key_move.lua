@@ -22,5 +22,7 @@ if first and not failure then
   within(there, function()
     index_arrived(there, prefix, data, index, schedule, attention)
   end)
+elseif moves and not failure then
+  index_release(data, index, schedule)
 end
 return try('MOVE', data, there)

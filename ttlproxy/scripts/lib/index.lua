@@ -9,7 +9,7 @@
 -- GIVES: absent_key announce announce_swap_guard announce_swap index_was_set index_was_cleared
 -- GIVES: index_drop index_delete index_follow index_expire index_copy index_leave
 -- GIVES: index_arrived index_move index_write_when_full index_attention entries_write schedule_make_room
--- GIVES: expiry_is_noted kept_until key_left bound_of index_outlives
+-- GIVES: index_release expiry_is_noted kept_until key_left bound_of index_outlives
 --
 -- If the key expires by itself, one entry says when: its score is that instant, negative, so it is the first of all.
 -- The index has no expiry itself, because with `maxmemory-policy volatile-*` Redis evicts what has one. Instead that entry
@@ -609,11 +609,20 @@ local function index_arrived(db, prefix, data, index, schedule, attention)
   announce(db, prefix, index, tonumber(attention))
 end
 
+-- Call it before a key goes elsewhere without its index, which has no deadlines: if it tells of the end of a kept key
+-- (index_was_cleared), the key gets its own expiry back.
+local function index_release(data, index, schedule)
+  if index_ends(index) then
+    index_drop(data, index, schedule)
+  end
+end
+
 -- Moves the index and the schedule entry from one data key to another, whose own
 -- index is dropped.
 local function index_move(db, prefix, source, source_index, target, target_index, schedule)
   local first = index_first(source_index)
   if not first then
+    index_release(source, source_index, schedule)
     index_drop(target, target_index, schedule)
     return
   end
