@@ -45,7 +45,7 @@ def _shown(at_ms: float, value: str | None) -> Read:
         ([_write(0, DATED), _write(150, GONE)], _shown(300, "v"), ""),
         ([_write(150, PLAIN)], _shown(300, None), ""),
         ([Write(150, 190, (State("v", 160, 160),), "a request")], _shown(170, "v"), ""),
-        ([Write(150, 190, (State("v", 160, 160),), "a request")], _shown(195, "v"), "5 ms after"),
+        ([Write(150, 190, (State("v", 160, 160),), "a request")], _shown(295, "v"), "5 ms after"),
     ],
 )
 def test_a_failover_may_lose_the_last_writes_and_nothing_else(

@@ -100,6 +100,8 @@ SINTERSTORE k k k                       -> 3    ; k -1 -1 -1 -2
 SDIFFSTORE k to k                       -> 1    ; k -2 -2 -2 -2
 SORT k ALPHA STORE k                    -> 3    ;
 SADDEX k 200 a d                        -> 1    ; k 200 100 -1 200
+UNLEASE k 1 a c                         -> 0    ; k 100 100 -1 -2
+RENEW k 1 a EX 200                      -> nil  ; k 100 100 -1 -2
 """
 
 ZSET = """
