@@ -15,11 +15,22 @@ def main() -> int:
     """Runs `cli.main`. Until that sets its own handler, SIGINT may end the process at once: nothing
     needs a clean end yet."""
     signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
+    _have_streams()
     gc.disable()  # what imports make stays: to look through it takes a sixth of their time
     from ttlproxy.cli.main import main
 
     gc.enable()
     return main()
+
+
+def _have_streams() -> None:
+    """Opens standard streams that were closed: else a socket would get their numbers, at which
+    libuv ends the process."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest number that is free
 
 
 if __name__ == "__main__":

@@ -5,6 +5,8 @@ import os
 import re
 import resource
 import signal
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
@@ -15,7 +17,7 @@ import pytest
 from tests.conftest import StartProxy, StartServer
 from tests.support.containers import AnyServer
 from tests.support.event_loops import both_loops
-from tests.support.processes import wait_until
+from tests.support.processes import free_port, wait_until
 from tests.support.raw_client import Connection, command
 from tests.support.redis_client import Client
 from tests.support.redis_content import PREFIX, STATE
@@ -290,3 +292,21 @@ def test_what_no_worker_can_stand_before_ends_the_proxy(start_server: StartServe
     with pytest.raises(RuntimeError, match="layout"):
         proxy.start()
     assert proxy.wait() == 1
+
+
+def test_a_proxy_without_a_standard_output_has_workers_too(server: AnyServer) -> None:
+    port = free_port()
+    words = ["--upstream", server.url, "--listen", f"127.0.0.1:{port}", "--workers", "2"]
+    closed = ["sh", "-c", 'exec "$@" >&-', "sh", sys.executable, "-m", "ttlproxy", *words]
+    with subprocess.Popen(closed, stderr=subprocess.DEVNULL) as process:
+        try:
+
+            def answers() -> bool:
+                with suppress(OSError), Connection(port) as client:
+                    return client.ask("PING") == b"+PONG\r\n"
+                return False
+
+            wait_until(answers, "it serves")
+        finally:
+            process.terminate()
+        assert process.wait(30) == 0

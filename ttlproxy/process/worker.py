@@ -13,6 +13,7 @@ import socket
 import stat
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Final, NoReturn, TypeAlias
@@ -32,8 +33,9 @@ class Worker:
 
     def __init__(self, settings: Settings, end: socket.socket, work: Work) -> None:
         """Starts it; `end`: its end of the channel; `work`: what it does."""
-        for stream in (sys.stdout, sys.stderr):
-            stream.flush()  # else what is left would be written twice
+        for stream in filter(None, (sys.stdout, sys.stderr)):  # there may be none
+            with suppress(OSError):
+                stream.flush()  # else what is left would be written twice
         pid = os.fork()
         if pid == 0:
             _serve(settings, end, work)
@@ -73,6 +75,8 @@ def _serve(settings: Settings, end: socket.socket, work: Work) -> NoReturn:
         _close_sockets(end.fileno())
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         code = run(settings, work(settings, Receiver(end, settings)), f"worker {os.getpid()}")
+    except BaseException:
+        traceback.print_exc()
     finally:
         os._exit(code)
 
