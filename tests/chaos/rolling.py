@@ -152,7 +152,7 @@ class _Unread(Actor):
 class _Round(Round):
     """Deadlines are so near that many elements are due while a proxy is replaced."""
 
-    near_ms = (20, 500)
+    near_ms = (150, 500)  # no less than the news of a deadline may need on a busy machine
 
     @property
     def has_rule(self) -> bool:

@@ -371,7 +371,8 @@ def test_programs_and_other_proxies_are_named(
         seen.until("document.querySelector('#programs').textContent.includes('shop')")
         seen.page.locator("#programs-card summary").click()
         assert "default" in seen.text("#programs")
-    seen.until("document.querySelector('#proxies').textContent.includes('2 proxies')")
+    # Or three, where an earlier test has had its proxy in front of this Redis.
+    seen.until("/[23] proxies/.test(document.querySelector('#proxies').textContent)")
 
 
 def test_rules_are_shown_in_the_order_in_which_they_count(seen: Visit, watched: Proxy) -> None:
