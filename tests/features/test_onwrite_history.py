@@ -110,10 +110,8 @@ class Story:
         ttl_s = (1 + number) * STEP_S if is_rule else -1
         sent_s = time.monotonic()
         words = ["ONWRITE", "k:*", *(["EX", ttl_s] if is_rule else ["DEL"])]
-        # Or no master could tell its slots in time.
-        while (
-            reply := _reply(client, words)
-        ) != b"OK":  # or no master could tell its slots in time
+        while (reply := _reply(client, words)) != b"OK":
+            # Not in force: no master could tell its slots in time.
             assert reply is None or str(reply) in errors.NOT_IN_FORCE.decode(), str(reply)
         self.changes.append(Change(ttl_s, Span(sent_s, time.monotonic())))
 
