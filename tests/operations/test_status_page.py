@@ -18,7 +18,7 @@ from tests.support.containers import AnyServer
 from tests.support.processes import free_port, wait_until
 from tests.support.raw_client import Connection
 from tests.support.redis_client import Client
-from tests.support.servers import Proxy
+from tests.support.servers import Proxy, Server
 
 pytestmark = [pytest.mark.any_server, pytest.mark.long]
 
@@ -116,13 +116,19 @@ def test_a_key_is_found_among_those_due_next_and_paged(seen: Visit, watched: Pro
     assert rows.all_inner_texts() == [f"m{number}" for number in range(50, 60)]
 
 
-def test_the_inspector_asks_again_until_redis_answers(
-    browser: Browser, start_server: StartServer, start_proxy: StartProxy
-) -> None:
+def _with_a_key(start_server: StartServer, start_proxy: StartProxy) -> tuple[Server, Proxy]:
+    """A server of a test's own with one managed key, and a proxy with pages in front of it."""
     server = start_server()
     proxy = start_proxy(server.url, *FLAGS)
     with Connection(proxy.port) as client:
         client.ask("SADDEX", "s", 1000, "m")
+    return server, proxy
+
+
+def test_the_inspector_asks_again_until_redis_answers(
+    browser: Browser, start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    server, proxy = _with_a_key(start_server, start_proxy)
     with visit(browser, url(proxy)) as seen:
         server.child.send_signal(signal.SIGSTOP)
         try:
@@ -202,10 +208,7 @@ def test_redis_away_is_said_and_passes(
 def test_one_cause_is_told_once_and_what_is_unknown_is_no_number(
     browser: Browser, start_server: StartServer, start_proxy: StartProxy
 ) -> None:
-    server = start_server()
-    proxy = start_proxy(server.url, *FLAGS)
-    with Connection(proxy.port) as client:
-        client.ask("SADDEX", "s", 1000, "m")
+    server, proxy = _with_a_key(start_server, start_proxy)
     with visit(browser, url(proxy)) as seen:
         figure = "document.querySelector('#tile-managed_keys .value').textContent"
         seen.until(f"{figure} === '1'")

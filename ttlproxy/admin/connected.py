@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from ttlproxy.admin.cached_answers import Answer
 from ttlproxy.admin.redis_queries import Inquiry
 from ttlproxy.admin.text import shown
 from ttlproxy.errors import Unanswered
-from ttlproxy.link.connecting.proxy_count import push_name
+from ttlproxy.link.connecting.proxy_count import listed_clients, push_name
 
 # To list so many connections takes Redis about 2 ms; more of them are only counted.
 _MOST: Final = 1000
@@ -48,15 +48,9 @@ async def connected(inquiry: Inquiry, prefix: str, *, names: bool) -> Answer:
     }
 
 
-async def _listed(inquiry: Inquiry, kind: bytes) -> list[_Connection]:
+async def _listed(inquiry: Inquiry, kind: bytes) -> Sequence[_Connection]:
     (text,) = await inquiry.ask([(0, (b"CLIENT", b"LIST", b"TYPE", kind))])
-    return [dict(_fields(line)) for line in text.splitlines()]
-
-
-def _fields(line: bytes) -> Iterator[tuple[bytes, bytes]]:
-    for word in line.split(b" "):
-        name, _, value = word.partition(b"=")
-        yield name, value
+    return listed_clients(text)
 
 
 def _programs(lists: Iterable[_Connection]) -> dict[str, Any]:

@@ -173,15 +173,7 @@ class Queues(Sender, Generic[Int, MaybeInt, MaybeWord, MaybeWords, MaybeLease, A
 
         count: at most so many, as a list; block: wait so long for an item, in ms (0: no limit)
         """
-        wait = words.option("BLOCK", None if block is None else words.milliseconds(block))
-        return self.execute_command(
-            "LEASE",
-            source,
-            destination,
-            *words.expiry(ex, px, None, None),
-            *words.option("COUNT", count),
-            *wait,
-        )
+        return self.execute_command(*_leasing(source, destination, ex, px, count, block))
 
     def lease_with_token(
         self,
@@ -193,10 +185,8 @@ class Queues(Sender, Generic[Int, MaybeInt, MaybeWord, MaybeWords, MaybeLease, A
         block: Ttl | None = None,
     ) -> MaybeLease:
         """The same for one item: the item and its token, for `unlease` and `renew`, or None."""
-        wait = words.option("BLOCK", None if block is None else words.milliseconds(block))
-        reply: MaybeLease = self.execute_command(
-            "LEASE", source, destination, *words.expiry(ex, px, None, None), *wait, "TOKEN"
-        )
+        asked = _leasing(source, destination, ex, px, None, block)
+        reply: MaybeLease = self.execute_command(*asked, "TOKEN")
         return reply
 
     def unlease(self, destination: Value, token: int, *items: Value) -> Int:
@@ -252,6 +242,25 @@ class Queues(Sender, Generic[Int, MaybeInt, MaybeWord, MaybeWords, MaybeLease, A
         """The commands that are deferred for a key, earliest first."""
         reply: AllDeferred = self.execute_command("DEFERRED", key, *words.option("COUNT", count))
         return reply
+
+
+def _leasing(
+    source: Value,
+    destination: Value,
+    ex: Ttl | None,
+    px: Ttl | None,
+    count: int | None,
+    block: Ttl | None,
+) -> tuple[Value, ...]:
+    """The words of LEASE."""
+    return (
+        "LEASE",
+        source,
+        destination,
+        *words.expiry(ex, px, None, None),
+        *words.option("COUNT", count),
+        *words.option("BLOCK", None if block is None else words.milliseconds(block)),
+    )
 
 
 class Leaderboards(Sender, Generic[Int, MaybeInt, Rows]):

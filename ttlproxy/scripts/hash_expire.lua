@@ -11,7 +11,7 @@ local finder = 'HEXISTS'
 -- include hash
 -- include native
 -- include left_to_server
-if is_left() then
+if is_left then
   local unit = string.find(name, 'pexpire', 1, true) and 1 or 1000
   local words = { name, data, string.format('%.0f', amount / unit) }
   for word in string.gmatch(condition, '..') do

@@ -9,7 +9,7 @@
 -- include hash
 -- include native
 -- include left_to_server
-if is_left() then
+if is_left then
   return carry_out(with_time({ name, data }, 'PERSIST'), first_field, 1)
 end
 -- include check_type

@@ -20,7 +20,7 @@ end
 -- include hash
 -- include native_deadline
 -- include left_to_server
-if is_left() then
+if is_left then
   local words = { name, data }
   for word in string.gmatch(condition, 'F?[NX]X') do
     words[#words + 1] = word

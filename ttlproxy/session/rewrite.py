@@ -98,7 +98,7 @@ def _override(
     if managed and not (ruled or late):
         managed = any(key in with_deadlines for key in keys)  # the rule may be for another type
     is_ours = _is_ours(state, override, args)
-    if not (managed or is_ours is not False) or (override.only_ruled and not ruled):
+    if (is_ours is False and not managed) or (override.only_ruled and not ruled):
         if state.transaction is not None and not (is_of_family or override.only_ruled):
             state.transaction.passed.update(keys)
         _native(state, route, args, now_ms)

@@ -16,12 +16,12 @@ from redis.exceptions import RedisError
 
 from ttlproxy.addresses import Address, Upstream
 from ttlproxy.errors import ServerChanged, UpstreamError
-from ttlproxy.link.connecting.causes import cause, may_be_tls
+from ttlproxy.link.connecting.causes import cause
 from ttlproxy.link.connecting.reachability import identity
 from ttlproxy.link.connecting.resolution import numbers_in_time, resolved
 from ttlproxy.link.connecting.sentinels import Answer, Sentinels
 from ttlproxy.link.connecting.server_identity import Identity
-from ttlproxy.link.connecting.tls_mismatch import mismatch
+from ttlproxy.link.connecting.tls_mismatch import TlsDoubt
 from ttlproxy.net.names import is_number
 from ttlproxy.net.tasks import cancel
 
@@ -143,7 +143,7 @@ class SeveralServers:
         try:
             return _Met(server, await identity(server, self._timeout_s()))
         except (RedisError, OSError) as trouble:
-            if may_be_tls(trouble) and (known := await mismatch(server, "redis")):
+            if known := await TlsDoubt("redis").cause(server, trouble):
                 raise UpstreamError(known) from trouble
             raise
 

@@ -20,11 +20,17 @@ def push_name(prefix: bytes) -> bytes:
     return name if prefix == DEFAULT_PREFIX else name + b":" + _NO_NAME.sub(b"?", prefix)
 
 
+def listed_clients(listed: bytes) -> list[dict[bytes, bytes]]:
+    """The fields of each client in a reply to CLIENT LIST."""
+    lines = (line.split(b" ") for line in listed.split(b"\n") if line)
+    return [dict(word.split(b"=", 1) for word in words if b"=" in word) for words in lines]
+
+
 async def other_prefixes(redis: Redis, prefix: bytes) -> set[bytes]:
     """The prefixes of proxies that have another one, as far as names show them. Raises
     ResponseError."""
     (listed,) = await run(redis, [(0, (b"CLIENT", b"LIST"))])
-    named = {word[5:] for line in valid(listed).splitlines() for word in line.split(b" ")}
+    named = {client.get(b"name", b"") for client in listed_clients(valid(listed))}
     pushes = {name for name in named if name.startswith(push_name(DEFAULT_PREFIX))}
     others = pushes - {push_name(prefix)}
     return {name[len(push_name(DEFAULT_PREFIX)) + 1 :] or DEFAULT_PREFIX for name in others}
@@ -38,5 +44,5 @@ async def attached(redis: Redis, prefix: bytes) -> int:
     listed, info = await run(redis, [(0, (b"CLIENT", b"LIST")), (0, INFO)])
     if isinstance(listed, ResponseError):
         return Identity.of(fields(valid(info))).trackers
-    name = b"name=" + push_name(prefix)
-    return sum(name in line.split(b" ") for line in valid(listed).splitlines())
+    name = push_name(prefix)
+    return sum(client.get(b"name") == name for client in listed_clients(valid(listed)))

@@ -30,7 +30,7 @@ from ttlproxy.link.connecting.address_watch import AddressWatch
 from ttlproxy.link.connecting.asking_socket import AskingSocket
 from ttlproxy.link.connecting.backoff import Backoff
 from ttlproxy.link.connecting.pipeline import Words
-from ttlproxy.link.connecting.proxy_count import push_name
+from ttlproxy.link.connecting.proxy_count import listed_clients, push_name
 from ttlproxy.link.connecting.pushes import Pushes
 from ttlproxy.link.knowledge.asked_places import AskedPlaces
 from ttlproxy.link.knowledge.modes import Modes
@@ -262,9 +262,8 @@ class Activation:
         if isinstance(listed, hiredis.ReplyError):
             self._context.refusals.note("to list proxies", ResponseError(str(listed)))
             return
-        found = [_fields(line) for line in listed.split(b"\n") if line]
         name = push_name(self._keys.prefix)
-        pushes = [client for client in found if client.get(b"name") == name]
+        pushes = [client for client in listed_clients(listed) if client.get(b"name") == name]
         most = max((int(client[b"sub"]) for client in pushes), default=0)
         late = [client for client in pushes if int(client[b"sub"]) < most]
         for client in late:
@@ -307,8 +306,3 @@ class Activation:
 
 # Stands for the rules among places.
 _RULES_PLACE: Final[Place] = (-1, b"")
-
-
-def _fields(line: bytes) -> dict[bytes, bytes]:
-    """The fields of a line of CLIENT LIST."""
-    return dict(word.split(b"=", 1) for word in line.split() if b"=" in word)

@@ -2,15 +2,11 @@
 -- 2 or 3 then in place of 0 or 1; 4 or 5 where a rule of ONEXPIRE may match the key that no proxy has read yet.
 -- NEEDS: words.lua try.lua index.lua index
 -- GIVES: is_left carry_out with_time
-local may_be_left, may_be_ruled = flag > '1', flag > '3'
+local is_left = flag > '1'
+  and #ARGV < const.UNPACK_MAX
+  and not index_may_have_entries(index)
+  and not (flag > '3' and redis.call('EXISTS', prefix .. const.RULES .. slot_tag) == 1)
 flag = flag % 2 == 1 and '1' or '0'
-
-local function is_left()
-  return may_be_left
-    and not index_may_have_entries(index)
-    and not (may_be_ruled and redis.call('EXISTS', prefix .. const.RULES .. slot_tag) == 1)
-    and #ARGV < const.UNPACK_MAX
-end
 
 -- Sends the words, a number behind them, and all of ARGV from `first` on: fields, or pairs of `step` words.
 local function carry_out(words, first, step)
