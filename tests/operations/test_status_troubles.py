@@ -113,6 +113,32 @@ def test_clients_are_shown_with_what_they_do_and_what_is_kept_for_them(
         assert rows["blocked"]["address"] == address
 
 
+@pytest.mark.parametrize("flags", [(), ("--share-upstream", "1")])
+def test_clients_are_shown_with_name_user_and_library(
+    server: AnyServer, start_proxy: StartProxy, flags: tuple[str, ...]
+) -> None:
+    proxy = start_proxy(server.url, *FLAGS, *flags)
+    with Connection(proxy.port) as client, Connection(proxy.port) as other:
+        client.ask("ACL", "SETUSER", "shop", "on", ">secret", "~*", "&*", "+@all")
+        client.ask("PING")
+        client.ask("CLIENT", "SETINFO", "lib-name", "redis-py")
+        client.ask("CLIENT", "SETINFO", "LIB-VER", "8.1")
+        client.ask("HELLO", 2, "SETNAME", "cart")
+        client.ask("AUTH", "shop", "secret")
+        client.ask("AUTH", "shop", "wrong")
+        other.ask("CLIENT", "SETNAME", "cart")
+        other.ask("RESET")
+
+        def are_shown(now: dict[str, Any]) -> bool:
+            rows = now["clients"].get("rows", [])
+            return [row["user"] for row in rows] == ["shop", "default"]
+
+        found = until(pages(proxy), "both", are_shown)
+        said = [(row["name"], row["library"]) for row in found["clients"]["rows"]]
+        assert said == [("cart", "redis-py 8.1"), ("", "")]
+        client.ask("ACL", "DELUSER", "shop")
+
+
 def test_connections_that_ended_are_counted_by_reason(watched: Proxy, admin: Pages) -> None:
     def ended(now: dict[str, Any]) -> float:
         counts = {row["label"]: row["hour"] for row in now["ended"]}

@@ -109,6 +109,8 @@ function showClients(clients, isShown) {
       ['Not read by it', 'number', (row) => bytes(row.unread)],
       ['Kept in all', 'number', (row) => bytes(row.buffered)],
     ];
+    const said = [['Name', 'mono', 'name'], ['User', 'mono', 'user'], ['Library', '', 'library']].filter(([, , what]) => rows.some((row) => row[what]));
+    columns.splice(2, 0, ...said.map(([title, kind, what]) => [title, kind, (row) => row[what] || '–']));
     if (rows.some((row) => row.worker)) columns.splice(1, 0, ['Worker', '', (row) => String(row.worker)]);
     return scrolled(table('Each client', columns, rows));
   });

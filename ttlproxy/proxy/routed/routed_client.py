@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from typing import cast
 
@@ -38,6 +38,7 @@ from ttlproxy.proxy.routed.special_requests import SpecialRequests
 from ttlproxy.proxy.routed.ticket import Ticket
 from ttlproxy.proxy.routed.ways import Ways
 from ttlproxy.proxy.slow_clients import Activity
+from ttlproxy.session.handshake import introduction
 from ttlproxy.session.lane_session import LaneSession
 
 
@@ -401,6 +402,15 @@ class RoutedClient(asyncio.Protocol):
     def database(self) -> int | None:
         """A Cluster has only one."""
         return 0
+
+    @property
+    def user(self) -> bytes:
+        return b"" if self.lanes.is_stranger else self.connection_settings.user
+
+    @property
+    def introduced(self) -> Mapping[bytes, bytes]:
+        said = map(introduction, self.connection_settings)
+        return {what: words for each in said for what, words in each.items()}
 
     def abort(self, why: str) -> None:
         """Ends the connection at once: the bytes kept for it are free when this returns."""

@@ -196,6 +196,8 @@ class SharingClient(Client):
         if found is None or not self._handshake.introduces(found.introductions):
             self._cut(data)
             return
+        for words in found.introductions:
+            session.introduces(words)
         self._ride(seat, session, data, found.requests)
 
     def _cut(self, data: bytes) -> None:
