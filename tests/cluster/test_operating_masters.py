@@ -209,6 +209,11 @@ def test_the_page_has_a_row_for_each_master(masters: Masters, watched: Proxy, ad
             assert seen.page.evaluate(first) == said
             assert seen.text("#state-text") == "serving"
             assert seen.page.evaluate("document.documentElement.scrollWidth") <= PHONE[0]
+            for name in ("keys", "types", "scripts"):
+                seen.until(f"document.querySelector('#{name} tbody')")
+            seen.until("document.querySelector('#looked').textContent.includes('ago')")
+            height = seen.page.evaluate("document.documentElement.scrollHeight")
+            assert height <= 3 * PHONE[1]
             assert (seen.unnamed(), seen.wrongs) == ([], [])
 
 

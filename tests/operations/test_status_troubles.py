@@ -58,7 +58,7 @@ def test_the_command_beside_a_parked_key_fixes_it(watched: Proxy, admin: Pages) 
         assert [(key["db"], key["name"]) for key in group["keys"]] == [(0, "bad")]
         cli, *words = shlex.split(group["fix"])
         assert cli == "redis-cli"
-        assert words[:2] == ["-h", "127.0.0.1"]
+        assert words[:4] == ["-h", "127.0.0.1", "-p", "PORT"]
         assert words[4:] == ["RENAMENX", "it's taken", "it's taken:aside"]
         assert client.ask(*words[4:]) == b":1\r\n"
         wait_until(lambda: client.ask("LLEN", "it's taken") == b":1\r\n", "the element arrives")

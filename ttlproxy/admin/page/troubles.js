@@ -173,7 +173,7 @@ function showScripts(evals, reaps, scripts) {
     ...sums.map(([title, calls]) => ({ title, ...calls })),
     ...scripts.filter(({ script }) => script !== 'reap').map((calls) => ({ ...calls, title: calls.script, failed: null, isSample: true })),
   ];
-  showCard('scripts', rows.length, 'no script was called');
+  showCard('scripts', rows.length, 'no script was called', count(rows.length));
   fill(byId('scripts'), rows, (all) => folded('Script calls', [
     ['Calls of', '', (row) => (row.isSample ? scriptName(row.title) : row.title)],
     ['Calls', 'number', (row) => count(row.calls)],
