@@ -86,9 +86,14 @@ async def _completion(settings: Settings, own: argparse.Namespace) -> int:
     """Raises SettingsError if no shell is named."""
     if len(own.words) != 1 or own.words[0] not in SHELLS:
         raise SettingsError([f"completion: say one of {', '.join(SHELLS)}"])
-    known = {name: (each.flags, each.settings) for name, each in SUBCOMMANDS.items()}
-    say("\n".join(SHELLS[own.words[0]](words(known))))
+    say(completion_of(own.words[0]))
     return 0
+
+
+def completion_of(shell: str) -> str:
+    """What one of SHELLS reads."""
+    known = {name: (each.flags, each.settings) for name, each in SUBCOMMANDS.items()}
+    return "\n".join(SHELLS[shell](words(known)))
 
 
 class Subcommand(NamedTuple):
