@@ -29,7 +29,8 @@ async def persistence(target: Target) -> list[Finding]:
             Finding(
                 "persistence",
                 INFO,
-                f"only snapshots are saved; {unsaved} changes are in no snapshot yet",
+                f"only snapshots are saved; {counted(unsaved, 'change is', 'changes are')} in no"
+                " snapshot yet",
                 "A crash loses the latest elements together with their deadlines.",
                 "CONFIG SET appendonly yes",
             )

@@ -12,7 +12,7 @@ from ttlproxy.link import other_prefixes
 from ttlproxy.operations.doctor.finding import ERROR, INFO, OK, WARNING, Finding
 from ttlproxy.operations.doctor.scripting import COMPILE, PROBE
 from ttlproxy.operations.doctor.target import Target
-from ttlproxy.scripts import Scripts
+from ttlproxy.scripts import Scripts, Traits
 
 _LATE_MS = 5000
 _PAGES = 100  # of 1,000 names each
@@ -133,8 +133,8 @@ async def scripts(target: Target) -> list[Finding]:
         Finding(
             "scripts",
             INFO,
-            f"the server has {others} scripts and {len(libraries)} function libraries of"
-            f" users{named}",
+            f"the server has {counted(others, 'script')} and"
+            f" {counted(len(libraries), 'function library', 'function libraries')} of users{named}",
             "An element that one of them overwrites keeps its old deadline.",
             "remove the deadline with HPERSISTFIELD, SPERSISTMEMBER or their like, through a proxy",
         )
@@ -143,10 +143,12 @@ async def scripts(target: Target) -> list[Finding]:
 
 async def _scripts(target: Target) -> int:
     """How many scripts the server keeps that are not those of a proxy of this version."""
-    ours = Scripts(target.keys.prefix)
-    ours.suit(target.traits)
-    probes = [sha1(text).hexdigest().encode() for text in (PROBE, COMPILE)]
-    known = await target.ask(b"SCRIPT", b"EXISTS", *probes, *ours.digests())
+    ours = {sha1(text).hexdigest().encode() for text in (PROBE, COMPILE)}
+    for traits in (target.traits, Traits(clustered=target.keys.clustered)):  # of proxies, of pages
+        scripts = Scripts(target.keys.prefix)
+        scripts.suit(traits)
+        ours.update(scripts.digests())
+    known = await target.ask(b"SCRIPT", b"EXISTS", *ours)
     kept = (await target.redis.info("memory")).get("number_of_cached_scripts", 0)
     return max(0, int(kept) - sum(map(int, known)))
 

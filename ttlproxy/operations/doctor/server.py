@@ -129,7 +129,7 @@ async def loading(target: Target) -> list[Finding]:
 
 async def layout(target: Target) -> list[Finding]:
     keys = target.keys
-    found = await target.ask(b"HMGET", keys.home(keys.state), b"layout", b"version")
+    found = await target.ask(b"HMGET", keys.home(keys.state), b"layout", b"program")
     try:
         check_layout(keys.prefix, *found)
         with suppress(ResponseError):  # it is none, or may not be read

@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from ttlproxy.core.counted import counted
 from ttlproxy.core.expiry_actions import listed, verified
 from ttlproxy.core.glob import Glob
 from ttlproxy.core.write_rules import TYPES, WriteRule, WriteRules, name_of, parted, rule_of
@@ -34,7 +35,8 @@ async def write_rules(target: Target) -> list[Finding]:
         count += len(rows)
         if rows:
             found += await _of_database(target, db, rows)
-    return found or [Finding("write-rules", OK, f"of {count} rules of ONWRITE all may have effect")]
+    words = f"{counted(count, 'rule')} of ONWRITE; all may have effect"
+    return found or [Finding("write-rules", OK, words)]
 
 
 async def _rows(target: Target, db: int) -> dict[bytes, bytes]:
