@@ -23,9 +23,9 @@ from ttlproxy.core.families import Known
 from ttlproxy.core.keys import SLOTS, slot
 from ttlproxy.core.topology import ClusterNode
 from ttlproxy.errors import UnfitUpstream
-from ttlproxy.link.connecting.backoff import Backoff
-from ttlproxy.link.connecting.endpoints import endpoints
+from ttlproxy.link.connecting.connections import Backoff
 from ttlproxy.link.connecting.pushes import Pushes
+from ttlproxy.link.connecting.reachability import endpoints
 from ttlproxy.link.connecting.serving import Serving
 from ttlproxy.link.life.link import Link, Node
 from ttlproxy.link.masters.master import Master

@@ -26,9 +26,8 @@ from ttlproxy import __version__
 from ttlproxy.commands import Call
 from ttlproxy.core.keys import FAMILY
 from ttlproxy.errors import UnfitUpstream
-from ttlproxy.link.connecting.pipeline import Words, run, valid
-from ttlproxy.link.connecting.refusals import is_wrong_type
-from ttlproxy.link.connecting.single_calls import answered
+from ttlproxy.link.connecting.failures import is_wrong_type
+from ttlproxy.link.connecting.pipeline import Words, answered, run, valid
 from ttlproxy.link.server.compatibility import LAYOUT, check_layout, check_old_layout
 from ttlproxy.link.shared.barriers import IsPaused
 from ttlproxy.link.shared.context import Context

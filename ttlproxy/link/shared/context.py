@@ -18,9 +18,9 @@ from ttlproxy.core.keys import Keys
 from ttlproxy.core.permissions import Rights
 from ttlproxy.core.registry import Place, Registry
 from ttlproxy.core.signing import Signer, new_secret
+from ttlproxy.link.connecting.failures import Refusals
+from ttlproxy.link.connecting.known_server import ServerClock
 from ttlproxy.link.connecting.pipeline import AskForKeys, run
-from ttlproxy.link.connecting.refusals import Refusals
-from ttlproxy.link.connecting.server_clock import ServerClock
 from ttlproxy.link.shared.action_cache import ActionCache
 from ttlproxy.link.shared.agenda import Agenda
 from ttlproxy.link.shared.fleet import Fleet
@@ -63,7 +63,7 @@ class Context:
     managed: how many there are by database, at the last heartbeat that has told
     actions: the rules of ONEXPIRE and ONWRITE; rights: of the clients' users
     router: of the commands of the server that the link met last; the link replaces it
-    command_families: the same server's commands: see command_stats.families
+    command_families: the same server's commands: see command_table.families_of
     clock: the server's; agenda: what the reaper does next; fleet: how many proxies are attached
     schedule_queries: what is asked of schedules; in front of a Cluster they are slot_schedules
     announced: takes announcements; the registry's own method unless in front of a Cluster
