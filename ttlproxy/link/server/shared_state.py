@@ -111,7 +111,9 @@ class SharedState:
         return self._wanted
 
     def may_be_gone(self) -> None:
-        """Looks soon. If it was not there, it still is not."""
+        """Looks soon, if it was on this server. If it was not there, it still is not."""
+        if not self._script_calls.keys.are_home:
+            return
         if self._families.has_state:
             self._families.has_state = None
         self._look_soon()
