@@ -16,7 +16,7 @@ from ttlproxy.proxy.sharing.pool import Pool
 from ttlproxy.proxy.sharing.seat import Seat
 from ttlproxy.proxy.sharing.shared_connection import PING, SharedConnection
 from ttlproxy.proxy.write_batch import Write
-from ttlproxy.session.handshake import ConnectionState
+from ttlproxy.session.sharing import ConnectionState
 
 
 class _Rider:

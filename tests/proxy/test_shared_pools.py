@@ -6,7 +6,7 @@ import asyncio
 from typing import cast
 
 from ttlproxy.proxy.sharing.pool import Pool, Pools
-from ttlproxy.session.handshake import ConnectionState
+from ttlproxy.session.sharing import ConnectionState
 
 
 class _Pool:

@@ -41,8 +41,7 @@ from ttlproxy.proxy.redis_connection import HIGH, LOW, Backend, ToRedis, Watchab
 from ttlproxy.proxy.slow_clients import Activity, SlowClients
 from ttlproxy.proxy.write_batch import Write, WriteBatch
 from ttlproxy.session import Session, Step
-from ttlproxy.session.invalidations import shown
-from ttlproxy.session.told import Tell
+from ttlproxy.session.replies import Tell, invalidation_shown
 
 
 class Host(Protocol):
@@ -392,7 +391,7 @@ class Client(asyncio.Protocol):
         if isinstance(backend, Backend):
             backend.replies.stays_here = context.keys.clustered
             if not context.rights.shows_internal:
-                backend.replies.shown = partial(shown, keys=context.keys)
+                backend.replies.shown = partial(invalidation_shown, keys=context.keys)
 
     @staticmethod
     def _expect_nothing(count: int) -> None:

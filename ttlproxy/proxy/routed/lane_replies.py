@@ -17,7 +17,7 @@ from ttlproxy.proxy.routed.bounces import is_bounce
 from ttlproxy.proxy.routed.owner import Owner
 from ttlproxy.proxy.routed.run import Run
 from ttlproxy.proxy.routed.ticket import Ticket
-from ttlproxy.session.told import Tell
+from ttlproxy.session.replies import Tell
 from ttlproxy.wire.reply_ends import ERROR, PUSH, ReplyEnds, may_be_special
 
 # How what subscribers get begins, behind the header of its array.

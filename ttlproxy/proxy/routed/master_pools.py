@@ -9,7 +9,7 @@ from ttlproxy.link import Link
 from ttlproxy.proxy.routed.lane_seat import LaneSeat
 from ttlproxy.proxy.sharing.pool import Pool, Pools
 from ttlproxy.proxy.sharing.shared_connection import SharedConnection
-from ttlproxy.session.handshake import ConnectionState
+from ttlproxy.session.sharing import ConnectionState
 
 if TYPE_CHECKING:
     from ttlproxy.proxy.routed.lane import Lane

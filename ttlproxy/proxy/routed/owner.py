@@ -9,7 +9,7 @@ from ttlproxy.core.counters import Counters
 from ttlproxy.proxy.redis_connection import Backend
 from ttlproxy.proxy.routed.reply_order import ReplyOrder
 from ttlproxy.proxy.routed.ticket import Ticket
-from ttlproxy.session.lane_session import LaneSession
+from ttlproxy.session.session import LaneSession
 
 if TYPE_CHECKING:
     from ttlproxy.proxy.routed.connection_limit import ConnectionLimit

@@ -38,7 +38,7 @@ from ttlproxy.proxy.routed.special_requests import SpecialRequests
 from ttlproxy.proxy.routed.ticket import Ticket
 from ttlproxy.proxy.routed.ways import Ways
 from ttlproxy.proxy.slow_clients import Activity
-from ttlproxy.session.lane_session import LaneSession
+from ttlproxy.session.session import LaneSession
 
 
 class RoutedClient(asyncio.Protocol):

@@ -11,7 +11,7 @@ from ttlproxy.proxy.reply_queue import Over, ReplyQueue, drop
 from ttlproxy.proxy.sharing.any_seat import AnySeat
 from ttlproxy.proxy.sharing.shared_connection import SharedConnection
 from ttlproxy.proxy.write_batch import Write
-from ttlproxy.session.told import Tell
+from ttlproxy.session.replies import Tell
 
 
 class Passenger(Protocol):

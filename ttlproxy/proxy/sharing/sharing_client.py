@@ -19,8 +19,8 @@ from ttlproxy.proxy.redis_connection import Backend, ToRedis
 from ttlproxy.proxy.sharing.seat import Seat
 from ttlproxy.proxy.slow_clients import Activity
 from ttlproxy.session import Session, Step
-from ttlproxy.session.handshake import ConnectionState, Handshake, first_request
-from ttlproxy.session.told import Told, all_of
+from ttlproxy.session.replies import Told, all_of
+from ttlproxy.session.sharing import ConnectionState, Handshake, first_request
 
 # A client that has so many bytes of replies to take gets a connection of its own, where Redis waits
 # for it.

@@ -11,7 +11,7 @@ from ttlproxy.proxy.sharing.pool import Pool, Pools
 from ttlproxy.proxy.sharing.seat import Seat
 from ttlproxy.proxy.sharing.shared_connection import SharedConnection
 from ttlproxy.proxy.sharing.sharing_client import SharingClient, TimedSharingClient
-from ttlproxy.session.handshake import ConnectionState
+from ttlproxy.session.sharing import ConnectionState
 
 
 class SharingServer(Server):
