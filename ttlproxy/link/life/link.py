@@ -152,7 +152,7 @@ class Link:
             self._barriers.may_hold,
             shared_state,
         )
-        shared_state.on_want = lambda: self.confirmations.first(shared_state.keep)
+        shared_state.look_soon = lambda: self.confirmations.first(shared_state.keep)
         context.look_at_state = shared_state.keep
         context.ask_for_keys = MovingSlots(
             lambda node: client(self.upstream.at(node), "ttlproxy:asks", settings.connect_timeout),

@@ -114,8 +114,6 @@ class ServerSetup:
         self._context.rights.suit(grants(found, "ACL", "CAT"), counting, written)
         self._scripts.meet(said, (native.name for native in found), asked["scripts"])
         self._acl.take_users(asked["users"][0])
-        if clustered and asked["state"]:  # no client of one master could wait for another one
-            await self._shared_state.claim(redis)
 
     async def _commands_of(
         self, redis: Redis, info: bytes, replies: Sequence[object]
