@@ -11,7 +11,7 @@ from tests.support.error_texts import NOT_AN_INTEGER, WRONGTYPE
 from tests.support.raw_client import Connection
 from tests.support.redis_client import Client
 from tests.support.redis_content import SHARED
-from ttlproxy.commands.dialects import valkey
+from ttlproxy.commands import dialects
 from ttlproxy.core.keys import Keys
 from ttlproxy.scripts import Scripts
 from ttlproxy.scripts.script_calls import ScriptCalls
@@ -329,7 +329,7 @@ def test_where_valkey_rounds_a_time_it_is_the_nearest(direct: Client) -> None:
 
     def ask(name: str) -> list[int]:
         words = [name.encode(), b"h", b"FIELDS", b"%d" % len(fields), *fields]
-        reply: list[int] = direct.ask(*script_calls.words(valkey.FORMS[name](words), b"0"))
+        reply: list[int] = direct.ask(*script_calls.words(dialects.VALKEY_FORMS[name](words), b"0"))
         return reply
 
     assert ask("HEXPIRETIME") == [0, second_ms // 1000, second_ms // 1000 + 1, -1, -2]

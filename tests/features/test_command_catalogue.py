@@ -25,9 +25,9 @@ from tests.support.redis_client import Client
 from tests.support.requirements import absent
 from tests.support.server_queries import calls
 from tests.support.servers import Proxy
-from ttlproxy.commands.docs.arguments import Argument, arguments
-from ttlproxy.commands.model.spec import Virtual
+from ttlproxy.commands.catalogue import Argument, arguments
 from ttlproxy.commands.router import LONGER, VIRTUALS
+from ttlproxy.commands.spec import Virtual
 
 talk = said_in(WAYS)
 

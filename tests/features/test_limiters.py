@@ -18,7 +18,7 @@ from tests.support.redis_client import Client
 from tests.support.redis_content import SHARED
 from ttlproxy.commands import Native, Router
 from ttlproxy.commands.features.limiters import VIRTUALS
-from ttlproxy.commands.model.key_positions import FIRST
+from ttlproxy.commands.spec import FIRST
 from ttlproxy.core.keys import Keys
 from ttlproxy.scripts import Scripts
 from ttlproxy.scripts.script_calls import ScriptCalls

@@ -16,7 +16,7 @@ from tests.support.redis_client import Client
 from tests.support.server_queries import info
 from tests.support.servers import Server
 from ttlproxy import scripts
-from ttlproxy.commands.types.key_scans import KEYSPACE
+from ttlproxy.commands.types.keyspace import KEYSPACE
 from ttlproxy.core.keys import Keys
 from ttlproxy.core.signing import Signer
 from ttlproxy.operations.doctor import CHECKS, Finding

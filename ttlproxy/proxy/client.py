@@ -36,8 +36,7 @@ from ttlproxy.proxy.redis_connection import HIGH, LOW, Backend, ToRedis, Watchab
 from ttlproxy.proxy.slow_clients import Activity
 from ttlproxy.proxy.write_batch import Write
 from ttlproxy.session import Session, Step
-from ttlproxy.session.invalidations import shown
-from ttlproxy.session.told import Tell
+from ttlproxy.session.replies import Tell, invalidation_shown
 
 if TYPE_CHECKING:
     from ttlproxy.proxy.server import Server
@@ -367,7 +366,7 @@ class Client(asyncio.Protocol):
         if isinstance(backend, Backend):
             backend.replies.stays_here = context.keys.clustered
             if not context.rights.shows_internal:
-                backend.replies.shown = partial(shown, keys=context.keys)
+                backend.replies.shown = partial(invalidation_shown, keys=context.keys)
 
     @staticmethod
     def _expect_nothing(count: int) -> None:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from redis.exceptions import NoPermissionError, ResponseError
 
 from ttlproxy.commands.router import VIRTUALS
-from ttlproxy.commands.types.key_scans import KEYSPACE
+from ttlproxy.commands.types.keyspace import KEYSPACE
 from ttlproxy.core.counted import counted
 from ttlproxy.core.keys import SLOTS
 from ttlproxy.errors import UnfitUpstream, UpstreamError

@@ -34,10 +34,8 @@ from ttlproxy.proxy.routed.ticket import Ticket
 from ttlproxy.proxy.sharing.shared_upstream import LaneUpstream
 from ttlproxy.proxy.write_batch import Write
 from ttlproxy.session import Step
-from ttlproxy.session.invalidations import shown
-from ttlproxy.session.lane_session import LaneSession
-from ttlproxy.session.session import Session
-from ttlproxy.session.told import Tell
+from ttlproxy.session.replies import Tell, invalidation_shown
+from ttlproxy.session.session import LaneSession, Session
 from ttlproxy.wire import Requests, encode
 
 if TYPE_CHECKING:
@@ -82,7 +80,7 @@ class Lane:
         self._in_flight = self._replies.in_flight
         context = link.context
         if not context.rights.shows_internal:
-            self._replies.shown = partial(shown, keys=context.keys)
+            self._replies.shown = partial(invalidation_shown, keys=context.keys)
         self._unsent: Sequence[Ticket] = ()  # of the held step, whose bytes have not gone yet
         self._early: deque[tuple[Sequence[Ticket], bytes]] = deque()
         self._trouble = UpstreamError("the connection to a master has ended")

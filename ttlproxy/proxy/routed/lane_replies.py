@@ -16,7 +16,7 @@ from ttlproxy.proxy.routed.batch import Share
 from ttlproxy.proxy.routed.bounces import is_bounce
 from ttlproxy.proxy.routed.run import Run
 from ttlproxy.proxy.routed.ticket import Ticket
-from ttlproxy.session.told import Tell
+from ttlproxy.session.replies import Tell
 from ttlproxy.wire.reply_ends import ERROR, PUSH, ReplyEnds, may_be_special
 
 if TYPE_CHECKING:

@@ -37,7 +37,7 @@ from ttlproxy.proxy.routed.ticket import Ticket
 from ttlproxy.proxy.routed.ways import Ways
 from ttlproxy.proxy.sharing.shared_upstream import LaneUpstream
 from ttlproxy.proxy.slow_clients import Activity
-from ttlproxy.session.lane_session import LaneSession
+from ttlproxy.session.session import LaneSession
 
 if TYPE_CHECKING:
     from ttlproxy.proxy.routed_server import RoutedServer

@@ -11,8 +11,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from ttlproxy.core.counters import Sharing
-from ttlproxy.session.handshake import INTRODUCES, ConnectionState, outcome, state_after
-from ttlproxy.session.shareable import LARGEST, may_go, read
+from ttlproxy.session.sharing import (
+    INTRODUCES,
+    LARGEST,
+    ConnectionState,
+    may_go,
+    outcome,
+    read,
+    state_after,
+)
 from ttlproxy.wire import encode
 
 if TYPE_CHECKING:

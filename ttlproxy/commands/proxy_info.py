@@ -1,13 +1,17 @@
-"""Answers about the proxy: TTLPROXY, and INFO's section."""
+"""Answers about the proxy: TTLPROXY, INFO's section, and the topology of a Cluster.
+
+Clients of a Cluster see that all nodes are the proxy (core/cluster_view.py): a client that knew the
+real nodes would go past the proxy.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from ttlproxy import errors
-from ttlproxy.commands.model import calls
-from ttlproxy.commands.model.key_positions import READ, KeySpec
-from ttlproxy.commands.model.spec import Call, Survey, Virtual
+from ttlproxy.commands import calls
+from ttlproxy.commands.spec import READ, Call, KeySpec, Survey, Virtual
 
 Args = Sequence[bytes]
 
@@ -90,3 +94,28 @@ def _plan_section(args: Args) -> Call | None:
 
 
 SURVEYS = (Survey(name="INFO", plan=_plan_section),)
+
+
+_ASKED: Final = frozenset({b"MYID", b"NODES", b"SHARDS", b"SLOTS"})
+
+
+_OF_A_NODE: Final = frozenset({b"REPLICAS", b"SLAVES"})
+
+
+def _plan_cluster(args: Sequence[bytes]) -> Call | None:
+    word = args[1].upper() if len(args) > 1 else b""
+    if len(args) == 2 and word in _ASKED:
+        return Call("cluster_topology", (), (word.lower(),))
+    if len(args) == 3 and word in _OF_A_NODE:
+        return Call("cluster_topology", (), (b"replicas " + args[2],))
+    return None
+
+
+def _plan_scan(args: Sequence[bytes]) -> Call:
+    return Call("cluster_scan", args[1:2], args[2:])
+
+
+CLUSTER_SURVEYS = (
+    Survey(name="CLUSTER", plan=_plan_cluster, of_proxy=True),
+    Survey(name="CLUSTERSCAN", plan=_plan_scan, of_keys=True),
+)

@@ -1,11 +1,24 @@
-"""What replies tell: of which requests a client's state depends, and on what they have done."""
+"""What replies tell: on which requests a client's state depends, and what they have done; and what
+the client gets of them.
+
+Redis tells clients that cache what they read (CLIENT TRACKING) which keys have changed. A deadline
+changes an index, whose name is internal: the client is told the name of its data key.
+
+Before Redis 7.0 no script can say what it needs in a transaction: commands that do nothing do, and
+the client does not see them in EXEC's reply. Redis looks at the flags of the queued commands when
+EXEC comes, and counts a script as no write.
+"""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from itertools import chain, islice
 from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
+
+from ttlproxy.core.keys import Keys
+from ttlproxy.wire import cut, encode
+from ttlproxy.wire.reply_ends import PUSH, ReplyEnds
 
 # Values that one setting of a client may have, for all that is known.
 _MOST: Final = 16
@@ -173,3 +186,109 @@ def is_hidden(line: bytes | None) -> bool:
     if line is None:
         raise RuntimeError("the client would get a reply to a request of ours")
     return False
+
+
+# In RESP3, and for a RESP2 client to which those of another are redirected; the names follow.
+_PUSH: Final = b">2\r\n$10\r\ninvalidate\r\n"
+_MESSAGE: Final = b"*3\r\n$7\r\nmessage\r\n$20\r\n__redis__:invalidate\r\n"
+_HEADS: Final = (_PUSH, _MESSAGE)
+# Each of them has this.
+INVALIDATION: Final = b"invalidate\r\n"
+
+
+def may_be_invalidation(piece: bytes) -> bool:
+    """Whether this may be the beginning of one."""
+    return any(piece.startswith(head) or head.startswith(piece) for head in _HEADS)
+
+
+def invalidation_shown(invalidation: bytes, keys: Keys) -> bytes:
+    """The same with data keys in place of their indexes, and without other internal keys; empty if
+    nothing is left."""
+    head = next(filter(invalidation.startswith, _HEADS), b"")
+    requests, _ = cut(invalidation[len(head) :])
+    if not head or not requests:
+        return invalidation  # a flush names none
+    (names,) = requests
+    if not any(map(keys.is_internal, names)):
+        return invalidation
+    found = [keys.data(name) if keys.is_internal(name) else name for name in names]
+    left = [name for name in found if name is not None]
+    return head + encode(tuple(left)) if left else b""
+
+
+_ARRAY: Final = b"*"
+
+
+class Declared:
+    """The commands of ours in one transaction.
+
+    denies_oom: whether one of them has the flag `denyoom`; all have `write`
+    """
+
+    __slots__ = ("_ours", "_queued", "denies_oom")
+
+    def __init__(self) -> None:
+        self.denies_oom = False
+        self._queued = 0  # commands that Redis has queued since the first of ours
+        self._ours = set[int]()  # those of them that are ours
+
+    def ours(self, line: bytes | None) -> bool:
+        """The reply to one of ours begins so. If Redis has refused MULTI, it is not queued."""
+        if _is_queued(line):
+            self._ours.add(self._queued)
+            self._queued += 1
+        return False
+
+    def theirs(self, line: bytes | None) -> bool:
+        """The reply to a command of the client behind the first of ours begins so."""
+        self._queued += _is_queued(line)
+        return True
+
+    def carried_out(self, line: bytes | None) -> bool | Change:
+        """The reply to EXEC begins so."""
+        if not self._ours or line is None or not line.startswith(_ARRAY):
+            return True
+        before = int(line[1:]) - self._queued
+        if before < 0:
+            return True  # null: a watched key has changed
+        return Without({before + number for number in self._ours})
+
+
+def _is_queued(line: bytes | None) -> bool:
+    return line is not None and line.startswith(QUEUED)
+
+
+class Without:
+    """Takes elements out of an array, however it is cut; the first piece has its whole head."""
+
+    __slots__ = ("_dropped", "_ends", "_has_begun", "_is_push", "_number")
+
+    def __init__(self, dropped: Set[int]) -> None:
+        self._dropped = dropped  # their numbers
+        self._ends: ReplyEnds | None = None
+        self._number = 0  # of the next element, or of the one that has begun
+        self._has_begun = False
+        self._is_push = False
+
+    def __call__(self, piece: bytes) -> bytes:
+        out = []
+        if self._ends is None:
+            self._ends = ReplyEnds()
+            head, _, piece = piece.partition(b"\r\n")
+            out.append(b"*%d\r\n" % (int(head[1:]) - len(self._dropped)))
+        begin = 0
+        ends = self._ends.take(piece)
+        for end in ends:
+            out.append(self._shown(piece[begin:end]))
+            self._has_begun = False
+            self._number += not self._is_push
+            begin = end
+        if begin < len(piece):
+            out.append(self._shown(piece[begin:]))
+        return b"".join(out)
+
+    def _shown(self, part: bytes) -> bytes:
+        """A part of one element, or of a push between two, as the client gets it."""
+        if not self._has_begun:
+            self._has_begun, self._is_push = True, part[0] == PUSH
+        return b"" if self._number in self._dropped and not self._is_push else part

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from ttlproxy import errors
-from ttlproxy.commands.grammar import parsing
-from ttlproxy.commands.grammar.parsing import NO_TIME, Noun, Refused, Time
+from ttlproxy.commands import parsing
+from ttlproxy.commands.parsing import NO_TIME, Noun, Refused, Time
 
 
 class Conditions(NamedTuple):

@@ -1,10 +1,16 @@
-"""The upstream as one value: its URL, with logins and TLS from other settings."""
+"""Checks of one setting against those before it.
 
-from collections.abc import Mapping, Sequence
+The upstream becomes one value: its URL, with logins and TLS from other settings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Final, cast
 
-from ttlproxy.addresses import SecretFile, Upstream
+from ttlproxy.addresses import Listen, SecretFile, Upstream
 
 # Setting -> the field of Upstream that it fills.
 _TLS_PARTS: Final = {
@@ -103,3 +109,80 @@ def _tls(parts: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
         key, cert = (each for part in ("key", "cert") for each in names if each.endswith(part))
         raise ValueError(f"{key} needs {cert}")
     return found
+
+
+# The smallest Cluster that can elect a master.
+_NODES = 3
+_HIGHEST_PORT = 65535
+
+
+def ports_after(address: Listen, count: int | None) -> range:
+    """`count`: how many, if that is set. Raises ValueError if there are not so many."""
+    ports = range(address.port + 1, address.port + 1 + (count or _NODES))
+    if ports[-1] > _HIGHEST_PORT:
+        raise ValueError(f"there are no {len(ports)} ports after {address.port}")
+    return ports
+
+
+Valid = Mapping[str, Any]
+"""The settings that were valid so far, by name: those that are declared before one."""
+
+
+def _with_authorities(choice: str, valid: Valid) -> str:
+    if "tls_ca" in valid and (choice == "no") != (valid["tls_ca"] is None):
+        raise ValueError("client certificates need both: tls_ca, and optional or yes here")
+    return choice
+
+
+def _with_certificate(path: Path | None, valid: Valid) -> Path | None:
+    if path is not None and valid.get("tls_cert", path) is None:
+        raise ValueError("needs tls_cert too")
+    return path
+
+
+def _with_port(view: str, valid: Valid) -> str:
+    listen = valid.get("listen")
+    if view == "nodes" and listen is not None and not listen.port:
+        raise ValueError("nodes needs host:port in listen, with a port other than 0")
+    return view
+
+
+def _after_listen(count: int | None, valid: Valid) -> int | None:
+    view, listen = valid.get("cluster_view"), valid.get("listen")
+    if view == "one" and count is not None:
+        raise ValueError("needs cluster_view nodes")
+    if view == "nodes" and listen is not None:
+        ports_after(listen, count)
+    return count
+
+
+def _reachable(announced: Listen | None, valid: Valid) -> Listen | None:
+    if announced is not None and not announced.port:
+        raise ValueError("must be host:port, with a port that clients can reach")
+    if announced is not None and valid.get("cluster_view") == "nodes":
+        ports_after(announced, valid.get("cluster_ports"))
+    return announced
+
+
+def _elsewhere(admin: Listen | None, valid: Valid) -> Listen | None:
+    listen = valid.get("listen")
+    if admin is not None and listen is not None and valid.get("cluster_view") == "nodes":
+        nodes = ports_after(listen, valid.get("cluster_ports"))
+        if admin.port in nodes:
+            raise ValueError(f"cluster_view nodes takes the ports {nodes[0]} to {nodes[-1]}")
+    if admin is not None and admin == listen and (admin.port or admin.path):
+        raise ValueError("listen has this address: choose another")
+    return admin
+
+
+CHECKS: Final[Mapping[str, Callable[[Any, Valid], object]]] = {
+    "tls_auth_clients": _with_authorities,
+    "tls_key": _with_certificate,
+    "tls_ca": _with_certificate,
+    "tls_names": _with_certificate,
+    "cluster_view": _with_port,
+    "cluster_ports": _after_listen,
+    "cluster_announce": _reachable,
+    "admin": _elsewhere,
+    "upstream": completed,
+}

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ttlproxy.commands.model.key_positions import (
+from ttlproxy.commands.spec import (
     CHANGED,
     FILLED,
     KNOWN,
