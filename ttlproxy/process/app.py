@@ -34,7 +34,7 @@ from ttlproxy.process.open_files import make_room
 from ttlproxy.process.redis_parts import OneRedis, SeveralRedis
 from ttlproxy.process.reload import Read, Reload, Values, adopt
 from ttlproxy.process.service_manager import ServiceManager
-from ttlproxy.process.signals import INTERRUPTED, Signals, on_interrupt
+from ttlproxy.process.signals import Signals
 from ttlproxy.process.supervisor import supervise
 from ttlproxy.process.workers import Workers
 from ttlproxy.proxy import protected_mode
@@ -289,7 +289,7 @@ async def _reported(receiver: Receiver, health: Health) -> AsyncIterator[None]:
 
 async def purge(settings: Settings, how: How, progress: Progress) -> int:
     """Removes all internal keys from the upstream; returns the exit code. Raises TtlproxyError."""
-    from ttlproxy.operations.purge import purged  # see cli/summaries.py
+    from ttlproxy.operations.purge import purged
 
     async with AsyncExitStack() as stack:
         upstream, _ = await _upstream(settings, stack)
@@ -307,25 +307,13 @@ async def doctor(
 ) -> tuple[str, list[Finding]]:
     """(the upstream's URL without password, findings); if it `fixes`, it does so first, and keeps
     in the file `state` how far it is."""
-    from ttlproxy.operations.doctor import examined  # see cli/summaries.py
+    from ttlproxy.operations.doctor import examined
 
     async with AsyncExitStack() as stack:
         upstream, _ = await _upstream(settings, stack)
         return upstream.shown, await examined(
             settings, upstream, sample, progress, fixes=fixes, state=state
         )
-
-
-async def until_interrupted(main: Coroutine[None, None, int]) -> int:
-    """The exit code of `main`, or INTERRUPTED if SIGINT ended it."""
-    interrupted = asyncio.Event()
-    with on_interrupt(interrupted.set):
-        running = asyncio.create_task(main, name="main")
-        try:
-            await until(interrupted.wait(), [running])
-        finally:
-            await cancel(running)  # repeats the cancellation if it gets lost
-    return INTERRUPTED if interrupted.is_set() else running.result()
 
 
 async def _ended(embedded: AnyEmbedded) -> None:

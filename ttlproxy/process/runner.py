@@ -7,8 +7,7 @@ import sys
 from collections.abc import Callable, Coroutine
 
 from ttlproxy.config import Settings
-from ttlproxy.errors import TtlproxyError
-from ttlproxy.process.signals import INTERRUPTED
+from ttlproxy.errors import INTERRUPTED, TtlproxyError
 from ttlproxy.telemetry import logs
 
 log = logging.getLogger(__name__)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Final, Self
 
-# The exit code that shells give for a process ended by SIGINT.
-INTERRUPTED: Final = 130
+from ttlproxy.errors import INTERRUPTED
+from ttlproxy.net.tasks import cancel, until
+
 _STDIN: Final = 0
 
 
@@ -32,6 +33,18 @@ def on_interrupt(act: Callable[[], None]) -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+async def until_interrupted(main: Coroutine[None, None, int]) -> int:
+    """The exit code of `main`, or INTERRUPTED if SIGINT ended it."""
+    interrupted = asyncio.Event()
+    with on_interrupt(interrupted.set):
+        running = asyncio.create_task(main, name="main")
+        try:
+            await until(interrupted.wait(), [running])
+        finally:
+            await cancel(running)  # repeats the cancellation if it gets lost
+    return INTERRUPTED if interrupted.is_set() else running.result()
 
 
 class Signals:
