@@ -20,7 +20,7 @@ from tests.support.processes import attempts, free_port, wait_until
 from tests.support.redis_client import Client
 from tests.support.servers import ROOT, Server
 from ttlproxy.errors import INTERRUPTED
-from ttlproxy.process.signals import until_interrupted
+from ttlproxy.process.runner import until_interrupted
 
 pytestmark = [pytest.mark.any_server, pytest.mark.slow]
 

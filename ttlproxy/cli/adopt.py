@@ -14,10 +14,9 @@ from ttlproxy.cli.subcommand import OF_LOG, Subcommand
 from ttlproxy.config import Settings
 from ttlproxy.errors import AdoptError, SettingsError
 from ttlproxy.net.progress import Progress
-from ttlproxy.operations.adopt import How, Wanted, adopted
-from ttlproxy.operations.adopt_pages import TYPES
+from ttlproxy.operations.adopt import TYPES, How, Wanted, adopted
 from ttlproxy.operations.resume_file import ResumeFile
-from ttlproxy.process.signals import until_interrupted
+from ttlproxy.process.runner import until_interrupted
 
 _DESCRIPTION: Final = """\
 Gives a deadline to the elements of all keys that match the pattern, where they have none, through a

@@ -18,7 +18,7 @@ from ttlproxy.errors import SettingsError
 from ttlproxy.net.progress import Progress
 from ttlproxy.operations.doctor import SAMPLE, as_json, as_text, exit_code
 from ttlproxy.process import app
-from ttlproxy.process.signals import until_interrupted
+from ttlproxy.process.runner import until_interrupted
 
 
 def _doctor(settings: Settings, own: argparse.Namespace) -> Coroutine[None, None, int]:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from ttlproxy.addresses import Upstream
-from ttlproxy.admin.key_report import key_report, managed_keys
+from ttlproxy.admin.inspector import key_report, managed_keys
 from ttlproxy.admin.redis_queries import Inquiry
 from ttlproxy.cli.flags import database, positive
 from ttlproxy.cli.output import left, say
@@ -20,7 +20,7 @@ from ttlproxy.core.counted import counted
 from ttlproxy.errors import SettingsError, UpstreamError
 from ttlproxy.link import cause, located
 from ttlproxy.process.embedded import Embedded
-from ttlproxy.process.signals import until_interrupted
+from ttlproxy.process.runner import until_interrupted
 
 _DESCRIPTION: Final = """\
 Shows what there is about a key: its elements with their deadlines, the earliest first, the rules

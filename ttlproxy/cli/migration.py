@@ -20,8 +20,8 @@ from ttlproxy.errors import SettingsError
 from ttlproxy.net.progress import Progress
 from ttlproxy.operations.migration.jobs import EXPORTS, IMPORTS, Job, Options
 from ttlproxy.operations.migration.migration import Migration
-from ttlproxy.operations.migration.units import UNITS
-from ttlproxy.process.signals import until_interrupted
+from ttlproxy.operations.migration.pairs import UNITS
+from ttlproxy.process.runner import until_interrupted
 
 _PROXY: Final = "redis://127.0.0.1:6380"
 _RATE: Final = 10_000

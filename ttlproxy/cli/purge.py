@@ -13,7 +13,7 @@ from ttlproxy.errors import SettingsError
 from ttlproxy.net.progress import Progress
 from ttlproxy.operations.purge import How
 from ttlproxy.process import app
-from ttlproxy.process.signals import until_interrupted
+from ttlproxy.process.runner import until_interrupted
 
 _NAME_IT: Final = (
     "purge: name the Redis with --upstream, or the directory of an embedded one with --data-dir"

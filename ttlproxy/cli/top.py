@@ -22,7 +22,7 @@ from ttlproxy.cli.subcommand import Subcommand
 from ttlproxy.config import Settings
 from ttlproxy.errors import HealthError
 from ttlproxy.operations.admin_http import ask
-from ttlproxy.process.signals import until_interrupted
+from ttlproxy.process.runner import until_interrupted
 
 _DESCRIPTION: Final = """\
 Shows a running proxy, live: throughput, latency, lag, keys with deadlines and the next of these,

@@ -33,19 +33,16 @@ from ttlproxy.process.fd_channel import Receiver
 from ttlproxy.process.open_files import make_room
 from ttlproxy.process.redis_parts import OneRedis, SeveralRedis
 from ttlproxy.process.reload import Read, Reload, Values, adopt
+from ttlproxy.process.runner import Signals
 from ttlproxy.process.service_manager import ServiceManager
-from ttlproxy.process.signals import Signals
-from ttlproxy.process.supervisor import supervise
-from ttlproxy.process.workers import Workers
+from ttlproxy.process.workers import Workers, supervise
 from ttlproxy.proxy import protected_mode
 from ttlproxy.proxy.accept import Gate
 from ttlproxy.proxy.client_table import client_table
 from ttlproxy.proxy.server import ClientSource
-from ttlproxy.telemetry.container_memory import shortage
-from ttlproxy.telemetry.details import Details
-from ttlproxy.telemetry.health import Health
-from ttlproxy.telemetry.loop_heartbeat import LoopHeartbeat
-from ttlproxy.telemetry.metric_spec import Source
+from ttlproxy.telemetry.health import Details, Health
+from ttlproxy.telemetry.memory import shortage
+from ttlproxy.telemetry.metric_spec import LoopHeartbeat, Source
 from ttlproxy.telemetry.worker_totals import EVERY_S, report_of
 from ttlproxy.wire import IS_COMPILED
 

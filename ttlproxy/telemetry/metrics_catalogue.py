@@ -31,7 +31,7 @@ from ttlproxy.core.counters import (
     Handled,
 )
 from ttlproxy.core.histogram import Histogram
-from ttlproxy.telemetry.container_memory import container_memory
+from ttlproxy.telemetry.memory import MEMORY, container_memory, own_memory
 from ttlproxy.telemetry.metric_spec import (
     BY_CERTIFICATE,
     BY_NODE,
@@ -44,7 +44,6 @@ from ttlproxy.telemetry.metric_spec import (
     Value,
 )
 from ttlproxy.telemetry.node_metrics import NODE_METRICS, oldest_overdue_s
-from ttlproxy.telemetry.worker_memory import MEMORY, own_memory
 
 CERTIFICATES: Final = (
     "listener_certificate",

@@ -31,7 +31,7 @@ from ttlproxy.link import (
 from ttlproxy.net.tasks import cancel
 from ttlproxy.operations.doctor.finding import ERROR, INFO, OK, WARNING, Finding
 from ttlproxy.operations.doctor.target import Target
-from ttlproxy.telemetry.container_memory import shortage
+from ttlproxy.telemetry.memory import shortage
 from ttlproxy.wire import IS_COMPILED
 
 _FIELD_TTLS: Final = "HPEXPIRE"
