@@ -16,7 +16,7 @@ from ttlproxy.core.counted import counted
 from ttlproxy.core.keys import SLOTS
 from ttlproxy.core.topology import ClusterNode, cluster_nodes
 from ttlproxy.link import NodeOfSeveral, run, valid
-from ttlproxy.link.connecting.server_identity import fields
+from ttlproxy.link.connecting.known_server import fields
 from ttlproxy.operations.doctor.finding import ERROR, INFO, OK, WARNING, Finding
 
 # Clocks of two masters that differ by more are told.
