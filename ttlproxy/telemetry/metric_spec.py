@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
 from ttlproxy.config import Settings
@@ -102,3 +102,12 @@ class MetricSpec(NamedTuple):
         if self.kind == "histogram":
             return tuple(f"{self.name}_{part}" for part in ("bucket", "count", "sum"))
         return (self.name,)
+
+
+def by_value(counts: Mapping[str, int], values: Iterable[str]) -> dict[str, float]:
+    """A number for each value of a label, so that each series exists from the start."""
+    return {value: counts.get(value, 0) for value in values}
+
+
+def in_seconds(of_ms: Histogram) -> Buckets:
+    return [bound / 1000 for bound in of_ms.bounds], list(of_ms.counts), of_ms.total / 1000
