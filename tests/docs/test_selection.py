@@ -69,7 +69,7 @@ def test_a_quick_run_leaves_out_slow_tests() -> None:
 
 def test_a_test_that_needs_no_server_runs() -> None:
     item = Item("tests/core/test_keys.py::test", fixturenames=())
-    assert [*selected(cast(Any, [item]), quick=True)] == [item]
+    assert len(selected(cast(Any, [item]), quick=True)) == 1
 
 
 def test_a_tenth_is_every_tenth_of_the_tests_that_would_run() -> None:
