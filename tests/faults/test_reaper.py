@@ -18,7 +18,7 @@ from ttlproxy.commands import Call
 from ttlproxy.core.keys import DEFAULT_PREFIX, Keys
 from ttlproxy.core.registry import Place
 from ttlproxy.link import KEYS_PER_CALL
-from ttlproxy.link.reaper.pacing import (
+from ttlproxy.link.reaper.reaper import (
     Done,
     ManyCalls,
     OneCall,

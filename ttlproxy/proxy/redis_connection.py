@@ -33,7 +33,7 @@ NOT_ACCEPTED: Final = (TOO_MANY, b"-DENIED")
 
 
 class ToRedis(Protocol):
-    """A client's way to Redis: `Backend`, a connection of its own, or a seat on a shared one.
+    """A client's way to Redis: `Backend`, a connection of its own, or a place on a shared one.
 
     most_at_once: so many bytes may be written before it is looked whether Redis keeps up
     replies: those that are to come

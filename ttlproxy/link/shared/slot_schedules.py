@@ -15,8 +15,8 @@ from redis.asyncio import Redis
 from ttlproxy.commands import Call
 from ttlproxy.core.keys import SLOTS, Keys, slot
 from ttlproxy.core.registry import UNKNOWN, Place
+from ttlproxy.link.connecting.failures import is_elsewhere
 from ttlproxy.link.connecting.pipeline import Words, error, run, valid
-from ttlproxy.link.connecting.refusals import is_elsewhere
 from ttlproxy.link.shared.schedule_queries import (
     DUE,
     PAGE,

@@ -13,7 +13,7 @@ from ttlproxy.core.counted import counted
 from ttlproxy.core.keys import SLOTS
 from ttlproxy.core.topology import ClusterNode, cluster_nodes
 from ttlproxy.link import NodeOfSeveral, close_all, run, valid
-from ttlproxy.link.connecting.server_identity import fields
+from ttlproxy.link.connecting.known_server import fields
 from ttlproxy.net.progress import Progress
 from ttlproxy.operations.doctor.checks import findings
 from ttlproxy.operations.doctor.failovers import VALIDITY, MasterFacts, failover

@@ -11,8 +11,8 @@ from redis.exceptions import ConnectionError, RedisError, ResponseError
 from ttlproxy.addresses import Upstream
 from ttlproxy.errors import MigrationError, UnfitKey
 from ttlproxy.link import client, reason, run, valid
+from ttlproxy.link.connecting.known_server import fields
 from ttlproxy.link.connecting.pipeline import Words
-from ttlproxy.link.connecting.server_identity import fields
 
 _OF_A_KEY: Final = ("noperm", "wrongtype")
 

@@ -9,16 +9,18 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ttlproxy.proxy.redis_connection import HIGH
 from ttlproxy.proxy.routed.batch import Share
 from ttlproxy.proxy.routed.bounces import is_bounce
-from ttlproxy.proxy.routed.owner import Owner
 from ttlproxy.proxy.routed.run import Run
 from ttlproxy.proxy.routed.ticket import Ticket
 from ttlproxy.session.told import Tell
 from ttlproxy.wire.reply_ends import ERROR, PUSH, ReplyEnds, may_be_special
+
+if TYPE_CHECKING:
+    from ttlproxy.proxy.routed.routed_client import RoutedClient
 
 # How what subscribers get begins, behind the header of its array.
 MESSAGES: Final = (b"$7\r\nmessage\r\n", b"$8\r\npmessage\r\n", b"$8\r\nsmessage\r\n")
@@ -42,7 +44,7 @@ class LaneReplies:
     attempt: is told the next reply to the last request in flight, and says whether it is one
     """
 
-    def __init__(self, owner: Owner, hold_up: Callable[[], None]) -> None:
+    def __init__(self, client: RoutedClient, hold_up: Callable[[], None]) -> None:
         """`hold_up()` is called when much of a reply waits for those of others."""
         self.in_flight: deque[Ticket] = deque()
         self.run: Run | None = None
@@ -51,7 +53,7 @@ class LaneReplies:
         self.hears: Callable[[bytes], bool] | None = None
         self.attempt: Tell | None = None
         self.shown: Callable[[bytes], bytes] = bytes
-        self._owner = owner
+        self._client = client
         self._hold_up = hold_up
         self._ends = ReplyEnds()
         self._begun: list[bytes] = []  # of the reply that has not ended, what waits here
@@ -110,10 +112,10 @@ class LaneReplies:
 
         `ends`: the positions behind each reply that ends there, if they are known.
         """
-        self._owner.order.open()
+        self._client.order.open()
         if self.relays:
-            self._owner.pushed(data)
-            self._owner.flush()
+            self._client.pushed(data)
+            self._client.flush()
             return
         if ends is None:
             ends = self._ends_in(data)
@@ -130,7 +132,7 @@ class LaneReplies:
             begin = ends[-1]
         if begin < len(data):
             self._begin(data[begin:])
-        self._owner.flush()
+        self._client.flush()
 
     def passes(self, run: Run, data: bytes, ends: list[int] | None) -> bool:
         """Passes the next replies of the run as they came, and counts them. False if they must be
@@ -147,7 +149,7 @@ class LaneReplies:
             self._kind = data[end] if goes_on else 0
         if count == run.count:
             self.run = None
-        self._owner.order.passes(data, count, is_within=goes_on)
+        self._client.order.passes(data, count, is_within=goes_on)
         return True
 
     def take_shares(self, data: bytes, ends: list[int] | None) -> None:
@@ -168,7 +170,7 @@ class LaneReplies:
             self._spread(replies)
         if not shares[0].missing:
             shares.popleft()
-        self._owner.came()
+        self._client.came()
 
     def _spread(self, replies: list[bytes]) -> None:
         """They are those of several shares."""
@@ -196,7 +198,7 @@ class LaneReplies:
         if kind == PUSH:
             piece = self.shown(piece)
             if piece and (self.hears is None or self.hears(piece)):
-                self._owner.pushed(piece)
+                self._client.pushed(piece)
         elif not self.in_flight:
             raise Miscounted
         elif not self._is_attempted or self._has_succeeded(piece):
@@ -217,7 +219,7 @@ class LaneReplies:
         if len(replies) > len(in_flight):
             raise Miscounted
         self._answers += len(replies)
-        self._owner.answered_all([in_flight.popleft() for _ in replies], replies)
+        self._client.answered_all([in_flight.popleft() for _ in replies], replies)
 
     def _answer(self, ticket: Ticket, kind: int, reply: bytes) -> None:
         self._answers += 1
@@ -227,9 +229,9 @@ class LaneReplies:
             ticket.answer(reply)
         elif kind == ERROR and is_bounce(reply):
             ticket.error = reply
-            self._owner.bounced([ticket])
+            self._client.bounced([ticket])
         else:
-            self._owner.answered(ticket, reply)
+            self._client.answered(ticket, reply)
 
     def _subscribed(self, kind: int, piece: bytes) -> int:
         """The kind of what has come while the client may be subscribed; PUSH for a message."""
@@ -250,7 +252,7 @@ class LaneReplies:
             return
         ticket = self.in_flight[0]
         if ticket.taker is None:
-            if self._owner.part(ticket, b"".join(self._begun)):
+            if self._client.part(ticket, b"".join(self._begun)):
                 self._begun = []
             elif sum(map(len, self._begun)) > HIGH:
                 self._hold_up()

@@ -6,49 +6,24 @@ are answered, and `special_requests` does it; what comes later is kept meanwhile
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Final, Protocol, cast
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final, cast
 
 from ttlproxy.core.keys import slot
-from ttlproxy.link import Link, Masters
+from ttlproxy.link import Link
 from ttlproxy.proxy.redis_connection import LOW
 from ttlproxy.proxy.routed.batch import Batch
-from ttlproxy.proxy.routed.client_lanes import ClientLanes
 from ttlproxy.proxy.routed.plain_chunks import plain_slots
-from ttlproxy.proxy.routed.redirects import Redirects
-from ttlproxy.proxy.routed.reply_order import ReplyOrder
 from ttlproxy.proxy.routed.requests_in import RequestsIn
-from ttlproxy.proxy.routed.riding import Riding
 from ttlproxy.proxy.routed.ticket import Ticket
 from ttlproxy.proxy.routed.ways import FIRST, HOME, KEYS, SPLIT, STEPS, Ways
 from ttlproxy.wire import pieces, whole
 
 if TYPE_CHECKING:
-    from ttlproxy.proxy.routed.special_requests import SpecialRequests
+    from ttlproxy.proxy.routed.routed_client import RoutedClient
 
 # So many requests may be without a reply before the client is read no further.
 MOST_OWED: Final = 10_000
-
-
-class Client(Protocol):
-    """Whose requests they are."""
-
-    masters: Masters
-    lanes: ClientLanes
-    order: ReplyOrder
-    redirects: Redirects
-    riding: Riding
-    said: bytes
-    specials: SpecialRequests
-
-    def start(self, coroutine: Coroutine[None, None, None]) -> None:
-        """Keeps what comes in until it ends."""
-
-    def read(self) -> None:
-        """Reads, or stops reading, depending on the state."""
-
-    def keeps(self) -> None:
-        """Much is kept for the client."""
 
 
 class Routing:
@@ -56,7 +31,7 @@ class Routing:
     requests: those that have come, and have not gone
     """
 
-    def __init__(self, client: Client, ways: Callable[[], Ways], limit: int) -> None:
+    def __init__(self, client: RoutedClient, ways: Callable[[], Ways], limit: int) -> None:
         """`ways()`: those of the commands that the masters have; `limit`: the most bytes of one
         request."""
         self.requests = RequestsIn(limit)
@@ -86,9 +61,8 @@ class Routing:
         client = self._client
         if self._changes != self._masters.changes or client.redirects.lines:
             return False
-        ways, riding = self._ways(), client.riding
-        is_riding = riding.is_open
-        commands = riding.read(data, ways.router.shareable) if is_riding else whole(data)
+        ways, sharing = self._ways(), client.sharing
+        commands = sharing.read(data, ways.router.shareable) if sharing.is_open else whole(data)
         if commands is None:
             return False
         numbers = plain_slots(commands, data, ways)
@@ -148,9 +122,9 @@ class Routing:
             self._changes = self._masters.changes
             client.redirects.changed(self._owners)
         tickets: list[Ticket] = []
-        riding = client.riding if client.riding.is_open else None
+        sharing = client.sharing if client.sharing.is_open else None
         for args, raw in waiting:
-            if riding is not None and not riding.takes(args, raw, ways.router.shareable):
+            if sharing is not None and not sharing.takes(args, raw, ways.router.shareable):
                 break
             way = ways[args[0]]
             if way is FIRST:
@@ -187,19 +161,19 @@ class Routing:
     async def _special(self) -> None:
         client = self._client
         await client.order.quiet()
-        if not client.riding.is_open:
+        if not client.sharing.is_open:
             await client.specials.next()
             return
         args, raw = self.requests.waiting[0]
-        client.riding.prepare(args, raw, self._ways().router.shareable)
+        client.sharing.prepare(args, raw, self._ways().router.shareable)
         client.said = b""
         await client.specials.next()
-        client.riding.replied(args, client.said)
+        client.sharing.replied(args, client.said)
 
     async def _end_with(self, ending: bytes) -> None:
         client = self._client
         await client.order.quiet()
-        client.riding.leave()
+        client.sharing.leave()
         await client.specials.end_with(ending)
 
 

@@ -8,13 +8,15 @@ nothing is owed, so lanes can be closed: they are made anew as they are needed.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from ttlproxy.core.counters import Sharing
-from ttlproxy.proxy.routed.client_lanes import ClientLanes
 from ttlproxy.session.handshake import INTRODUCES, ConnectionState, outcome, state_after
 from ttlproxy.session.shareable import LARGEST, may_go, read
 from ttlproxy.wire import encode
+
+if TYPE_CHECKING:
+    from ttlproxy.proxy.routed.routed_client import RoutedClient
 
 # A client that has so many bytes of replies to take gets connections of its own, where Redis waits
 # for it.
@@ -25,22 +27,13 @@ _MOST_CHANGES: Final = 16
 _OF_REPLICAS: Final = frozenset({b"READONLY", b"READWRITE"})
 
 
-class Client(Protocol):
-    """Who rides."""
-
-    lanes: ClientLanes
-
-    @property
-    def replays(self) -> list[list[bytes]]: ...
-
-
-class Riding:
+class SharingPolicy:
     """
-    is_open: whether it rides, or may do so again; is_on: it rides
+    is_open: whether it shares, or may do so again; is_on: it shares
     state: of the connections that it shares
     """
 
-    def __init__(self, client: Client, sharing: Sharing, is_open: bool) -> None:
+    def __init__(self, client: RoutedClient, sharing: Sharing, is_open: bool) -> None:
         self.is_open = is_open
         self.is_on = False
         self.state = ConnectionState()
@@ -57,24 +50,24 @@ class Riding:
         self.is_on = self.is_open and not asks_login
 
     def read(self, data: bytes, names: set[bytes]) -> list[list[bytes]] | None:
-        """The requests of a chunk that rides; None for any other."""
+        """The requests of a chunk for shared connections; None for any other."""
         return read(data, names) if self.is_on and not self._must_leave else None
 
     def takes(self, args: Sequence[bytes], raw: bytes, names: set[bytes]) -> bool:
         """Whether a request goes over the connections that the client has now."""
-        return self.is_on and not self._must_leave and _may_ride(args, raw, names)
+        return self.is_on and not self._must_leave and _is_shareable(args, raw, names)
 
     def prepare(self, args: Sequence[bytes], raw: bytes, names: set[bytes]) -> None:
         """Gives the client the connections that its next request needs; nothing is owed."""
-        may_ride = not self._must_leave and _may_ride(args, raw, names)
-        if self.is_on and may_ride:
+        is_shareable = not self._must_leave and _is_shareable(args, raw, names)
+        if self.is_on and is_shareable:
             return
         begins = not self._must_leave and outcome(args) is not None
         self._changes += 1
         if self.is_on:
             self._change(False)
             self._left(begins, args, names)
-        elif may_ride and not self._is_unknown and self._changes <= _MOST_CHANGES:
+        elif is_shareable and not self._is_unknown and self._changes <= _MOST_CHANGES:
             state = state_after(self._client.replays)
             if state is not None and (state.auth or not self._asks_login):
                 self.state = state
@@ -113,7 +106,7 @@ class Riding:
         self._sharing.left[why] += 1
 
 
-def _may_ride(args: Sequence[bytes], raw: bytes, names: set[bytes]) -> bool:
+def _is_shareable(args: Sequence[bytes], raw: bytes, names: set[bytes]) -> bool:
     if not (may_go(args, names) or _introduces(args) or _is_of_replicas(args)):
         return False
     return len(raw) <= LARGEST and encode(tuple(args)) == raw

@@ -16,11 +16,10 @@ from redis.exceptions import MovedError, ReadOnlyError, ResponseError
 from ttlproxy.config import Settings
 from ttlproxy.core.registry import Place
 from ttlproxy.errors import SlotMoved, UpstreamError
-from ttlproxy.link.connecting.backoff import Backoff
+from ttlproxy.link.connecting.connections import Backoff
 from ttlproxy.link.connecting.known_server import KnownServer
-from ttlproxy.link.reaping.reap_script import ReapScript, Undelivered
-from ttlproxy.link.reaping.schedules import Schedules
-from ttlproxy.link.reaping.sweep_script import SweepScript
+from ttlproxy.link.reaper.removal import ReapScript, SweepScript, Undelivered
+from ttlproxy.link.reaper.schedules import Schedules
 from ttlproxy.link.shared.context import Context
 
 _BACKOFF = Backoff(cap=0.5, base=0.01)
