@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ttlproxy.session.handshake import introduction
+from ttlproxy.session.sharing import introduction
 
 
 @pytest.mark.parametrize(

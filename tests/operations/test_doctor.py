@@ -18,7 +18,7 @@ from tests.support.redis_client import Client
 from tests.support.server_queries import info
 from tests.support.servers import Server
 from ttlproxy import __version__, scripts
-from ttlproxy.commands.types.key_scans import KEYSPACE
+from ttlproxy.commands.types.keyspace import KEYSPACE
 from ttlproxy.core.keys import Keys
 from ttlproxy.core.signing import Signer
 from ttlproxy.operations.doctor import CHECKS, Finding
@@ -44,7 +44,6 @@ ILLS = (
     ),
     Ill("memory", "warning", ("CONFIG SET maxmemory 100000",), "of 100000 bytes"),
     Ill("clients", "warning", ("CONFIG SET maxclients 1",), "connections in use: "),
-    Ill("script-limit", "warning", ("CONFIG SET lua-time-limit 20",), "is 20 ms"),
     Ill("events", "info", ("CONFIG SET notify-keyspace-events Kh",), "is ", cured=False),
     Ill("layout", "error", ("HSET ttlproxy-state:__ttl: layout 99",), "layout 99", cured=False),
     Ill("users", "warning", ("ACL SETUSER a on nopass ~a:* ~__ttl:*",), "1 user may", cured=False),
@@ -62,7 +61,7 @@ ILLS = (
         "scripts",
         "info",
         ("SCRIPT LOAD {script}",),
-        "1 scripts and 0 function libraries",
+        "1 script and 0 function libraries",
         cured=False,
     ),
     Ill("overdue", "warning", ("ZADD __ttl:schedule 1000 gone",), "1 key is overdue", cured=False),
@@ -250,7 +249,7 @@ def test_a_proxy_in_use_is_known_by_its_version_and_its_scripts(
     inspected(pages(proxy))  # a page's scripts are ours, too
     found = examine(server.url)
     assert of("layout", found).what.endswith(f", of ttlproxy {__version__}")
-    assert of("scripts", found).what == "the server has no scripts of users"
+    assert str(of("scripts", found).severity) == "ok"
 
 
 def test_a_rule_that_cannot_be_read_is_not_one_that_can_deliver(
@@ -281,7 +280,7 @@ def test_a_server_that_takes_fewer_clients_than_the_proxy_is_said(
 ) -> None:
     server = start_server("--maxclients", "100")
     found = of("max-clients", examine(server.url, **chosen))  # type: ignore[arg-type]
-    assert (str(found.severity), "100 clients" in found.what) == (severity, True)
+    assert (str(found.severity), "100 clients" in found.what) == (severity, severity != "ok")
 
 
 @pytest.mark.each_server

@@ -21,7 +21,7 @@ from tests.oracle.virtual import VIRTUAL
 from tests.support.processes import attempts
 from tests.support.redis_client import Client
 from tests.support.redis_content import LEASE, Content, read
-from ttlproxy.commands.types import hash_forms
+from ttlproxy.commands.types import hashes
 
 SWEEP_TIMEOUT_S = 10.0
 LAST_WORDS = 30
@@ -34,7 +34,7 @@ RULE = b"nothing:*"
 LEASE_TAKERS = {b"EXEC", b"FLUSHDB", b"FLUSHALL", b"SWAPDB"}
 # Commands that a server may have itself: it keeps their deadlines where the oracle does not look,
 # and Valkey's syntax differs.
-HASH_FORMS = frozenset({b"HSETEX", *(row.name.encode() for row in hash_forms.VIRTUALS)})
+HASH_FORMS = frozenset({b"HSETEX", *(row.name.encode() for row in hashes.REDIS_8)})
 DATABASES = (0, 0, 1)  # each client's first database
 PROTOCOLS = (2, 3, 3)
 

@@ -39,7 +39,7 @@ class Listed(Protocol):
 
     @property
     def introduced(self) -> Mapping[bytes, bytes]:
-        """What it says of itself, as `session.handshake.introduction` gives it."""
+        """What it says of itself, as `session.sharing.introduction` gives it."""
 
     @property
     def unread(self) -> int:
