@@ -7,6 +7,7 @@ A part is between two comments that name it. Each part is on one page, once.
 from __future__ import annotations
 
 import re
+import runpy
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -281,13 +282,21 @@ def completions() -> dict[str, str]:
     return {file: f"{completion_of(shell)}\n" for shell, file in _COMPLETED.items()}
 
 
+def alerts() -> str:
+    """Those in alerts.yaml; where their runbooks are follows from the repository's address."""
+    runbooks = f"{runpy.run_path(str(ROOT / 'setup.py'))['ADDRESS']}/blob/main/docs/runbooks.md"
+    written = (PROMETHEUS / "alerts.yaml").read_text("utf-8")
+    return re.sub("(?<=runbook_url: )[^#]*", runbooks, written)
+
+
 def prometheus_rule() -> str:
     """A PrometheusRule with the alerts."""
-    alerts = (PROMETHEUS / "alerts.yaml").read_text("utf-8")
-    return _RULE + textwrap.indent(alerts[alerts.index("groups:") :], "  ")
+    text = alerts()
+    return _RULE + textwrap.indent(text[text.index("groups:") :], "  ")
 
 
 if __name__ == "__main__":
+    (PROMETHEUS / "alerts.yaml").write_text(alerts(), "utf-8")
     (PROMETHEUS / "prometheus-rule.yaml").write_text(prometheus_rule(), "utf-8")
     for folder, files in ((MAN, man_pages()), (COMPLETIONS, completions())):
         for name, text in files.items():
