@@ -155,7 +155,7 @@ def test_a_read_costs_one_request_more_and_no_round_trip(server: AnyServer, prox
 
 
 @pytest.mark.parametrize("live", [0, 1])
-def test_what_is_due_is_never_shown(proxy: Proxy, direct: Client, live: int) -> None:
+def test_due_elements_are_never_shown(proxy: Proxy, direct: Client, live: int) -> None:
     _kept(direct, "due", "also")
     direct.ask("SET", "plain", "v")
     for number in range(live):
@@ -263,7 +263,7 @@ def test_reads_are_checked_as_long_as_all_replies_are_counted(
 
 
 @pytest.mark.parametrize("packets", UNCOUNTED)
-def test_where_they_are_not_reads_wait_for_the_link(
+def test_reads_wait_for_the_link_if_it_is_away(
     server: AnyServer, proxy: Proxy, direct: Client, packets: Sequence[bytes]
 ) -> None:
     direct.ask("SADD", "due", "live")
@@ -302,7 +302,7 @@ def test_reads_behind_a_login_are_checked(server: AnyServer, start_proxy: StartP
         assert b'"ZMSCORE"' in seen[-2]
 
 
-def test_who_may_not_check_gets_the_same_replies(proxy: Proxy, direct: Client) -> None:
+def test_a_user_who_may_not_check_gets_the_same_replies(proxy: Proxy, direct: Client) -> None:
     _kept(direct, "app:due")
     direct.ask("SET", "app:plain", "v")
     rules = ("on", ">word", "~app:*", "+get", "+smembers", "+hello", "+auth")

@@ -56,7 +56,7 @@ def _has_room(port: int) -> bool:
         return client.read() == b"+PONG\r\n"
 
 
-def test_who_is_refused_is_counted(
+def test_a_refused_client_is_counted(
     start_proxy: StartProxy, server: AnyServer, stack: ExitStack
 ) -> None:
     proxy = start_proxy(server.url, "--max-clients", "1")
@@ -109,7 +109,7 @@ def test_the_limit_of_open_files_is_raised_as_far_as_clients_need(
     assert "max_clients" not in proxy.stderr
 
 
-def test_where_it_cannot_be_raised_fewer_clients_may_come(
+def test_fewer_clients_may_come_if_the_limit_of_files_cannot_be_raised(
     start_proxy: StartProxy, server: AnyServer
 ) -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -90,7 +90,7 @@ def _some_beats(server: Server, count: int = 3) -> None:
 
 @pytest.mark.one_of(4)
 @pytest.mark.parametrize("request_", READS)
-def test_what_reads_is_answered_in_a_pause_of_writes(
+def test_reads_are_answered_in_a_pause_of_writes(
     app: Connection, direct: Connection, request_: str, version: str
 ) -> None:
     is_native = request_.split()[0] in ("HGET", "EXISTS")

@@ -97,7 +97,7 @@ def test_no_part_of_a_header_is_one(header: bytes, source: str) -> None:
 
 
 @pytest.mark.parametrize("data", MALFORMED)
-def test_what_is_no_header_is_malformed(data: bytes) -> None:
+def test_other_bytes_are_a_malformed_header(data: bytes) -> None:
     with pytest.raises(Malformed):
         parse(data)
 
@@ -150,7 +150,7 @@ def test_the_address_in_the_header_stands_in_the_log(behind: Proxy) -> None:
 
 
 @both_loops
-def test_who_sends_no_header_is_closed(behind: Proxy) -> None:
+def test_a_client_that_sends_no_header_is_closed(behind: Proxy) -> None:
     for data in (command("PING"), b"PROXY TCP4 nonsense\r\n"):
         with Connection(behind.port) as client:
             client.send(data)
@@ -178,7 +178,7 @@ def test_no_more_may_wait_with_their_header_than_there_may_be_clients(
     wait_until(is_served, "room")
 
 
-def test_who_only_looks_whether_somebody_listens_is_no_event(
+def test_a_check_whether_somebody_listens_is_no_event(
     start_proxy: StartProxy, start_server: StartServer
 ) -> None:
     proxy = start_proxy(start_server().url, *BEHIND)
@@ -193,7 +193,7 @@ def test_who_only_looks_whether_somebody_listens_is_no_event(
     assert proxy.stderr.count("a connection is closed") == 1
 
 
-def test_who_never_sends_a_header_is_closed_and_it_is_said_why(
+def test_a_client_that_never_sends_a_header_is_closed_and_it_is_said_why(
     start_proxy: StartProxy, start_server: StartServer
 ) -> None:
     proxy = start_proxy(start_server().url, *AT_DEBUG)
@@ -202,7 +202,7 @@ def test_who_never_sends_a_header_is_closed_and_it_is_said_why(
     wait_until(lambda: "closed: its PROXY header did not arrive in time" in proxy.stderr, "why")
 
 
-def test_who_is_in_the_middle_of_a_header_does_not_keep_the_proxy_from_ending(
+def test_a_client_in_the_middle_of_a_header_does_not_keep_the_proxy_from_ending(
     behind: Proxy,
 ) -> None:
     with Connection(behind.port) as client:

@@ -92,7 +92,7 @@ def test_an_idle_client_is_closed_and_nobody_who_waits_for_something(
     assert _gone(proxy, "idle")
 
 
-def test_who_sends_now_and_then_is_not_idle(
+def test_a_client_that_sends_now_and_then_is_not_idle(
     start_proxy: StartProxy, server: AnyServer, stack: ExitStack
 ) -> None:
     proxy = start_proxy(server.url, "--timeout", "2")
@@ -112,7 +112,7 @@ def test_who_sends_now_and_then_is_not_idle(
     assert slow.read() == b":1\r\n"
 
 
-def test_who_waits_for_a_slow_reply_is_not_idle(
+def test_a_client_that_waits_for_a_slow_reply_is_not_idle(
     start_server: StartServer, start_proxy: StartProxy
 ) -> None:
     server = start_server()
@@ -129,7 +129,7 @@ def test_who_waits_for_a_slow_reply_is_not_idle(
         assert waiting.read() == b"$-1\r\n"
 
 
-def test_who_waits_for_redis_to_take_its_request_is_not_idle(
+def test_a_client_that_waits_for_redis_to_take_its_request_is_not_idle(
     start_server: StartServer, start_proxy: StartProxy
 ) -> None:
     server = start_server()
@@ -165,7 +165,7 @@ def _lazy(proxy: Proxy, server: AnyServer, stack: ExitStack, count: int) -> Conn
 
 
 @both_loops
-def test_who_takes_nothing_for_too_long_is_closed(
+def test_a_client_that_takes_nothing_for_too_long_is_closed(
     start_proxy: StartProxy, server: AnyServer, stack: ExitStack
 ) -> None:
     proxy = start_proxy(server.url, "--stall-timeout", "1")
@@ -187,7 +187,7 @@ def test_without_a_limit_who_takes_nothing_is_left_alone(
     assert len(b"".join(lazy.read_many(32))) > 32 * MIB
 
 
-def test_who_is_slow_but_reads_on_is_left_alone(
+def test_a_client_that_is_slow_but_reads_on_is_left_alone(
     start_proxy: StartProxy, server: AnyServer, stack: ExitStack
 ) -> None:
     proxy = start_proxy(server.url, "--stall-timeout", "2")
@@ -211,7 +211,7 @@ def test_who_is_slow_but_reads_on_is_left_alone(
     assert slow.ask("PING") == b"+PONG\r\n"
 
 
-def test_who_sends_nothing_for_too_long_within_a_request_is_left_alone(
+def test_a_client_that_sends_nothing_for_too_long_within_a_request_is_left_alone(
     start_proxy: StartProxy, server: AnyServer, stack: ExitStack
 ) -> None:
     proxy = start_proxy(server.url, "--stall-timeout", "1")
@@ -224,7 +224,7 @@ def test_who_sends_nothing_for_too_long_within_a_request_is_left_alone(
     assert slow.read() == b":1\r\n"
 
 
-def test_who_leaves_replies_behind_is_closed_though_redis_has_ended(
+def test_a_client_that_leaves_replies_unread_is_closed_though_redis_has_ended(
     start_proxy: StartProxy, server: AnyServer, stack: ExitStack
 ) -> None:
     proxy = start_proxy(server.url, "--stall-timeout", "1")
@@ -259,7 +259,7 @@ def test_a_subscriber_slower_than_its_channel_is_ended_by_redis_and_costs_the_pr
 
 
 @both_loops
-def test_who_has_most_goes_where_all_together_have_too_much(
+def test_the_client_with_most_unread_replies_goes_if_all_together_have_too_much(
     start_proxy: StartProxy, server: AnyServer, stack: ExitStack
 ) -> None:
     proxy = start_proxy(server.url, "--max-buffer-bytes", str(8 * MIB))
@@ -294,7 +294,7 @@ def test_many_that_do_not_read_are_bounded_together(
 
 
 @both_loops
-def test_what_redis_sent_to_a_client_that_has_gone_is_dropped(
+def test_replies_to_a_client_that_has_gone_are_dropped(
     start_server: StartServer, start_proxy: StartProxy, stack: ExitStack
 ) -> None:
     """Redis resets the connection, with replies unread that nobody is there to take."""
@@ -340,7 +340,7 @@ class _Laden:
         raise AssertionError(why)
 
 
-def test_what_is_kept_for_one_more_costs_no_look_at_all_others() -> None:
+def test_unread_replies_of_one_more_client_cost_no_look_at_all_others() -> None:
     """Else the end of some thousand clients at once would block the proxy for a minute."""
 
     async def look() -> int:

@@ -59,7 +59,7 @@ def tries(
         yield tried
 
 
-def test_what_follows_a_reply_meets_its_effect_through_a_farther_proxy_too(tries: Tries) -> None:
+def test_requests_after_a_reply_meet_its_effect_through_a_farther_proxy_too(tries: Tries) -> None:
     for kind in KINDS:
         tries(kind)
 

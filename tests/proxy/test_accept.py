@@ -82,7 +82,7 @@ def test_one_too_many_that_waits_with_its_header_is_closed_and_counted(run: Run)
 
 
 @pytest.mark.parametrize("sent", [b"", HEADER[:7]])
-def test_who_ends_without_a_header_is_closed_and_counted(run: Run, sent: bytes) -> None:
+def test_a_client_that_ends_without_a_header_is_closed_and_counted(run: Run, sent: bytes) -> None:
     async def main() -> None:
         with ExitStack() as stack:
             door = Door(stack, "yes")
@@ -95,7 +95,7 @@ def test_who_ends_without_a_header_is_closed_and_counted(run: Run, sent: bytes) 
     run(main)
 
 
-def test_who_sends_something_else_is_closed_and_counted(run: Run) -> None:
+def test_a_client_that_sends_something_else_is_closed_and_counted(run: Run) -> None:
     async def main() -> None:
         with ExitStack() as stack:
             door = Door(stack, "yes")
@@ -108,7 +108,7 @@ def test_who_sends_something_else_is_closed_and_counted(run: Run) -> None:
     run(main)
 
 
-def test_who_sends_no_whole_header_is_closed_after_a_while_and_counted(run: Run) -> None:
+def test_a_client_that_sends_no_whole_header_is_closed_after_a_while_and_counted(run: Run) -> None:
     async def main() -> None:
         with ExitStack() as stack:
             door = Door(stack, "yes")
@@ -123,7 +123,7 @@ def test_who_sends_no_whole_header_is_closed_after_a_while_and_counted(run: Run)
     run(main)
 
 
-def test_where_no_header_is_asked_for_nobody_waits(run: Run) -> None:
+def test_nobody_waits_if_no_header_is_asked_for(run: Run) -> None:
     async def main() -> None:
         with ExitStack() as stack:
             door = Door(stack, "no")

@@ -51,7 +51,7 @@ async def _looking(slow_clients: SlowClients) -> AsyncIterator[None]:
         looks.cancel()
 
 
-def test_who_has_read_meanwhile_counts_with_what_is_left(run: Run) -> None:
+def test_a_client_that_has_read_meanwhile_counts_with_the_rest(run: Run) -> None:
     async def main() -> None:
         slow_clients = SlowClients(_settings(max_buffer_bytes=8 * MIB), [])
         quick, other = Watched(6 * MIB), Watched(4 * MIB)
@@ -112,7 +112,7 @@ def test_without_limits_nobody_is_ended(run: Run) -> None:
     run(main)
 
 
-def test_whoever_takes_a_byte_now_and_then_is_not_stalled(run: Run) -> None:
+def test_a_client_that_takes_a_byte_now_and_then_is_not_stalled(run: Run) -> None:
     async def main() -> None:
         slow, stalled = Watched(MIB), Watched(MIB)
         slow_clients = SlowClients(_settings(stall_timeout=10), [slow, stalled])
@@ -167,7 +167,7 @@ def test_bytes_that_redis_does_not_take_are_no_fault_of_the_client(run: Run) -> 
     run(main)
 
 
-def test_who_is_idle_is_ended_after_the_timeout_and_not_before(run: Run) -> None:
+def test_an_idle_client_is_ended_after_the_timeout_and_not_before(run: Run) -> None:
     async def main() -> None:
         idle, busy, waits = Watched(), Watched(), Watched()
         waits.idles = False
