@@ -15,7 +15,10 @@ MIB = 1 << 20
 
 
 class Watched:
-    """A client with as many buffered bytes as a test says. ended: why it was ended"""
+    """A client with as many buffered bytes as a test says.
+
+    ended: why it was ended; looks: how often its buffer was looked at
+    """
 
     idles = True
 
@@ -25,6 +28,7 @@ class Watched:
         self.unread = unread
         self.to_redis = to_redis
         self.ended = ""
+        self.looks = 0
 
     @property
     def kept_replies(self) -> int:
@@ -32,6 +36,7 @@ class Watched:
 
     @property
     def buffered(self) -> int:
+        self.looks += 1
         return self.unread + self.to_redis
 
     def abort(self, why: str) -> None:
@@ -183,5 +188,20 @@ def test_an_idle_client_is_ended_after_the_timeout_and_not_before(run: Run) -> N
             assert [client.ended for client in clients] == ["idle", "", ""]
             await let_pass(200)
             assert [client.ended for client in clients] == ["idle", "idle", ""]
+
+    run(main)
+
+
+def test_unread_replies_of_one_more_client_cost_no_look_at_all_others(run: Run) -> None:
+    """Else the end of some thousand clients at once would block the proxy for a minute."""
+
+    async def main() -> None:
+        clients = [Watched(1) for _ in range(500)]
+        slow_clients = SlowClients(_settings(), clients)
+        for client in clients:
+            slow_clients.keeps(client)
+        for client in clients:
+            slow_clients.forget(client)
+        assert max(client.looks for client in clients) < 5
 
     run(main)
