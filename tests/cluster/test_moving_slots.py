@@ -16,10 +16,9 @@ from ttlproxy.cli.main import load
 from ttlproxy.core.counters import Counters
 from ttlproxy.core.keys import Keys, slot
 from ttlproxy.link import Context, client
-from ttlproxy.link.connecting.moving_slots import MovingSlots
-from ttlproxy.link.connecting.pipeline import run
-from ttlproxy.link.reaping.schedules import Schedules
-from ttlproxy.link.reaping.sweep_script import SweepScript
+from ttlproxy.link.connecting.pipeline import MovingSlots, run
+from ttlproxy.link.reaper.removal import SweepScript
+from ttlproxy.link.reaper.schedules import Schedules
 
 KEYS = Keys(clustered=True)
 NOW_MS = 1000

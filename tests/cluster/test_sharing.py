@@ -39,8 +39,8 @@ def sharing(shared_masters: Masters) -> Iterator[Proxy]:
 
 
 @pytest.fixture
-def riders(masters: Masters, sharing: Proxy) -> Iterator[list[Connection]]:
-    """Each has a seat at each master."""
+def sharers(masters: Masters, sharing: Proxy) -> Iterator[list[Connection]]:
+    """Each shares a connection to each master."""
     with ExitStack() as ends:
         clients = [ends.enter_context(Connection(sharing.port)) for _ in range(CLIENTS)]
         for client in clients:
@@ -60,9 +60,9 @@ def _ids(node: Node, last: str) -> set[str]:
 
 
 def test_clients_share_one_connection_to_each_master(
-    masters: Masters, riders: list[Connection]
+    masters: Masters, sharers: list[Connection]
 ) -> None:
-    for client in riders:
+    for client in sharers:
         for key in KEYS:
             client.ask("STRLEN", key)
     _until_connections(masters, "strlen", 1)
@@ -138,7 +138,7 @@ def on_its_way(masters: Masters) -> Iterator[tuple[Node, Node]]:
 
 
 def test_a_slot_that_moves_is_followed(
-    masters: Masters, riders: list[Connection], on_its_way: tuple[Node, Node]
+    masters: Masters, sharers: list[Connection], on_its_way: tuple[Node, Node]
 ) -> None:
     """All at once ask for keys that are not there any more (ASK), then for a slot (MOVED)."""
     source, target = on_its_way
@@ -146,9 +146,9 @@ def test_a_slot_that_moves_is_followed(
     chunk = b"".join(command("INCRBY", key, 1) for key in (TWO, ONE, THREE, ONE, TWO))
 
     def all_ask() -> list[list[int]]:
-        for client in riders:
+        for client in sharers:
             client.send(chunk)
-        return [[int(reply[1:]) for reply in client.read_many(5)] for client in riders]
+        return [[int(reply[1:]) for reply in client.read_many(5)] for client in sharers]
 
     told = all_ask()
     for node in (target, source):
@@ -163,27 +163,27 @@ def test_a_slot_that_moves_is_followed(
 
 
 def test_a_master_that_hangs_holds_up_only_who_waits_for_it(
-    masters: Masters, riders: list[Connection]
+    masters: Masters, sharers: list[Connection]
 ) -> None:
     node = _node_of(masters, ONE)
-    riders[0].ask("SET", THREE, "mine")
+    sharers[0].ask("SET", THREE, "mine")
     node.child.send_signal(signal.SIGSTOP)
     try:
-        for number, client in enumerate(riders[:2]):
+        for number, client in enumerate(sharers[:2]):
             for _ in range(60):
                 client.send(command("SET", ONE, b"%d" % number * 60_000))
             client.send(command("GET", ONE))
-        for client in riders[2:]:
+        for client in sharers[2:]:
             assert client.ask("GET", THREE) == b"$4\r\nmine\r\n"
     finally:
         node.child.send_signal(signal.SIGCONT)
-    for client in riders[:2]:
+    for client in sharers[:2]:
         assert client.read_many(60) == [OK] * 60
         assert client.read().startswith(b"$60000\r\n")
 
 
 def test_a_lost_connection_is_made_anew(
-    masters: Masters, riders: list[Connection], sharing: Proxy
+    masters: Masters, sharers: list[Connection], sharing: Proxy
 ) -> None:
     admin, shown = pages(sharing), "ttlproxy_shared_connections"
     left = metric(admin, shown) - len(masters.nodes)
@@ -191,14 +191,14 @@ def test_a_lost_connection_is_made_anew(
         (shared,) = _ids(node, "substr")
         assert node.ask("CLIENT", "KILL", "ID", shared) == 1
     becomes(admin, left, shown)  # whoever sends before is owed a reply, and is closed
-    for number, client in enumerate(riders):
+    for number, client in enumerate(sharers):
         for key in KEYS:
             assert client.ask("ECHO", f"{number}") == b"$1\r\n%d\r\n" % number
             assert client.ask("APPEND", key, "x") == b":%d\r\n" % (number + 1)
 
 
-def test_state_has_connections_of_its_own(masters: Masters, riders: list[Connection]) -> None:
-    first, second, *_ = riders
+def test_state_has_connections_of_its_own(masters: Masters, sharers: list[Connection]) -> None:
+    first, second, *_ = sharers
     chunk = b"".join(
         command(*words) for words in (("SET", ONE, 1), ("MULTI",), ("INCR", ONE), ("INCR", TWO))
     )
@@ -227,10 +227,10 @@ def test_state_has_connections_of_its_own(masters: Masters, riders: list[Connect
     ids=lambda words: " ".join(map(str, words)),
 )
 def test_what_clients_of_clusters_ask_before_all_else_makes_no_state(
-    masters: Masters, riders: list[Connection], words: tuple[str | int, ...]
+    masters: Masters, sharers: list[Connection], words: tuple[str | int, ...]
 ) -> None:
     """Its reply has its place among those of three masters."""
-    first, other, *_ = riders
+    first, other, *_ = sharers
     with Connection(masters.proxy.port) as plain:
         expected = plain.ask(*words)
     pieces = [command("SUBSTR", key, 0, 0) for key in KEYS]
@@ -281,7 +281,7 @@ def test_cluster_clients_of_go_redis_share(
 
 
 def test_who_has_begun_in_another_protocol_shares_again(
-    masters: Masters, sharing: Proxy, riders: list[Connection]
+    masters: Masters, sharing: Proxy, sharers: list[Connection]
 ) -> None:
     with ExitStack() as ends:
         others = [ends.enter_context(Connection(sharing.port)) for _ in range(3)]
@@ -291,15 +291,15 @@ def test_who_has_begun_in_another_protocol_shares_again(
             client.read()
             assert client.ask("HGETALL", ONE).startswith(b"%1")
             client.ask("STRLEN", TWO)
-        riders[0].ask("STRLEN", TWO)
-        assert riders[0].ask("HGETALL", ONE).startswith(b"*2")
+        sharers[0].ask("STRLEN", TWO)
+        assert sharers[0].ask("HGETALL", ONE).startswith(b"*2")
         assert len(_ids(_node_of(masters, TWO), "strlen")) == 2
 
 
 def test_who_does_not_read_does_not_hold_up_others(
-    masters: Masters, riders: list[Connection]
+    masters: Masters, sharers: list[Connection]
 ) -> None:
-    slow, other, *_ = riders
+    slow, other, *_ = sharers
     other.ask("SETRANGE", ONE, MIB - 1, "s")
     for _ in range(12):
         slow.send(command("GET", ONE))
@@ -310,9 +310,9 @@ def test_who_does_not_read_does_not_hold_up_others(
 
 
 def test_a_lost_connection_ends_who_is_owed_replies(
-    masters: Masters, riders: list[Connection]
+    masters: Masters, sharers: list[Connection]
 ) -> None:
-    node, (waiting, *others) = _node_of(masters, ONE), riders
+    node, (waiting, *others) = _node_of(masters, ONE), sharers
     (shared,) = _ids(node, "substr")
     assert node.ask("CLIENT", "PAUSE", 20_000, "WRITE") == b"OK"
     try:

@@ -21,9 +21,9 @@ from ttlproxy.core.counters import Counters
 from ttlproxy.core.keys import SLOTS, Keys, slot
 from ttlproxy.link import Context, SlotSchedules, client
 from ttlproxy.link.knowledge.glance import Glance
-from ttlproxy.link.reaping.orphans import Orphans
-from ttlproxy.link.reaping.reap_script import ReapScript
-from ttlproxy.link.reaping.schedules import Schedules
+from ttlproxy.link.reaper.removal import ReapScript
+from ttlproxy.link.reaper.schedules import Schedules
+from ttlproxy.link.reaper.walks import Orphans
 from ttlproxy.link.shared import schedule_queries, slot_schedules
 from ttlproxy.link.shared.schedule_queries import UnreadError
 from ttlproxy.link.shared.slot_survey import SlotSurvey

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from ttlproxy.link.life.beats import EVERY_S, Beats
+from ttlproxy.link.life.heartbeat import EVERY_S, Beats
 from ttlproxy.link.shared.fleet import Fleet
 
 

@@ -9,7 +9,7 @@ import pytest
 from tests.support.containers import AnyServer
 from tests.support.redis_client import Client
 from ttlproxy.commands import ANY_KEY, NO_KEY, ONE_KEY, READ_KEY, Router, natives
-from ttlproxy.commands.model.key_positions import KNOWN
+from ttlproxy.commands.spec import KNOWN
 
 # A request, and its keys; those after the bar may be written.
 REQUESTS = """

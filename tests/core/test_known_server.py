@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ttlproxy.errors import ServerChanged
-from ttlproxy.link.connecting.known_server import KnownServer
-from ttlproxy.link.connecting.server_identity import Identity
+from ttlproxy.link.connecting.known_server import Identity, KnownServer
 
 
 def _server(said: str) -> Identity:

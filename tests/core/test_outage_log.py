@@ -9,9 +9,8 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import NoPermissionError, ResponseError
 
 from ttlproxy.errors import ServerChanged, UpstreamError
-from ttlproxy.link.connecting.causes import Asked, cause
-from ttlproxy.link.connecting.outage_log import OutageLog
-from ttlproxy.link.connecting.server_clock import ServerClock
+from ttlproxy.link.connecting.failures import Asked, OutageLog, cause
+from ttlproxy.link.connecting.known_server import ServerClock
 
 MINUTE_MS = 60_000
 

@@ -14,14 +14,14 @@ from redis.exceptions import (
 )
 
 from ttlproxy.core.counters import Counters, NodeCounts
-from ttlproxy.link.connecting.refusals import (
+from ttlproxy.link.connecting.failures import (
     Refusals,
     UnreachableError,
     is_wrong_type,
     passes,
     reason,
 )
-from ttlproxy.link.connecting.server_clock import ServerClock
+from ttlproxy.link.connecting.known_server import ServerClock
 
 MINUTE_MS = 60_000
 

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from ttlproxy.link.connecting import server_clock
-from ttlproxy.link.connecting.server_clock import ServerClock
+from ttlproxy.link.connecting import known_server
+from ttlproxy.link.connecting.known_server import ServerClock
 
 # By how much replies may disagree.
 SLACK_MS = 50
@@ -17,7 +17,7 @@ SLACK_MS = 50
 def local_s(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The local clock, which the test sets: its only element."""
     now = [100.0]
-    monkeypatch.setattr(server_clock, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(known_server, "time", SimpleNamespace(monotonic=lambda: now[0]))
     return now
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ttlproxy.link.connecting.server_identity import Identity, cached_scripts, fields
+from ttlproxy.link.connecting.known_server import Identity, cached_scripts, fields
 
 INFO = (
     b"# Server\r\nredis_version:7.0.15\r\nrun_id:a\r\nos:Linux 6.1 x86_64: \xff\r\n\r\n"

@@ -251,7 +251,7 @@ def test_unknown_keys_count_where_nobody_is_told_what_has_been_carried_out(
 def test_unknown_keys_count_in_a_chunk_that_waits_until_all_proxies_know_a_family(
     world: World, waiting: str, has_state: bool
 ) -> None:
-    world.session.script_calls.has_state = has_state
+    world.session.script_calls.families.known.has_state = has_state
     if has_state:
         world.session.script_calls.families.doubt()
     assert world.names("HSET h f v", waiting)[0] == b"EVALSHA"
@@ -259,7 +259,7 @@ def test_unknown_keys_count_in_a_chunk_that_waits_until_all_proxies_know_a_famil
 
 
 def test_unknown_keys_count_in_a_chunk_with_the_first_rule(world: World) -> None:
-    world.session.script_calls.has_state = False
+    world.session.script_calls.families.known.has_state = False
     assert world.names("HSET h f v", "ONEXPIRE s KEEP") == [b"EVALSHA", b"EVALSHA"]
     assert world.step.unsure
 
@@ -361,12 +361,12 @@ def test_clients_whose_requests_come_whole_share_a_scanner() -> None:
 def test_before_proxies_have_stored_their_state_nothing_of_ours_is_stored(
     world: World, request_: str, in_transaction: bool
 ) -> None:
-    world.session.script_calls.has_state = False
+    world.session.script_calls.families.known.has_state = False
     if in_transaction:
         world.say("MULTI")
     assert world.names("GET k", request_)[-1].startswith(b"EVAL")
     assert world.step.unsure
-    world.session.script_calls.has_state = True
+    world.session.script_calls.families.known.has_state = True
     world.say(request_)
     assert not world.step.unsure
 
@@ -375,7 +375,7 @@ def test_before_proxies_have_stored_their_state_nothing_of_ours_is_stored(
 def test_no_script_need_hide_anything_if_proxies_have_stored_nothing(
     world: World, has_state: bool | None
 ) -> None:
-    world.session.script_calls.has_state = has_state
+    world.session.script_calls.families.known.has_state = has_state
     assert (world.names("DBSIZE") == [b"DBSIZE"]) == (has_state is False)
 
 
@@ -383,7 +383,7 @@ def test_no_script_need_hide_anything_if_proxies_have_stored_nothing(
 def test_the_first_key_of_ours_is_hidden_from_what_follows_in_its_chunk(
     world: World, in_transaction: bool
 ) -> None:
-    world.session.script_calls.has_state = False
+    world.session.script_calls.families.known.has_state = False
     begin = ["MULTI"] * in_transaction
     *_, first, behind = world.names(*begin, "DEFER EX 9 DEL k", "DBSIZE")
     assert first.startswith(b"EVAL")
@@ -394,7 +394,7 @@ def test_a_request_that_may_store_our_first_key_does_not_overtake_one_that_shows
     world: World,
 ) -> None:
     """The link stores it, over another connection."""
-    world.session.script_calls.has_state = False
+    world.session.script_calls.families.known.has_state = False
     assert world.names("DBSIZE", "DEFER EX 9 DEL k") == [b"DBSIZE"]
     assert world.step.awaits
     assert Requests().feed(world.step.withheld) == [b"DEFER EX 9 DEL k".split()]
@@ -404,6 +404,6 @@ def test_a_request_that_may_store_our_first_key_does_not_overtake_one_that_shows
 def test_commands_that_show_all_keys_hide_ours_if_nobody_can_wait(
     world: World, before: str
 ) -> None:
-    world.session.script_calls.has_state = False
+    world.session.script_calls.families.known.has_state = False
     world.say(before)
     assert world.names("DBSIZE")[0].startswith(b"EVAL")

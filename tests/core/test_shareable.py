@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.raw_client import command
 from ttlproxy.commands.router import STATEFUL, VIRTUALS, Router
-from ttlproxy.session.shareable import LARGEST, read, read_cut
+from ttlproxy.session.sharing import LARGEST, read, read_cut
 
 NAMES = {b"GET", b"get", b"SET"}
 GET, SET = command("GET", "k"), command("SET", "k", "v\r\n*1\r\n$3\r\nGET\r\n")

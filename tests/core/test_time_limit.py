@@ -12,7 +12,7 @@ from tests.core.conftest import Run
 from ttlproxy.addresses import Upstream
 from ttlproxy.link.connecting.connections import client
 from ttlproxy.link.connecting.reachability import accepts
-from ttlproxy.net.time_limit import time_limit
+from ttlproxy.net.tasks import time_limit
 
 LIMIT_S = 0.2
 

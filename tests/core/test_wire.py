@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ttlproxy.wire import Requests, encode
-from ttlproxy.wire.inline import split
 from ttlproxy.wire.requests import LARGE_BULK
-from ttlproxy.wire.scanner import MAX_LINE
+from ttlproxy.wire.scanner import MAX_LINE, split_inline
 
 WORDS = st.lists(st.binary(max_size=40), min_size=1, max_size=5).map(tuple)
 SILENT = st.sampled_from([b"\r\n", b"\n", b"*0\r\n", b"*-1\r\n", b"   \r\n"])
@@ -308,4 +307,4 @@ def test_a_line_is_never_excessive() -> None:
     ],
 )
 def test_an_inline_line_is_split_as_redis_splits_it(line: bytes, words: list[bytes] | None) -> None:
-    assert split(line) == words
+    assert split_inline(line) == words

@@ -30,9 +30,8 @@ from ttlproxy.net.tls import Tls
 from ttlproxy.proxy.accept import Gate
 from ttlproxy.proxy.client import Client
 from ttlproxy.proxy.redis_connection import Backend, Receiver
-from ttlproxy.proxy.server import Clients, Server
-from ttlproxy.proxy.sharing.seat import Seat
-from ttlproxy.proxy.sharing.sharing_server import SharingServer
+from ttlproxy.proxy.server import Server
+from ttlproxy.proxy.sharing.shared_upstream import ClientUpstream
 from ttlproxy.session import Session
 
 pytestmark = [pytest.mark.any_server, pytest.mark.long]
@@ -79,7 +78,7 @@ ENDS = (_closes, _resets, _says_the_end)
 
 def _left() -> list[str]:
     """The kinds of objects that are left of those made since the collector was switched off."""
-    kinds = (Client, Backend, Receiver, Session, Tls, Seat)
+    kinds = (Client, Backend, Receiver, Session, Tls, ClientUpstream)
     young = gc.get_objects(generation=0)
     return [type(each).__name__ for each in young if isinstance(each, kinds)]
 
@@ -90,8 +89,7 @@ async def _serving(settings: Settings) -> AsyncIterator[int]:
     assert settings.upstream is not None
     counters = Counters()
     link = Link(settings, settings.upstream, counters, Context(settings, counters))
-    kind = SharingServer if settings.share_upstream else Server
-    server = kind(settings, link, counters, Clients(), Gate(settings))
+    server = Server(settings, link, counters, Gate(settings))
     running = [asyncio.create_task(link.run()), asyncio.create_task(server.slow_clients.run())]
     await link.serving.ready.wait()
     address = await server.start()

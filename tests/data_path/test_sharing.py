@@ -1,4 +1,4 @@
-"""Clients that share connections to Redis (--share-upstream): who rides, who leaves, and that each
+"""Clients that share connections to Redis (--share-upstream): who shares, who leaves, and that each
 gets its own replies. All else is tested by the other tests with TTLPROXY_TEST_SHARE=2."""
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ from ttlproxy.addresses import Upstream
 from ttlproxy.cli.main import load
 from ttlproxy.errors import CertificateError, SettingsError
 from ttlproxy.net.tls import for_clients, for_redis
-from ttlproxy.net.tls.expiry import ends
+from ttlproxy.net.tls.contexts import certificate_ends
 
 pytestmark = pytest.mark.any_server
 
@@ -376,7 +376,7 @@ def test_a_file_that_is_no_certificate_is_told(tmp_path: Path) -> None:
     for der in (b"", b"\x30", b"\x30\x03\x02\x01\x01", bytes(100)):
         wrong.write_text(ssl.DER_cert_to_PEM_cert(der))
         with pytest.raises(ValueError, match="certificate"):
-            ends(wrong)
+            certificate_ends(wrong)
 
 
 @pytest.mark.slow

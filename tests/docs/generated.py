@@ -18,8 +18,8 @@ from tests.docs.man_pages import man_pages
 from ttlproxy.admin.routes import ROUTES
 from ttlproxy.cli.flags import USUAL, flag, groups, metavar
 from ttlproxy.commands.features import leaderboards
-from ttlproxy.commands.model.spec import Virtual
 from ttlproxy.commands.router import LONGER, VIRTUALS
+from ttlproxy.commands.spec import Virtual
 from ttlproxy.config import SETTINGS
 from ttlproxy.operations.doctor.required_rights import FIELD_TTLS, SINCE, all_scripted, rules
 from ttlproxy.process.reload import AT_ONCE

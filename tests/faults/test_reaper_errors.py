@@ -20,7 +20,7 @@ from ttlproxy.config import Settings
 from ttlproxy.core.counters import Counters
 from ttlproxy.core.keys import Keys
 from ttlproxy.link import Context, Link
-from ttlproxy.link.life import beats
+from ttlproxy.link.life import heartbeat
 from ttlproxy.link.reaper import reaper as reapers
 from ttlproxy.link.reaper.reaper import Reaper
 from ttlproxy.net.tasks import cancel
@@ -50,7 +50,7 @@ async def _until(holds: Callable[[], bool]) -> None:
 
 @pytest.fixture(autouse=True)
 def _nothing_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(beats, "EVERY_S", NEVER_S)
+    monkeypatch.setattr(heartbeat, "EVERY_S", NEVER_S)
     monkeypatch.setattr(reapers, "_LONGEST_SLEEP_MS", NEVER_S)
 
 

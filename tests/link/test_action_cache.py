@@ -13,7 +13,7 @@ from ttlproxy.core.counters import Counters, NodeCounts
 from ttlproxy.core.expiry_actions import VERSION
 from ttlproxy.core.keys import Keys
 from ttlproxy.core.signing import Signer
-from ttlproxy.link.connecting.refusals import Refusals
+from ttlproxy.link.connecting.failures import Refusals
 from ttlproxy.link.shared.action_cache import ActionCache
 
 SIGNER = Signer(b"x" * 64)

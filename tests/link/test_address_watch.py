@@ -17,11 +17,10 @@ from tests.support.redis_client import Client
 from ttlproxy.addresses import Upstream
 from ttlproxy.cli.main import load
 from ttlproxy.errors import ServerChanged, UpstreamError
-from ttlproxy.link.connecting import address_watch as module
-from ttlproxy.link.connecting.address_watch import AddressWatch
-from ttlproxy.link.connecting.known_server import KnownServer
+from ttlproxy.link.connecting import discovery as module
+from ttlproxy.link.connecting.discovery import AddressWatch
+from ttlproxy.link.connecting.known_server import Identity, KnownServer
 from ttlproxy.link.connecting.reachability import identity
-from ttlproxy.link.connecting.server_identity import Identity
 from ttlproxy.net.tasks import cancel
 
 LIMIT_S = 30.0

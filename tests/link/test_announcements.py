@@ -20,7 +20,7 @@ from ttlproxy.link import announcing
 from ttlproxy.link.connecting.pushes import Pushes
 from ttlproxy.link.knowledge import announcements as module
 from ttlproxy.link.knowledge import modes
-from ttlproxy.link.life import beats
+from ttlproxy.link.life import heartbeat
 from ttlproxy.net.tasks import cancel
 
 # An instant before which all is known.
@@ -32,7 +32,7 @@ DEADLINES = "ttlproxy:deadlines"
 @pytest.fixture(autouse=True)
 def _rare(monkeypatch: pytest.MonkeyPatch) -> None:
     """No heartbeat comes by itself, but the first."""
-    monkeypatch.setattr(beats, "EVERY_S", 1e6)
+    monkeypatch.setattr(heartbeat, "EVERY_S", 1e6)
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ttlproxy.link.connecting.backoff import Backoff, stagger_s
+from ttlproxy.link.connecting.connections import Backoff, stagger_s
 
 
 def test_pauses_differ_also_when_they_are_as_long_as_they_get() -> None:

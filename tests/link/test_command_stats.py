@@ -6,8 +6,8 @@ import pytest
 
 from ttlproxy.commands import Native
 from ttlproxy.core.counters import CommandCounts
-from ttlproxy.link.connecting.server_identity import fields
-from ttlproxy.link.server.command_stats import commands, errors, families
+from ttlproxy.link.connecting.known_server import fields
+from ttlproxy.link.server.command_table import counted_commands, counted_errors, families_of
 
 COMMANDS = b"""# Commandstats\r
 cmdstat_hget:calls=3,usec=6,usec_per_call=2.00,rejected_calls=1,failed_calls=2\r
@@ -27,7 +27,7 @@ def _native(name: str, *categories: bytes) -> Native:
 
 
 def test_commands_are_summed_up_by_family() -> None:
-    of = families(
+    of = families_of(
         [
             _native("HGET", b"@read", b"@hash"),
             _native("HSET", b"@write", b"@hash"),
@@ -35,7 +35,7 @@ def test_commands_are_summed_up_by_family() -> None:
             _native("CONFIG", b"@admin"),
         ]
     )
-    assert commands(fields(COMMANDS), of) == {
+    assert counted_commands(fields(COMMANDS), of) == {
         "hash": CommandCounts(4, pytest.approx(10e-6), 2, 1),  # type: ignore[arg-type]
         "geo": CommandCounts(1, pytest.approx(1e-6)),  # type: ignore[arg-type]
         "other": CommandCounts(2, pytest.approx(10e-6)),  # type: ignore[arg-type]
@@ -43,4 +43,4 @@ def test_commands_are_summed_up_by_family() -> None:
 
 
 def test_first_words_that_programs_choose_are_not_shown() -> None:
-    assert errors(fields(ERRORS)) == {"ERR": 2, "other": 7}
+    assert counted_errors(fields(ERRORS)) == {"ERR": 2, "other": 7}

@@ -34,7 +34,7 @@ from ttlproxy.link import client
 from ttlproxy.link.connecting.connections import close, open_now, plain_socket
 from ttlproxy.link.connecting.pipeline import run
 from ttlproxy.link.connecting.reachability import accepts, identity, met
-from ttlproxy.net.dial_counts import reason
+from ttlproxy.net.sockets import dial_failure
 
 LIMIT_S = 30.0
 SHORT_S = 0.05
@@ -286,7 +286,7 @@ async def test_attempts_to_connect_are_counted_by_what_became_of_them(
 async def test_a_name_whose_addresses_all_refuse_is_refused() -> None:
     """asyncio raises a bare OSError then."""
     at_both = OSError("Multiple exceptions: [Errno 111] Connect call failed, [Errno 111] too")
-    assert reason(at_both) == "refused"
+    assert dial_failure(at_both) == "refused"
 
 
 async def test_a_look_leaves_no_connection_behind(

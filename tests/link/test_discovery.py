@@ -22,8 +22,8 @@ from ttlproxy.link import located
 from ttlproxy.link.connecting import discovery as module
 from ttlproxy.link.connecting import sentinels
 from ttlproxy.link.connecting.discovery import Discovery, discovery
+from ttlproxy.link.connecting.known_server import Identity
 from ttlproxy.link.connecting.reachability import identity
-from ttlproxy.link.connecting.server_identity import Identity
 from ttlproxy.net.tasks import cancel
 
 HOST = "redis.example"

@@ -6,8 +6,8 @@ import pytest
 
 from ttlproxy.addresses import Upstream
 from ttlproxy.core.topology import cluster_nodes
-from ttlproxy.link.connecting import endpoints as module
-from ttlproxy.link.connecting.endpoints import endpoints
+from ttlproxy.link.connecting import reachability as module
+from ttlproxy.link.connecting.reachability import endpoints
 
 A, B = "a" * 40, "b" * 40
 NODES = cluster_nodes(

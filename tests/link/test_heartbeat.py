@@ -22,11 +22,10 @@ from tests.support.server_queries import calls
 from ttlproxy.addresses import Upstream
 from ttlproxy.core import write_rules
 from ttlproxy.link import announcing
-from ttlproxy.link.connecting import address_watch, pipeline, reachability
-from ttlproxy.link.connecting.known_server import KnownServer
-from ttlproxy.link.connecting.server_identity import Identity
+from ttlproxy.link.connecting import discovery, pipeline, reachability
+from ttlproxy.link.connecting.known_server import Identity, KnownServer
 from ttlproxy.link.knowledge import confirmations
-from ttlproxy.link.life import beats, heartbeat
+from ttlproxy.link.life import heartbeat
 from ttlproxy.scripts.unconfirmed import Swap
 
 LONG_S = 1e6
@@ -50,7 +49,7 @@ def _is_read(link: Running, soon_ms: int) -> bool:
 @pytest.fixture
 def rare(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only the first heartbeat is a regular one."""
-    monkeypatch.setattr(beats, "EVERY_S", LONG_S)
+    monkeypatch.setattr(heartbeat, "EVERY_S", LONG_S)
 
 
 @pytest.fixture
@@ -80,7 +79,7 @@ def probes(monkeypatch: pytest.MonkeyPatch) -> list[Upstream]:
         made.append(upstream)
         return await identity(upstream, timeout_s)
 
-    monkeypatch.setattr(address_watch, "identity", counted)
+    monkeypatch.setattr(discovery, "identity", counted)
     return made
 
 
@@ -132,7 +131,7 @@ async def test_one_of_many_sends_a_few_cheap_requests_and_nothing_else(
         assert link.context.fleet.attached == 30
         assert not link.context.fleet.is_alone
         link.link._walks._begins_s = 1e18  # another proxy walks
-        monkeypatch.setattr(beats, "EVERY_S", 0.01)
+        monkeypatch.setattr(heartbeat, "EVERY_S", 0.01)
         link.link.heartbeat._beats._next_s = 0.0
         await link.beats()
         answers, before = link.link.heartbeat.answers, _commands(direct)
@@ -217,7 +216,7 @@ async def test_a_regular_one_does_the_upkeep_and_others_do_not(
     manage(direct, "s", m=1)
     await life.beats(2)
     assert life.context.overdue.keys == 0
-    monkeypatch.setattr(beats, "EVERY_S", 0.01)
+    monkeypatch.setattr(heartbeat, "EVERY_S", 0.01)
     life.link.heartbeat._beats._next_s = 0.0
     life.link.confirmations.beat()
     await until(lambda: life.context.overdue.keys == 1)
@@ -291,7 +290,7 @@ async def test_the_events_that_a_server_publishes_are_looked_at_thoroughly(
 async def test_after_a_swap_that_may_have_come_all_is_read_anew(
     server: AnyServer, direct: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(beats, "EVERY_S", 0.02)
+    monkeypatch.setattr(heartbeat, "EVERY_S", 0.02)
     async with running(Running(server.url)) as link:
         soon_ms = _manage_soon(direct)
         link.context.script_calls.unconfirmed.note(Swap(3, 4), link.context.registry)
@@ -384,7 +383,7 @@ async def test_a_refusal_that_may_pass_waits_for_the_next_one_and_all_is_read_an
 async def test_after_a_refusal_that_has_passed_all_is_read_anew(
     server: AnyServer, direct: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(beats, "EVERY_S", 0.02)
+    monkeypatch.setattr(heartbeat, "EVERY_S", 0.02)
     direct.ask("ACL", "SETUSER", "narrow", "on", ">word", "~*", "&*", "+@all")
     link = Running(f"redis://narrow:word@127.0.0.1:{server.port}")
     try:
@@ -520,7 +519,7 @@ async def test_a_replica_that_is_promoted_is_looked_at_thoroughly(
 async def test_a_replica_that_is_promoted_is_read_anew(
     replica: AnyServer, direct: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(beats, "EVERY_S", 0.02)
+    monkeypatch.setattr(heartbeat, "EVERY_S", 0.02)
     async with running(Running(replica.url)) as link:
         direct.ask("REPLICAOF", "NO", "ONE")
         soon_ms = _manage_soon(direct)

@@ -22,10 +22,9 @@ from ttlproxy.link.connecting.serving import Serving
 from ttlproxy.link.knowledge.confirmations import Job
 from ttlproxy.link.life import holds as module
 from ttlproxy.link.life.holds import Holds
-from ttlproxy.link.reaping.reap_requests import ReapRequests
-from ttlproxy.link.reaping.reap_script import ReapScript
-from ttlproxy.link.reaping.schedules import Schedules
-from ttlproxy.link.reaping.sweep_script import SweepScript
+from ttlproxy.link.reaper.reap_requests import ReapRequests
+from ttlproxy.link.reaper.removal import ReapScript, SweepScript
+from ttlproxy.link.reaper.schedules import Schedules
 from ttlproxy.link.server.shared_state import SharedState
 from ttlproxy.link.shared.barriers import Barriers
 from ttlproxy.net.tasks import cancel

@@ -16,9 +16,9 @@ from tests.link.conftest import FAR_MS, S, manage
 from tests.link.running import Running, running
 from tests.support.containers import AnyServer
 from tests.support.redis_client import Client
-from ttlproxy.link.connecting import moving_slots as module
+from ttlproxy.link.connecting import pipeline as module
 from ttlproxy.link.connecting.pipeline import Words, run
-from ttlproxy.link.life import beats
+from ttlproxy.link.life import heartbeat
 
 NONE = (0, b"none")
 
@@ -40,7 +40,7 @@ async def test_a_key_has_an_index_if_it_has_one_in_any_of_the_databases(
 async def test_it_is_asked_before_the_next_heartbeat(
     server: AnyServer, direct: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(beats, "EVERY_S", 1e6)
+    monkeypatch.setattr(heartbeat, "EVERY_S", 1e6)
     manage(direct, "s", m=FAR_MS)
     async with running(Running(server.url)) as link:
         await link.beats()

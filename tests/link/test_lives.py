@@ -22,10 +22,9 @@ from tests.support.servers import Server
 from ttlproxy.errors import UnfitUpstream, UpstreamError
 from ttlproxy.link import LAYOUT
 from ttlproxy.link.connecting import discovery
-from ttlproxy.link.connecting.backoff import Backoff
-from ttlproxy.link.connecting.connections import close, open_now
-from ttlproxy.link.connecting.server_identity import Identity
-from ttlproxy.link.life import beats, server_setup
+from ttlproxy.link.connecting.connections import Backoff, close, open_now
+from ttlproxy.link.connecting.known_server import Identity
+from ttlproxy.link.life import heartbeat, server_setup
 from ttlproxy.link.life import link as module
 from ttlproxy.net.tasks import cancel
 
@@ -34,7 +33,7 @@ OURS = ("ttlproxy:link", "ttlproxy:reaps", "ttlproxy:pushes")
 
 @pytest.fixture(autouse=True)
 def _often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(beats, "EVERY_S", 0.02)
+    monkeypatch.setattr(heartbeat, "EVERY_S", 0.02)
 
 
 @pytest.fixture
@@ -271,7 +270,7 @@ async def test_a_layout_that_comes_while_the_link_runs_ends_it_before_the_next_l
     server: AnyServer, direct: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A proxy of another version announces it when it has written it."""
-    monkeypatch.setattr(beats, "EVERY_S", 1e6)
+    monkeypatch.setattr(heartbeat, "EVERY_S", 1e6)
     link = Running(server.url)
     await _begun(link)
     direct.ask("HSET", STATE, "layout", LAYOUT + 1, "program", "9.9.9")

@@ -15,8 +15,8 @@ from tests.support.redis_client import Client
 from tests.support.server_queries import calls
 from ttlproxy.core.counters import Counters
 from ttlproxy.link import Context
-from ttlproxy.link.reaping import native_deadlines as module
-from ttlproxy.link.reaping.native_deadlines import NativeDeadlines
+from ttlproxy.link.reaper import ruled_deadlines as module
+from ttlproxy.link.reaper.ruled_deadlines import NativeDeadlines
 
 Looked = Callable[[], int]
 

@@ -13,8 +13,8 @@ from tests.support.server_queries import calls
 from ttlproxy.addresses import Upstream
 from ttlproxy.commands import Call
 from ttlproxy.link import Context, answered, attached, client
+from ttlproxy.link.connecting.known_server import push_name
 from ttlproxy.link.connecting.pipeline import error, everywhere, run, valid
-from ttlproxy.link.connecting.proxy_count import push_name
 
 
 async def test_each_request_is_carried_out_in_its_database(redis: Redis, server: AnyServer) -> None:

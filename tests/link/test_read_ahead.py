@@ -14,8 +14,8 @@ from tests.support.redis_client import Client
 from tests.support.server_queries import calls
 from ttlproxy.core.registry import Registry
 from ttlproxy.link import Context
-from ttlproxy.link.reaping import schedules as reading
-from ttlproxy.link.reaping.schedules import Schedules
+from ttlproxy.link.reaper import schedules as reading
+from ttlproxy.link.reaper.schedules import Schedules
 from ttlproxy.link.shared import schedule_queries as module
 from ttlproxy.link.shared.schedule_queries import ScheduleQueries
 

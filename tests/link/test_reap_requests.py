@@ -21,12 +21,10 @@ from ttlproxy.core.counters import Counters
 from ttlproxy.core.registry import Place, Registry
 from ttlproxy.errors import UpstreamError
 from ttlproxy.link import Context, client
-from ttlproxy.link.connecting.known_server import KnownServer
-from ttlproxy.link.connecting.server_identity import Identity
-from ttlproxy.link.reaping.reap_requests import ReapRequest, ReapRequests
-from ttlproxy.link.reaping.reap_script import ReapScript
-from ttlproxy.link.reaping.schedules import Schedules
-from ttlproxy.link.reaping.sweep_script import SweepScript
+from ttlproxy.link.connecting.known_server import Identity, KnownServer
+from ttlproxy.link.reaper.reap_requests import ReapRequest, ReapRequests
+from ttlproxy.link.reaper.removal import ReapScript, SweepScript
+from ttlproxy.link.reaper.schedules import Schedules
 from ttlproxy.net.tasks import cancel
 
 Begin = Callable[[], "asyncio.Task[None]"]

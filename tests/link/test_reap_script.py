@@ -17,7 +17,7 @@ from ttlproxy.config import Settings
 from ttlproxy.core.counters import Counters
 from ttlproxy.core.registry import ANNOUNCED_MS, Registry
 from ttlproxy.link import KEYS_PER_CALL, Context
-from ttlproxy.link.reaping.reap_script import ReapScript, Undelivered
+from ttlproxy.link.reaper.removal import ReapScript, Undelivered
 
 
 @pytest.fixture

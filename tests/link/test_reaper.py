@@ -27,7 +27,7 @@ from ttlproxy.addresses import Upstream
 from ttlproxy.config import Settings
 from ttlproxy.core.counters import Counters
 from ttlproxy.link import Context, Link, announcing
-from ttlproxy.link.life import beats
+from ttlproxy.link.life import heartbeat
 from ttlproxy.link.life import link as lives
 from ttlproxy.link.reaper import reaper as module
 from ttlproxy.link.reaper.reaper import Reaper
@@ -67,7 +67,7 @@ async def _reaping(url: str, **settings: object) -> AsyncIterator[Reaping]:
 
 @pytest.fixture(autouse=True)
 def _nothing_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(beats, "EVERY_S", NEVER_MS / 1000)
+    monkeypatch.setattr(heartbeat, "EVERY_S", NEVER_MS / 1000)
     monkeypatch.setattr(module, "_LONGEST_SLEEP_MS", NEVER_MS)
 
 

@@ -14,8 +14,8 @@ from tests.support.server_queries import calls
 from ttlproxy.core.counters import Counters
 from ttlproxy.core.registry import Place
 from ttlproxy.link import KEYS_PER_CALL, Context
-from ttlproxy.link.life.recheck import Recheck
-from ttlproxy.link.reaping.sweep_script import SweepScript
+from ttlproxy.link.life.upkeep import Recheck
+from ttlproxy.link.reaper.removal import SweepScript
 
 # Heartbeats before a walk begins.
 REST = 5

@@ -24,8 +24,8 @@ from ttlproxy.link.connecting.pushes import Pushes
 from ttlproxy.link.connecting.serving import Serving
 from ttlproxy.link.knowledge.announcements import Announcements
 from ttlproxy.link.knowledge.registry_loader import RegistryLoader
-from ttlproxy.link.life import beats
-from ttlproxy.link.reaping.schedules import Schedules
+from ttlproxy.link.life import heartbeat
+from ttlproxy.link.reaper.schedules import Schedules
 from ttlproxy.link.server.acl import Acl
 from ttlproxy.link.server.shared_state import SharedState
 from ttlproxy.scripts.unconfirmed import Swap
@@ -265,7 +265,7 @@ async def test_rules_are_read_soon_after_a_flush(
 async def test_a_push_of_a_flush_or_a_swap_is_enough(
     server: AnyServer, direct: Client, monkeypatch: pytest.MonkeyPatch, name: bytes
 ) -> None:
-    monkeypatch.setattr(beats, "EVERY_S", 1e6)
+    monkeypatch.setattr(heartbeat, "EVERY_S", 1e6)
     async with running(Running(server.url)) as link:
         await link.beats()
         answers = link.link.heartbeat.answers

@@ -28,8 +28,8 @@ from ttlproxy.core.counters import Counters
 from ttlproxy.core.registry import Place, Registry
 from ttlproxy.errors import UpstreamError
 from ttlproxy.link import Context
-from ttlproxy.link.reaping.orphans import Orphans
-from ttlproxy.link.reaping.schedules import Schedules
+from ttlproxy.link.reaper.schedules import Schedules
+from ttlproxy.link.reaper.walks import Orphans
 from ttlproxy.link.shared.overdue import Overdue
 from ttlproxy.link.shared.schedule_queries import ScheduleQueries
 
@@ -351,7 +351,7 @@ async def test_all_proxies_know_the_family_of_a_key_before_it_is_added(
 async def test_a_proxy_that_hangs_does_not_hold_up_the_heartbeat(
     context: Context, redis: Redis, direct: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ttlproxy.link.reaping.orphans._SURE_S", 0.01)
+    monkeypatch.setattr("ttlproxy.link.reaper.walks._SURE_S", 0.01)
     manage(direct, "s", m=FAR_MS)
     direct.ask("DEL", KEYS.schedule)
 

@@ -11,8 +11,8 @@ from redis.exceptions import NoPermissionError
 from tests.link.conftest import Become
 from tests.support.redis_client import Client
 from ttlproxy.link import Context
+from ttlproxy.link.connecting.known_server import fields
 from ttlproxy.link.connecting.pipeline import Words, run
-from ttlproxy.link.connecting.server_identity import fields
 from ttlproxy.link.server import script_cache
 from ttlproxy.link.server.compatibility import pauses_script
 from ttlproxy.link.server.script_cache import AT_FIRST, EVENTS, ScriptCache

@@ -15,7 +15,7 @@ from tests.support.redis_client import Client
 from tests.support.scripted_sentinel import NAME, ScriptedSentinel, scripted_sentinel
 from ttlproxy.addresses import Address, Upstream
 from ttlproxy.errors import UpstreamError
-from ttlproxy.link.connecting import resolution, tls_mismatch
+from ttlproxy.link.connecting import reachability
 from ttlproxy.link.connecting import sentinels as module
 from ttlproxy.link.connecting.sentinels import Answer, Sentinels, chosen
 from ttlproxy.net.tasks import cancel
@@ -158,7 +158,7 @@ async def test_sentinels_that_disagree_are_named_with_what_they_say(start: Start
 async def test_a_server_that_is_no_sentinel_is_told_from_one(
     server: AnyServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tls_mismatch, "_PATIENCE_S", 0.01)
+    monkeypatch.setattr(reachability, "_PATIENCE_S", 0.01)
     async with _asked(Address("127.0.0.1", server.port)) as sentinels:
         with pytest.raises(UpstreamError, match="it is no Sentinel"):
             await sentinels.answer()
@@ -217,7 +217,7 @@ async def test_one_that_is_away_is_told_once_and_again_when_it_answers(
 
     async def counted(upstream: Upstream, timeout_s: float) -> Upstream:
         tries.release()
-        return await resolution.resolved(upstream, timeout_s)
+        return await reachability.resolved(upstream, timeout_s)
 
     monkeypatch.setattr(module, "resolved", counted)
     async with _asked(address) as sentinels:

@@ -23,10 +23,9 @@ from ttlproxy.link.connecting.known_server import KnownServer
 from ttlproxy.link.connecting.pipeline import run
 from ttlproxy.link.life.server_setup import ServerSetup
 from ttlproxy.link.server.acl import Acl
-from ttlproxy.link.server.command_table import CommandTable
+from ttlproxy.link.server.command_table import CommandTable, StoredCommands
 from ttlproxy.link.server.script_cache import ScriptCache
 from ttlproxy.link.server.shared_state import SharedState
-from ttlproxy.link.server.stored_commands import StoredCommands
 from ttlproxy.link.shared.barriers import Barriers
 
 

@@ -16,7 +16,9 @@ from tests.support.redis_content import STATE
 from tests.support.server_queries import calls
 from ttlproxy import __version__
 from ttlproxy.addresses import Upstream
+from ttlproxy.config import Settings
 from ttlproxy.core.counters import Counters
+from ttlproxy.core.keys import SLOTS
 from ttlproxy.core.signing import Signer
 from ttlproxy.errors import UnfitUpstream
 from ttlproxy.link import LAYOUT, Context, client, run
@@ -281,6 +283,48 @@ async def test_it_is_written_where_it_is_needed(
     assert stored is None or stored.done()
 
 
+@pytest.fixture
+def sibling(context: Context, counters: Counters) -> Context:
+    """Of another master of the same Cluster."""
+    known = context.script_calls.families.known
+    return Context(Settings(), counters, known=known, sharers=context.sharers)
+
+
+async def test_a_request_to_one_master_waits_for_the_master_that_has_the_state(
+    state: SharedState, redis: Redis, context: Context, sibling: Context, direct: Client
+) -> None:
+    context.fleet.attached, looks = 1, list[str]()
+    await _met(state, redis)
+    state.look_soon = partial(looks.append, "here")
+    other = SharedState(sibling, unpaused)
+    stored = other.stored()
+    assert sibling.script_calls.has_state is None
+    assert looks == ["here"]
+    await state.keep(redis)
+    assert stored.done()
+    assert _stored(direct)[1] == OURS
+    assert sibling.script_calls.has_state
+
+
+async def test_it_stays_while_another_master_has_deadlines_or_is_away(
+    state: SharedState, redis: Redis, context: Context, sibling: Context, direct: Client
+) -> None:
+    other = SharedState(sibling, unpaused)
+    await state.claim(redis)
+    context.fleet.attached, context.is_one_of_several = 1, True
+    context.slot_schedules.read, sibling.slot_schedules.read = {*range(8192)}, {*range(8192, SLOTS)}
+    sibling.slot_schedules.noted(b"k", 1)
+    await state.drop(redis, [0])
+    assert direct.ask("EXISTS", STATE) == 1
+    sibling.end()
+    await state.drop(redis, [0])
+    assert direct.ask("EXISTS", STATE) == 1, "nothing is known of half of the slots"
+    context.slot_schedules.read = {*range(SLOTS)}
+    await state.drop(redis, [0])
+    assert direct.ask("EXISTS", STATE) == 0
+    assert not other.is_needed
+
+
 @pytest.mark.parametrize("need", ["a deadline", "a rule"])
 async def test_a_state_that_is_gone_although_it_is_needed_leaves_keys_to_hide(
     context: Context, redis: Redis, direct: Client, need: str
@@ -308,7 +352,7 @@ async def test_a_request_goes_on_where_redis_refuses_the_state(
 
 async def test_a_request_waits_while_writes_are_paused(context: Context, redis: Redis) -> None:
     context.fleet.attached = 1
-    context.script_calls.has_state = False
+    context.script_calls.families.known.has_state = False
     state = SharedState(context, paused)
     await state.keep(redis)
     assert context.script_calls.has_state is False

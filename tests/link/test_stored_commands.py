@@ -15,15 +15,13 @@ from ttlproxy.config import Settings
 from ttlproxy.core.counters import Counters
 from ttlproxy.core.signing import SIGNATURE_LENGTH
 from ttlproxy.link import Context
-from ttlproxy.link.connecting.known_server import KnownServer
+from ttlproxy.link.connecting.known_server import INFO, KnownServer
 from ttlproxy.link.connecting.pipeline import run
-from ttlproxy.link.connecting.server_identity import INFO
 from ttlproxy.link.life.server_setup import ServerSetup
 from ttlproxy.link.server.acl import Acl
-from ttlproxy.link.server.packing import Packable, pack, unpack
+from ttlproxy.link.server.command_table import FIELD, Packable, Stored, StoredCommands, pack, unpack
 from ttlproxy.link.server.script_cache import ScriptCache
 from ttlproxy.link.server.shared_state import SharedState
-from ttlproxy.link.server.stored_commands import FIELD, Stored, StoredCommands
 from ttlproxy.link.shared.barriers import Barriers
 
 

@@ -16,7 +16,7 @@ from ttlproxy.core.counters import Counters
 from ttlproxy.core.keys import KEY_EXPIRY, Keys
 from ttlproxy.core.registry import Registry
 from ttlproxy.link import Context
-from ttlproxy.link.reaping.sweep_script import SweepScript
+from ttlproxy.link.reaper.removal import SweepScript
 
 UNTIL_MS = FAR_MS + 10_000
 # For each type: a command that adds elements, its words, and what removes `a`.

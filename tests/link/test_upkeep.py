@@ -21,20 +21,18 @@ from tests.support.redis_content import STATE
 from ttlproxy.core.counters import Counters
 from ttlproxy.core.registry import Registry
 from ttlproxy.link import Context
-from ttlproxy.link.connecting.known_server import KnownServer
+from ttlproxy.link.connecting.known_server import Identity, KnownServer
 from ttlproxy.link.connecting.pipeline import run
-from ttlproxy.link.connecting.server_identity import Identity
 from ttlproxy.link.knowledge.glance import Glance
 from ttlproxy.link.life.upkeep import Upkeep
-from ttlproxy.link.reaping.native_deadlines import NativeDeadlines
-from ttlproxy.link.reaping.schedules import Schedules
-from ttlproxy.link.reaping.sweep_script import SweepScript
-from ttlproxy.link.reaping.walks import Walks
+from ttlproxy.link.reaper.removal import SweepScript
+from ttlproxy.link.reaper.ruled_deadlines import NativeDeadlines
+from ttlproxy.link.reaper.schedules import Schedules
+from ttlproxy.link.reaper.walks import Walks
 from ttlproxy.link.server.acl import Acl
-from ttlproxy.link.server.packing import pack
+from ttlproxy.link.server.command_table import FIELD, StoredCommands, pack
 from ttlproxy.link.server.script_cache import ScriptCache
 from ttlproxy.link.server.shared_state import SharedState
-from ttlproxy.link.server.stored_commands import FIELD, StoredCommands
 from ttlproxy.link.shared.agenda import NEVER
 from ttlproxy.link.shared.barriers import Barriers, IsPaused
 

@@ -12,8 +12,8 @@ from tests.support.containers import AnyServer
 from tests.support.redis_client import Client
 from tests.support.server_queries import calls
 from ttlproxy.link import Context
-from ttlproxy.link.reaping import walks as module
-from ttlproxy.link.reaping.walks import Walks
+from ttlproxy.link.reaper import walks as module
+from ttlproxy.link.reaper.walks import Walks
 
 # Names are hexadecimal.
 SMALLER, LARGER = b"-", b"x"

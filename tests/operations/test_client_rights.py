@@ -19,9 +19,9 @@ from tests.support.redis_client import Client
 from tests.support.redis_content import STATE
 from tests.support.server_queries import calls
 from tests.support.servers import Proxy, Server
-from ttlproxy.commands.features.defer_syntax import command_at
-from ttlproxy.commands.model.spec import Virtual
+from ttlproxy.commands.features.defer import command_at
 from ttlproxy.commands.router import LONGER, VIRTUALS
+from ttlproxy.commands.spec import Virtual
 from ttlproxy.core.glob import matching
 from ttlproxy.core.keys import Keys
 from ttlproxy.operations.client_rights import UnfitPatternError, as_typed, rules

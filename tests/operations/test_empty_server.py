@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
+from functools import partial
 
 import pytest
 
 from tests.conftest import StartProxy, StartServer
+from tests.support.cluster import Cluster
 from tests.support.processes import wait_until
 from tests.support.redis_client import Client
 from tests.support.redis_content import STATE
-from tests.support.server_queries import info, let_beat
-from tests.support.servers import Server
+from tests.support.server_queries import calls, info, let_beat
+from tests.support.servers import Binary, Server
+from ttlproxy.core.keys import Keys
 from ttlproxy.link import LAYOUT
 
 # As many heartbeats as there are between two looks at all that seldom changes, and some.
@@ -130,3 +133,31 @@ def test_two_proxies_share_their_state_until_one_is_gone(
     wait_until(lambda: direct.ask("HEXISTS", STATE, "commands"), "they share what they read")
     other.stop()
     wait_until(lambda: direct.ask("DBSIZE") == 0, "nothing left")
+
+
+@pytest.mark.parametrize("masters", [1, 3])
+def test_a_cluster_that_nobody_uses_has_nothing_either(
+    binary: Binary, start_proxy: StartProxy, masters: int
+) -> None:
+    with Cluster(binary, nodes=masters, masters=masters) as cluster, ExitStack() as stack:
+        nodes = [stack.enter_context(closing(Client(node.port))) for node in cluster.nodes]
+        name = Keys(b"__ttl:", clustered=True).home(STATE)
+
+        def keys() -> int:
+            return sum(node.ask("DBSIZE") for node in nodes)
+
+        proxy = start_proxy(cluster.nodes[0].url)
+        for node in cluster.nodes:
+            wait_until(partial(_was_asked, node.port, calls(node.port, "role") + 3), "heartbeats")
+        assert keys() == 0
+        app = stack.enter_context(closing(Client(proxy.port)))
+        for key in ("a", "b", "c"):  # in front of three masters, of another one each
+            assert app.ask("SADDEX", key, "EX", 100, "MEMBERS", 1, "m") == 1
+            assert [node.ask("EXISTS", name) for node in nodes].count(1) == 1
+        assert [app.ask("DEL", key) for key in ("a", "b", "c")] == [1, 1, 1]
+        wait_until(lambda: keys() == 0, "nothing left")
+
+
+def _was_asked(port: int, times: int) -> bool:
+    """Whether a proxy has asked this node for its role so often."""
+    return calls(port, "role") > times

@@ -28,7 +28,7 @@ from tests.support.redis_content import LEASE
 from tests.support.server_queries import calls
 from tests.support.servers import Proxy, Server
 from ttlproxy.core.keys import Keys
-from ttlproxy.link.reaping.waiting_survey import SAMPLE
+from ttlproxy.link.reaper.walks import SAMPLE
 from ttlproxy.scripts import Scripts
 from ttlproxy.telemetry.metric_spec import BY_CERTIFICATE, BY_NODE, BY_SCRIPT, BY_WORKER
 from ttlproxy.telemetry.metrics_catalogue import METRICS

@@ -23,7 +23,7 @@ from ttlproxy.core.families import ALL
 from ttlproxy.errors import REFUSED
 from ttlproxy.link import Context, Link
 from ttlproxy.proxy.client_limit import ClientProtocol
-from ttlproxy.proxy.server import Clients, Server
+from ttlproxy.proxy.server import Server
 
 GET, QUIT, PONG = command("GET", "k"), command("QUIT"), b"+PONG\r\n"
 OURS = command("HEXPIREFIELD", "h", "f", 100)  # needs what the proxy knows of Redis
@@ -69,10 +69,9 @@ class Proxy:
         self.counters = Counters()
         context = Context(settings, self.counters)
         context.script_calls.families.confirm([ALL])
-        self.clients = Clients()
-        self.link = Link(settings, upstream, self.counters, context, self.clients.leave)
+        self.link = Link(settings, upstream, self.counters, context, lambda: self.server.leave())
         self.source = Source()
-        self.server = Server(settings, self.link, self.counters, self.clients, self.source)
+        self.server = Server(settings, self.link, self.counters, self.source)
         self._accepted = asyncio.Queue[Streams]()
         self.ends = ExitStack()  # of all connections, which are closed with the proxy
 
@@ -203,7 +202,7 @@ def test_a_departing_client_sends_no_more_and_gets_its_replies(
             client, redis = await proxy.client()
             client[1].write(GET)
             assert await redis[0].readexactly(len(GET)) == GET
-            proxy.clients.leave()
+            proxy.server.leave()
             client[1].write(GET)
             assert await redis[0].read() == b""
             redis[1].write(PONG)
@@ -227,7 +226,7 @@ def test_a_departing_client_that_waits_for_an_item_gets_the_error_that_ends_the_
             client, redis = await proxy.client()
             client[1].write(LEASE)
             await redis[0].readuntil(b"src")
-            proxy.clients.leave()
+            proxy.server.leave()
             await redis[0].read()
             redis[1].write(refusal)
             assert await client[0].read() == refusal
@@ -427,7 +426,7 @@ def test_a_client_that_does_not_close_is_closed_though_its_server_is_served_no_m
             client, redis = await proxy.client()
             redis[1].close()
             assert await client[0].read() == b""
-            proxy.clients.leave()
+            proxy.server.leave()
             await proxy.source.until_ended()
             assert proxy.gone == {"redis": 1}
 
@@ -553,7 +552,7 @@ def test_redis_may_keep_up_again_while_a_request_waits_for_something_else(
     async def main() -> None:
         async with proxied(tmp_path) as proxy:
             client, redis = await proxy.client()
-            (served,) = proxy.clients
+            (served,) = proxy.server.clients
             client[1].write(LEASE)
             await let_pass(1)
             for is_full in (True, False, True, False):
@@ -570,7 +569,7 @@ def test_redis_may_keep_up_and_fall_behind_in_one_turn(run: Run, tmp_path: Path)
     async def main() -> None:
         async with proxied(tmp_path) as proxy:
             client, redis = await proxy.client()
-            (served,) = proxy.clients
+            (served,) = proxy.server.clients
             slow = _stop_reading(redis)
             client[1].write(_large(4 * MIB))
             await let_pass(1)

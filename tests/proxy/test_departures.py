@@ -66,7 +66,7 @@ async def _pairs(proxy: Proxy) -> list[Pair]:
 
 
 def _not_open(proxy: Proxy) -> int:
-    return COUNT - sum(client.state == SHOWN[OPEN] for client in proxy.clients)
+    return COUNT - sum(client.state == SHOWN[OPEN] for client in proxy.server.clients)
 
 
 def _ended(proxy: Proxy) -> int:

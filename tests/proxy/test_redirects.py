@@ -9,7 +9,8 @@ import pytest
 
 from ttlproxy.core.keys import slot
 from ttlproxy.link import Masters
-from ttlproxy.proxy.routed.redirects import Client, Redirects
+from ttlproxy.proxy.routed.redirects import Redirects
+from ttlproxy.proxy.routed.routed_client import RoutedClient
 from ttlproxy.proxy.routed.ticket import Ticket
 
 KEY = b"k"
@@ -65,7 +66,7 @@ async def test_a_key_that_moves_while_a_connection_is_made_is_asked_of_its_new_m
     """The old master's link would not know any more what is due there."""
     source, target = _Lane(), _Lane()
     served = _Served(source, target)
-    redirects = Redirects(cast(Masters, served), cast(Client, served))
+    redirects = Redirects(cast(Masters, served), cast(RoutedClient, served))
     ticket = Ticket([b"GET", KEY], b"", slot(KEY))
     ticket.error = ASK
     reply = asyncio.create_task(redirects.ask(ticket))

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from tests.support.replies import PUSH, REPLIES
 from ttlproxy.errors import ON_ITS_WAY
 from ttlproxy.proxy.reply_queue import ReplyQueue
-from ttlproxy.session.declared import Declared
-from ttlproxy.session.told import OneReply, Told
+from ttlproxy.session.replies import Declared, OneReply, Told
 
 OK, NULL = b"+OK\r\n", b"$-1\r\n"
 

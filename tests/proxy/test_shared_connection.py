@@ -6,20 +6,22 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, nullcontext
+from typing import cast
 
 import pytest
 
 from tests.proxy.conftest import until
-from ttlproxy.core.counters import Connections, Sharing, Tally
+from ttlproxy.core.counters import Connections, Counters
 from ttlproxy.proxy.departures import PER_TURN, Departures
 from ttlproxy.proxy.sharing.pool import Pool
-from ttlproxy.proxy.sharing.seat import Seat
 from ttlproxy.proxy.sharing.shared_connection import PING, SharedConnection
+from ttlproxy.proxy.sharing.shared_upstream import ClientUpstream
+from ttlproxy.proxy.sharing.sharing_client import SharingClient
 from ttlproxy.proxy.write_batch import Write
-from ttlproxy.session.handshake import ConnectionState
+from ttlproxy.session.sharing import ConnectionState
 
 
-class _Rider:
+class _Sharer:
     """A client. replies: those that it has got"""
 
     def __init__(self) -> None:
@@ -35,11 +37,11 @@ class _Rider:
 
     def full(self, is_full: bool) -> None: ...
 
-    def lost(self) -> None: ...
+    def lost(self, *, is_owed: bool) -> None: ...
 
 
 class _Client:
-    """A client with a seat. has_ended: whether it was told to end"""
+    """A client of one Redis. has_ended: whether it was told to end"""
 
     unread = 0
     is_plain = False
@@ -75,7 +77,7 @@ async def _shared(
         redis.setblocking(False)
         redis.send(answers)
         shared = SharedConnection(
-            dial, lambda _: None, lambda: 1, Tally(), Connections(), Sharing(), 0, first
+            dial, lambda _: None, lambda: 1, Counters(), Connections(), 0, first
         )
         try:
             await shared.opened
@@ -105,7 +107,7 @@ async def test_a_large_chunk_is_sent_before_the_turn_of_the_loop_ends() -> None:
     async with _shared() as (shared, redis):
         small, large = b"s" * 16, b"l" * (16 * 1024 + 1)
         for data in (small, large):
-            shared.send(_Rider(), 1, data)
+            shared.send(_Sharer(), 1, data)
         assert redis.recv(1 << 20) == small + large
 
 
@@ -115,34 +117,37 @@ async def test_each_client_learns_where_its_replies_end() -> None:
     stream = b"".join(replies)
     for size in range(1, len(stream) + 1):
         async with _shared() as (shared, _):
-            riders = [_Rider() for _ in counts]
-            for rider, count in zip(riders, counts, strict=True):
-                shared.send(rider, count, b"")
+            sharers = [_Sharer() for _ in counts]
+            for sharer, count in zip(sharers, counts, strict=True):
+                shared.send(sharer, count, b"")
             for at in range(0, len(stream), size):
                 shared.data_received(stream[at : at + size])
             assert not shared.is_lost
-            assert [len(rider.replies) - 1 for rider in riders] == [*counts]
-            assert [reply for rider in riders for reply in rider.replies if reply] == replies
+            assert [len(sharer.replies) - 1 for sharer in sharers] == [*counts]
+            assert [reply for sharer in sharers for reply in sharer.replies if reply] == replies
 
 
 async def test_clients_of_a_lost_connection_end_some_in_each_turn_and_send_no_more() -> None:
-    departures, clients, seats = Departures(), [_Client() for _ in range(3 * PER_TURN)], []
+    departures, clients, upstreams = Departures(), [_Client() for _ in range(3 * PER_TURN)], []
     async with _shared() as (shared, redis), _shared() as (other, _):
+        pool = Pool(1, lambda: 1, lambda _: other, ConnectionState())
+        pool.connections.add(shared)
         for client in clients:
-            seat = Seat(client, shared, lambda: other, departures)
-            client.send_by(seat.write)
-            seats.append(seat)
-            seat.expect(1)
+            upstream = ClientUpstream(cast(SharingClient, client), pool, departures)
+            client.send_by(upstream.write)
+            upstreams.append(upstream)
+            upstream.expect(1)
             client.to_redis(b"PING")
+        pool.connections.clear()  # the next one is the other
         redis.close()
         await until(lambda: shared.is_lost)
         assert sum(client.has_ended for client in clients) == PER_TURN
-        leaving = asyncio.create_task(seats[-1].answered())
+        leaving = asyncio.create_task(upstreams[-1].answered())
         for client in clients:
             client.to_redis(b"PING")
         await until(lambda: all(client.has_ended for client in clients))
         assert not leaving.done()
-        assert not other.riders
+        assert not other.clients
         leaving.cancel()
 
 
@@ -154,17 +159,14 @@ async def test_nobody_waits_for_a_new_connection_while_another_is_there() -> Non
         await never.wait()
 
     def connect(_: Pool) -> SharedConnection:
-        return SharedConnection(
-            dial, lambda _: None, lambda: 1, Tally(), Connections(), Sharing(), 0, ()
-        )
+        return SharedConnection(dial, lambda _: None, lambda: 1, Counters(), Connections(), 0, ())
 
     async with _shared() as (shared, _):
         pool = Pool(2, lambda: 1, connect, ConnectionState())
         pool.connections.add(shared)
-        seats = [
-            Seat(_Client(), pool.least_used(), pool.least_used, Departures()) for _ in range(2)
-        ]
-        for seat in seats:
-            await seat.opened(pool.an_open_one, "it has ended")
-        assert shared.riders == {*seats}
+        client = cast(SharingClient, _Client())
+        upstreams = [ClientUpstream(client, pool, Departures()) for _ in range(2)]
+        for upstream in upstreams:
+            await upstream.opened()
+        assert shared.clients == {*upstreams}
         await pool.close()

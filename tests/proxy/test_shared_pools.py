@@ -3,37 +3,33 @@
 from __future__ import annotations
 
 import asyncio
-from typing import cast
+from types import SimpleNamespace
+from typing import Any, cast
 
+from ttlproxy.core.counters import Connections, Counters
+from ttlproxy.link import Link
 from ttlproxy.proxy.sharing.pool import Pool, Pools
-from ttlproxy.session.handshake import ConnectionState
+from ttlproxy.proxy.sharing.shared_connection import SharedConnection
+from ttlproxy.session.sharing import ConnectionState
 
 
-class _Pool:
-    """A pool that takes a turn of the event loop to close."""
-
-    has_riders = False
-
-    def __init__(self, state: ConnectionState) -> None:
-        self.state = state
-        self.is_closed = False
-
-    async def close(self) -> None:
-        self.is_closed = True
-        await asyncio.sleep(0)
+class _Link:
+    server = SimpleNamespace(term=1)
 
 
 async def test_clients_that_ask_for_the_same_new_state_at_once_get_the_same_pool() -> None:
-    made: list[_Pool] = []
+    async def dial(_: Any) -> None:
+        await asyncio.Event().wait()
 
-    def make(state: ConnectionState) -> Pool:
-        made.append(_Pool(state))
-        return cast(Pool, made[-1])
+    def connect(_: Link, pool: Pool) -> SharedConnection:
+        return SharedConnection(dial, pool.forget, pool.term, Counters(), Connections(), 0, ())
 
-    pools = Pools(make)
+    pools, link, made = Pools(2, connect), cast(Link, _Link()), []
     for number in range(64):
-        await pools.of(ConnectionState(db=b"%d" % number))
-    found = await asyncio.gather(*(pools.of(ConnectionState(db=b"new")) for _ in range(3)))
+        pool = await pools.of(link, ConnectionState(db=b"%d" % number))
+        assert pool is not None
+        made.append(pool.least_used())  # so that it takes a turn of the event loop to close
+    found = await asyncio.gather(*(pools.of(link, ConnectionState(db=b"new")) for _ in range(3)))
     assert len(set(map(id, found))) == 1
     await pools.close()
-    assert all(each.is_closed for each in made)
+    assert all(each.is_lost for each in made)

@@ -5,20 +5,18 @@ docs/semantics.md.
 from __future__ import annotations
 
 import re
+import shlex
 
 import pytest
 
-from tests.support.conversation import ALL_WAYS, Talk, hold, let_pass, said_in
+from tests.support.conversation import Talk, hold, let_pass
 from tests.support.error_texts import WRONGTYPE
-from tests.support.per_type import every_type, said_of, said_to_all
+from tests.support.per_type import every_type, said_of
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection
 from tests.support.redis_client import Client
 from tests.support.redis_content import read
 from tests.support.servers import Proxy
-
-talk = said_in(ALL_WAYS)
-every = said_to_all(ALL_WAYS)
 
 
 @pytest.mark.usefixtures("no_reaper")
@@ -217,6 +215,28 @@ def test_an_earlier_deadline_behind_a_later_one_is_the_one_that_counts(every: Ta
         LEN k                               -> 1
         LEN other                           -> 1
     """)
+
+
+@pytest.mark.parametrize(
+    ("rules", "left"),
+    [
+        pytest.param("", 0, id="no rules"),
+        pytest.param("HSET __ttl:rules version 1", 0, id="all rules are gone"),
+        pytest.param(r'HSET __ttl:rules ":\x01write:?:k" ""', 0, id="a rule of ONWRITE"),
+        pytest.param("HSET __ttl:rules :k ''", 1, id="a rule of ONEXPIRE"),
+        pytest.param("SET __ttl:rules 1", 1, id="no list of rules"),
+    ],
+)
+@pytest.mark.usefixtures("no_reaper")
+def test_a_deadline_in_the_past_waits_for_rules_that_no_proxy_has_read(
+    app: Connection, direct: Client, rules: str, left: int
+) -> None:
+    # As after a promotion, where the rules have come with another master's data.
+    if rules:
+        direct.ask(*(word.replace("\\x01", "\x01") for word in shlex.split(rules)))
+    for words in ("MULTI", "HSET k a 1 b 1", "HPEXPIREATFIELD k a 1", "HLEN k"):
+        app.ask(*words.split())
+    assert app.ask("EXEC") == b"*3\r\n:2\r\n:2\r\n:%d\r\n" % (1 + left)
 
 
 def test_an_element_that_nobody_reads_is_gone_from_redis_soon_after(

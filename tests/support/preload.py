@@ -9,11 +9,13 @@ long work is, because many tests wait for that. A proxy that is not forked does 
 import gc
 
 import ttlproxy.admin
+import ttlproxy.process.app
+import ttlproxy.process.runner
 from ttlproxy.cli.main import load
 from ttlproxy.core.keys import DEFAULT_PREFIX, Keys
-from ttlproxy.link.connecting import address_watch
-from ttlproxy.link.life import beats
-from ttlproxy.link.reaping import walks
+from ttlproxy.link.connecting import discovery
+from ttlproxy.link.life import heartbeat
+from ttlproxy.link.reaper import walks
 from ttlproxy.link.shared import barriers
 from ttlproxy.net import progress
 from ttlproxy.proxy import slow_clients
@@ -23,9 +25,9 @@ __all__ = ["ttlproxy"]
 
 _EVERY_S = 0.2
 
-beats.EVERY_S = _EVERY_S  # type: ignore[misc]
+heartbeat.EVERY_S = _EVERY_S  # type: ignore[misc]
 barriers._SOON_S = _EVERY_S  # type: ignore[misc]
-address_watch._EVERY_S = _EVERY_S
+discovery._EVERY_S = _EVERY_S
 walks.EVERY_S *= _EVERY_S  # type: ignore[misc]
 slow_clients._LOOK_S = _EVERY_S  # type: ignore[misc]
 progress._LOOK_S = _EVERY_S  # type: ignore[misc]

@@ -14,7 +14,7 @@ from ttlproxy.admin.cached_answers import Answer
 from ttlproxy.admin.redis_queries import Inquiry
 from ttlproxy.admin.text import shown
 from ttlproxy.errors import Unanswered
-from ttlproxy.link.connecting.proxy_count import listed_clients, push_name
+from ttlproxy.link.connecting.known_server import listed_clients, push_name
 
 # To list so many connections takes Redis about 2 ms; more of them are only counted.
 _MOST: Final = 1000

@@ -49,9 +49,12 @@ class Known:
     """The families that a process knows, for all servers.
 
     all: all that it has heard of; heads: those of them that do not begin as another does
+    has_state: whether the state that proxies share is in Redis, without which nothing else of ours
+      may be; None if that is not known: see link/server/shared_state.py
     """
 
     def __init__(self) -> None:
+        self.has_state: bool | None = True  # the link asks before anybody is served
         self.all: set[bytes] = set()
         self.heads: tuple[bytes, ...] = ()
         self._tell: list[Callable[[], None]] = []

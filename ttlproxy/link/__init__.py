@@ -3,10 +3,9 @@
 Its packages, each of which may import only those below it:
 
     masters     a link and a reaper for each master
-    reaper      when what is removed
     life        the link itself: from one connection to Redis to the next
     knowledge   what is known of keys
-    reaping     the calls that find and remove what is due
+    reaper      finds what is due and removes it
     server      what is known of a server, and what we put there
     shared      what the link, the reaper and all sessions share
     connecting  how a server is found, asked and heard
@@ -14,18 +13,14 @@ Its packages, each of which may import only those below it:
 Knows the proxy's own scripts and the registry. Knows no client's connection.
 """
 
-from ttlproxy.link.connecting.backoff import Backoff
-from ttlproxy.link.connecting.causes import Asked, cause
-from ttlproxy.link.connecting.connections import client
+from ttlproxy.link.connecting.connections import Backoff, client
 from ttlproxy.link.connecting.discovery import located
-from ttlproxy.link.connecting.pipeline import KEYS_PER_CALL, run, valid
-from ttlproxy.link.connecting.proxy_count import attached, other_prefixes
+from ttlproxy.link.connecting.failures import Asked, cause, is_wrong_type, passes, reason
+from ttlproxy.link.connecting.known_server import ServerClock, attached, other_prefixes
+from ttlproxy.link.connecting.pipeline import KEYS_PER_CALL, answered, run, valid
 from ttlproxy.link.connecting.pushes import announcing
-from ttlproxy.link.connecting.refusals import is_wrong_type, passes, reason
+from ttlproxy.link.connecting.reachability import Role, mismatch
 from ttlproxy.link.connecting.sentinels import Sentinel, Sentinels
-from ttlproxy.link.connecting.server_clock import ServerClock
-from ttlproxy.link.connecting.single_calls import answered
-from ttlproxy.link.connecting.tls_mismatch import Role, mismatch
 from ttlproxy.link.life.link import Link, Node
 from ttlproxy.link.life.list_waiters import ListWaiters
 from ttlproxy.link.masters.masters import Masters

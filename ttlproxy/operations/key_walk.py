@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from redis.asyncio import Redis
 
 from ttlproxy.link import run, valid
-from ttlproxy.link.connecting.server_identity import fields
+from ttlproxy.link.connecting.known_server import fields
 
 PAGE: Final = 500
 

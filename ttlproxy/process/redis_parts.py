@@ -11,9 +11,8 @@ from ttlproxy.link import Context, Link, Masters
 from ttlproxy.link.reaper.reaper import Reaper
 from ttlproxy.net.tasks import Task
 from ttlproxy.process.open_files import beside_clients
-from ttlproxy.proxy.routed_server import RoutedClients, RoutedServer
-from ttlproxy.proxy.server import Clients, ClientSource, Server
-from ttlproxy.proxy.sharing.sharing_server import SharingServer
+from ttlproxy.proxy.routed_server import RoutedServer
+from ttlproxy.proxy.server import ClientSource, Server
 
 
 class OneRedis:
@@ -22,10 +21,9 @@ class OneRedis:
     def __init__(
         self, settings: Settings, upstream: Upstream, counters: Counters, source: ClientSource
     ) -> None:
-        clients = Clients()
-        self.link = Link(settings, upstream, counters, Context(settings, counters), clients.leave)
-        kind = SharingServer if settings.share_upstream else Server
-        self.server = kind(settings, self.link, counters, clients, source)
+        context = Context(settings, counters)
+        self.link = Link(settings, upstream, counters, context, lambda: self.server.leave())
+        self.server = Server(settings, self.link, counters, source)
         self._reaper = Reaper(settings, self.link)
 
     def start(self) -> list[Task]:
@@ -47,13 +45,11 @@ class SeveralRedis:
     def __init__(
         self, settings: Settings, upstream: Upstream, counters: Counters, source: ClientSource
     ) -> None:
-        clients = RoutedClients()
-        self.link = Masters(settings, upstream, counters, clients.retire)
+        self.link = Masters(settings, upstream, counters, lambda link: self.server.retire(link))
         self.server = RoutedServer(
             settings,
             self.link,
             counters,
-            clients,
             source,
             beside_clients(settings.max_clients, settings.workers),
         )

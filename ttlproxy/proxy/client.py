@@ -11,18 +11,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, cast
 
-from ttlproxy.config import Settings
-from ttlproxy.core.cluster_view import Reached
-from ttlproxy.core.counters import Counters
 from ttlproxy.errors import Denied, ReapRefused, not_connected
-from ttlproxy.link import Link
 from ttlproxy.proxy import protected_mode
 from ttlproxy.proxy.checks import Checks
 from ttlproxy.proxy.client_log import ClientLog
 from ttlproxy.proxy.connecting import connect
-from ttlproxy.proxy.departures import Departures
 from ttlproxy.proxy.ending import Departure, Ending, LingeringClose, cut_later
 from ttlproxy.proxy.held_step import HeldStep
 from ttlproxy.proxy.phase import (
@@ -38,46 +33,23 @@ from ttlproxy.proxy.phase import (
     Phase,
 )
 from ttlproxy.proxy.redis_connection import HIGH, LOW, Backend, ToRedis, Watchable, half_close
-from ttlproxy.proxy.slow_clients import Activity, SlowClients
-from ttlproxy.proxy.write_batch import Write, WriteBatch
+from ttlproxy.proxy.slow_clients import Activity
+from ttlproxy.proxy.write_batch import Write
 from ttlproxy.session import Session, Step
-from ttlproxy.session.invalidations import shown
-from ttlproxy.session.told import Tell
+from ttlproxy.session.replies import Tell, invalidation_shown
 
-
-class Host(Protocol):
-    """The server that has accepted a client.
-
-    draining: clients must end as soon as nothing is half done
-    """
-
-    settings: Settings
-    link: Link
-    counters: Counters
-    write_batch: WriteBatch
-    departures: Departures
-    clients: set[Client]
-    slow_clients: SlowClients
-    draining: bool
-
-    async def connect(self, client: Client) -> ToRedis:
-        """A connection to Redis. Raises OSError, also for TLS and time-outs."""
-
-    def reached(self, transport: asyncio.BaseTransport) -> Reached | None:
-        """Where a client has connected; None for a unix socket that is not announced."""
-
-    def forget(self, client: Client) -> None:
-        """The client has gone."""
+if TYPE_CHECKING:
+    from ttlproxy.proxy.server import Server
 
 
 class Client(asyncio.Protocol):
     """A client's socket. Stops reading while a request is held, or Redis does not keep up."""
 
-    activity: Activity | None = None
     takes = None  # its connection to Redis counts replies
 
-    def __init__(self, server: Host, source: str) -> None:
+    def __init__(self, server: Server, source: str, activity: Activity | None) -> None:
         """`source`: the address from a PROXY header; empty without one."""
+        self.activity = activity
         self._server = server
         self._source = source
         self._link = server.link
@@ -114,6 +86,8 @@ class Client(asyncio.Protocol):
         self._start(self._connect(), "connect")
 
     def data_received(self, data: bytes) -> None:
+        if self.activity is not None:
+            self.activity.note(awaits=False)
         if self._context.registry.expecting:
             self._link.announcements.receive()  # may find them lost: then nothing is served
         if self._phase is not OPEN or not self._serving.now:
@@ -392,7 +366,7 @@ class Client(asyncio.Protocol):
         if isinstance(backend, Backend):
             backend.replies.stays_here = context.keys.clustered
             if not context.rights.shows_internal:
-                backend.replies.shown = partial(shown, keys=context.keys)
+                backend.replies.shown = partial(invalidation_shown, keys=context.keys)
 
     @staticmethod
     def _expect_nothing(count: int) -> None:
@@ -596,16 +570,3 @@ class Client(asyncio.Protocol):
         if self._ending is not None:
             self._ending.cancel()
         self._ending = ending
-
-
-class TimedClient(Client):
-    """A client that is closed once it is idle for too long: notes when bytes move."""
-
-    def __init__(self, server: Host, source: str, activity: Activity) -> None:
-        super().__init__(server, source)
-        self.activity = activity
-
-    def data_received(self, data: bytes) -> None:
-        assert self.activity is not None
-        self.activity.note(awaits=False)
-        super().data_received(data)

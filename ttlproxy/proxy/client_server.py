@@ -9,18 +9,19 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Generic, Protocol, TypeVar
 
-from ttlproxy.addresses import Address, Listen
+from ttlproxy.addresses import Address, Listen, Upstream
 from ttlproxy.config import Settings
 from ttlproxy.core.cluster_view import ClusterView, Reached
 from ttlproxy.core.counters import Counters
 from ttlproxy.link import Link
-from ttlproxy.net.dial_counts import counted_dial
-from ttlproxy.net.time_limit import time_limit
-from ttlproxy.net.tls import Contexts, establish
+from ttlproxy.net.sockets import counted_dial
+from ttlproxy.net.tasks import time_limit
+from ttlproxy.net.tls import establish, for_redis
 from ttlproxy.proxy.client_limit import ClientProtocol, ProtocolFactory
 from ttlproxy.proxy.departures import Departures
 from ttlproxy.proxy.redis_connection import Backend, Frontend
 from ttlproxy.proxy.round_trips import RoundTrips
+from ttlproxy.proxy.sharing.pool import Pool, Pools
 from ttlproxy.proxy.sharing.shared_connection import SharedConnection
 from ttlproxy.proxy.slow_clients import SlowClients, Watched
 from ttlproxy.proxy.write_batch import WriteBatch
@@ -58,17 +59,19 @@ AnyClient = TypeVar("AnyClient", bound=Connected)
 
 class ClientServer(ABC, Generic[AnyClient]):
     """
-    draining: clients must end as soon as nothing is half done
+    clients: the connected ones
+    draining: they must end as soon as nothing is half done
+    pools: the connections to Redis that they share, if they may
     """
 
-    _tls: Contexts | None  # to Redis
+    _begins_shared: Sequence[bytes] = ()  # what a shared connection without a state begins with
 
     def __init__(
         self,
         settings: Settings,
         counters: Counters,
-        clients: set[AnyClient],
         source: ClientSource,
+        upstream: Upstream,
         view: ClusterView,
     ) -> None:
         """`view`: the nodes that clients find, in front of a Cluster."""
@@ -76,10 +79,13 @@ class ClientServer(ABC, Generic[AnyClient]):
         self.counters = counters
         self.write_batch = WriteBatch()
         self.departures = Departures()
-        self.clients = clients
-        self.slow_clients = SlowClients(settings, clients)
+        self.clients = set[AnyClient]()
+        self.slow_clients = SlowClients(settings, self.clients)
         self.round_trips = RoundTrips(counters, self.write_batch, self._script_names)
         self.draining = False
+        most = settings.share_upstream
+        self.pools = Pools(most, self._begin_shared) if most else None
+        self._tls = for_redis(upstream)
         self._source = source
         self._view = view
         self._gone = asyncio.Event()
@@ -132,10 +138,14 @@ class ClientServer(ABC, Generic[AnyClient]):
         for client in list(self.clients):
             client.abort("cut_off")
         await self._all_gone()
+        if self.pools is not None:
+            await self.pools.close()
 
     def buffered_bytes(self) -> dict[str, float]:
         """Bytes kept for clients that do not keep up, or whose Redis does not: see SlowClients."""
-        return {**self.slow_clients.buffered}
+        buffered = self.slow_clients.buffered
+        unsent = self.pools.unsent if self.pools is not None else 0
+        return {**buffered, "redis": buffered["redis"] + unsent}
 
     def certificates_expire_s(self) -> dict[str, float]:
         """The Unix time at which each certificate in use ends, by its name in CERTIFICATES."""
@@ -169,7 +179,7 @@ class ClientServer(ABC, Generic[AnyClient]):
             return Reached(self._view, Address(announced.host, announced.port), number)
         return Reached(self._view, Address(at[0], at[1] - number), number) if has_port else None
 
-    async def _dialled(self, frontend: Frontend, link: Link, tls: Contexts | None) -> Backend:
+    async def _dialled(self, frontend: Frontend, link: Link) -> Backend:
         """A connection to the link's server. Raises OSError, also for TLS and time-outs."""
         backend = Backend(
             frontend,
@@ -179,37 +189,27 @@ class ClientServer(ABC, Generic[AnyClient]):
             link.context.connections,
             self.settings.tcp_keepalive,
         )
-        await self._dial(backend.protocol, link, tls)
+        await self._dial(backend.protocol, link)
         backend.count()
         return backend
 
-    def _begin_shared(
-        self,
-        link: Link,
-        tls: Contexts | None,
-        forget: Callable[[SharedConnection], None],
-        term: Callable[[], int],
-        requests: Sequence[bytes],
-    ) -> SharedConnection:
-        """Begins a connection to the link's server that clients share; see SharedConnection."""
+    def _begin_shared(self, link: Link, pool: Pool) -> SharedConnection:
+        """Begins a connection to the link's server that clients share."""
 
         async def dial(connection: SharedConnection) -> None:
-            await self._dial(lambda: connection, link, tls)
+            await self._dial(lambda: connection, link)
 
         return SharedConnection(
             dial,
-            forget,
-            term,
-            self.counters.to_redis,
+            pool.forget,
+            pool.term,
+            self.counters,
             link.context.connections,
-            self.counters.sharing,
             self.settings.tcp_keepalive,
-            requests,
+            pool.state.requests or self._begins_shared,
         )
 
-    async def _dial(
-        self, protocol: Callable[[], asyncio.Protocol], link: Link, tls: Contexts | None
-    ) -> None:
+    async def _dial(self, protocol: Callable[[], asyncio.Protocol], link: Link) -> None:
         """Connects to the link's server. Raises OSError, also for TLS and time-outs."""
         loop, upstream = asyncio.get_running_loop(), link.upstream
         link.address.look()
@@ -217,8 +217,8 @@ class ClientServer(ABC, Generic[AnyClient]):
             async with time_limit(self.settings.connect_timeout):
                 if upstream.path:
                     await loop.create_unix_connection(protocol, upstream.path)
-                elif tls is None:
+                elif self._tls is None:
                     await loop.create_connection(protocol, upstream.host, upstream.port)
                 else:
                     host, port, name = upstream.host, upstream.port, upstream.server_name
-                    await establish(tls.current(), protocol(), host, port, name)
+                    await establish(self._tls.current(), protocol(), host, port, name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Final
 
 from ttlproxy.commands import Router
@@ -12,16 +12,13 @@ from ttlproxy.config import Settings
 from ttlproxy.core.counters import Counters
 from ttlproxy.link import Link, Masters
 from ttlproxy.net.tasks import run_together
-from ttlproxy.net.tls import for_redis
 from ttlproxy.proxy.client_server import ClientServer, ClientSource
 from ttlproxy.proxy.redis_connection import Backend
 from ttlproxy.proxy.routed.connection_limit import ConnectionLimit
 from ttlproxy.proxy.routed.lane import Lane
-from ttlproxy.proxy.routed.master_pools import MasterPools
 from ttlproxy.proxy.routed.routed_client import RoutedClient
 from ttlproxy.proxy.routed.ways import Ways
-from ttlproxy.proxy.sharing.pool import Pool
-from ttlproxy.proxy.sharing.shared_connection import PING, SharedConnection
+from ttlproxy.proxy.sharing.shared_connection import PING
 
 # A client's connection to a master is closed when it was not used for so long.
 _IDLE_S: Final = 60.0
@@ -30,40 +27,26 @@ _LOOK_S: Final = 10.0
 _OWN: Final = 12
 
 
-class RoutedClients(set[RoutedClient]):
-    """The connected clients. pools: the connections that they share, if they may"""
-
-    pools: MasterPools | None = None
-
-    def retire(self, link: Link) -> None:
-        """This master is not served any more."""
-        for client in list(self):
-            client.retire(link)
-        if self.pools is not None:
-            self.pools.retire(link)
-
-
 class RoutedServer(ClientServer[RoutedClient]):
-    """Accepts clients, and knows the connected ones."""
+    """
+    limit: how many connections clients may have to masters
+    """
+
+    _begins_shared = (PING,)
 
     def __init__(
         self,
         settings: Settings,
         masters: Masters,
         counters: Counters,
-        clients: RoutedClients,
         source: ClientSource,
         files: int,
     ) -> None:
         """`files`: how many connections to masters the limit of open files allows."""
-        super().__init__(settings, counters, clients, source, masters.view)
+        super().__init__(settings, counters, source, masters.upstream, masters.view)
         self.masters = masters
         self.limit = ConnectionLimit(self._most_to_each, lambda: self._most_in_all(files))
-        self._tls = for_redis(masters.upstream)
         self._ways = self._ways_of(Router())
-        if settings.share_upstream:
-            clients.pools = MasterPools(settings.share_upstream, self._shared)
-        self.pools = clients.pools
         self._home: Link | None = None  # whose commands these are
 
     @property
@@ -91,28 +74,14 @@ class RoutedServer(ClientServer[RoutedClient]):
 
     async def connect(self, lane: Lane) -> Backend:
         """A connection to the lane's master. Raises OSError, also for TLS and time-outs."""
-        return await self._dialled(lane, lane.link, self._tls)
+        return await self._dialled(lane, lane.link)
 
-    def _shared(
-        self,
-        link: Link,
-        pool: Pool,
-        forget: Callable[[SharedConnection], None],
-        term: Callable[[], int],
-    ) -> SharedConnection:
-        """Begins one more shared connection."""
-        requests = pool.state.requests or [PING]
-        return self._begin_shared(link, self._tls, forget, term, requests)
-
-    def buffered_bytes(self) -> dict[str, float]:
-        buffered = super().buffered_bytes()
-        unsent = self.pools.unsent if self.pools is not None else 0
-        return {**buffered, "redis": buffered["redis"] + unsent}
-
-    async def close(self) -> None:
-        await super().close()
+    def retire(self, link: Link) -> None:
+        """This master is not served any more."""
+        for client in list(self.clients):
+            client.retire(link)
         if self.pools is not None:
-            await self.pools.close()
+            self.pools.retire(link)
 
     async def watch(self) -> None:
         """Ends clients that do nothing or take nothing, and connections that nobody uses; tells

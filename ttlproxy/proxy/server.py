@@ -8,46 +8,64 @@ from ttlproxy.config import Settings
 from ttlproxy.core.cluster_view import ClusterView
 from ttlproxy.core.counters import Counters
 from ttlproxy.link import Link
-from ttlproxy.net.tls import for_redis
-from ttlproxy.proxy.client import Client, TimedClient
+from ttlproxy.proxy.client import Client
 from ttlproxy.proxy.client_server import ClientServer, ClientSource
-from ttlproxy.proxy.redis_connection import ToRedis
+from ttlproxy.proxy.redis_connection import Backend, ToRedis
+from ttlproxy.proxy.sharing.shared_upstream import ClientUpstream
+from ttlproxy.proxy.sharing.sharing_client import SharingClient
+from ttlproxy.session.sharing import ConnectionState
 
-__all__ = ["ClientSource", "Clients", "Server"]
-
-
-class Clients(set[Client]):
-    """The connected clients."""
-
-    def leave(self) -> None:
-        """Their server is not served any more: they must connect anew."""
-        for client in list(self):
-            client.leave()
+__all__ = ["ClientSource", "Server"]
 
 
 class Server(ClientServer[Client]):
-    """Accepts clients, and knows the connected ones."""
+    """If clients share connections, they begin on a shared one; those that must log in share one
+    afterwards."""
 
     def __init__(
-        self,
-        settings: Settings,
-        link: Link,
-        counters: Counters,
-        clients: Clients,
-        source: ClientSource,
+        self, settings: Settings, link: Link, counters: Counters, source: ClientSource
     ) -> None:
-        super().__init__(settings, counters, clients, source, ClusterView(settings.node_ports))
+        view = ClusterView(settings.node_ports)
+        super().__init__(settings, counters, source, link.upstream, view)
         self.link = link
-        self._tls = for_redis(link.upstream)
 
     @property
     def _links(self) -> Iterable[Link]:
         return self.link.all
 
+    def leave(self) -> None:
+        """The server behind is not served any more: clients must connect anew."""
+        for client in list(self.clients):
+            client.leave()
+
     async def connect(self, client: Client) -> ToRedis:
         """A connection to Redis for a client. Raises OSError, also for TLS and time-outs."""
-        return await self._dialled(client, self.link, self._tls)
+        if isinstance(client, SharingClient):
+            rights = self.link.context.rights
+            is_known = rights.asks_login or await self.link.recent_users.known()
+            if is_known and not rights.asks_login:
+                client.shared = await self.share(client, ConnectionState())
+                return client.shared
+            if not rights.asks_login:
+                client.keeps_its_own()
+        return await self.connect_alone(client)
+
+    async def connect_alone(self, client: Client) -> Backend:
+        """The same, for this client alone."""
+        return await self._dialled(client, self.link)
+
+    async def share(self, client: SharingClient, state: ConnectionState) -> ClientUpstream:
+        """A place on a shared connection in this state. Raises OSError, also if Redis refuses now
+        what brings it there, such as a login."""
+        self.link.address.look()
+        assert self.pools is not None
+        pool = await self.pools.of(self.link, state)
+        if pool is None:
+            raise ConnectionError("connections are shared in too many different states")
+        shared = ClientUpstream(client, pool, self.departures)
+        await shared.opened()
+        return shared
 
     def _client(self, source: str) -> Client:
-        activity = self.slow_clients.activity()
-        return Client(self, source) if activity is None else TimedClient(self, source, activity)
+        kind = Client if self.pools is None else SharingClient
+        return kind(self, source, self.slow_clients.activity())

@@ -38,7 +38,6 @@ class ScriptCalls:
         "counts",
         "direct",
         "families",
-        "has_state",
         "keys",
         "managed_beside",
         "signer",
@@ -73,10 +72,12 @@ class ScriptCalls:
         # How many keys are managed in other databases than this one, for INFO; empty if all are to
         # be told of.
         self.managed_beside: Callable[[bytes], bytes] = lambda db: b""
-        # Whether the state that proxies share is in Redis, without which nothing else of ours may
-        # be; None if that is not known: see link/server/shared_state.py.
-        self.has_state: bool | None = True  # the link asks before anybody is served
         self.families = families or Families()
+
+    @property
+    def has_state(self) -> bool | None:
+        """See Known, in core/families.py."""
+        return self.families.known.has_state
 
     def words(
         self,

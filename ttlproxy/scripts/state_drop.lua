@@ -4,7 +4,7 @@
 -- RESULT: 1 if it is gone
 for i = first_database, #ARGV do
   redis.call('SELECT', ARGV[i])
-  local left = redis.call('EXISTS', prefix .. const.SCHEDULE, prefix .. const.RULES)
+  local left = redis.call('EXISTS', prefix .. const.SCHEDULE .. slot_tag, prefix .. const.RULES .. slot_tag)
   for _, name in ipairs(redis.call('SMEMBERS', others)) do
     left = left + (name == state and 0 or 1)
   end

@@ -1,4 +1,4 @@
--- Tells the other proxies that this one walks over the data for all (link/reaping/walks.py).
+-- Tells the other proxies that this one walks over the data for all (link/reaper/walks.py).
 -- KEYS: data
 -- ARGV:
 -- Both commands are in one step, so that no client ever sees the key.

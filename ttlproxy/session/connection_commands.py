@@ -15,14 +15,14 @@ from typing import Final
 
 from ttlproxy import errors
 from ttlproxy.commands import Call, Route
-from ttlproxy.commands.grammar.parsing import is_integer
-from ttlproxy.commands.model.calls import refusal
-from ttlproxy.commands.model.route import Stateful
+from ttlproxy.commands.calls import refusal
+from ttlproxy.commands.parsing import is_integer
+from ttlproxy.commands.route import Stateful
 from ttlproxy.core.permissions import DEFAULT_USER
 from ttlproxy.scripts.unconfirmed import Events, Flush, Swap, Users
+from ttlproxy.session.effects import Transaction
+from ttlproxy.session.replies import ERRORS, HeldReply, Tell, is_hidden
 from ttlproxy.session.state import State
-from ttlproxy.session.told import ERRORS, HeldReply, Tell, is_hidden
-from ttlproxy.session.transaction import Transaction
 from ttlproxy.wire import encode
 
 # Before Redis 7.0 the memory is measured for all scripts when EVAL comes, also from other clients,

@@ -6,37 +6,29 @@ Between a request and its reply the state says what may be true; some replies ar
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
-from typing import ClassVar, Final, NamedTuple
+from typing import ClassVar, Final
 
-from ttlproxy.commands import Call
+from ttlproxy.commands import Call, Route
 from ttlproxy.core.cluster_view import Reached
 from ttlproxy.core.permissions import DEFAULT_USER, Rights
 from ttlproxy.core.registry import Asker, Place
 from ttlproxy.scripts.script_calls import ScriptCalls
 from ttlproxy.scripts.unconfirmed import Flush, UnconfirmedChange, Users
-from ttlproxy.session.declared import Declared
-from ttlproxy.session.effects import Effects
-from ttlproxy.session.told import ERRORS, Candidates, HeldReply, Stopping, Tell, Told, V
-from ttlproxy.session.transaction import Transaction
+from ttlproxy.session.effects import Effects, Transaction, Wait
+from ttlproxy.session.replies import (
+    ERRORS,
+    Candidates,
+    Declared,
+    HeldReply,
+    Stopping,
+    Tell,
+    Told,
+    V,
+)
 from ttlproxy.wire import encode
 
 _AT_FIRST: Final = frozenset({DEFAULT_USER})
 _NOT_ASKED: Final[Mapping[bytes, bool]] = {}
-
-
-class Wait(NamedTuple):
-    """A request that waits until there is an item for it.
-
-    source: the list of the items; target: the list that gets them; call: the script call that
-    takes an item; limit_ms: how long it waits at most, 0 means without limit; number: those that
-    came earlier have lower ones, because one may be held up by what the next need not wait for
-    """
-
-    source: Place
-    target: Place
-    call: Call
-    limit_ms: int
-    number: int
 
 
 class State(Effects):
@@ -335,6 +327,23 @@ class State(Effects):
         places = list(map(self.script_calls.keys.deferred, keys))
         self.names(places, now_ms)
         self.manages((self.db, place) for place in places)
+
+    def hide(self, tell: Tell) -> None:
+        """A request of ours goes to Redis, whose reply is told, and is not the client's."""
+        self.told.append(Told(self.requests, tell))
+        self.requests += 1
+
+    def reads_of(self, keys: Iterable[bytes]) -> bytes:
+        """A request of ours that reads the indexes of these keys."""
+        return encode((b"EXISTS", *map(self.script_calls.keys.index, keys)))
+
+    def note_standing(self, route: Route, args: Sequence[bytes]) -> None:
+        """Notes what holds for the next request of a client that caches: a request of ours before
+        that would take it, so it is repeated."""
+        if route.name == "ASKING":
+            self.standing = encode(tuple(args))
+        elif route.name != "CLIENT" and self.transaction is None:
+            self.standing = b""
 
     # Effects: those of a queued request are done again when EXEC comes. They are also done at once,
     # because Redis may have refused MULTI.

@@ -11,7 +11,7 @@ from typing import Final
 
 from ttlproxy.core.counters import Waiting
 from ttlproxy.link import Link, Node
-from ttlproxy.link.reaping.waiting_survey import SAMPLE
+from ttlproxy.link.reaper.walks import SAMPLE
 from ttlproxy.telemetry.metric_spec import BY_NODE, MetricSpec, Source, Value
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final, cast
 
 from tests.bench.fleet.recording import Recording
-from ttlproxy.link.connecting.backoff import stagger_s
+from ttlproxy.link.connecting.connections import stagger_s
 from ttlproxy.link.life import link
 from ttlproxy.net.tasks import Task, cancel
 

@@ -1,7 +1,7 @@
 """How a server is found and reached, and how it is asked and heard.
 
-`discovery`, `sentinels` and `address_watch` find the address; `connections` makes connections of
-redis-py, `pipeline` and `single_calls` ask through them; `push_socket` and `asking_socket` hear
-what Redis says unasked. `server_identity` and `known_server` say which server it is,
-`refusals` counts what it refuses. Knows nothing of managed keys.
+`discovery` and `sentinels` find the address, and `reachability` says whether it can be reached;
+`connections` makes connections of redis-py, and `pipeline` asks through them; `pushes` has the
+connections on which Redis sends unasked. `known_server` says which server it is, `failures` why it
+cannot be used and what it refuses. Knows nothing of managed keys.
 """

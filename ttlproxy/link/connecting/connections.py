@@ -1,12 +1,15 @@
-"""Opens the proxy's own connections to Redis: address, TLS, user and password."""
+"""Opens the proxy's own connections to Redis: address, TLS, user and password. It also says how
+long to wait before an attempt.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import random
 import socket
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import redis
 from redis.asyncio import Redis
@@ -26,10 +29,8 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from ttlproxy.addresses import Upstream
 from ttlproxy.core.counters import Dials
-from ttlproxy.net.dial_counts import counted_dial
-from ttlproxy.net.keepalive import keep_own_alive, own_options
-from ttlproxy.net.tasks import drop
-from ttlproxy.net.time_limit import time_limit
+from ttlproxy.net.sockets import counted_dial, keep_own_alive, own_keepalive_options
+from ttlproxy.net.tasks import drop, time_limit
 from ttlproxy.net.tls import of_redis
 from ttlproxy.wire import encode
 
@@ -281,7 +282,7 @@ def _way(upstream: Upstream, keepalive_s: int) -> dict[str, Any]:
         "host": upstream.host,
         "port": upstream.port,
         "socket_keepalive": bool(keepalive_s),
-        "socket_keepalive_options": own_options(keepalive_s),
+        "socket_keepalive_options": own_keepalive_options(keepalive_s),
     }
     if upstream.tls:
         return {**way, "connection_class": _TlsConnection, "upstream": upstream}
@@ -304,3 +305,29 @@ def plain_socket(upstream: Upstream, timeout_s: float, keepalive_s: int = 0) -> 
     if not upstream.tls:
         return connection
     return of_redis(upstream).wrap_socket(connection, server_hostname=upstream.server_name)
+
+
+_ENOUGH: Final = 64
+# Three times what a proxy that connects takes of Redis's time (tests/bench/parts/fleet.py), and the
+# longest that this makes it wait: clients wait meanwhile, for hold_max.
+_CONNECTING_S: Final = 0.003
+_LONGEST_S: Final = 3.0
+
+
+class Backoff:
+    """Grows from failure to failure; half of each pause is random, also of the longest ones."""
+
+    def __init__(self, cap: float, base: float) -> None:
+        """`cap`: the longest pause, in seconds; `base`: half of the longest after one failure."""
+        self._cap = cap
+        self._base = base
+
+    def compute(self, failures: int) -> float:
+        """The next pause in seconds, after so many failures in a row."""
+        longest_s = min(self._cap, self._base * 2 ** min(failures, _ENOUGH))
+        return random.uniform(longest_s / 2, longest_s)
+
+
+def stagger_s(attached: int) -> float:
+    """How long a proxy waits so that `attached` others do not connect at the same time."""
+    return random.uniform(0, min(attached * _CONNECTING_S, _LONGEST_S))

@@ -1,12 +1,148 @@
-"""The server that the link speaks to: whether it is still the same, in the same role."""
+"""The server that the link speaks to: which one it is, in which role, its clock, whether it asks
+clients for a login, and how many proxies are connected to it.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Callable
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final, NamedTuple
 
+from redis.asyncio import Redis
+from redis.exceptions import AuthenticationError, RedisError, ResponseError
+
+from ttlproxy.addresses import Upstream
+from ttlproxy.core.keys import DEFAULT_PREFIX
 from ttlproxy.errors import Demoted, ServerChanged
-from ttlproxy.link.connecting.server_identity import Identity
+from ttlproxy.link.connecting.connections import client, close, open_now
+from ttlproxy.link.connecting.pipeline import run, valid
+
+INFO = (b"INFO",)
+# Costs Redis a tenth of it, and tells how many clients track keys.
+CLIENTS = (b"INFO", b"clients")
+KEYSPACE = (b"INFO", b"keyspace")
+ERRORS = (b"INFO", b"errorstats")
+ROLE = (b"ROLE",)
+# Of a server that does not count clients that track keys.
+_MANY = 1 << 30
+
+
+class Identity(NamedTuple):
+    """run_id: new after each start of a server; empty if it tells none.
+
+    trackers: clients that track keys, as each proxy does; databases: those that hold keys
+    is_clustered: it is a node of a Cluster
+    """
+
+    run_id: str
+    is_master: bool
+    trackers: int
+    databases: list[int]
+    is_clustered: bool = False
+
+    @classmethod
+    def of(cls, info: Mapping[str, str]) -> Identity:
+        return cls(
+            info.get("run_id", ""),
+            info.get("role", "master") == "master",
+            trackers(info),
+            databases(info),
+            info.get("cluster_enabled") == "1",
+        )
+
+    @property
+    def attached(self) -> int:
+        """How many proxies there are, this one among them; 0 if the server does not tell."""
+        return self.trackers if self.trackers < _MANY else 0
+
+    def is_other(self, met: Identity) -> bool:
+        """Whether `met`, which has answered now, replaces this server.
+
+        Two replicas behind one address count as the same.
+        """
+        if not (self.run_id and met.run_id) or self.run_id == met.run_id:
+            return False
+        return self.is_master or met.is_master
+
+
+def trackers(info: Mapping[str, str]) -> int:
+    """How many clients track keys."""
+    return int(info.get("tracking_clients", _MANY))
+
+
+def databases(info: Mapping[str, str]) -> list[int]:
+    """The logical databases that hold keys."""
+    return [int(name[2:]) for name in info if name.startswith("db") and name[2:].isdigit()]
+
+
+def fields(text: bytes) -> Mapping[str, str]:
+    """The fields of INFO's reply, of all sections."""
+    lines = text.decode(errors="replace").split("\r\n")
+    return dict(line.split(":", 1) for line in lines if ":" in line)
+
+
+def cached_scripts(memory: bytes) -> int:
+    """How many scripts the server knows, by INFO's section of memory."""
+    return int(fields(memory).get("number_of_cached_scripts", 0))
+
+
+def maxlen_refusals(info: Mapping[str, str]) -> int:
+    """How many requests got TTLMAXLEN since the server's start, or since its statistics were reset;
+    0 if it does not tell."""
+    _, _, count = info.get("errorstat_TTLMAXLEN", "").partition("count=")
+    return int(count or 0)
+
+
+# By how much replies may disagree, beside the time that they took, if nobody sets the clock.
+_SLACK_MS = 50
+# How much faster than the local clock the server's may run while it is being corrected: NTP slews
+# by 500 ppm at most. Seconds may pass between two replies.
+_FASTEST = 1.0005
+
+
+class ServerClock:
+    """Estimates the server's clock from its replies; errs to the late side, which costs a reap.
+
+    `on_jump` is called when somebody has set that clock, forward or back.
+    """
+
+    __slots__ = ("_earliest_ms", "_latest_ms", "_offset_ms", "_on_jump")
+
+    def __init__(self, on_jump: Callable[[], None] = lambda: None) -> None:
+        self._on_jump = on_jump
+        self._offset_ms = 0.0  # to the local clock at its fastest
+        self._latest_ms = 0.0  # to the local clock when the server last answered: at most, at least
+        self._earliest_ms = 0.0
+
+    @staticmethod
+    def reading() -> float:
+        """The local clock in ms, to be taken before a request is sent."""
+        return time.monotonic() * 1000
+
+    def now_ms(self) -> int:
+        """The server's clock in ms: at least what it shows now."""
+        return int(time.monotonic() * 1000 * _FASTEST + self._offset_ms)
+
+    def learn_time(self, reply: Sequence[bytes], sent: float) -> None:
+        """The server gave this reply to a TIME sent at `sent`."""
+        seconds, microseconds = map(int, reply)
+        self.learn(seconds * 1000 + microseconds // 1000, sent)
+
+    def learn(self, server_ms: int, sent: float) -> None:
+        """The server said `server_ms`, cut to a whole ms, to a request sent at `sent`."""
+        latest_ms, earliest_ms = server_ms + 1 - sent, server_ms - self.reading()
+        jumped = (
+            earliest_ms > self._latest_ms + _SLACK_MS or latest_ms < self._earliest_ms - _SLACK_MS
+        )
+        self._latest_ms, self._earliest_ms = latest_ms, earliest_ms
+        self._offset_ms = server_ms + 1 - sent * _FASTEST
+        if jumped:
+            self._on_jump()
+
 
 log = logging.getLogger(__name__)
 
@@ -78,3 +214,82 @@ class KnownServer:
         """Sessions end."""
         self.term += 1
         self._on_change()
+
+
+# An answer is valid for so long.
+_RECENT_S: Final = 1.0
+
+
+class LoginCheck:
+    """Asks one server, at most once a second."""
+
+    def __init__(self, upstream: Callable[[], Upstream], timeout_s: Callable[[], float]) -> None:
+        """`upstream`: its address now."""
+        self._upstream = upstream
+        self._timeout_s = timeout_s
+        self._asking = asyncio.Lock()
+        self._asked: Upstream | None = None
+        self._until_s = 0.0  # on the loop's clock
+        self._answer = False
+
+    async def asks_login(self) -> bool:
+        """Whether it refuses clients that have not logged in. Raises OSError."""
+        loop, upstream, limit_s = asyncio.get_running_loop(), self._upstream(), self._timeout_s()
+        async with asyncio.timeout(limit_s), self._asking:
+            if upstream != self._asked or loop.time() > self._until_s:
+                self._answer = await _asks_login(upstream, limit_s)
+                self._asked, self._until_s = upstream, loop.time() + _RECENT_S
+            return self._answer
+
+
+async def _asks_login(upstream: Upstream, timeout_s: float) -> bool:
+    nobody = replace(upstream, user=None, password=None, user_file=None, password_file=None)
+    redis = client(nobody, "ttlproxy:probe", timeout_s)
+    try:
+        await open_now(redis)  # which says CLIENT SETNAME
+    except AuthenticationError:
+        return True
+    except ResponseError:  # Redis looks at the login before it looks at anything else
+        return False
+    except RedisError as trouble:
+        raise ConnectionError(str(trouble)) from trouble
+    finally:
+        await close(redis)
+    return False
+
+
+_NO_NAME = re.compile(rb"[^!-~]")
+
+
+def push_name(prefix: bytes) -> bytes:
+    """The name of the push connection of a proxy with this prefix of internal keys."""
+    name = b"ttlproxy:pushes"
+    return name if prefix == DEFAULT_PREFIX else name + b":" + _NO_NAME.sub(b"?", prefix)
+
+
+def listed_clients(listed: bytes) -> list[dict[bytes, bytes]]:
+    """The fields of each client in a reply to CLIENT LIST."""
+    lines = (line.split(b" ") for line in listed.split(b"\n") if line)
+    return [dict(word.split(b"=", 1) for word in words if b"=" in word) for words in lines]
+
+
+async def other_prefixes(redis: Redis, prefix: bytes) -> set[bytes]:
+    """The prefixes of proxies that have another one, as far as names show them. Raises
+    ResponseError."""
+    (listed,) = await run(redis, [(0, (b"CLIENT", b"LIST"))])
+    named = {client.get(b"name", b"") for client in listed_clients(valid(listed))}
+    pushes = {name for name in named if name.startswith(push_name(DEFAULT_PREFIX))}
+    others = pushes - {push_name(prefix)}
+    return {name[len(push_name(DEFAULT_PREFIX)) + 1 :] or DEFAULT_PREFIX for name in others}
+
+
+async def attached(redis: Redis, prefix: bytes) -> int:
+    """How many proxies with this prefix there are.
+
+    If we may not call CLIENT LIST: all clients that track keys. Raises ResponseError.
+    """
+    listed, info = await run(redis, [(0, (b"CLIENT", b"LIST")), (0, INFO)])
+    if isinstance(listed, ResponseError):
+        return Identity.of(fields(valid(info))).trackers
+    name = push_name(prefix)
+    return sum(client.get(b"name") == name for client in listed_clients(valid(listed)))

@@ -1,4 +1,7 @@
-"""Several requests in one round trip, each with its own database and its own outcome."""
+"""Several requests in one round trip, each with its own database and its own outcome.
+
+Among them are calls of the proxy's own scripts, and requests for keys whose slot may be on its way.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,13 @@ from itertools import islice
 from typing import Any, Final, TypeAlias, cast
 
 from redis.asyncio import Redis
-from redis.exceptions import ResponseError
+from redis.exceptions import AskError, MovedError, NoScriptError, RedisError, ResponseError
 
-from ttlproxy.link.connecting.connections import OwnConnection, nothing
+from ttlproxy.addresses import Address
+from ttlproxy.commands import Call
+from ttlproxy.link.connecting.connections import OwnConnection, close, nothing
+from ttlproxy.net.tasks import time_limit
+from ttlproxy.scripts.script_calls import ScriptCalls
 from ttlproxy.wire import encode
 
 # Keys that one script call is for. A call costs Redis 400 us, and each key 2 us to look at it, or
@@ -140,3 +147,71 @@ def _outcome(db: int, actual: int, refusal: ResponseError | None, reply: object)
     if refusal is None or actual == db or "out of range" in str(refusal):
         return reply
     return refusal
+
+
+async def answered(
+    redis: Redis, script_calls: ScriptCalls, db: int, call: Call, database: bytes = b""
+) -> object:
+    """The reply of a script in database `db`, Redis's error as an exception; never a NOSCRIPT.
+
+    `database`: the number of `db`, for scripts that ask for it. Raises redis-py's ConnectionError
+    or TimeoutError.
+    """
+    (reply,) = await all_answered(redis, script_calls, [call], db, database)
+    return reply
+
+
+async def all_answered(
+    redis: Redis,
+    script_calls: ScriptCalls,
+    calls: Sequence[Call],
+    db: int = 0,
+    database: bytes = b"0",
+) -> list[object]:
+    """The same for several calls, in one round trip."""
+    replies = await run(redis, [(db, script_calls.words(call, database)) for call in calls])
+    unknown = [at for at, reply in enumerate(replies) if isinstance(reply, NoScriptError)]
+    if unknown:
+        script_calls.flushed()
+        again = [(db, script_calls.words(calls[at], database)) for at in unknown]
+        for at, reply in zip(unknown, await run(redis, again), strict=True):
+            replies[at] = reply
+    return replies
+
+
+class MovingSlots:
+    """Of one master. It is asked first, so what it does not have by then is at the slot's new
+    master, or nowhere: keys of such a slot are made there alone."""
+
+    def __init__(self, connect: Callable[[Address], Redis], timeout_s: float) -> None:
+        """`connect(address)`: a connection to another node of the Cluster."""
+        self._connect = connect
+        self._timeout_s = timeout_s
+
+    async def ask(self, redis: Redis, requests: Sequence[tuple[int, Words]]) -> list[object]:
+        """The same as `run`, for requests that name one key each. Where the new master cannot be
+        asked, the reply is the old one's AskError."""
+        replies = await run(redis, requests)
+        moved: dict[Address, list[int]] = {}
+        for at, reply in enumerate(replies):
+            if isinstance(reply, AskError) and not isinstance(reply, MovedError):
+                moved.setdefault(Address(reply.host, reply.port), []).append(at)
+        for address, places in moved.items():
+            there = await self._asked(address, [requests[at] for at in places])
+            for at, reply in zip(places, there, strict=False):
+                replies[at] = reply
+        return replies
+
+    async def _asked(
+        self, address: Address, requests: Sequence[tuple[int, Words]]
+    ) -> Sequence[object]:
+        """The replies of the new master; none if it does not answer."""
+        redis = self._connect(address)
+        try:
+            async with time_limit(self._timeout_s):
+                asking = [each for one in requests for each in ((0, (b"ASKING",)), one)]
+                return (await run(redis, asking))[1::2]
+        except (RedisError, OSError):
+            return ()
+        finally:
+            await close(redis)

@@ -25,13 +25,11 @@ from redis.exceptions import RedisError, ResponseError
 
 from ttlproxy.addresses import Address, Upstream
 from ttlproxy.errors import UpstreamError
-from ttlproxy.link.connecting.causes import Asked, cause
 from ttlproxy.link.connecting.connections import client, close
+from ttlproxy.link.connecting.failures import Asked, cause
 from ttlproxy.link.connecting.pipeline import run, valid
-from ttlproxy.link.connecting.reachability import met
-from ttlproxy.link.connecting.resolution import resolved
-from ttlproxy.link.connecting.tls_mismatch import mismatch
-from ttlproxy.net.names import is_number
+from ttlproxy.link.connecting.reachability import met, mismatch, resolved
+from ttlproxy.net.sockets import is_number
 from ttlproxy.net.tasks import run_all, run_together
 
 log = logging.getLogger(__name__)

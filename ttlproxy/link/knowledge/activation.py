@@ -26,12 +26,11 @@ from redis.exceptions import ResponseError
 from ttlproxy.config import Settings
 from ttlproxy.core.registry import Place
 from ttlproxy.errors import UpstreamError
-from ttlproxy.link.connecting.address_watch import AddressWatch
-from ttlproxy.link.connecting.asking_socket import AskingSocket
-from ttlproxy.link.connecting.backoff import Backoff
+from ttlproxy.link.connecting.connections import Backoff
+from ttlproxy.link.connecting.discovery import AddressWatch
+from ttlproxy.link.connecting.known_server import listed_clients, push_name
 from ttlproxy.link.connecting.pipeline import Words
-from ttlproxy.link.connecting.proxy_count import listed_clients, push_name
-from ttlproxy.link.connecting.pushes import Pushes
+from ttlproxy.link.connecting.pushes import AskingSocket, Pushes
 from ttlproxy.link.knowledge.asked_places import AskedPlaces
 from ttlproxy.link.knowledge.modes import Modes
 from ttlproxy.link.server.shared_state import SharedState

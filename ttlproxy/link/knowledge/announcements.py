@@ -13,17 +13,16 @@ from redis.exceptions import RedisError
 
 from ttlproxy.config import Settings
 from ttlproxy.errors import UpstreamError
-from ttlproxy.link.connecting.address_watch import AddressWatch
-from ttlproxy.link.connecting.backoff import Backoff
-from ttlproxy.link.connecting.connections import close
+from ttlproxy.link.connecting.connections import Backoff, close
+from ttlproxy.link.connecting.discovery import AddressWatch
+from ttlproxy.link.connecting.known_server import ServerClock
 from ttlproxy.link.connecting.pipeline import run
 from ttlproxy.link.connecting.pushes import Pushes, announcing
-from ttlproxy.link.connecting.server_clock import ServerClock
 from ttlproxy.link.connecting.serving import Serving
 from ttlproxy.link.knowledge.confirmations import Confirmations, Job
 from ttlproxy.link.knowledge.modes import Modes
-from ttlproxy.link.reaping.deadlines import Deadlines
-from ttlproxy.link.reaping.walks import Walks
+from ttlproxy.link.reaper.schedules import Deadlines
+from ttlproxy.link.reaper.walks import Walks
 from ttlproxy.link.server.shared_state import LAYOUT_NAME, SharedState
 from ttlproxy.link.shared.context import Context
 from ttlproxy.net.tasks import cancel

@@ -15,10 +15,10 @@ from typing import Any, Final
 
 from redis.asyncio import Redis
 
+from ttlproxy.link.connecting.known_server import CLIENTS, fields, trackers
 from ttlproxy.link.connecting.pipeline import Words, run, valid
-from ttlproxy.link.connecting.push_socket import Ask
-from ttlproxy.link.connecting.server_identity import CLIENTS, fields, trackers
-from ttlproxy.link.server.meeting import channel, meet
+from ttlproxy.link.connecting.pushes import Ask
+from ttlproxy.link.server.compatibility import join_channel, proxy_channel
 from ttlproxy.link.shared.context import Context
 
 log = logging.getLogger(__name__)
@@ -53,8 +53,8 @@ class Modes:
         activation.py finds one that does not react.
         """
         keys = self._context.keys
-        self.channel = channel(self._context)
-        meet(ask, self.channel)
+        self.channel = proxy_channel(self._context)
+        join_channel(ask, self.channel)
         (counted,) = ask(self.question())
         hears = self._is_to_hear(counted)
         (reply,) = ask((b"SUBSCRIBE", keys.broadcast if hears else keys.on_demand))

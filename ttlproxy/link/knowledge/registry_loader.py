@@ -10,12 +10,12 @@ from redis.exceptions import ResponseError
 
 from ttlproxy.core.families import ALL
 from ttlproxy.core.registry import ANNOUNCED_MS, NOTHING_DUE
+from ttlproxy.link.connecting.known_server import KEYSPACE, databases, fields
 from ttlproxy.link.connecting.pipeline import run, valid
 from ttlproxy.link.connecting.pushes import Pushes
-from ttlproxy.link.connecting.server_identity import KEYSPACE, databases, fields
 from ttlproxy.link.connecting.serving import Serving
 from ttlproxy.link.knowledge.announcements import Announcements
-from ttlproxy.link.reaping.schedules import Schedules
+from ttlproxy.link.reaper.schedules import Schedules
 from ttlproxy.link.server.acl import Acl
 from ttlproxy.link.server.shared_state import SharedState
 from ttlproxy.link.shared.context import Context

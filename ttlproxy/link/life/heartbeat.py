@@ -1,7 +1,8 @@
 """The heartbeat: looks at Redis once a second, and at once if there is a reason.
 
 It is the link's own connection. What it learns stands in the context, the known server and the
-registry. Between two heartbeats it looks at what clients' requests may have changed.
+registry. Between two heartbeats it looks at what clients' requests may have changed. `Beats` says
+when the next heartbeat is due, and whether it is thorough.
 
 A heartbeat is one packet of cheap requests, some 8 us for Redis beside what any packet costs: INFO
 alone costs 31. INFO is asked where the connection may be to another server, and seldom.
@@ -12,45 +13,104 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from itertools import islice
-from typing import Any, TypeAlias
+from random import uniform
+from typing import Any, Final, TypeAlias
 
 from redis.asyncio import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import NoPermissionError, ResponseError
 
 from ttlproxy.errors import Demoted
-from ttlproxy.link.connecting.address_watch import AddressWatch
-from ttlproxy.link.connecting.known_server import KnownServer
-from ttlproxy.link.connecting.outage_log import OutageLog
-from ttlproxy.link.connecting.pipeline import Words, error, run, valid
-from ttlproxy.link.connecting.pushes import Pushes
-from ttlproxy.link.connecting.server_identity import (
+from ttlproxy.link.connecting.discovery import AddressWatch
+from ttlproxy.link.connecting.failures import OutageLog
+from ttlproxy.link.connecting.known_server import (
     CLIENTS,
     ERRORS,
     INFO,
     KEYSPACE,
     ROLE,
     Identity,
+    KnownServer,
     databases,
     fields,
     maxlen_refusals,
     trackers,
 )
+from ttlproxy.link.connecting.pipeline import Words, error, run, valid
+from ttlproxy.link.connecting.pushes import Pushes
 from ttlproxy.link.connecting.serving import Serving
 from ttlproxy.link.knowledge.announcements import Announcements
 from ttlproxy.link.knowledge.confirmations import Confirmations
 from ttlproxy.link.knowledge.glance import Glance
 from ttlproxy.link.knowledge.modes import Modes
 from ttlproxy.link.knowledge.registry_loader import RegistryLoader
-from ttlproxy.link.life.beats import Beats
 from ttlproxy.link.life.upkeep import Upkeep
-from ttlproxy.link.server import command_stats
+from ttlproxy.link.server import command_table
 from ttlproxy.link.server.acl import Acl
 from ttlproxy.link.server.compatibility import check_slots
 from ttlproxy.link.server.script_cache import EVENTS, ScriptCache
 from ttlproxy.link.server.shared_state import SharedState
 from ttlproxy.link.shared.context import Context
+from ttlproxy.link.shared.fleet import Fleet
 from ttlproxy.scripts import Traits
+
+EVERY_S: Final = 1.0
+# By so much of it a pause may be shorter, so that proxies that began together do not stay together.
+_JITTER: Final = 0.2
+# Timers have whole milliseconds: so much earlier they may end.
+_EARLY_S: Final = 0.001
+# One regular heartbeat in so many looks at what seldom changes; more if there is a reason.
+_SELDOM: Final = 10
+# After a reason: the request may be carried out just after the first of these heartbeats.
+_AFTER_REASON: Final = 2
+
+
+class Beats:
+    """Regular heartbeats come once a second, or less often if many proxies are attached; others
+    whenever `begin` is called earlier.
+
+    regular: whether this heartbeat is a regular one; thorough: whether it also looks at what seldom
+    changes; has_reason: whether it does so for a reason
+    walks: whether this proxy does for all what takes a heartbeat a second
+    """
+
+    def __init__(self, fleet: Fleet) -> None:
+        self.regular = True
+        self.thorough = True
+        self.has_reason = True
+        self.walks = False
+        self._fleet = fleet
+        self._reasons = 1  # heartbeats that must still be thorough
+        self._since_thorough = 0
+        self._next_s = 0.0  # by the loop's clock
+
+    def begin(self) -> None:
+        now_s = asyncio.get_running_loop().time()
+        self.regular = now_s >= self._next_s - _EARLY_S
+        if self.regular:
+            self._next_s = now_s + self._pause_s()
+            self._since_thorough += 1
+        self.has_reason = self._reasons > 0
+        self.thorough = self.has_reason or self._since_thorough >= _SELDOM
+        self._reasons = max(self._reasons - 1, 0)
+        if self.thorough:
+            self._since_thorough = 0
+
+    def be_thorough(self) -> None:
+        """There is a reason: the next two heartbeats look at everything."""
+        self._reasons = _AFTER_REASON
+
+    @property
+    def left_s(self) -> float:
+        """Seconds until the next regular heartbeat."""
+        return self._next_s - asyncio.get_running_loop().time()
+
+    def _pause_s(self) -> float:
+        if self._fleet.attached <= 1:
+            return EVERY_S
+        longest_s = EVERY_S * (1 if self.walks else self._fleet.stretch)
+        return uniform(1 - _JITTER, 1) * longest_s
+
 
 Asked: TypeAlias = dict[str, list[Any]]
 """What was asked, and Redis's replies: none, or one for each of several requests."""
@@ -207,7 +267,7 @@ class Heartbeat:
             "scripts": [self._scripts.question()],
             "acl": self._acl.questions() if thorough else [],
             "events": [EVENTS] if thorough else [],
-            "commands": [command_stats.COMMANDS] if stats else [],
+            "commands": [command_table.COMMAND_STATS] if stats else [],
             "errors": [ERRORS] if stats or (thorough and self._context.actions.book) else [],
             "proxies": [self._modes.question()],
             "state": self._shared_state.question(),
@@ -306,12 +366,14 @@ class Heartbeat:
         for reply in asked["errors"]:
             if not error(reply):
                 found = fields(valid(reply))
-                counts.errors = command_stats.errors(found)
+                counts.errors = command_table.counted_errors(found)
                 counts.maxlen_refusals = maxlen_refusals(found)
         for reply in asked["commands"]:
             if not error(reply):
                 found = fields(valid(reply))
-                counts.commands = command_stats.commands(found, self._context.command_families)
+                counts.commands = command_table.counted_commands(
+                    found, self._context.command_families
+                )
 
     async def _populate(self, redis: Redis, glance: Glance) -> None:
         """Not all deadlines are announced: so the databases that hold keys have been asked for."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
+import time
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 from redis.asyncio import Redis
 from redis.exceptions import ClusterDownError
@@ -14,13 +16,29 @@ from ttlproxy.core.registry import Place
 from ttlproxy.errors import ClusterIsDown, ReapRefused, SlotMoved, UpstreamError
 from ttlproxy.link.connecting.serving import Serving
 from ttlproxy.link.knowledge.confirmations import Job
-from ttlproxy.link.life.hold_times import held
-from ttlproxy.link.reaping.reap_requests import ReapRequest, ReapRequests
+from ttlproxy.link.reaper.reap_requests import ReapRequest, ReapRequests
 from ttlproxy.link.server.shared_state import SharedState
 from ttlproxy.link.shared.action_cache import ActionCache
 from ttlproxy.link.shared.barriers import PATIENCE_S, Barriers
 from ttlproxy.net.tasks import Task, cancel
 from ttlproxy.scripts.script_calls import ScriptCalls
+
+
+@contextmanager
+def held(counters: Counters, why: str) -> Iterator[None]:
+    """The body is one hold; `why`: one of HELD. It counts if it fails, but not if it is cancelled:
+    then the client has gone."""
+    began_s = time.monotonic()
+
+    def observe() -> None:
+        counters.hold_ms[why].observe((time.monotonic() - began_s) * 1000)
+
+    try:
+        yield
+    except Exception:
+        observe()
+        raise
+    observe()
 
 
 class Holds:

@@ -27,17 +27,13 @@ from ttlproxy.addresses import Upstream
 from ttlproxy.config import Settings
 from ttlproxy.core.counters import Counters
 from ttlproxy.errors import ServerChanged, ServesSoon, UnfitUpstream, UpstreamError
-from ttlproxy.link.connecting.address_watch import AddressWatch
-from ttlproxy.link.connecting.backoff import Backoff, stagger_s
-from ttlproxy.link.connecting.causes import Asked
-from ttlproxy.link.connecting.connections import client, close, open_now
-from ttlproxy.link.connecting.known_server import KnownServer
-from ttlproxy.link.connecting.login_check import LoginCheck
-from ttlproxy.link.connecting.moving_slots import MovingSlots
-from ttlproxy.link.connecting.outage_log import OutageLog
-from ttlproxy.link.connecting.reachability import accepts
+from ttlproxy.link.connecting.connections import Backoff, client, close, open_now, stagger_s
+from ttlproxy.link.connecting.discovery import AddressWatch
+from ttlproxy.link.connecting.failures import Asked, OutageLog
+from ttlproxy.link.connecting.known_server import KnownServer, LoginCheck
+from ttlproxy.link.connecting.pipeline import MovingSlots
+from ttlproxy.link.connecting.reachability import TlsDoubt, accepts
 from ttlproxy.link.connecting.serving import Serving
-from ttlproxy.link.connecting.tls_mismatch import TlsDoubt
 from ttlproxy.link.knowledge.activation import Activation
 from ttlproxy.link.knowledge.announcements import Announcements
 from ttlproxy.link.knowledge.confirmations import Confirmations
@@ -49,18 +45,16 @@ from ttlproxy.link.life.holds import Holds
 from ttlproxy.link.life.list_waiters import ListWaiters
 from ttlproxy.link.life.server_setup import ServerSetup
 from ttlproxy.link.life.upkeep import Upkeep
-from ttlproxy.link.reaping.date_script import DateScript
-from ttlproxy.link.reaping.native_deadlines import NativeDeadlines
-from ttlproxy.link.reaping.reap_requests import ReapRequests
-from ttlproxy.link.reaping.reap_script import ReapScript
-from ttlproxy.link.reaping.schedules import Schedules
-from ttlproxy.link.reaping.sweep_script import SweepScript
-from ttlproxy.link.reaping.walks import Walks
+from ttlproxy.link.reaper.reap_requests import ReapRequests
+from ttlproxy.link.reaper.removal import ReapScript, SweepScript
+from ttlproxy.link.reaper.ruled_deadlines import DateScript, NativeDeadlines
+from ttlproxy.link.reaper.schedules import Schedules
+from ttlproxy.link.reaper.walks import Walks
 from ttlproxy.link.server.acl import Acl
+from ttlproxy.link.server.command_table import StoredCommands
 from ttlproxy.link.server.compatibility import check_greeting
 from ttlproxy.link.server.script_cache import ScriptCache
 from ttlproxy.link.server.shared_state import SharedState
-from ttlproxy.link.server.stored_commands import StoredCommands
 from ttlproxy.link.shared.barriers import Barriers
 from ttlproxy.link.shared.context import Context
 from ttlproxy.link.shared.slot_survey import SlotSurvey
@@ -158,7 +152,7 @@ class Link:
             self._barriers.may_hold,
             shared_state,
         )
-        shared_state.on_want = lambda: self.confirmations.first(shared_state.keep)
+        shared_state.look_soon = lambda: self.confirmations.first(shared_state.keep)
         context.look_at_state = shared_state.keep
         context.ask_for_keys = MovingSlots(
             lambda node: client(self.upstream.at(node), "ttlproxy:asks", settings.connect_timeout),

@@ -17,8 +17,7 @@ from redis.exceptions import RedisError
 
 from ttlproxy.addresses import Upstream
 from ttlproxy.core.registry import Place
-from ttlproxy.link.connecting.backoff import Backoff
-from ttlproxy.link.connecting.connections import client, close
+from ttlproxy.link.connecting.connections import Backoff, client, close
 from ttlproxy.link.connecting.pipeline import error, run
 from ttlproxy.net.tasks import cancel
 

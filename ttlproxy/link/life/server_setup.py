@@ -11,17 +11,14 @@ from redis.exceptions import ResponseError
 
 from ttlproxy.commands import Native, Router, grants
 from ttlproxy.core.permissions import COUNTING
-from ttlproxy.link.connecting.backoff import stagger_s
-from ttlproxy.link.connecting.known_server import KnownServer
+from ttlproxy.link.connecting.connections import stagger_s
+from ttlproxy.link.connecting.known_server import INFO, Identity, KnownServer, fields
 from ttlproxy.link.connecting.pipeline import ask, error, run, valid
-from ttlproxy.link.connecting.server_identity import INFO, Identity, fields
-from ttlproxy.link.server import compatibility, meeting
+from ttlproxy.link.server import compatibility
 from ttlproxy.link.server.acl import Acl
-from ttlproxy.link.server.command_stats import families
-from ttlproxy.link.server.command_table import CommandTable
+from ttlproxy.link.server.command_table import CommandTable, StoredCommands, families_of
 from ttlproxy.link.server.script_cache import AT_FIRST, ScriptCache
 from ttlproxy.link.server.shared_state import SharedState
-from ttlproxy.link.server.stored_commands import StoredCommands
 from ttlproxy.link.shared.context import Context
 from ttlproxy.scripts import written_commands
 
@@ -93,7 +90,7 @@ class ServerSetup:
         asked = await ask(
             redis,
             {
-                "others": [meeting.QUESTION],
+                "others": [compatibility.PROXY_CHANNELS],
                 "state": self._shared_state.first_questions(),
                 "stored": self._stored.questions(),
                 "settings": compatibility.SETTINGS,
@@ -102,21 +99,21 @@ class ServerSetup:
             },
         )
         # Before anything is written. It is asked again where this proxy can be seen.
-        meeting.check(meeting.channel(self._context), asked["others"][0])
+        compatibility.check_other_proxies(
+            compatibility.proxy_channel(self._context), asked["others"][0]
+        )
         self._shared_state.adopt(asked["state"])
         found = await self._commands_of(redis, info, asked["stored"])
         compatibility.warn(asked["settings"])
         forms = compatibility.forms(said)
         self._context.router = Router(found, self._acl.categories, forms, clustered)
-        self._context.command_families = families(found)
+        self._context.command_families = families_of(found)
         counting = [grants(found, name) for name in COUNTING]
         known = {native.name for native in found}
         written = [grants(found, name) for name in written_commands(known)]
         self._context.rights.suit(grants(found, "ACL", "CAT"), counting, written)
         self._scripts.meet(said, (native.name for native in found), asked["scripts"])
         self._acl.take_users(asked["users"][0])
-        if clustered and asked["state"]:  # no client of one master could wait for another one
-            await self._shared_state.claim(redis)
 
     async def _commands_of(
         self, redis: Redis, info: bytes, replies: Sequence[object]

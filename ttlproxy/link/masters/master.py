@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable
 from contextlib import suppress
 from functools import partial
 from typing import Final
+from weakref import WeakSet
 
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
@@ -27,11 +28,10 @@ from ttlproxy.link.connecting.pushes import Pushes
 from ttlproxy.link.life.link import Link
 from ttlproxy.link.masters.replicas import Replicas
 from ttlproxy.link.reaper.reaper import Reaper
-from ttlproxy.link.shared.context import Context
+from ttlproxy.link.shared.context import Context, Sharer
 from ttlproxy.link.shared.replica_pushes import REPLICATION, replication
 from ttlproxy.link.shared.rules_of_all import RulesOfAll
-from ttlproxy.net.tasks import run_together
-from ttlproxy.net.time_limit import time_limit
+from ttlproxy.net.tasks import run_together, time_limit
 from ttlproxy.scripts.script_calls import ScriptCalls
 
 log = logging.getLogger(__name__)
@@ -90,6 +90,7 @@ class Master:
         signer: Signer,
         rules_of_all: RulesOfAll,
         families: Known,
+        sharers: WeakSet[Sharer],
         node: ClusterNode,
         tell: Tell,
         on_known: Callable[[Master], None],
@@ -116,7 +117,7 @@ class Master:
         self.strays: set[int] = set()
         self.told = 0
         self.pushes: dict[str, Pushes | None] = {}
-        context = Context(settings, counters, signer, rules_of_all, families)
+        context = Context(settings, counters, signer, rules_of_all, families, sharers)
         context.refusals.who = f"Redis at {upstream.shown}"
         context.keys.settle(node.slots)
         context.slot_schedules.owned = node.slots

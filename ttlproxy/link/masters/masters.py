@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
+from weakref import WeakSet
 
 from ttlproxy.addresses import Address, Upstream
 from ttlproxy.config import Settings
@@ -22,16 +23,16 @@ from ttlproxy.core.families import Known
 from ttlproxy.core.keys import SLOTS, slot
 from ttlproxy.core.topology import ClusterNode
 from ttlproxy.errors import UnfitUpstream
-from ttlproxy.link.connecting.backoff import Backoff
-from ttlproxy.link.connecting.endpoints import endpoints
+from ttlproxy.link.connecting.connections import Backoff
 from ttlproxy.link.connecting.pushes import Pushes
+from ttlproxy.link.connecting.reachability import endpoints
 from ttlproxy.link.connecting.serving import Serving
 from ttlproxy.link.life.link import Link, Node
 from ttlproxy.link.masters.master import Master
 from ttlproxy.link.masters.seeds import Seeds
 from ttlproxy.link.masters.slot_log import SlotLog
 from ttlproxy.link.masters.undated import Undated
-from ttlproxy.link.shared.context import first_signer
+from ttlproxy.link.shared.context import Sharer, first_signer
 from ttlproxy.link.shared.heritage import Heritage
 from ttlproxy.link.shared.rules_of_all import RulesOfAll
 from ttlproxy.net.tasks import cancel, drop
@@ -78,6 +79,7 @@ class Masters:
         self._signer = first_signer(settings)
         self.rules = RulesOfAll(settings, self._signer, counters, lambda: self._masters.values())
         self._families = Known()
+        self._sharers = WeakSet[Sharer]()
         self._undated = Undated(self._served)
         self._has_secret = settings.signing_key_file is not None
         self._masters: dict[str, Master] = {}
@@ -276,6 +278,7 @@ class Masters:
             self._signer,
             self.rules,
             self._families,
+            self._sharers,
             node,
             self._told,
             self._changed,

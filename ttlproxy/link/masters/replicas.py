@@ -21,16 +21,14 @@ from ttlproxy.config import Settings
 from ttlproxy.core.topology import ClusterNode
 from ttlproxy.core.undo_log import UndoLog
 from ttlproxy.errors import UpstreamError
-from ttlproxy.link.connecting.backoff import Backoff
-from ttlproxy.link.connecting.endpoints import endpoints
+from ttlproxy.link.connecting.connections import Backoff
+from ttlproxy.link.connecting.known_server import ServerClock
 from ttlproxy.link.connecting.pushes import Pushes
-from ttlproxy.link.connecting.reachability import accepts
-from ttlproxy.link.connecting.server_clock import ServerClock
+from ttlproxy.link.connecting.reachability import accepts, endpoints
 from ttlproxy.link.life.link import Link
 from ttlproxy.link.shared.heritage import Heritage
 from ttlproxy.link.shared.replica_pushes import REPLICATION, Checkpoint, ReplicaPushes, replication
-from ttlproxy.net.tasks import cancel, drop
-from ttlproxy.net.time_limit import time_limit
+from ttlproxy.net.tasks import cancel, drop, time_limit
 
 log = logging.getLogger(__name__)
 

@@ -16,8 +16,8 @@ from redis.exceptions import RedisError
 from ttlproxy.addresses import Address, Upstream
 from ttlproxy.core.topology import ClusterNode
 from ttlproxy.errors import UpstreamError
-from ttlproxy.link.connecting.causes import cause
-from ttlproxy.link.connecting.resolution import resolved
+from ttlproxy.link.connecting.failures import cause
+from ttlproxy.link.connecting.reachability import resolved
 from ttlproxy.link.masters.master import nodes_told_by
 from ttlproxy.net.tasks import cancel
 

@@ -11,9 +11,9 @@ from ttlproxy.addresses import Upstream
 from ttlproxy.core.keys import slot
 from ttlproxy.core.topology import ClusterNode
 from ttlproxy.link.connecting.connections import client, close
-from ttlproxy.link.connecting.endpoints import endpoints
+from ttlproxy.link.connecting.known_server import fields
 from ttlproxy.link.connecting.pipeline import RoutingRedis, Words, run, valid
-from ttlproxy.link.connecting.server_identity import fields
+from ttlproxy.link.connecting.reachability import endpoints
 from ttlproxy.link.masters.master import nodes_told_by
 from ttlproxy.link.server.compatibility import is_clustered
 

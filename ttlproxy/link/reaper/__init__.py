@@ -1,2 +1,7 @@
-"""Removes what is due, when the agenda says so; in front of a Cluster it also sends what is
-forwarded to other slots."""
+"""Finds what is due and removes it.
+
+`reaper` does so when the agenda says so, `reap_requests` for sessions that wait; both call the
+scripts of `removal`. `schedules` says what is due. `ruled_deadlines` gives elements the deadlines
+of rules. `walks` looks for what the schedules lack, and counts. In front of a Cluster `outboxes`
+sends what is forwarded to other slots.
+"""

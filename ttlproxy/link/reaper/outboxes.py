@@ -12,7 +12,7 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from redis.asyncio import Redis
 from redis.exceptions import RedisError, ResponseError
@@ -24,11 +24,12 @@ from ttlproxy.core.keys import slot
 from ttlproxy.core.registry import Place
 from ttlproxy.errors import UpstreamError
 from ttlproxy.link.connecting.connections import client, close
-from ttlproxy.link.connecting.pipeline import error, valid
-from ttlproxy.link.connecting.refusals import UnreachableError, is_elsewhere, passes, reason
-from ttlproxy.link.connecting.single_calls import all_answered
-from ttlproxy.link.life.link import Link
+from ttlproxy.link.connecting.failures import UnreachableError, is_elsewhere, passes, reason
+from ttlproxy.link.connecting.pipeline import all_answered, error, valid
 from ttlproxy.net.tasks import cancel, drop
+
+if TYPE_CHECKING:
+    from ttlproxy.link.life.link import Link
 
 log = logging.getLogger(__name__)
 

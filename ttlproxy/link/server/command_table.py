@@ -1,23 +1,143 @@
-"""Reads which commands a server has, so that many proxies can do so at once.
+"""The commands of a server: its table of them, and what it counts of them.
 
 The whole reply to COMMAND takes Redis 7.0 1.3 ms, in which it serves nobody, and a hundred proxies
 that ask within a turn of its loop add that up. So the table is read in pieces, and it is not read
 again while the server's build, modules and list of commands are the same: after a restart, or at
-another server of the same kind. Where it can be stored (stored_commands.py), one proxy reads it.
+another server of the same kind.
+
+Where it can be stored, one proxy reads it, and the others take it from Redis in 0.01 ms. A server's
+table changes only with its process and its modules, so it is stored with what tells these apart,
+and is signed. It stands beside the secret of the proxies, whose name no ACL pattern of keys under
+the prefix reaches. In front of a Cluster nothing is stored.
+
+Counts come from INFO's sections commandstats and errorstats, of all clients of the server, and are
+summed up by family. A command that a script calls counts too, beside the script's own call.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from typing import Any, Final
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
 
+import hiredis
 from redis.asyncio import Redis
 
+from ttlproxy import __version__
 from ttlproxy.commands import Native, natives
-from ttlproxy.link.connecting.pipeline import error, run, valid
-from ttlproxy.link.server.packing import pack
-from ttlproxy.link.server.stored_commands import build
+from ttlproxy.core.counters import ERRORS, OTHER, CommandCounts
+from ttlproxy.core.signing import COMMANDS, SIGNATURE_LENGTH
+from ttlproxy.link.connecting.known_server import Identity, fields
+from ttlproxy.link.connecting.pipeline import Words, error, run, valid
+from ttlproxy.link.server.acl import Acl
+from ttlproxy.link.shared.context import Context
+
+Packable: TypeAlias = "bytes | int | Sequence[Packable] | None"
+
+# A table of commands has 0.1 MB.
+_MOST_BYTES: Final = 1 << 23
+
+
+def pack(value: Packable) -> bytes:
+    return zlib.compress(_resp(value))
+
+
+def unpack(packed: bytes) -> Any:
+    """Raises ValueError if these bytes were not packed by `pack`, or are too many."""
+    inflater, reader = zlib.decompressobj(), hiredis.Reader()
+    try:
+        reader.feed(inflater.decompress(packed, _MOST_BYTES))
+        value = reader.gets()
+    except (zlib.error, hiredis.HiredisError) as broken:
+        raise ValueError(str(broken)) from broken
+    if not inflater.eof or inflater.unused_data or value is False:
+        raise ValueError("it is not whole")
+    return value
+
+
+def _resp(value: Packable) -> bytes:
+    if value is None:
+        return b"$-1\r\n"
+    if isinstance(value, bytes):
+        return b"$%d\r\n%b\r\n" % (len(value), value)
+    if isinstance(value, int):
+        return b":%d\r\n" % value
+    return b"*%d\r\n%b" % (len(value), b"".join(map(_resp, value)))
+
+
+FIELD: Final = b"commands"
+_COUNT: Words = (b"COMMAND", b"COUNT")
+# The lines of INFO that tell which program answers, and with which modules.
+_BUILD: Final = (b"redis_version", b"valkey_version", b"redis_git", b"redis_build_id", b"module:")
+
+
+def build(info: bytes) -> list[bytes]:
+    """What a reply to INFO tells of the program and its modules."""
+    return [line for line in info.splitlines() if line.startswith(_BUILD)]
+
+
+class Stored(NamedTuple):
+    """natives: the server's commands; packed, listed: as CommandTable has them; how_many: the
+    server's reply to COMMAND COUNT; categories: what its ACL CAT says, as far as that was read"""
+
+    natives: list[Native]
+    packed: bytes
+    listed: bytes
+    how_many: int
+    categories: dict[bytes, list[bytes]]
+
+
+class StoredCommands:
+    """is_wanted: whether there is something to store"""
+
+    def __init__(self, context: Context, acl: Acl) -> None:
+        self._context = context
+        self._acl = acl
+        self._server: list[bytes] | None = None  # None if nothing can be stored for it
+        self._listed = self._rows = b""  # the rows are not stored yet, unless empty
+
+    def questions(self) -> list[Words]:
+        keys = self._context.keys
+        return [] if keys.clustered else [_COUNT, (b"HGET", keys.state, FIELD)]
+
+    def met(self, info: bytes, replies: Sequence[object]) -> Stored | None:
+        """What another proxy has stored for this very server; `info`: its reply to INFO, `replies`:
+        to `questions`."""
+        self._server, self._rows = None, b""
+        run_id = Identity.of(fields(info)).run_id.encode()
+        if not (run_id and replies) or any(map(error, replies)):
+            return None
+        how_many, stored = map(valid, replies)
+        self._server = [__version__.encode(), run_id, b"%d" % how_many, *build(info)]
+        signature, packed = (stored or b"")[:SIGNATURE_LENGTH], (stored or b"")[SIGNATURE_LENGTH:]
+        if not self._context.script_calls.signer.signed(signature, COMMANDS, [packed]):
+            return None
+        server, listed, rows, heard = unpack(packed)
+        if server != self._server:
+            return None
+        categories = dict(zip(heard[::2], heard[1::2], strict=True))
+        return Stored(list(natives(unpack(rows))), rows, listed, how_many, categories)
+
+    def read(self, listed: bytes, rows: bytes) -> None:
+        """This proxy has read the table itself; `listed`, `rows`: as in CommandTable."""
+        self._listed = listed
+        self._rows = rows if self._server is not None else b""
+
+    @property
+    def is_wanted(self) -> bool:
+        return bool(self._rows)
+
+    async def store(self, redis: Redis) -> None:
+        """Stores what was read, for the others. If Redis refuses, as a replica does, they read it
+        themselves. Raises redis-py's ConnectionError or TimeoutError."""
+        heard: list[Packable] = [part for each in self._acl.categories.items() for part in each]
+        packed = pack([self._server, self._listed, self._rows, heard])
+        self._rows = b""
+        context = self._context
+        signature = context.script_calls.signer.sign(COMMANDS, [packed])
+        await run(redis, [(0, (b"HSET", context.keys.state, FIELD, signature + packed))])
+
 
 # So many take Redis 0.1 ms.
 _PIECE: Final = 20
@@ -68,3 +188,72 @@ async def _in_pieces(redis: Redis, names: Sequence[bytes]) -> list[Any]:
 async def _whole(redis: Redis) -> list[Any]:
     (rows,) = await run(redis, [(0, (b"COMMAND",))])
     return list(valid(rows))
+
+
+COMMAND_STATS: Final = (b"INFO", b"commandstats")
+# A command is of the first family of which it has the category.
+_CATEGORIES: Final = (
+    (b"@scripting", "scripting"),
+    (b"@transaction", "transaction"),
+    (b"@pubsub", "pubsub"),
+    (b"@geo", "geo"),
+    (b"@stream", "stream"),
+    (b"@bitmap", "bitmap"),
+    (b"@hyperloglog", "hyperloglog"),
+    (b"@keyspace", "keyspace"),
+    (b"@hash", "hash"),
+    (b"@sortedset", "zset"),
+    (b"@set", "set"),
+    (b"@list", "list"),
+    (b"@string", "string"),
+    (b"@connection", "connection"),
+)
+
+
+def families_of(natives: Iterable[Native]) -> dict[str, str]:
+    """Command, in lower case -> its family. One that is not here is of the family OTHER."""
+    found = {native.name.lower(): _family(native) for native in natives}
+    return {name: family for name, family in found.items() if family}
+
+
+def _family(native: Native) -> str:
+    return next((family for name, family in _CATEGORIES if name in native.categories), "")
+
+
+def counted_commands(info: Mapping[str, str], of: Mapping[str, str]) -> dict[str, CommandCounts]:
+    """The counts by family; `of`: what `families_of` gives."""
+    found: dict[str, CommandCounts] = {}
+    for name, words in info.items():
+        if name.startswith("cmdstat_"):
+            command = name.removeprefix("cmdstat_").partition("|")[0].lower()
+            family = of.get(command, OTHER)
+            numbers = _numbers(words)
+            before = found.get(family, CommandCounts())
+            found[family] = CommandCounts(
+                before.calls + int(numbers.get("calls", 0)),
+                before.seconds + numbers.get("usec", 0) / 1_000_000,
+                before.failed + int(numbers.get("failed_calls", 0)),
+                before.rejected + int(numbers.get("rejected_calls", 0)),
+            )
+    return found
+
+
+def counted_errors(info: Mapping[str, str]) -> dict[str, int]:
+    """How many errors there were by their first word, those of programs' own as OTHER."""
+    found: dict[str, int] = {}
+    for name, words in info.items():
+        if name.startswith("errorstat_"):
+            code = name.removeprefix("errorstat_")
+            code = code if code in ERRORS else OTHER
+            found[code] = found.get(code, 0) + int(_numbers(words).get("count", 0))
+    return found
+
+
+def _numbers(words: str) -> dict[str, float]:
+    """The numbers of "calls=1,usec=2"."""
+    pairs = (word.partition("=") for word in words.split(","))
+    return {name: float(number) for name, _, number in pairs if _is_number(number)}
+
+
+def _is_number(word: str) -> bool:
+    return word.replace(".", "", 1).isdigit()

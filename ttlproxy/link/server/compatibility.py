@@ -1,21 +1,32 @@
-"""Finds out from the server's replies what it can do, and whether ttlproxy can work with it."""
+"""Whether ttlproxy can work with a server, and with the other proxies there.
+
+What the server can do is found out from its replies. Proxies that cannot work together find each
+other, whatever prefix each of them has: each subscribes to a channel whose name says its layout,
+the key with which it signs, and its prefix; only new families are published there
+(link/knowledge/activation.py). Then it asks which such channels there are. So of two that begin
+together one knows of the other. Keys of another prefix are data like any other to a proxy: it would
+leave deadlines under that prefix with elements that it replaces, which would then be deleted.
+"""
 
 from __future__ import annotations
 
 import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
 from redis.asyncio import Redis
 from redis.exceptions import ClusterDownError, ResponseError
 
 from ttlproxy import __version__
-from ttlproxy.commands.dialects import valkey
-from ttlproxy.commands.model.spec import Plan
-from ttlproxy.core.keys import SLOTS
+from ttlproxy.commands import dialects
+from ttlproxy.commands.spec import Plan
+from ttlproxy.core.keys import MEETING, SLOTS
 from ttlproxy.core.topology import Node, asked_node, cluster_nodes
 from ttlproxy.errors import ServesSoon, SeveralMasters, UnfitUpstream, UpstreamError
 from ttlproxy.link.connecting.pipeline import Words, error, run, valid
+from ttlproxy.link.connecting.pushes import Ask
+from ttlproxy.link.shared.context import Context
 
 log = logging.getLogger(__name__)
 
@@ -190,8 +201,54 @@ async def check_slots(redis: Redis, *, all_of_them: bool = True) -> Node:
 
 def forms(server: Said) -> Mapping[str, Plan]:
     """How Valkey takes commands that it has and we have; empty for Redis."""
-    return valkey.FORMS if server.get("server_name") == "valkey" else {}
+    return dialects.VALKEY_FORMS if server.get("server_name") == "valkey" else {}
 
 
 def _version(server: Said) -> tuple[int, ...]:
     return tuple(int(part) for part in server.get("redis_version", "0").split(".")[:2])
+
+
+# The version of what proxies tell each other: since 2, families and rules are acknowledged; since
+# 3, only deadlines that come soon are announced; since 4, families are noted in the state.
+_TOLD: Final = 4
+
+PROXY_CHANNELS: Final = (b"PUBSUB", b"CHANNELS", MEETING + b"*")
+_DIFFERENCES: Final = (
+    "the layout {other}, and this one has {ours}: stop one of them first",
+    "another signing key: give all proxies the same --signing-key-file",
+    "the prefix {other}, and this one has {ours}: each would leave the deadlines of the other with"
+    " elements that it replaces. Stop one of them first",
+)
+
+
+def proxy_channel(context: Context) -> bytes:
+    """That of this proxy, and of all with which it can work."""
+    signer = context.script_calls.signer
+    key = signer.sign(MEETING, ())[:8] if context.has_own_secret else b"stored"
+    return MEETING + b":".join((b"%d.%d" % (LAYOUT, _TOLD), key, context.keys.prefix))
+
+
+def join_channel(ask: Ask, own: bytes) -> None:
+    """Subscribes to the channel `own`, and looks for others. Raises UnfitUpstream as
+    `check_other_proxies` does."""
+    check_other_proxies(own, ask((b"SUBSCRIBE", own), PROXY_CHANNELS)[-1])
+
+
+def check_other_proxies(own: bytes, channels: object) -> None:
+    """`channels`: the reply to PROXY_CHANNELS. If Redis refuses it, others go unnoticed.
+
+    Raises UnfitUpstream if there is another proxy that this one cannot work with.
+    """
+    if not isinstance(channels, list):
+        log.debug("this proxy cannot look for those with other prefixes: %s", channels)
+        return
+    ours = _parts(own)
+    for theirs in map(_parts, channels):
+        for mine, its, what in zip(ours, theirs, _DIFFERENCES, strict=False):
+            if mine != its:
+                said = what.format(other=said_by(its), ours=said_by(mine))
+                raise UnfitUpstream(f"another ttlproxy in front of it has {said}")
+
+
+def _parts(own: bytes) -> list[bytes]:
+    return own[len(MEETING) :].split(b":", 2)

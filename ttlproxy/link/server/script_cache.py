@@ -11,8 +11,8 @@ from typing import Final
 
 from redis.asyncio import Redis
 
+from ttlproxy.link.connecting.known_server import cached_scripts
 from ttlproxy.link.connecting.pipeline import error, run, valid
-from ttlproxy.link.connecting.server_identity import cached_scripts
 from ttlproxy.link.server import compatibility
 from ttlproxy.link.server.compatibility import setting
 from ttlproxy.link.shared.barriers import Barriers

@@ -4,6 +4,7 @@ of which families there are keys with deadlines, so that a proxy that starts nee
 All stand in a hash whose name no ACL pattern of keys under the prefix reaches. It is there before
 the first deadline, rule or deferred command, and while there are several proxies; when none of
 these is left, it goes (scripts/state_drop.lua). So a server that nobody uses so has no key of ours.
+In front of a Cluster one master has it, and the links to the others wait for the link to that one.
 The first proxy writes it, and the others adopt it; when it is gone, as after FLUSHALL, any of them
 writes it again. A proxy that meets the layout of another version ends.
 
@@ -15,7 +16,8 @@ that number the names are read. In front of a Cluster, where slots move, they al
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from itertools import chain
 from typing import Final
 
 from redis.asyncio import Redis
@@ -23,11 +25,10 @@ from redis.exceptions import ReadOnlyError, ResponseError
 
 from ttlproxy import __version__
 from ttlproxy.commands import Call
-from ttlproxy.core.keys import FAMILY
+from ttlproxy.core.keys import FAMILY, SLOTS
 from ttlproxy.errors import UnfitUpstream
-from ttlproxy.link.connecting.pipeline import Words, run, valid
-from ttlproxy.link.connecting.refusals import is_wrong_type
-from ttlproxy.link.connecting.single_calls import answered
+from ttlproxy.link.connecting.failures import is_wrong_type
+from ttlproxy.link.connecting.pipeline import Words, answered, run, valid
 from ttlproxy.link.server.compatibility import LAYOUT, check_layout, check_old_layout
 from ttlproxy.link.shared.barriers import IsPaused
 from ttlproxy.link.shared.context import Context
@@ -40,12 +41,12 @@ class SharedState:
     """Keeps the layout's version in Redis, the secret of `script_calls.signer` if no file has it,
     and the families that are known.
 
-    on_want: called when `keep` is to be called soon
+    look_soon: called when `keep` is to be called soon
     knows_all(): whether this proxy knows all families of the server
     """
 
     def __init__(self, context: Context, is_paused: IsPaused) -> None:
-        self.on_want: Callable[[], None] = lambda: None
+        self.look_soon: Callable[[], None] = lambda: None
         self.knows_all: Callable[[], bool] = lambda: False
         self._noted = -1  # families in the state; -1: not known whether these are all
         self._seen = frozenset[bytes]()  # some of these
@@ -57,6 +58,8 @@ class SharedState:
         self._families = context.script_calls.families.known
         self._shares_secret = not context.has_own_secret
         self._wanted: asyncio.Future[None] | None = None  # a session waits for the state
+        self._sharers = context.sharers
+        self._sharers.add(self)
 
     def first_questions(self) -> list[Words]:
         """What a new server is asked: the state, and whether it has a layout from before it."""
@@ -66,12 +69,11 @@ class SharedState:
     def adopt(self, replies: Sequence[object]) -> None:
         """Adopts the state of a new server. `replies`: to `first_questions`. Raises UnfitUpstream
         as `learn` does."""
-        if not replies:  # another master of the Cluster has it
-            self._script_calls.has_state = True
-            return
+        if not replies:
+            return  # another master of the Cluster has it
         state, old_layout = replies
         check_old_layout(self._script_calls.keys.prefix, old_layout)
-        self._script_calls.has_state = False  # unless it is there
+        self._families.has_state = False  # unless it is there
         self._take(state)
 
     async def keep(self, redis: Redis) -> None:
@@ -93,11 +95,11 @@ class SharedState:
         ConnectionError or TimeoutError.
         """
         is_there = self._take(reply)
-        if is_there or not self._is_needed:
-            self._tell()
+        if is_there or not self._is_needed_by_any:
+            self._tell_all()
         elif not await self._is_paused():
             await self.claim(redis)
-            self._tell()
+            self._tell_all()
         if self._lacks_families and not await self._is_paused():
             await self._note_all(redis)
 
@@ -105,21 +107,27 @@ class SharedState:
         """Done when the state is in Redis, or Redis has refused it."""
         if self._wanted is None:
             self._wanted = asyncio.get_running_loop().create_future()
-            self._script_calls.has_state = None  # from now on there may be something to hide
-            self.on_want()
+            self._families.has_state = None  # from now on there may be something to hide
+            self._look_soon()
         return self._wanted
 
     def may_be_gone(self) -> None:
-        """Looks soon. If it was not there, it still is not."""
-        if self._script_calls.has_state and not self._script_calls.keys.clustered:
-            self._script_calls.has_state = None
-        self.on_want()
+        """Looks soon, if it was on this server. If it was not there, it still is not."""
+        if not self._script_calls.keys.are_home:
+            return
+        if self._families.has_state:
+            self._families.has_state = None
+        self._look_soon()
 
     def may_be_there(self) -> None:
         """Looks soon: another proxy has announced something."""
-        if not self._script_calls.has_state:
-            self._script_calls.has_state = None
-            self.on_want()
+        if not self._families.has_state:
+            self._families.has_state = None
+            self._look_soon()
+
+    def _look_soon(self) -> None:
+        for each in self._sharers:
+            each.look_soon()
 
     def noting(self, families: Iterable[bytes], *, whole: bool = False) -> Call:
         """Notes families in the state; `whole`: these are all that the server has."""
@@ -144,8 +152,7 @@ class SharedState:
     @property
     def _lacks_families(self) -> bool:
         """Whether this proxy can note families that the state does not have."""
-        calls = self._script_calls
-        if calls.keys.clustered or not calls.has_state:
+        if self._script_calls.keys.clustered or not self._families.has_state:
             return False
         known = self._families.all
         return (self._noted < len(known) or not known <= self._seen) and self.knows_all()
@@ -160,28 +167,47 @@ class SharedState:
 
     async def drop(self, redis: Redis, databases: Iterable[int]) -> None:
         """Removes it if nothing needs it. `databases`: those that hold keys."""
-        calls = self._script_calls
-        if calls.has_state is False or self._is_needed:
+        calls, known = self._script_calls, self._families
+        if known.has_state is False or not calls.keys.are_home or self._is_needed_by_any:
             return
-        if await self._is_paused() or self._is_needed:
+        read = {*chain(*(each.read for each in self._sharers))}
+        if self._context.is_one_of_several and len(read) < SLOTS:
+            return  # a master that is away may have deadlines
+        if await self._is_paused() or self._is_needed_by_any:
             return
-        calls.has_state = None  # from now on sessions wait for it
+        known.has_state = None  # from now on sessions wait for it
         call = Call("state_drop", (), tuple(b"%d" % db for db in databases))
         try:
-            calls.has_state = not valid(await answered(redis, calls, 0, call))
+            known.has_state = not valid(await answered(redis, calls, 0, call))
         except ResponseError as refusal:
-            calls.has_state = True
+            known.has_state = True
             self._refusals.note("to remove the state of the proxies", refusal)
 
     @property
-    def _is_needed(self) -> bool:
+    def is_needed(self) -> bool:
+        """Whether this server has, or may soon have, what needs the state."""
         context = self._context
-        if context.fleet.attached > 1 or context.keys.clustered or self._wanted is not None:
+        if context.has_ended:
+            return False
+        if context.fleet.attached > 1 or self._wanted is not None:
             return True
         has_keys = context.managed_keys or context.registry.has_managed
-        return bool(has_keys) or context.actions.has_rules
+        return bool(has_keys or context.slot_schedules.slots()) or context.actions.has_rules
 
-    def _tell(self) -> None:
+    @property
+    def read(self) -> Collection[int]:
+        """The slots of which `is_needed` knows."""
+        return () if self._context.has_ended else self._context.slot_schedules.read
+
+    @property
+    def _is_needed_by_any(self) -> bool:
+        return any(each.is_needed for each in self._sharers)
+
+    def _tell_all(self) -> None:
+        for each in self._sharers:
+            each.tell()
+
+    def tell(self) -> None:
         """Those that wait for the state go on."""
         wanted, self._wanted = self._wanted, None
         if wanted is not None and not wanted.done():
@@ -198,7 +224,7 @@ class SharedState:
             pass
         except ResponseError as refusal:
             self._refusals.note("to store the secret of the proxies", refusal)
-        self._script_calls.has_state = True  # until the next look, if it was refused
+        self._families.has_state = True  # until the next look, if it was refused
 
     def _take(self, state: object) -> bool:
         """Takes the secret in Redis, if there is one; returns whether the state is whole.
@@ -206,11 +232,11 @@ class SharedState:
         Rules that were verified with another secret are read again: a replica may get rules, and
         the secret, with the data of another master.
         """
-        calls, keys = self._script_calls, self._script_calls.keys
+        calls, keys, known = self._script_calls, self._script_calls.keys, self._families
         if isinstance(state, ResponseError) and is_wrong_type(state):
             raise UnfitUpstream(f"{keys.home(keys.state).decode()} is no hash of ttlproxy's")
         if not isinstance(state, list):
-            calls.has_state = True  # for all that is known
+            known.has_state = True  # for all that can be told
             return False
         secret, layout, program, families = state
         self._noted = int(families or -1)
@@ -222,6 +248,6 @@ class SharedState:
         # What has no secret is of a purge that has left elements which wait for TAKE. A swap may
         # have moved the state: there are keys to hide until it is written again, or `drop` has
         # looked.
-        may_be_there = layout or self._is_needed or calls.has_state is not False
-        calls.has_state = is_whole or keys.clustered or (None if may_be_there else False)
+        may_be_there = layout or self._is_needed_by_any or known.has_state is not False
+        known.has_state = is_whole or (None if may_be_there else False)
         return is_whole

@@ -19,8 +19,8 @@ from ttlproxy.core.expiry_actions import Actions, listed, verified
 from ttlproxy.core.keys import Keys
 from ttlproxy.core.signing import Signer
 from ttlproxy.core.write_rules import RuleBook, WriteRules, parted
+from ttlproxy.link.connecting.failures import Refusals, is_wrong_type
 from ttlproxy.link.connecting.pipeline import run, valid
-from ttlproxy.link.connecting.refusals import Refusals, is_wrong_type
 
 _NONE = Actions({})
 # After so many attempts older rules do: constant changes must not keep others from reaping.

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from ttlproxy.core.registry import Place
-from ttlproxy.link.connecting.backoff import Backoff
+from ttlproxy.link.connecting.connections import Backoff
 
 NEVER = 1 << 62
 # A key that Redis refuses to reap is tried again until somebody has fixed it.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from typing import Protocol
+from weakref import WeakSet
 
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
@@ -16,9 +18,9 @@ from ttlproxy.core.keys import Keys
 from ttlproxy.core.permissions import Rights
 from ttlproxy.core.registry import Place, Registry
 from ttlproxy.core.signing import Signer, new_secret
+from ttlproxy.link.connecting.failures import Refusals
+from ttlproxy.link.connecting.known_server import ServerClock
 from ttlproxy.link.connecting.pipeline import AskForKeys, run
-from ttlproxy.link.connecting.refusals import Refusals
-from ttlproxy.link.connecting.server_clock import ServerClock
 from ttlproxy.link.shared.action_cache import ActionCache
 from ttlproxy.link.shared.agenda import Agenda
 from ttlproxy.link.shared.fleet import Fleet
@@ -42,6 +44,20 @@ def first_signer(settings: Settings) -> Signer:
     return Signer(key_file.at_start.encode() if key_file else new_secret())
 
 
+class Sharer(Protocol):
+    """What one link does about the state that proxies share (link/server/shared_state.py)."""
+
+    @property
+    def is_needed(self) -> bool: ...
+
+    @property
+    def read(self) -> Collection[int]: ...
+
+    def look_soon(self) -> None: ...
+
+    def tell(self) -> None: ...
+
+
 class Context:
     """A proxy's knowledge of Redis and of managed keys.
 
@@ -50,7 +66,7 @@ class Context:
     managed: how many there are by database, at the last heartbeat that has told
     actions: the rules of ONEXPIRE and ONWRITE; rights: of the clients' users
     router: of the commands of the server that the link met last; the link replaces it
-    command_families: the same server's commands: see command_stats.families
+    command_families: the same server's commands: see command_table.families_of
     clock: the server's; agenda: what the reaper does next; fleet: how many proxies are attached
     schedule_queries: what is asked of schedules; in front of a Cluster they are slot_schedules
     announced: takes announcements; the registry's own method unless in front of a Cluster
@@ -65,6 +81,7 @@ class Context:
     ask_for_keys(redis, requests): as `run` does, for requests that name a key each; the link
       replaces it by what follows slots that are on their way
     look_at_state(redis): asks this server for the state that proxies share; the link replaces it
+    sharers: the links to all servers that have one state
     """
 
     def __init__(
@@ -74,9 +91,11 @@ class Context:
         signer: Signer | None = None,
         rules_of_all: RulesOfAll | None = None,
         known: Known | None = None,
+        sharers: WeakSet[Sharer] | None = None,
     ) -> None:
-        """`signer`, `rules_of_all` and the families that are `known`: of all masters of a Cluster;
-        a single server's context makes its own."""
+        """`signer`, `rules_of_all`, the families that are `known` and `sharers`: of all masters of
+        a Cluster; a single server's context makes its own."""
+        self.sharers = WeakSet[Sharer]() if sharers is None else sharers
         self.is_one_of_several = signer is not None
         prefix, key_file = settings.prefix.encode(), settings.signing_key_file
         self.has_own_secret = key_file is not None
@@ -108,7 +127,7 @@ class Context:
         self._known_families.tell(self._families_changed)
         self._families_changed()
         self.announced: Callable[[int, bytes, int], None] = self.registry.announced
-        self._has_ended = False
+        self.has_ended = False
         self.on_stray: Callable[[bytes, int], None] = lambda key, deadline_ms: None
         self.on_undated: Callable[[Iterable[Place]], None] = self.date_later
         self.heritage: Heritage | None = None
@@ -178,7 +197,7 @@ class Context:
 
     def end(self) -> None:
         """The master is left for good; another one has its slots, or will have them."""
-        self._has_ended = True
+        self.has_ended = True
         self.actions.leave(self.scripts.ruled)
         self._known_families.leave(self._families_changed)
         self.inherit(None)
@@ -242,7 +261,7 @@ class Context:
 
     def date_later(self, places: Iterable[Place]) -> None:
         """Elements there without a deadline get that of a rule of ONWRITE."""
-        if self._has_ended:
+        if self.has_ended:
             self.on_undated(places)
         else:
             self.agenda.date(places, self.clock.now_ms())

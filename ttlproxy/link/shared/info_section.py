@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from ttlproxy import __version__
 from ttlproxy.core.counters import Counters
-from ttlproxy.link.connecting.server_clock import ServerClock
+from ttlproxy.link.connecting.known_server import ServerClock
 from ttlproxy.link.shared.overdue import Overdue
 
 

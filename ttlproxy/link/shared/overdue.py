@@ -5,7 +5,7 @@ The registry cannot tell: it holds lower bounds, and hears of no other proxy's r
 
 from __future__ import annotations
 
-from ttlproxy.link.connecting.refusals import is_wrong_type
+from ttlproxy.link.connecting.failures import is_wrong_type
 from ttlproxy.link.shared.schedule_queries import Late
 
 

@@ -14,8 +14,8 @@ from typing import Any, Final, NamedTuple
 from ttlproxy.core.keys import Keys
 from ttlproxy.core.topology import cluster_nodes
 from ttlproxy.errors import UpstreamError
-from ttlproxy.link.connecting.asking_socket import AskingSocket
-from ttlproxy.link.connecting.server_identity import fields
+from ttlproxy.link.connecting.known_server import fields
+from ttlproxy.link.connecting.pushes import AskingSocket
 
 REPLICATION: Final = (b"INFO", b"replication")
 # Names that are kept, some 120 bytes each.

@@ -31,12 +31,11 @@ from ttlproxy.core.counters import Counters, NodeCounts
 from ttlproxy.core.expiry_actions import VERSION
 from ttlproxy.core.keys import SLOTS, Keys, slot
 from ttlproxy.core.signing import Signer
-from ttlproxy.link.connecting.backoff import Backoff
-from ttlproxy.link.connecting.connections import client, close
+from ttlproxy.link.connecting.connections import Backoff, client, close
+from ttlproxy.link.connecting.failures import Refusals, UnreachableError
 from ttlproxy.link.connecting.pipeline import Words, run
-from ttlproxy.link.connecting.refusals import Refusals, UnreachableError
 from ttlproxy.link.shared.action_cache import ActionCache
-from ttlproxy.net.time_limit import time_limit
+from ttlproxy.net.tasks import time_limit
 from ttlproxy.scripts.script_calls import ScriptCalls
 
 _AGAIN: Final = Backoff(cap=0.2, base=0.01)

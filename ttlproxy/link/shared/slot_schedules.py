@@ -15,8 +15,8 @@ from redis.asyncio import Redis
 from ttlproxy.commands import Call
 from ttlproxy.core.keys import SLOTS, Keys, slot
 from ttlproxy.core.registry import UNKNOWN, Place
+from ttlproxy.link.connecting.failures import is_elsewhere
 from ttlproxy.link.connecting.pipeline import Words, error, run, valid
-from ttlproxy.link.connecting.refusals import is_elsewhere
 from ttlproxy.link.shared.schedule_queries import (
     DUE,
     PAGE,
@@ -177,8 +177,11 @@ class SlotSchedules:
         if not self._unsized:
             self._unsized, self._size = list(self._firsts), 0
         some, self._unsized = self._unsized[:_SIZED], self._unsized[_SIZED:]
+        asked = self.now_noted
         sizes, refused = await self._ask(redis, some, (b"ZCARD", b""))
         self._size += sum(sizes.values())
+        for number in (each for each, size in sizes.items() if not size):
+            self.told(number, b"", asked)
         if refused:
             self._unsized = []
         return None if refused or self._unsized else self._size

@@ -13,8 +13,7 @@ from redis.asyncio import Redis
 
 from ttlproxy.commands import Call
 from ttlproxy.core.keys import Keys
-from ttlproxy.link.connecting.pipeline import error
-from ttlproxy.link.connecting.single_calls import answered
+from ttlproxy.link.connecting.pipeline import answered, error
 from ttlproxy.scripts.script_calls import ScriptCalls
 
 # Slots that one script looks at: about 1 ms of Redis.

@@ -2,8 +2,8 @@
 
 `client` cuts what comes in into requests, and sends each to the `lane` of the master that owns its
 key's slot: a connection to that master, with a session over what is known there; `connection_limit`
-says when it may connect. With --share-upstream, lanes have seats on connections that clients share
-(`lane_seat`, `master_pools`), as long as `riding` says so. Replies are counted, and `reply_order`
+says when it may connect. With --share-upstream, lanes are on connections that clients share
+(`proxy/sharing/`), as long as `sharing_policy` says so. Replies are counted, and `reply_order`
 gives them back in the order of the requests. `redirects` sends again what a node has sent back;
 `special_requests` and its neighbours do what concerns more than one node.
 """

@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import count
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from ttlproxy.errors import SlotMoved
-from ttlproxy.link import Backoff, Link, Masters
+from ttlproxy.link import Backoff, Link
 from ttlproxy.proxy.routed.bounces import is_bounce, shown
-from ttlproxy.proxy.routed.client_lanes import ClientLanes
 from ttlproxy.proxy.routed.lane import Lane
 from ttlproxy.proxy.routed.ticket import Ticket
+
+if TYPE_CHECKING:
+    from ttlproxy.proxy.routed.routed_client import RoutedClient
 
 _AGAIN: Final = Backoff(cap=0.1, base=0.002)
 # What a master answers that has just become a replica.
@@ -20,18 +22,8 @@ _READ_ONLY: Final = b"-READONLY "
 Links = Callable[[], Awaitable[Mapping[str, Link]]]
 
 
-class Client(Protocol):
-    """Whose request it is."""
-
-    masters: Masters
-    lanes: ClientLanes
-
-    @property
-    def hold_max_s(self) -> float: ...
-
-
 async def replies_of(
-    client: Client, links: Links, args: Sequence[bytes], raw: bytes
+    client: RoutedClient, links: Links, args: Sequence[bytes], raw: bytes
 ) -> dict[str, bytes]:
     """The reply of each of these masters, by its id; `links()`: which they are now.
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ttlproxy.link import Link, Masters
 from ttlproxy.proxy.routed.lane import Lane
-from ttlproxy.proxy.routed.owner import Owner
+
+if TYPE_CHECKING:
+    from ttlproxy.proxy.routed.routed_client import RoutedClient
 
 # How long a master that is not served any more may take for the replies that it owes.
 _RETIRES_S: Final = 1.0
@@ -20,11 +22,11 @@ class ClientLanes:
     port: the number of the one that the client has connected to, in `masters.view`
     """
 
-    def __init__(self, masters: Masters, owner: Owner) -> None:
+    def __init__(self, masters: Masters, client: RoutedClient) -> None:
         self.port = 0
         self._masters = masters
         self._owners = masters.owners  # by slot
-        self._owner = owner
+        self._client = client
         self._lanes: dict[Link, Lane] = {}
         self._retired: set[Lane] = set()
         self._home: Lane | None = None
@@ -47,7 +49,7 @@ class ClientLanes:
     def to(self, link: Link) -> Lane:
         lane = self._lanes.get(link)
         if lane is None:
-            lane = self._lanes[link] = Lane(self._owner, link)
+            lane = self._lanes[link] = Lane(self._client, link)
         return lane
 
     async def links(self) -> dict[str, Link]:
@@ -62,7 +64,7 @@ class ClientLanes:
         return await self._links_at(0)
 
     async def _links_at(self, port: int) -> dict[str, Link]:
-        async with asyncio.timeout(self._owner.hold_max_s):
+        async with asyncio.timeout(self._client.hold_max_s):
             while not (links := self._masters.links_at(port)):
                 self._masters.look()
                 await self._masters.change()

@@ -1,7 +1,6 @@
 """A client's connection to one master, and its session there.
 
-Takes whole requests, and gives back whole replies: it counts what comes from Redis. Of the client
-it knows only what `Owner` says.
+Takes whole requests, and gives back whole replies: it counts what comes from Redis.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
-from typing import Final, cast
+from typing import TYPE_CHECKING, Final
 
 from ttlproxy.errors import (
     NO_FREE_CONNECTION,
@@ -28,19 +27,18 @@ from ttlproxy.proxy.held_step import HeldStep
 from ttlproxy.proxy.phase import CLOSED, CONNECTING, HOLDING, OPEN, WAITING
 from ttlproxy.proxy.redis_connection import HIGH, TOO_MANY, Backend
 from ttlproxy.proxy.reply_queue import Over
-from ttlproxy.proxy.routed.batch import Share
+from ttlproxy.proxy.routed.chunk import Part
 from ttlproxy.proxy.routed.lane_replies import LaneReplies, Miscounted
-from ttlproxy.proxy.routed.lane_seat import LaneSeat
-from ttlproxy.proxy.routed.owner import Owner
-from ttlproxy.proxy.routed.run import Run
 from ttlproxy.proxy.routed.ticket import Ticket
+from ttlproxy.proxy.sharing.shared_upstream import LaneUpstream
 from ttlproxy.proxy.write_batch import Write
 from ttlproxy.session import Step
-from ttlproxy.session.invalidations import shown
-from ttlproxy.session.lane_session import LaneSession
-from ttlproxy.session.session import Session
-from ttlproxy.session.told import Tell
+from ttlproxy.session.replies import Tell, invalidation_shown
+from ttlproxy.session.session import LaneSession, Session
 from ttlproxy.wire import Requests, encode
+
+if TYPE_CHECKING:
+    from ttlproxy.proxy.routed.routed_client import RoutedClient
 
 ASKING: Final = encode((b"ASKING",))
 OK: Final = b"+OK\r\n"
@@ -63,25 +61,25 @@ class Lane:
     used_s: when it was last given requests, or was connected
     """
 
-    def __init__(self, owner: Owner, link: Link) -> None:
+    def __init__(self, client: RoutedClient, link: Link) -> None:
         self.link = link
         self.session: LaneSession | None = None
         self.is_full = self.is_held_up = self.retires = False
         self.used_s = 0.0
         self.kept = 0
-        self._owner = owner
+        self._client = client
         self._serving = link.serving
         self._announcements = link.announcements
         self._registry = link.context.registry
         self._rules = link.context.actions.book
-        self._backend: Backend | LaneSeat | None = None
-        self._has_seat = owner.rides  # or wants one
+        self._backend: Backend | LaneUpstream | None = None
+        self._is_shared = client.sharing.is_on  # or is to be
         self._phase = CONNECTING
-        self._replies = LaneReplies(owner, self._hold_up)
+        self._replies = LaneReplies(client, self._hold_up)
         self._in_flight = self._replies.in_flight
         context = link.context
         if not context.rights.shows_internal:
-            self._replies.shown = partial(shown, keys=context.keys)
+            self._replies.shown = partial(invalidation_shown, keys=context.keys)
         self._unsent: Sequence[Ticket] = ()  # of the held step, whose bytes have not gone yet
         self._early: deque[tuple[Sequence[Ticket], bytes]] = deque()
         self._trouble = UpstreamError("the connection to a master has ended")
@@ -100,7 +98,7 @@ class Lane:
 
     def send(self, tickets: Sequence[Ticket], raw: bytes) -> None:
         """Sends whole requests: a ticket for each, and all their bytes."""
-        self._owner.order.open()
+        self._client.order.open()
         self.used_s = self._loop.time()
         for ticket in tickets:
             ticket.lane = self
@@ -124,40 +122,25 @@ class Lane:
         else:
             self._take(session, tickets, raw)
 
-    def passes(self, commands: list[list[bytes]], data: bytes) -> Run | None:
-        """Sends whole requests as they came, if nothing else must be done and nothing is in flight;
-        `commands`: their words. Returns None if not."""
-        if not self._may_pass() or self._in_flight or self._replies.shares:
-            return None
-        session = cast(LaneSession, self.session)
-        if self._replies.run is not None or not session.passes_read(data, commands):
-            return None
-        self.used_s = self._loop.time()
-        self._replies.run = run = Run(self, commands, data)
-        self._write(data, run.count)
-        return run
-
-    def passes_share(self, share: Share, commands: list[list[bytes]], data: bytes) -> bool:
-        """The same for its share of a batch; returns whether the requests have gone."""
-        if not self._may_pass() or self._in_flight:
-            return False
-        if not cast(LaneSession, self.session).passes_read(data, commands):
-            return False
-        self.used_s = self._loop.time()
-        self._replies.shares.append(share)
-        self._write(data, share.missing)
-        return True
-
-    def _may_pass(self) -> bool:
-        """Whether requests that need nothing may go to Redis as they came."""
+    def passes(self, part: Part, commands: list[list[bytes]], data: bytes) -> bool:
+        """Sends whole requests as they came, if nothing else must be done; else they stay in
+        `part`, and it returns False. `commands`: their words."""
         self._hear()
-        return (
+        session, replies = self.session, self._replies
+        if (
             self._phase is OPEN
-            and self.session is not None
+            and session is not None
             and self._backend is not None
             and self._serving.now
-            and not self._replies.has_begun  # a push
-        )
+            and not (self._in_flight or replies.has_begun)  # a reply, or a push
+            and session.passes_read(data, commands)
+        ):
+            self.used_s = self._loop.time()
+            replies.parts.append(part)
+            self._write(data, part.missing)
+            return True
+        part.unsent = data
+        return False
 
     def _hear(self) -> None:
         """Takes announcements that may have come; may find them lost: then nothing is served."""
@@ -165,9 +148,8 @@ class Lane:
             self._announcements.receive()
 
     def owes_for(self, tickets: Sequence[Ticket]) -> None:
-        """The replies of a run, or of shares, are owed to these."""
-        self._replies.run = None
-        self._replies.shares.clear()
+        """The replies of parts of chunks are owed to these."""
+        self._replies.parts.clear()
         self._in_flight.extend(tickets)
 
     async def asked(self, ticket: Ticket) -> bytes:
@@ -304,17 +286,14 @@ class Lane:
     @property
     def owes(self) -> bool:
         """Whether replies are to come."""
-        replies = self._replies
-        return bool(self._in_flight or replies.shares) or replies.run is not None
+        return bool(self._in_flight or self._replies.parts)
 
     def in_flight(self) -> tuple[int, int]:
         """How many requests were sent, and how many of them have no reply."""
         replies = self._replies
         if self.is_closed or replies.relays:
             return self._sent, 0
-        run = replies.run.count if replies.run is not None else 0
-        shares = sum(share.missing for share in replies.shares)
-        return self._sent, len(self._in_flight) + run + shares
+        return self._sent, len(self._in_flight) + sum(part.missing for part in replies.parts)
 
     @property
     def waits(self) -> bool:
@@ -343,7 +322,7 @@ class Lane:
         tickets = self._take_unsent()
         for ticket in tickets:
             ticket.fail(SlotMoved("another master has its slot"))
-        self._owner.bounced([ticket for ticket in tickets if ticket.taker is None])
+        self._client.bounced([ticket for ticket in tickets if ticket.taker is None])
 
     def _take_unsent(self) -> list[Ticket]:
         taken = [*self._unsent, *(ticket for tickets, _ in self._early for ticket in tickets)]
@@ -393,11 +372,11 @@ class Lane:
     def is_unused(self) -> bool:
         """Whether nothing is on its way, and the client can do without it for now."""
         is_quiet = self._phase is OPEN and self._task is None
-        return is_quiet and not (self.waits or self._expected) and self._owner.can_spare(self)
+        return is_quiet and not (self.waits or self._expected) and self._client.can_spare(self)
 
     def give_up(self) -> None:
         """Makes room for the connection of another client."""
-        self._owner.gives_up(self)
+        self._client.gives_up(self)
 
     def refuse(self) -> None:
         """There was no room for it: its requests are answered with an error, and it ends."""
@@ -406,10 +385,10 @@ class Lane:
         self.close()
         for ticket in tickets:
             if ticket.taker is None:
-                self._owner.answered(ticket, NO_FREE_CONNECTION)
+                self._client.answered(ticket, NO_FREE_CONNECTION)
             elif not ticket.taker.done():
                 ticket.taker.set_result(NO_FREE_CONNECTION)
-        self._owner.flush()
+        self._client.flush()
 
     # From Redis: it is the `Frontend` of its connection.
 
@@ -425,7 +404,7 @@ class Lane:
 
     def _take_first(self, data: bytes) -> None:
         if data.startswith(TOO_MANY):
-            self._owner.turned_away(self, data)
+            self._client.turned_away(self, data)
             return
         if isinstance(self._backend, Backend):
             self._backend.give_to(self.taken)
@@ -433,7 +412,7 @@ class Lane:
 
     def turn_back(self, error: bytes) -> None:
         """Redis has too many clients, and has closed the connection without reading from it."""
-        self._owner.order.open()
+        self._client.order.open()
         tickets = [*self._in_flight, *self._take_unsent()]
         self._in_flight.clear()
         self.close()
@@ -441,7 +420,7 @@ class Lane:
             ticket.error = error
             if ticket.taker is not None and not ticket.taker.done():
                 ticket.taker.set_result(error)
-        self._owner.bounced([ticket for ticket in tickets if ticket.taker is None])
+        self._client.bounced([ticket for ticket in tickets if ticket.taker is None])
 
     def taken(self, data: bytes, ends: list[int] | None = None) -> None:
         """Takes what Redis sends; `ends`: where replies end in that, if that is known."""
@@ -449,21 +428,21 @@ class Lane:
             return
         replies = self._replies
         try:
-            if replies.shares:
-                replies.take_shares(data, ends)
-            elif replies.run is None or not replies.passes(replies.run, data, ends):
+            if replies.parts:
+                replies.take_parts(data, ends)
+            else:
                 replies.take(data, ends)
         except Miscounted:
-            self._owner.miscounted(self)  # never guess
+            self._client.miscounted(self)  # never guess
         if self.kept > HIGH:
-            self._owner.order.open()
+            self._client.order.open()
             if self.kept > HIGH:
                 self._hold_up()
         if self._trip is not None and not self.owes:
             (began_s, sent, over), self._trip = self._trip, None
             over((time.monotonic() - began_s) * 1000, sent, False)
         if self.retires and not self.waits:
-            self._owner.lost(self)
+            self._client.lost(self)
 
     @property
     def watchable(self) -> Lane:
@@ -494,16 +473,16 @@ class Lane:
     def full(self, is_full: bool) -> None:
         self.is_full = is_full
         if is_full:
-            self._owner.keeps()
+            self._client.keeps()
         elif self._held is not None:
             self._held.drained()
-        self._owner.read()
+        self._client.read()
 
     def end(self) -> None:
         """Redis has closed, or this side has."""
-        self._owner.limit.leave(self)
+        self._client.limit.leave(self)
         if self._phase is not CLOSED:
-            self._owner.lost(self)
+            self._client.lost(self)
 
     # For a held step: it is its `Holder`.
 
@@ -537,7 +516,7 @@ class Lane:
 
     def wait_for_item(self) -> bool:
         self._phase = WAITING
-        self._owner.read()
+        self._client.read()
         return True
 
     # Inside.
@@ -547,7 +526,7 @@ class Lane:
         backend = self._backend
         assert backend is not None
         self._sent += count
-        if isinstance(backend, LaneSeat):
+        if isinstance(backend, LaneUpstream):
             backend.send(data, count)
         else:
             backend.write(data)
@@ -581,7 +560,7 @@ class Lane:
             unsent = out if holds else b""
             held = HeldStep(self, self.link, session, self._backend, light, unsent)
             self._held = held
-            self._owner.counters.held += 1 if step.must_reap else 0
+            self._client.counters.held += 1 if step.must_reap else 0
             self._hold(held.run())
 
     def _hold_up(self) -> None:
@@ -589,33 +568,33 @@ class Lane:
         if self._backend is not None and not self.is_held_up:
             self.is_held_up = True
             self._backend.pause(True)
-            self._owner.keeps()
+            self._client.keeps()
 
     async def _open(self) -> None:
-        owner = self._owner
-        if not self._has_seat:
+        client = self._client
+        if not self._is_shared:
             try:
-                async with asyncio.timeout(owner.hold_max_s):
-                    await owner.limit.enter(self)
+                async with asyncio.timeout(client.hold_max_s):
+                    await client.limit.enter(self)
             except TimeoutError:
                 trouble = "clients may have no more connections to a master"
                 raise NoFreeConnection(trouble) from None
-        attempt = partial(owner.dial, self)
+        attempt = partial(client.dial, self)
         try:
-            backend, term = await connect(self.link, attempt, owner.hold_max_s)
+            backend, term = await connect(self.link, attempt, client.hold_max_s)
         except BaseException as failure:
-            owner.limit.leave(self)
+            client.limit.leave(self)
             if isinstance(failure, OSError):
                 raise NotServed(str(failure)) from failure
             raise
         self._backend = backend
-        self._has_seat = isinstance(backend, LaneSeat)
+        self._is_shared = isinstance(backend, LaneUpstream)
         if term != self.link.server.term:
             raise SlotMoved("the master has changed")
         self.used_s = self._loop.time()
-        self.session = owner.session(self)
-        for words in owner.replays:
-            if self._has_seat:
+        self.session = client.session(self)
+        for words in client.replays:
+            if self._is_shared:
                 self._was_told(self.session, words)
                 continue
             reply = await self._prepared(words)
@@ -660,11 +639,11 @@ class Lane:
     def _hold(self, until: Coroutine[None, None, None]) -> None:
         """Keeps what comes in until `until` ends."""
         self._phase = HOLDING
-        self._owner.counters.holding += 1
+        self._client.counters.holding += 1
         self._start(until).add_done_callback(self._released)
 
     def _released(self, task: asyncio.Task[None]) -> None:
-        self._owner.counters.holding -= 1
+        self._client.counters.holding -= 1
 
     def _start(self, coroutine: Coroutine[None, None, None]) -> asyncio.Task[None]:
         self._task = asyncio.create_task(coroutine, name="lane")
@@ -681,16 +660,16 @@ class Lane:
         if trouble is None:
             self._go_on()
         elif isinstance(trouble, SlotMoved) and self.session is None:
-            self._owner.lost(self)
+            self._client.lost(self)
         elif isinstance(trouble, SlotMoved):
             self._phase = OPEN
             self.give_back()
         elif isinstance(trouble, NoFreeConnection):
-            self._owner.crowded_out(self)
-        elif self._has_waited_in_vain(trouble) and self._owner.can_go_on_without(self):
+            self._client.crowded_out(self)
+        elif self._has_waited_in_vain(trouble) and self._client.can_go_on_without(self):
             self._answer_for_redis()
         else:
-            self._owner.failed(trouble)
+            self._client.failed(trouble)
 
     def _has_waited_in_vain(self, trouble: BaseException | None) -> bool:
         """Whether the master was not served for hold_max, and nothing has been sent to it."""
@@ -703,12 +682,12 @@ class Lane:
         self._phase = OPEN
         for ticket in self._take_unsent():
             if ticket.taker is None:
-                self._owner.answered(ticket, NOT_SERVED)
+                self._client.answered(ticket, NOT_SERVED)
             elif not ticket.taker.done():
                 ticket.taker.set_result(NOT_SERVED)
-        self._owner.flush()
+        self._client.flush()
         if self.session is None:
-            self._owner.lost(self)
+            self._client.lost(self)
 
     def _go_on(self) -> None:
         """Nothing is held any more: handles what came in meanwhile."""
@@ -719,4 +698,4 @@ class Lane:
             self.send(tickets, raw)
             if len(self._early) > before:  # it must wait anew, before all others
                 self._early.rotate(1)
-        self._owner.read()
+        self._client.read()

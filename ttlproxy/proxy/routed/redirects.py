@@ -12,16 +12,16 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from itertools import count
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from ttlproxy.errors import NOT_SERVED, NoFreeConnection, SlotMoved
 from ttlproxy.link import Backoff, Link, Masters
 from ttlproxy.proxy.routed.bounces import Bounce, read, shown
-from ttlproxy.proxy.routed.client_lanes import ClientLanes
 from ttlproxy.proxy.routed.lane import Lane
-from ttlproxy.proxy.routed.reply_order import ReplyOrder
 from ttlproxy.proxy.routed.ticket import Ticket
-from ttlproxy.proxy.routed.ways import Ways
+
+if TYPE_CHECKING:
+    from ttlproxy.proxy.routed.routed_client import RoutedClient
 
 # So often is a request sent to another node.
 _MOST: Final = 5
@@ -32,31 +32,12 @@ _CHANGE_S: Final = 0.5
 _ON_THE_WAY: Final = (b"ASK", b"TRYAGAIN")
 
 
-class Client(Protocol):
-    """Whose requests they are."""
-
-    order: ReplyOrder
-    lanes: ClientLanes
-
-    @property
-    def ways(self) -> Ways: ...
-
-    @property
-    def hold_max_s(self) -> float: ...
-
-    def answered(self, ticket: Ticket, reply: bytes) -> None: ...
-
-    def flush(self) -> None: ...
-
-    def failed(self, trouble: BaseException) -> None: ...
-
-
 class Redirects:
     """
     lines: requests of one client that have come back, by slot; later ones have to wait in line
     """
 
-    def __init__(self, masters: Masters, client: Client) -> None:
+    def __init__(self, masters: Masters, client: RoutedClient) -> None:
         self._masters = masters
         self._client = client
         self.lines: dict[int | None, deque[Ticket]] = {}

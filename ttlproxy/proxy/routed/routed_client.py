@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from ttlproxy.core.cluster_view import Reached
 from ttlproxy.errors import (
@@ -26,19 +26,21 @@ from ttlproxy.proxy.ending import Ending, LingeringClose
 from ttlproxy.proxy.redis_connection import HIGH, LOW, Backend, half_close
 from ttlproxy.proxy.routed.client_lanes import ClientLanes
 from ttlproxy.proxy.routed.connection_settings import ConnectionSettings
-from ttlproxy.proxy.routed.host import Host
 from ttlproxy.proxy.routed.lane import Lane
-from ttlproxy.proxy.routed.lane_seat import LaneSeat
 from ttlproxy.proxy.routed.redirects import Redirects
 from ttlproxy.proxy.routed.reply_order import ReplyOrder
 from ttlproxy.proxy.routed.requests_in import RequestsIn
-from ttlproxy.proxy.routed.riding import Riding
 from ttlproxy.proxy.routed.routing import MOST_OWED, Routing
+from ttlproxy.proxy.routed.sharing_policy import SharingPolicy
 from ttlproxy.proxy.routed.special_requests import SpecialRequests
 from ttlproxy.proxy.routed.ticket import Ticket
 from ttlproxy.proxy.routed.ways import Ways
+from ttlproxy.proxy.sharing.shared_upstream import LaneUpstream
 from ttlproxy.proxy.slow_clients import Activity
-from ttlproxy.session.lane_session import LaneSession
+from ttlproxy.session.session import LaneSession
+
+if TYPE_CHECKING:
+    from ttlproxy.proxy.routed_server import RoutedServer
 
 
 class RoutedClient(asyncio.Protocol):
@@ -46,11 +48,11 @@ class RoutedClient(asyncio.Protocol):
 
     lanes: its connections to masters
     order: its replies; redirects: its requests that have come back
-    riding: whether it shares connections; said: the last reply to a special request
+    sharing: whether it shares connections; said: the last reply to a special request
     connection_settings: what each of its connections begins with, as `replays` has it
     """
 
-    def __init__(self, server: Host, source: str, activity: Activity | None) -> None:
+    def __init__(self, server: RoutedServer, source: str, activity: Activity | None) -> None:
         """`source`: the address from a PROXY header; empty without one."""
         self.activity = activity
         self._server = server
@@ -61,7 +63,7 @@ class RoutedClient(asyncio.Protocol):
         self.limit = server.limit
         self.connection_settings = ConnectionSettings()
         self.lanes = ClientLanes(server.masters, self)
-        self.riding = Riding(self, server.counters.sharing, server.pools is not None)
+        self.sharing = SharingPolicy(self, server.counters.sharing, server.pools is not None)
         self.said = b""
         self._reached: Reached | None = None
         self._routing = Routing(self, server.ways, server.settings.max_request_bytes)
@@ -175,24 +177,28 @@ class RoutedClient(asyncio.Protocol):
 
     @property
     def replays(self) -> list[list[bytes]]:
+        """Requests that each of its connections begins with, such as its login."""
         return list(self.connection_settings)
 
     @property
     def hold_max_s(self) -> float:
         return self.settings.hold_max
 
-    @property
-    def rides(self) -> bool:
-        return self.riding.is_on
-
-    async def dial(self, lane: Lane) -> Backend | LaneSeat:
-        server, seat = self._server, None
+    async def dial(self, lane: Lane) -> Backend | LaneUpstream:
+        """Connects, or finds a shared connection. Raises OSError."""
+        server = self._server
         await protected_mode.check(server.settings, self._transport, self._source, lane.link)
-        if self.riding.is_on and server.pools is not None and await self._is_let_in(lane.link):
-            seat = await server.pools.seat(lane, self.riding.state, self.keeps)
-        return await server.connect(lane) if seat is None else seat
+        if self.sharing.is_on and server.pools is not None and await self._is_let_in(lane.link):
+            pool = await server.pools.of(lane.link, self.sharing.state)
+            if pool is not None:
+                shared = LaneUpstream(lane, pool, self.keeps)
+                await shared.opened()
+                shared.is_taken = True
+                return shared
+        return await server.connect(lane)
 
     def session(self, lane: Lane) -> LaneSession:
+        """A new session, over what is known of the lane's master."""
         context = lane.link.context
         session = LaneSession(
             context.router,
@@ -209,39 +215,47 @@ class RoutedClient(asyncio.Protocol):
         return session
 
     def answered(self, ticket: Ticket, reply: bytes) -> None:
+        """A reply is whole, or its rest is there."""
         self.order.answered(ticket, reply)
         if self._is_stopped and len(self.order) < MOST_OWED // 2:
             self.read()
 
     def came(self) -> None:
+        """Replies to batches have come."""
         self.order.came()
         if self._is_stopped:
             self.read()
 
     def answered_all(self, tickets: Sequence[Ticket], replies: Sequence[bytes]) -> None:
+        """Replies of one lane are whole, and none of them is an error."""
         self.order.answered_all(tickets, replies)
         if self._is_stopped and len(self.order) < MOST_OWED // 2:
             self.read()
 
     def part(self, ticket: Ticket, data: bytes) -> bool:
+        """A reply has begun, or goes on; whether the client takes this part now."""
         if not self.order.is_next(ticket):
             return False
         self.order.part(data)
         return True
 
     def pushed(self, data: bytes) -> None:
+        """A push, between two replies."""
         self.order.push(data)
 
     def bounced(self, tickets: Sequence[Ticket]) -> None:
+        """Requests that have come back, and must be sent again; `reply` has the error, if any."""
         self.redirects.add(tickets)
 
     def flush(self) -> None:
+        """Replies and pushes so far may go on."""
         self.order.flush()
         if self._has_ended:
             self._end_if_done()
 
     def keeps(self) -> None:
-        self.riding.keeps(self.kept_replies)
+        """Much is kept for the client."""
+        self.sharing.keeps(self.kept_replies)
         self._keep()
 
     def lost(self, lane: Lane) -> None:
@@ -258,6 +272,7 @@ class RoutedClient(asyncio.Protocol):
             lane.close()
 
     def can_go_on_without(self, lane: Lane) -> bool:
+        """Whether nothing but the requests at hand needs the connection."""
         return self._is_open and not self.specials.needs(lane)
 
     def miscounted(self, lane: Lane) -> None:
@@ -283,13 +298,16 @@ class RoutedClient(asyncio.Protocol):
     # From the limit of connections.
 
     def can_spare(self, lane: Lane) -> bool:
+        """Whether a connection on which nothing is on its way may be closed."""
         has_logged_in = lane.session is not None and not lane.session.before_login
         return self._is_open and has_logged_in and not self.specials.needs(lane)
 
     def gives_up(self, lane: Lane) -> None:
+        """The connection makes room for another client's."""
         self.lanes.close(lane)
 
     def crowded_out(self, lane: Lane) -> None:
+        """There was no room for the connection for hold_max."""
         words = "must do without a connection to a master: there may be no more of them"
         if self._is_open:
             self.client_log.often(logging.WARNING, words)
@@ -299,6 +317,7 @@ class RoutedClient(asyncio.Protocol):
             self._refuse(NoFreeConnection(words))
 
     def turned_away(self, lane: Lane, error: bytes) -> None:
+        """Redis has refused the connection, as it has too many clients."""
         words = "cannot connect to a master: it has reached its maxclients"
         self.client_log.often(logging.WARNING, words)
         lane.link.context.node_counts.connections_refused += 1
@@ -463,7 +482,7 @@ class RoutedClient(asyncio.Protocol):
 
     async def _is_let_in(self, link: Link) -> bool:
         """Whether a master would let the client in on a new connection, in its state."""
-        if self.riding.state.auth:
+        if self.sharing.state.auth:
             return True
         return await link.recent_users.known() and not link.context.rights.asks_login
 
@@ -499,7 +518,7 @@ class RoutedClient(asyncio.Protocol):
         """Its home; None while no master serves."""
         link = self.masters.home_at(self.lanes.port)
         if link is not None:
-            self.riding.starts(asks_login=link.context.rights.asks_login)
+            self.sharing.starts(asks_login=link.context.rights.asks_login)
         return self.lanes.home()
 
     def _refuse(self, trouble: BaseException) -> None:

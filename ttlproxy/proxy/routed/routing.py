@@ -6,49 +6,24 @@ are answered, and `special_requests` does it; what comes later is kept meanwhile
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Final, Protocol, cast
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final, cast
 
 from ttlproxy.core.keys import slot
-from ttlproxy.link import Link, Masters
+from ttlproxy.link import Link
 from ttlproxy.proxy.redis_connection import LOW
-from ttlproxy.proxy.routed.batch import Batch
-from ttlproxy.proxy.routed.client_lanes import ClientLanes
+from ttlproxy.proxy.routed.chunk import Chunk, Part
 from ttlproxy.proxy.routed.plain_chunks import plain_slots
-from ttlproxy.proxy.routed.redirects import Redirects
-from ttlproxy.proxy.routed.reply_order import ReplyOrder
 from ttlproxy.proxy.routed.requests_in import RequestsIn
-from ttlproxy.proxy.routed.riding import Riding
 from ttlproxy.proxy.routed.ticket import Ticket
 from ttlproxy.proxy.routed.ways import FIRST, HOME, KEYS, SPLIT, STEPS, Ways
 from ttlproxy.wire import pieces, whole
 
 if TYPE_CHECKING:
-    from ttlproxy.proxy.routed.special_requests import SpecialRequests
+    from ttlproxy.proxy.routed.routed_client import RoutedClient
 
 # So many requests may be without a reply before the client is read no further.
 MOST_OWED: Final = 10_000
-
-
-class Client(Protocol):
-    """Whose requests they are."""
-
-    masters: Masters
-    lanes: ClientLanes
-    order: ReplyOrder
-    redirects: Redirects
-    riding: Riding
-    said: bytes
-    specials: SpecialRequests
-
-    def start(self, coroutine: Coroutine[None, None, None]) -> None:
-        """Keeps what comes in until it ends."""
-
-    def read(self) -> None:
-        """Reads, or stops reading, depending on the state."""
-
-    def keeps(self) -> None:
-        """Much is kept for the client."""
 
 
 class Routing:
@@ -56,7 +31,7 @@ class Routing:
     requests: those that have come, and have not gone
     """
 
-    def __init__(self, client: Client, ways: Callable[[], Ways], limit: int) -> None:
+    def __init__(self, client: RoutedClient, ways: Callable[[], Ways], limit: int) -> None:
         """`ways()`: those of the commands that the masters have; `limit`: the most bytes of one
         request."""
         self.requests = RequestsIn(limit)
@@ -86,26 +61,26 @@ class Routing:
         client = self._client
         if self._changes != self._masters.changes or client.redirects.lines:
             return False
-        ways, riding = self._ways(), client.riding
-        is_riding = riding.is_open
-        commands = riding.read(data, ways.router.shareable) if is_riding else whole(data)
+        ways, sharing = self._ways(), client.sharing
+        commands = sharing.read(data, ways.router.shareable) if sharing.is_open else whole(data)
         if commands is None:
             return False
         numbers = plain_slots(commands, data, ways)
         if numbers is None:
             return False
         links = list(map(self._owners.__getitem__, numbers))
-        order, first = client.order, links[0]
-        if first is not None and order.takes_run and links.count(first) == len(links):
-            order.run = client.lanes.to(first).passes(commands, data)
-            if order.run is not None:
-                return True
-        as_sent = pieces(data)
-        if None in links or not order.takes_batch:
-            self._send(list(map(Ticket, commands, as_sent, numbers)))
+        order, first, lane_to = client.order, links[0], client.lanes.to
+        if first is None or None in links or not order.takes_chunk:
+            self._send(list(map(Ticket, commands, pieces(data), numbers)))
             return True
-        order.batches.append(batch := Batch(commands, numbers))
-        if not batch.send(as_sent, cast(list[Link], links), client.lanes.to):
+        chunk, is_first = Chunk(commands, numbers), not order.chunks
+        order.chunks.append(chunk)
+        if links.count(first) == len(links):
+            chunk.parts.append(part := Part(lane := lane_to(first), len(links), is_first))
+            has_gone = lane.passes(part, commands, data)
+        else:
+            has_gone = chunk.send(pieces(data), cast(list[Link], links), lane_to)
+        if not has_gone:
             order.open()
         return True
 
@@ -148,9 +123,9 @@ class Routing:
             self._changes = self._masters.changes
             client.redirects.changed(self._owners)
         tickets: list[Ticket] = []
-        riding = client.riding if client.riding.is_open else None
+        sharing = client.sharing if client.sharing.is_open else None
         for args, raw in waiting:
-            if riding is not None and not riding.takes(args, raw, ways.router.shareable):
+            if sharing is not None and not sharing.takes(args, raw, ways.router.shareable):
                 break
             way = ways[args[0]]
             if way is FIRST:
@@ -187,19 +162,19 @@ class Routing:
     async def _special(self) -> None:
         client = self._client
         await client.order.quiet()
-        if not client.riding.is_open:
+        if not client.sharing.is_open:
             await client.specials.next()
             return
         args, raw = self.requests.waiting[0]
-        client.riding.prepare(args, raw, self._ways().router.shareable)
+        client.sharing.prepare(args, raw, self._ways().router.shareable)
         client.said = b""
         await client.specials.next()
-        client.riding.replied(args, client.said)
+        client.sharing.replied(args, client.said)
 
     async def _end_with(self, ending: bytes) -> None:
         client = self._client
         await client.order.quiet()
-        client.riding.leave()
+        client.sharing.leave()
         await client.specials.end_with(ending)
 
 

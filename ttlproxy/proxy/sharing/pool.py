@@ -9,17 +9,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from ttlproxy.link import Link
 from ttlproxy.net.tasks import cancel
 from ttlproxy.proxy.sharing.shared_connection import SharedConnection
-from ttlproxy.session.handshake import ConnectionState
+from ttlproxy.session.sharing import ConnectionState
 
-# In so many states connections are kept; those without clients make room for others.
+# In so many states connections to a server are kept; those without clients make room for others.
 _MOST_STATES: Final = 64
+# The term of a server that is not served any more.
+_NONE: Final = -1
 
 
 class Pool:
-    """
-    connections: those that are there, or are being opened; state: the state that they begin in
+    """Those to one server in one state.
+
+    connections: those that are there, or are being opened; state: the state that they begin in;
+    term(): that of the link to their server
     """
 
     def __init__(
@@ -29,12 +34,11 @@ class Pool:
         connect: Callable[[Pool], SharedConnection],
         state: ConnectionState,
     ) -> None:
-        """`most`: how many there may be; `term()`: the link's term; `connect(self)` begins one
-        more."""
+        """`most`: how many there may be; `connect(self)` begins one more."""
         self.connections: set[SharedConnection] = set()
         self.state = state
+        self.term = term
         self._most = most
-        self._term = term
         self._connect = connect
 
     def least_used(self) -> SharedConnection:
@@ -42,7 +46,7 @@ class Pool:
         for nobody."""
         usable = self._usable()
         found = _least_used(usable)
-        if found is None or (found.riders and len(usable) < self._most):
+        if found is None or (found.clients and len(usable) < self._most):
             found = self._connect(self)
             self.connections.add(found)
         return found
@@ -62,61 +66,76 @@ class Pool:
             each.close()
         await cancel(*opening)
 
-    def close_unused(self) -> None:
-        """Closes those without clients."""
-        for each in list(self.connections):
-            if not each.riders:
-                each.close()
-
     @property
-    def has_riders(self) -> bool:
-        return any(each.riders for each in self.connections)
+    def has_clients(self) -> bool:
+        return any(each.clients for each in self.connections)
 
     def _usable(self) -> list[SharedConnection]:
-        term = self._term()
+        term = self.term()
         return [each for each in self.connections if each.term == term]
 
 
 def _least_used(connections: Iterable[SharedConnection]) -> SharedConnection | None:
-    return min(connections, key=lambda each: len(each.riders), default=None)
+    return min(connections, key=lambda each: len(each.clients), default=None)
+
+
+class _Pools(dict[ConnectionState, Pool]):
+    """Those to one server, by state; the state that was asked for last stands last."""
+
+    is_retired = False
 
 
 class Pools:
-    """A pool for each state that clients' connections have."""
+    """All of this process."""
 
-    def __init__(self, make: Callable[[ConnectionState], Pool]) -> None:
-        self._make = make
-        self._pools: dict[ConnectionState, Pool] = {}  # what was asked for last stands last
+    def __init__(self, most: int, connect: Callable[[Link, Pool], SharedConnection]) -> None:
+        """`most`: how many connections clients in the same state share to each server;
+        `connect(link, pool)` begins one."""
+        self._most = most
+        self._connect = connect
+        self._pools: dict[Link, _Pools] = {}
 
-    async def of(self, state: ConnectionState) -> Pool | None:
+    async def of(self, link: Link, state: ConnectionState) -> Pool | None:
         """The pool for a state; None if there are too many, which all have clients."""
-        while state not in self._pools and len(self._pools) >= _MOST_STATES:
-            if not await self._make_room():  # meanwhile another client may ask for the same
+        pools = self._pools.setdefault(link, _Pools())
+        while state not in pools and len(pools) >= _MOST_STATES:
+            if not await _make_room(pools):  # meanwhile another client may ask for the same
                 return None
-        pool = self._pools.pop(state, None) or self._make(state)
-        self._pools[state] = pool
+        pool = pools.pop(state, None) or self._made(link, pools, state)
+        pools[state] = pool
         return pool
+
+    def retire(self, link: Link) -> None:
+        """This server is not served any more: its connections end with their last clients."""
+        pools = self._pools.pop(link, _Pools())
+        pools.is_retired = True
+        for each in [each for pool in pools.values() for each in pool.connections]:
+            if not each.clients:
+                each.close()
 
     @property
     def unsent(self) -> int:
         """Bytes that Redis has not taken. Any thread may ask."""
-        pools = list(self._pools.values())
+        pools = [pool for pools in list(self._pools.values()) for pool in list(pools.values())]
         return sum(each.unsent for pool in pools for each in list(pool.connections))
-
-    def close_unused(self) -> None:
-        """Closes the connections without clients."""
-        for pool in self._pools.values():
-            pool.close_unused()
 
     async def close(self) -> None:
         """Closes all, when the clients have gone."""
-        for pool in self._pools.values():
-            await pool.close()
-
-    async def _make_room(self) -> bool:
-        for state, pool in self._pools.items():
-            if not pool.has_riders:
-                del self._pools[state]
+        for pools in self._pools.values():
+            for pool in pools.values():
                 await pool.close()
-                return True
-        return False
+
+    def _made(self, link: Link, pools: _Pools, state: ConnectionState) -> Pool:
+        def term() -> int:
+            return _NONE if pools.is_retired else link.server.term
+
+        return Pool(self._most, term, lambda pool: self._connect(link, pool), state)
+
+
+async def _make_room(pools: _Pools) -> bool:
+    for state, pool in pools.items():
+        if not pool.has_clients:
+            del pools[state]
+            await pool.close()
+            return True
+    return False

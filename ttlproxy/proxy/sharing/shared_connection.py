@@ -1,6 +1,6 @@
 """One connection to Redis for several clients: counts replies, so it knows whose each of them is.
 
-Of a client it knows only what `Rider` says.
+Of a client it knows only what `Sharer` says.
 """
 
 from __future__ import annotations
@@ -11,9 +11,8 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Final, Protocol, cast
 
-from ttlproxy.core.counters import Connections, Sharing, Tally
-from ttlproxy.net.keepalive import keep_alive
-from ttlproxy.net.undelivered import undelivered
+from ttlproxy.core.counters import Connections, Counters
+from ttlproxy.net.sockets import keep_alive, undelivered
 from ttlproxy.proxy.redis_connection import HIGH, LOW
 from ttlproxy.wire import encode
 from ttlproxy.wire.reply_ends import ERROR, ReplyEnds
@@ -34,7 +33,7 @@ _AT_ONCE: Final = 300
 _LARGE: Final = 16 * 1024
 
 
-class Rider(Protocol):
+class Sharer(Protocol):
     """A client that shares the connection."""
 
     def takes(self, data: bytes, ends: list[int], begin: int) -> None:
@@ -44,12 +43,12 @@ class Rider(Protocol):
     def full(self, is_full: bool) -> None:
         """Redis does not keep up, or keeps up again."""
 
-    def lost(self) -> None:
-        """The connection has ended, and the client is owed replies."""
+    def lost(self, *, is_owed: bool) -> None:
+        """The connection has ended; `is_owed`: replies to the client were to come."""
 
 
 class _Preparing:
-    """Rides before all others. is_done: whether no reply to these requests is an error"""
+    """Sends before all clients. is_done: whether no reply to these requests is an error"""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, requests: Sequence[bytes]) -> None:
         self.is_done: asyncio.Future[bool] = loop.create_future()
@@ -68,7 +67,7 @@ class _Preparing:
     def full(self, is_full: bool) -> None:
         """It sends no more."""
 
-    def lost(self) -> None:
+    def lost(self, *, is_owed: bool) -> None:
         self._tell(False)
 
     def _tell(self, is_done: bool) -> None:
@@ -78,7 +77,7 @@ class _Preparing:
 
 class SharedConnection(asyncio.Protocol):
     """
-    riders: the clients that share it; term: that of the link when it was made
+    clients: those that share it; term: that of the link when it was made
     is_open: it was opened; is_lost: it has ended, or never was
     opened: done when it is open, or could not be opened
     """
@@ -88,34 +87,33 @@ class SharedConnection(asyncio.Protocol):
         dial: Callable[[SharedConnection], Coroutine[None, None, None]],
         forget: Callable[[SharedConnection], None],
         term: Callable[[], int],
-        tally: Tally,
+        counters: Counters,
         connections: Connections,
-        sharing: Sharing,
         keepalive_s: int,
         first: Sequence[bytes],
     ) -> None:
         """`dial(self)` connects, and raises OSError; `forget(self)` is called when it is lost;
-        `term()`: the link's term; `tally`, `connections`, `sharing`: count the bytes that
-        it sends, that it is there, and its clients; `first`: the requests that come first, none of
-        which may fail."""
-        self.riders: set[Rider] = set()
+        `term()`: the link's term; `counters`, `connections`: count the bytes that it sends, its
+        clients, and that it is there; `first`: the requests that come first, none of which may
+        fail."""
+        self.clients: set[Sharer] = set()
         self.term = term()
         self.is_open = self.is_lost = False
         self._forget = forget
         self._term = term
-        self._tally = tally
+        self._tally = counters.to_redis
         self._connections = connections
-        self._sharing = sharing
+        self._sharing = counters.sharing
         self._keepalive_s = keepalive_s
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._ends = ReplyEnds()
         self._prepares = b"".join(first)
         self._preparing = _Preparing(self._loop, first)
-        self._owed: deque[tuple[Rider, int]] = deque()  # how many replies to whom, oldest first
+        self._owed: deque[tuple[Sharer, int]] = deque()  # how many replies to whom, oldest first
         if first:
             self._owed.append((self._preparing, len(first)))
-        self._first: Rider | None = None  # who is owed the next one, and is no longer in `_owed`
+        self._first: Sharer | None = None  # who is owed the next one, and is no longer in `_owed`
         self._left = 0  # how many replies it is owed before others
         self._out: list[bytes] = []  # requests of this turn of the event loop
         self._waiting = 0  # bytes of these, before it is open
@@ -162,17 +160,17 @@ class SharedConnection(asyncio.Protocol):
             self._miscounted()
             return
         begin = 0
-        for end, rider, own in self._shares(ends, len(data)):
-            rider.takes(data[begin:end], own, begin)
+        for end, client, own in self._shares(ends, len(data)):
+            client.takes(data[begin:end], own, begin)
             begin = end
         if begin < len(data):
             self._miscounted()
 
-    def _shares(self, ends: list[int], size: int) -> list[tuple[int, Rider, list[int]]]:
+    def _shares(self, ends: list[int], size: int) -> list[tuple[int, Sharer, list[int]]]:
         """Who gets which part of `size` bytes in which replies end there: (the end of the part, the
         client, the ends of its replies in it). What is left belongs to nobody."""
         owed, first, left = self._owed, self._first, self._left
-        shares: list[tuple[int, Rider, list[int]]] = []
+        shares: list[tuple[int, Sharer, list[int]]] = []
         done = end = 0
         while end < size and (owed or left):
             if first is None or not left:
@@ -201,14 +199,14 @@ class SharedConnection(asyncio.Protocol):
         """Bytes that Redis has not taken."""
         return self._transport.get_write_buffer_size() if self._transport is not None else 0
 
-    # From seats.
+    # From clients.
 
-    def send(self, rider: Rider, count: int, data: bytes) -> None:
+    def send(self, client: Sharer, count: int, data: bytes) -> None:
         """Sends whole requests of a client, which is owed so many replies to them.
 
         Before the connection is open they wait for that.
         """
-        self._owed.append((rider, count))
+        self._owed.append((client, count))
         self._tally.bytes += len(data)
         if self._at_once and self.is_open and self._transport is not None:
             self._at_once -= 1
@@ -222,20 +220,20 @@ class SharedConnection(asyncio.Protocol):
         elif len(data) > _LARGE:
             self._flush()
 
-    def join(self, rider: Rider) -> None:
+    def join(self, client: Sharer) -> None:
         """One more client shares it."""
-        self.riders.add(rider)
+        self.clients.add(client)
         self._sharing.clients += 1
         if self._is_full:
-            rider.full(True)
+            client.full(True)
 
-    def leave(self, rider: Rider) -> None:
+    def leave(self, client: Sharer) -> None:
         """A client shares it no longer. If its server is not served any more, the last one ends
         it."""
-        if rider in self.riders:
-            self.riders.remove(rider)
+        if client in self.clients:
+            self.clients.remove(client)
             self._sharing.clients -= 1
-        if not self.riders and self.term != self._term():
+        if not self.clients and self.term != self._term():
             self.close()
 
     def close(self) -> None:
@@ -269,28 +267,30 @@ class SharedConnection(asyncio.Protocol):
             self.close()
 
     def _end(self) -> None:
-        """Nothing more comes: those who are owed replies end, and only those."""
+        """Nothing more comes."""
         if self.is_lost:
             return
         self.is_lost = True
         self._connections.now -= self.is_open
         self._sharing.connections -= self.is_open
         self._forget(self)
-        owed = dict.fromkeys(rider for rider, _ in self._owed)
+        owed = dict.fromkeys(client for client, _ in self._owed)
         if self._left and self._first is not None:
             owed = {self._first: None, **owed}
         self._owed.clear()
         self._out = []
         self._first, self._left = None, 0
-        for rider in owed:
-            rider.lost()
+        for client in owed:
+            client.lost(is_owed=True)
+        for client in self.clients - owed.keys():
+            client.lost(is_owed=False)
         if self._is_full:
             self._tell_full(False)
 
     def _tell_full(self, is_full: bool) -> None:
         self._is_full = is_full
-        for rider in list(self.riders):
-            rider.full(is_full)
+        for client in list(self.clients):
+            client.full(is_full)
 
 
 def _is_refused(request: bytes, reply: bytes) -> bool:

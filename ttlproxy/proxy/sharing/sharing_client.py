@@ -10,44 +10,34 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING
 
-from ttlproxy.proxy.client import Client, Host, TimedClient
+from ttlproxy.proxy.client import Client
 from ttlproxy.proxy.connecting import connect
 from ttlproxy.proxy.phase import KEEPING, OPEN
 from ttlproxy.proxy.redis_connection import Backend, ToRedis
-from ttlproxy.proxy.sharing.seat import Seat
+from ttlproxy.proxy.sharing.shared_upstream import ClientUpstream
 from ttlproxy.proxy.slow_clients import Activity
 from ttlproxy.session import Session, Step
-from ttlproxy.session.handshake import ConnectionState, Handshake, first_request
-from ttlproxy.session.told import Told, all_of
+from ttlproxy.session.replies import Told, all_of
+from ttlproxy.session.sharing import Handshake, first_request
+
+if TYPE_CHECKING:
+    from ttlproxy.proxy.server import Server
 
 # A client that has so many bytes of replies to take gets a connection of its own, where Redis waits
 # for it.
 _MOST_UNREAD = 1024 * 1024
 
 
-class SharingHost(Host, Protocol):
-    """The server that has accepted the client."""
-
-    async def connect_alone(self, client: Client) -> Backend:
-        """A connection to Redis for this client. Raises OSError, also for TLS and time-outs."""
-
-    async def seat(self, client: SharingClient, state: ConnectionState) -> Seat:
-        """A place on a connection in this state. Raises OSError, also if Redis refuses now what
-        brings it there, such as a login."""
-
-
 class SharingClient(Client):
     """
-    seat: its place on a shared connection; None once it has left it
+    shared: its place on a shared connection; None once it has left it
     """
 
-    _server: SharingHost
-
-    def __init__(self, server: SharingHost, source: str) -> None:
-        super().__init__(server, source)
-        self.seat: Seat | None = None
+    def __init__(self, server: Server, source: str, activity: Activity | None) -> None:
+        super().__init__(server, source, activity)
+        self.shared: ClientUpstream | None = None
         self._rest = b""  # an incomplete request, which waits for its end
         self._handshake = Handshake()
         self._sending: list[bytes] = []  # a request of it, on its way to its own connection
@@ -59,14 +49,16 @@ class SharingClient(Client):
     # From the event loop.
 
     def data_received(self, data: bytes) -> None:
-        seat, session = self.seat, self._session
-        if seat is None or session is None:
+        shared, session = self.shared, self._session
+        if shared is None or session is None:
             is_beginning = self._is_beginning and self._phase is OPEN
             if is_beginning and session is not None and not session.stranger:
                 self._begin(session, data)
             else:
                 super().data_received(data)
             return
+        if self.activity is not None:
+            self.activity.note(awaits=False)
         if self._context.registry.expecting:
             self._link.announcements.receive()  # may find them lost: then nothing is served
         if self._phase is not OPEN:
@@ -76,20 +68,22 @@ class SharingClient(Client):
             data, self._rest = self._rest + data, b""
         is_plain = self._serving.now and not self._must_leave
         if is_plain and (count := session.shares_plainly(data)):
-            seat.expect(count)
+            shared.expect(count)
             self.to_redis(data)
             return
         requests = None if self._must_leave else session.shares(data)
         if requests is None:
             self._introduce(data)
         else:
-            self._ride(seat, session, data, requests)
+            self._send_shared(shared, session, data, requests)
 
-    def _ride(self, seat: Seat, session: Session, data: bytes, requests: list[list[bytes]]) -> None:
+    def _send_shared(
+        self, shared: ClientUpstream, session: Session, data: bytes, requests: list[list[bytes]]
+    ) -> None:
         if not self._serving.now:
             self._keep(data)
         elif session.passes_read(data, requests):
-            seat.expect(len(requests))
+            shared.expect(len(requests))
             self.to_redis(data)
         else:
             self._take(data)
@@ -112,7 +106,7 @@ class SharingClient(Client):
     def expects(self, step: Step) -> None:
         words, self._sending = self._sending, []
         chunk, self._chunk = self._chunk, b""
-        if step.requests and self._is_beginning and self.seat is None:
+        if step.requests and self._is_beginning and self.shared is None:
             if step.awaits and step.told:  # it logs in
                 found = first_request(sent := chunk.removesuffix(step.withheld))
                 words = found[1] if found is not None and found[0] == sent else []
@@ -177,38 +171,38 @@ class SharingClient(Client):
             return
         try:
             async with asyncio.timeout(server.settings.connect_timeout):
-                seat = await server.seat(self, handshake.state)
+                shared = await server.share(self, handshake.state)
         except (OSError, TimeoutError):
             self._stays("refused")
             return
-        self.seat = self._backend = seat
-        self._expect = seat.expect
-        self.send_by(seat.write)
-        session.in_flight = seat.replies.in_flight
+        self.shared = self._backend = shared
+        self._expect = shared.expect
+        self.send_by(shared.write)
+        session.in_flight = shared.replies.in_flight
         own.leave()
 
     def _introduce(self, data: bytes) -> None:
         """Handles a chunk that may say what the client is called: its own connection is to know."""
-        seat, session = self.seat, self._session
-        assert seat is not None
+        shared, session = self.shared, self._session
+        assert shared is not None
         assert session is not None
         found = None if self._must_leave else session.shares_introducing(data)
         if found is None or not self._handshake.introduces(found.introductions):
             self._cut(data)
             return
-        self._ride(seat, session, data, found.requests)
+        self._send_shared(shared, session, data, found.requests)
 
     def _cut(self, data: bytes) -> None:
         """Handles a chunk that ends within a request, or has one that may not be shared."""
-        seat, session = self.seat, self._session
-        assert seat is not None
+        shared, session = self.shared, self._session
+        assert shared is not None
         assert session is not None
         part = None if self._must_leave else session.shares_part(data)
         if part is None:
             self._leave(data)
             return
         if part.requests:
-            self._ride(seat, session, data[: -len(part.rest)], part.requests)
+            self._send_shared(shared, session, data[: -len(part.rest)], part.requests)
         if self._phase is OPEN:
             self._rest = part.rest
         elif self._phase in KEEPING:
@@ -218,7 +212,7 @@ class SharingClient(Client):
 
     def _gone(self) -> None:
         super()._gone()
-        self.seat = None
+        self.shared = None
 
     def pause_writing(self) -> None:
         self._is_slow = True
@@ -229,10 +223,10 @@ class SharingClient(Client):
         super().resume_writing()
 
     @property
-    def watchable(self) -> Seat | None:
-        return self.seat
+    def watchable(self) -> ClientUpstream | None:
+        return self.shared
 
-    # From the seat.
+    # From the shared connection.
 
     def reads_slowly(self) -> None:
         """It gets more replies, and has not taken all of the last ones."""
@@ -273,10 +267,10 @@ class SharingClient(Client):
 
     async def _change_over(self) -> None:
         """Ends when it has a connection of its own, or will never have one."""
-        seat, session, link, server = self.seat, self._session, self._link, self._server
-        assert seat is not None
+        shared, session, link, server = self.shared, self._session, self._link, self._server
+        assert shared is not None
         assert session is not None
-        await seat.answered()
+        await shared.answered()
         attempt = partial(server.connect_alone, self)
         try:
             own, _ = await connect(link, attempt, server.settings.hold_max)
@@ -284,9 +278,9 @@ class SharingClient(Client):
             self._task = None
             self._refuse(trouble)
             return
-        has_sent = seat.replies.sent > 0
-        seat.close()
-        self.seat = None
+        has_sent = shared.replies.sent > 0
+        shared.close()
+        self.shared = None
         self._backend, self._expect = own, own.expect
         self._hides_in(own)
         if not await self._is_prepared(own, has_sent):
@@ -306,12 +300,3 @@ class SharingClient(Client):
             return True
         done = await own.accepts([*requests, *self._handshake.introductions])
         return sum(done[: len(requests)]) == len(requests)
-
-
-class TimedSharingClient(TimedClient, SharingClient):
-    """The same, closed once it is idle for too long."""
-
-    _server: SharingHost
-
-    def __init__(self, server: SharingHost, source: str, activity: Activity) -> None:
-        TimedClient.__init__(self, server, source, activity)

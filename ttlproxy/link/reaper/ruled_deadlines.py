@@ -1,0 +1,115 @@
+"""Gives elements the deadlines that rules ask for.
+
+Rules of ONWRITE do where the write's own step could not: only elements that have no deadline get
+one, a page of a key at a time. Where ONEXPIRE has a rule, the server's own deadlines of hash fields
+become ours, because what the server removes cannot be handed on. New deadlines of these hashes are
+always ours: see Override.is_native.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+
+from redis.asyncio import Redis
+from redis.exceptions import ResponseError
+
+from ttlproxy.commands import Call
+from ttlproxy.core.registry import Place
+from ttlproxy.core.write_rules import TYPES
+from ttlproxy.errors import UpstreamError
+from ttlproxy.link.connecting.failures import passes
+from ttlproxy.link.connecting.pipeline import answered, run, valid
+from ttlproxy.link.shared.barriers import IsPaused
+from ttlproxy.link.shared.context import Context
+
+
+class DateScript:
+    """The script, called until it has gone through a whole key; what passes by itself, as while a
+    slot of a Cluster is on its way, puts it off."""
+
+    def __init__(
+        self, context: Context, be_sure: Callable[[Iterable[Place]], Awaitable[None]]
+    ) -> None:
+        """`be_sure(places)`: see link/knowledge/activation.py."""
+        self._be_sure = be_sure
+        self._context = context
+        self._script_calls = context.script_calls
+        self._book = context.actions.book
+        self._refusals = context.refusals
+        self._counters = context.counters
+
+    async def __call__(self, redis: Redis, place: Place) -> None:
+        """Raises redis-py's ConnectionError or TimeoutError."""
+        db, key = place
+        rules = [self._book.how((db,), key, type_, True) or b"" for type_ in TYPES]
+        cursor = b"0"
+        if any(rules) and not self._script_calls.families.are_sure(key):
+            try:
+                await self._be_sure([place])
+            except UpstreamError:
+                self._context.on_undated([place])
+                return
+        while any(rules):
+            call = Call("key_date", (key,), (cursor, *rules))
+            try:
+                database = b"%d" % db
+                reply = await answered(redis, self._script_calls, db, call, database)
+                cursor, dated = valid(reply)
+            except ResponseError as refusal:
+                self._refusals.note(f"to give deadlines by rule in database {db}", refusal)
+                if passes(refusal):
+                    self._context.on_undated([place])
+                return
+            self._counters.dated_elements += dated
+            if cursor == b"0":
+                return
+
+
+_PAGE = b"1000"
+# Pages of one database at each call: the heartbeat has other things to do.
+_PAGES = 20
+
+
+class NativeDeadlines:
+    """Goes through the hashes of databases whose rules have changed, some at each call."""
+
+    def __init__(self, context: Context, is_paused: IsPaused) -> None:
+        self._is_paused = is_paused
+        self._script_calls = context.script_calls
+        self._actions = context.actions
+        self._refusals = context.refusals
+        self._cursors: dict[int, bytes] = {}
+        self._seen: dict[int, int] = {}  # of a database, how often a rule was set
+
+    async def __call__(self, redis: Redis) -> None:
+        """Raises redis-py's ConnectionError or TimeoutError."""
+        for db, times in self._actions.set_anew.items():
+            if self._seen.get(db) != times:
+                self._cursors[db] = b"0"
+            self._seen[db] = times
+        if not self._cursors or await self._is_paused():
+            return
+        for db in list(self._cursors):
+            try:
+                await self._some(redis, db)
+            except ResponseError as refusal:
+                self._refusals.note(f"to take over deadlines in database {db}", refusal)
+
+    async def _some(self, redis: Redis, db: int) -> None:
+        for _ in range(_PAGES):
+            words = (b"SCAN", self._cursors[db], b"COUNT", _PAGE, b"TYPE", b"hash")
+            (reply,) = await run(redis, [(db, words)])
+            self._cursors[db], names = valid(reply)
+            for name in filter(self._actions.of(db).of, names):
+                await self._hash(redis, db, name)
+            if self._cursors[db] == b"0":
+                del self._cursors[db]
+                return
+
+    async def _hash(self, redis: Redis, db: int, key: bytes) -> None:
+        cursor = b"0"
+        while True:
+            call = Call("hash_adopt", (key,), (cursor,))
+            cursor = valid(await answered(redis, self._script_calls, db, call, b"%d" % db))
+            if cursor == b"0":
+                return

@@ -1,0 +1,280 @@
+"""Reads the schedules: of which families there are keys with deadlines, and which need attention
+soon. A proxy that looks up keys also hears of new deadlines while it leads the reaper.
+
+A client with narrow rights may write to the schedule that it shares with others. Then the schedule
+only tells the reaper when to look. Which families have keys with deadlines is read from the names
+of the indexes instead: only clients that may change a key may change its index. Any of these keys
+may have something due.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
+
+from redis.asyncio import Redis
+from redis.exceptions import ResponseError
+
+from ttlproxy.commands import Call
+from ttlproxy.config import Settings
+from ttlproxy.core.keys import Keys
+from ttlproxy.core.registry import UNKNOWN, Place
+from ttlproxy.errors import UpstreamError
+from ttlproxy.link.connecting.connections import Backoff
+from ttlproxy.link.connecting.discovery import AddressWatch
+from ttlproxy.link.connecting.failures import is_wrong_type
+from ttlproxy.link.connecting.pipeline import Words, answered, error, run, valid
+from ttlproxy.link.connecting.pushes import PushSocket
+from ttlproxy.link.shared.context import Context
+from ttlproxy.link.shared.schedule_queries import DUE, PAGE, Refused, UnreadError
+from ttlproxy.link.shared.scores import whole_ms
+from ttlproxy.net.tasks import cancel
+
+log = logging.getLogger(__name__)
+
+_PAGE = 1000
+
+
+class Schedules:
+    """Reads and fixes the schedules of a server."""
+
+    def __init__(self, context: Context) -> None:
+        self._script_calls = context.script_calls
+        self._actions = context.actions
+        self._refusals = context.refusals
+        self._context = context
+
+    async def due(
+        self, redis: Redis, databases: Iterable[int], now_ms: int, most: int = DUE
+    ) -> tuple[list[Place], Refused]:
+        """ScheduleQueries.due; what Redis refuses is logged and counted."""
+        due, refused = await self._context.schedule_queries.due(redis, databases, now_ms, most)
+        for db, refusal in refused.items():
+            self.refused(db, refusal)
+        return due, refused
+
+    def refused(self, which: int, refusal: ResponseError) -> None:
+        """Redis does not let us read the schedule of a database, or of a slot."""
+        where = self._context.schedule_queries.shown(which)
+        self._refusals.note(f"to read the schedule of {where}", refusal)
+
+    async def load(self, redis: Redis, db: int, *, is_known: bool) -> bool:
+        """Reads which families have keys with deadlines in a database, and what needs attention
+        soon; rebuilds a schedule that is none. Returns whether all was read: not if a schedule is
+        not trusted. `is_known`: the keys with an index, and those of rules, are. Raises redis-py's
+        RedisError."""
+        if not self._context.rights.trusts_schedules:
+            if not is_known:
+                await self._search(redis, db)
+            await self._context.schedule_queries.find(redis)  # for the reaper
+            return False
+        try:
+            await self._load(redis, db)
+        except UnreadError as unread:
+            for which, refusal in unread.refused.items():
+                if not is_wrong_type(refusal):
+                    raise refusal from unread
+                await self.rebuild(redis, which)
+            await self._load(redis, db)
+        return True
+
+    async def load_soon(self, redis: Redis, db: int, until_ms: int) -> int:
+        """The same where all families are known: reads what needs attention soon alone; returns
+        until when that is known. Not for a Cluster. Raises redis-py's RedisError."""
+        queries = self._context.schedule_queries
+        try:
+            soon = await queries.soon(redis, db, UNKNOWN, until_ms)
+        except ResponseError as refusal:
+            if not is_wrong_type(refusal):
+                raise
+            await self.rebuild(redis, db)
+            soon = await queries.soon(redis, db, UNKNOWN, until_ms)
+        self._context.registry.read(db, soon.entries)
+        return soon.until_ms
+
+    async def read_ahead(self, redis: Redis, since_ms: int, most_ms: int, now_ms: int) -> int:
+        """Reads what needs attention from `since_ms` on, and before `most_ms`, and what has become
+        of what needed it before `now_ms`; returns until when it is known. Raises redis-py's
+        RedisError."""
+        registry, until_ms = self._context.registry, most_ms
+        for db in registry.databases():
+            soon = await self._context.schedule_queries.soon(redis, db, since_ms, most_ms)
+            registry.read(db, soon.entries)
+            until_ms = min(until_ms, soon.until_ms)
+            past = registry.past(db, now_ms)
+            for at in range(0, len(past), PAGE):
+                await self._learn_scores(redis, db, past[at : at + PAGE])
+        return until_ms
+
+    async def _learn_scores(self, redis: Redis, db: int, keys: Sequence[bytes]) -> None:
+        registry = self._context.registry
+        for key in keys:
+            registry.begin_reap((db, key))
+        try:
+            scores = await self._context.schedule_queries.scores(redis, db, keys)
+            for key, score in zip(keys, scores, strict=True):
+                registry.set_first_deadline((db, key), score)
+        finally:
+            for key in keys:
+                registry.end_reap((db, key))
+
+    async def _search(self, redis: Redis, db: int) -> None:
+        """Finds the families of all keys that have an index, without the schedule, and all keys of
+        rules."""
+        known = self._script_calls.families.known
+        async for names in self._pages(redis, db):
+            known.learn_of(self._keys_of(names))
+            begin = self._script_calls.keys.rule(b"")
+            rules = (name for name in names if name.startswith(begin))
+            self._actions.named(db, (name.removeprefix(begin) for name in rules))
+        slots = self._context.slot_schedules
+        if self._context.is_one_of_several and (gone := await slots.leaving(redis, slots.owned)):
+            slots.on_unread(gone)
+
+    async def indexed(self, redis: Redis, db: int) -> AsyncIterator[list[bytes]]:
+        """All keys that have an index, without the schedule. Raises redis-py's RedisError."""
+        async for names in self._pages(redis, db):
+            yield self._keys_of(names)
+
+    async def rebuild(self, redis: Redis, which: int) -> None:
+        """Rebuilds a schedule, of a database or a slot, if another type of key is in its place."""
+        queries = self._context.schedule_queries
+        db, clearing = queries.clearing(which)
+        if not valid(await answered(redis, self._script_calls, db, clearing)):
+            return
+        log.error("the schedule of %s was overwritten: it is created again", queries.shown(which))
+        async for names in self._pages(redis, db):
+            keys = [key for key in self._keys_of(names) if queries.has_place(which, key)]
+            calls = [Call("schedule_fix", (key,), ()) for key in keys]
+            requests = [(db, self._script_calls.words(call, b"%d" % db)) for call in calls]
+            for fixed in await run(redis, requests) if requests else []:
+                if refusal := error(fixed):
+                    what = f"to repair the schedule of {queries.shown(which)}"
+                    self._refusals.note(what, refusal)
+
+    async def try_to_rebuild(self, redis: Redis, which: int) -> None:
+        """The same; what Redis refuses is tried again at the next heartbeat."""
+        try:
+            await self.rebuild(redis, which)
+        except ResponseError as refusal:
+            where = self._context.schedule_queries.shown(which)
+            self._refusals.note(f"to create the schedule of {where} again", refusal)
+
+    async def due_among(self, redis: Redis, places: Collection[Place], now_ms: int) -> set[Place]:
+        """Those of these places where something may be due. A key that the schedule lacks though it
+        has an index is one of them, so that it is put there; and one whose slot is on its way to a
+        master that cannot be asked. Raises redis-py's ConnectionError or
+        TimeoutError."""
+        keys, trusts = self._script_calls.keys, self._context.rights.trusts_schedules
+        asked = sorted(places)
+        requests = [
+            (db, words)
+            for db, key in asked
+            for words in (
+                (b"ZSCORE", keys.shared_by(key, keys.schedule), key),
+                (b"EXISTS", keys.index(key)),
+            )
+        ]
+        replies = await self._context.ask_for_keys(redis, requests)
+        found = set[Place]()
+        for place, score, is_there in zip(asked, replies[::2], replies[1::2], strict=True):
+            if error(is_there):
+                is_due = "out of range" not in str(is_there)
+            elif isinstance(score, bytes) and trusts:
+                is_due = whole_ms(score) < now_ms
+            else:
+                is_due = is_there == 1
+            if is_due:
+                found.add(place)
+        return found
+
+    async def _load(self, redis: Redis, db: int) -> None:
+        known = self._script_calls.families.known
+        async for entries in self._context.schedule_queries.pages(redis, db):
+            known.learn_of(key for key, _ in entries)
+            self._context.registry.read(db, entries)
+
+    async def _pages(self, redis: Redis, db: int) -> AsyncIterator[list[bytes]]:
+        """All internal names in a database."""
+        cursor = b"0"
+        while True:
+            words = (b"SCAN", cursor, b"MATCH", self._script_calls.keys.pattern, b"COUNT", _PAGE)
+            cursor, names = valid((await run(redis, [(db, words)]))[0])
+            yield names
+            if cursor == b"0":
+                return
+
+    def _keys_of(self, names: list[bytes]) -> list[bytes]:
+        """The data keys of those names that are indexes."""
+        return [key for name in names if (key := self._script_calls.keys.data(name)) is not None]
+
+
+_AGAIN = Backoff(cap=2.0, base=0.05)
+
+
+class _Deadlines(PushSocket):
+    """on_announcement(db, key, deadline_ms) is called for each announced deadline."""
+
+    def __init__(
+        self,
+        keys: Keys,
+        on_announcement: Callable[[int, bytes, int], None],
+        on_loss: Callable[[], None],
+    ) -> None:
+        super().__init__(on_loss)
+        self._keys = keys
+        self._on_announcement = on_announcement
+
+    def _take(self, message: object) -> None:
+        if isinstance(message, list) and message[:1] == [b"invalidate"] and message[1]:
+            for name in message[1]:
+                if announced := self._keys.announced(name):
+                    db, deadline_ms, key = announced
+                    self._on_announcement(db, key, deadline_ms)
+
+    def _opening(self) -> list[Words]:
+        prefix = self._keys.announcement_prefix
+        return [
+            (b"CLIENT", b"SETNAME", b"ttlproxy:deadlines"),
+            (b"CLIENT", b"TRACKING", b"ON", b"BCAST", b"PREFIX", prefix),
+        ]
+
+
+class Deadlines:
+    """Hears of deadlines as long as that is wanted, over a connection of its own."""
+
+    def __init__(self, settings: Settings, address: AddressWatch, context: Context) -> None:
+        self._settings = settings
+        self._address = address
+        self._context = context
+
+    async def run(self) -> None:
+        """Runs until cancelled. Without a connection the reaper only looks now and then."""
+        agenda, failures = self._context.agenda, 0
+        while True:
+            await agenda.until(leads=True)
+            try:
+                await self._hear()
+                failures = 0
+            except (UpstreamError, OSError) as trouble:  # also TimeoutError
+                failures += 1
+                log.debug("deadlines are not announced: %s", trouble)
+                await asyncio.sleep(_AGAIN.compute(failures))
+
+    async def _hear(self) -> None:
+        """Ends when the connection is lost, or this proxy leads no more."""
+        context, settings, lost = self._context, self._settings, asyncio.Event()
+        agenda = context.agenda
+        connection = _Deadlines(context.keys, context.announced, lost.set)
+        follows = asyncio.create_task(agenda.until(leads=False), name="until it leads no more")
+        losing = asyncio.create_task(lost.wait(), name="until deadlines are lost")
+        try:
+            await connection.open(
+                self._address.now, settings.connect_timeout, settings.tcp_keepalive
+            )
+            agenda.look_at(0)  # what was announced before
+            await asyncio.wait({follows, losing}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            connection.close()
+            await cancel(follows, losing)

@@ -1,0 +1,237 @@
+"""A client's place on a shared connection to Redis, with the surface of a connection of its own;
+but a client that logs in or waits has such a one."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from ttlproxy.proxy.departures import Departures
+from ttlproxy.proxy.reply_queue import Over, ReplyQueue, drop
+from ttlproxy.proxy.sharing.pool import Pool
+from ttlproxy.proxy.sharing.shared_connection import SharedConnection, Sharer
+from ttlproxy.session.replies import Tell
+
+if TYPE_CHECKING:
+    from ttlproxy.proxy.routed.lane import Lane
+    from ttlproxy.proxy.sharing.sharing_client import SharingClient
+
+# A server that hangs lets nobody open a connection; those that are there may serve all the same.
+_PATIENCE_S: Final = 0.1
+
+
+class SharedUpstream(Sharer, ABC):
+    """is_cut: no more is sent"""
+
+    most_at_once = sys.maxsize  # no other client's requests may come between ours
+    unsent = 0  # what Redis has not taken is kept for all together
+
+    def __init__(self, pool: Pool) -> None:
+        self.is_cut = False
+        self._pool = pool
+        self._connection = pool.least_used()
+        self._is_gone = self._is_closed = False
+        self._is_slow = False  # the client does not keep up
+        self._is_full = False  # Redis does not keep up
+        self._connection.join(self)
+
+    async def opened(self) -> None:
+        """Ends when the connection is there, or takes long and another one is. Else closes this,
+        and raises OSError."""
+        try:
+            if not self._connection.opened.done():
+                await asyncio.wait({self._connection.opened}, timeout=_PATIENCE_S)
+                other = None if self._connection.opened.done() else self._pool.an_open_one()
+                if other is not None:
+                    self._move_to(other)
+            await asyncio.shield(self._connection.opened)
+            if self._connection.is_lost:
+                raise ConnectionError("a shared connection to Redis has ended")
+        except BaseException:
+            self.close()
+            raise
+
+    def _move_to(self, connection: SharedConnection) -> None:
+        """Nothing is owed."""
+        self._connection.leave(self)
+        self._connection = connection
+        connection.join(self)
+
+    def close(self) -> None:
+        """The client has gone, or has a connection of its own: what is owed is thrown away."""
+        if not self._is_closed:
+            self._is_closed = self._is_gone = True
+            self._connection.leave(self)
+            self._let_go()
+
+    def abort(self) -> None:
+        self.close()
+
+    @abstractmethod
+    def _let_go(self) -> None:
+        """Drops the client: what is owed may come much later, and its memory is free now."""
+
+    def pause(self, is_full: bool) -> None:
+        """The client does not keep up, or keeps up again: the others go on. It is read from, as it
+        may read no reply before its last request is taken."""
+        self._is_slow = is_full
+
+    def cut(self) -> None:
+        self.is_cut = True
+
+    def ignore(self) -> None:
+        """What comes is thrown away."""
+        self._is_gone = True
+
+
+class ClientUpstream(SharedUpstream):
+    """Of a client of one Redis."""
+
+    def __init__(self, client: SharingClient, pool: Pool, departures: Departures) -> None:
+        """`departures`: spreads the ends of many clients that are owed replies at the same time."""
+        self.replies = ReplyQueue(client.write)
+        self._count = 0  # how many requests the next bytes for Redis are
+        self._client = client
+        self._departures = departures
+        self._watches: Over | None = None  # the next requests are to be measured
+        super().__init__(pool)
+
+    # From the shared connection.
+
+    def takes(self, data: bytes, ends: list[int], begin: int) -> None:
+        if self._is_gone:
+            return
+        is_whole = bool(ends) and ends[-1] - begin == len(data)
+        self.replies.takes(data, len(ends) if is_whole else 0)
+        if self._is_slow:
+            self._client.reads_slowly()
+
+    def full(self, is_full: bool) -> None:
+        self._is_full = is_full
+        self._client.full(is_full)
+
+    def lost(self, *, is_owed: bool) -> None:
+        """What is owed stays owed, so the client cannot leave and go on without it."""
+        if self._is_gone or not is_owed:
+            return
+        self._client.send_by(drop)  # replies to more requests would be taken for those it is owed
+        if not self._departures.put_off(self._end):
+            self._end()
+
+    def _end(self) -> None:
+        if not self._is_gone:
+            self._client.end()
+
+    # From the client.
+
+    def expect(self, count: int) -> None:
+        """So many whole requests are written next."""
+        self._count = count
+        self.replies.expect(count)
+
+    def write(self, data: bytes) -> None:
+        """Sends so many whole requests as `expect` has said."""
+        if self._connection.is_lost:  # nothing is owed there
+            self._move_to(self._pool.least_used())
+        if self._watches is not None:
+            over, self._watches = self._watches, None
+            self.replies.watch(data, over)
+        self._connection.send(self, self._count, data)
+
+    async def answered(self) -> None:
+        """Ends when no reply is owed."""
+        await self.replies.answered()
+
+    def finish(self, request: bytes) -> None:
+        """The client ends once it has all replies; no QUIT is sent."""
+        self.replies.after(self._end_soon)
+
+    def _end_soon(self) -> None:
+        asyncio.get_running_loop().call_soon(self._end)
+
+    @property
+    def may_be_watched(self) -> bool:
+        """Whether a round trip can be measured here."""
+        is_free = not (self._is_gone or self._watches or self.is_measured)
+        return is_free and self._client.is_plain
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether the requests that are measured have been written."""
+        return self.replies.is_watched
+
+    def watch(self, data: bytes, over: Over) -> None:
+        """Measures the round trip of the next requests: `data` are replies."""
+        self._watches = over
+
+    def _let_go(self) -> None:
+        self._watches = None
+        self.replies.end()
+        if self._is_full:
+            self._client.full(False)
+        del self._client
+
+    # Not here: no request of ours comes between those that may be shared.
+
+    def ask(self, request: bytes, tell: Tell) -> None:
+        raise NotImplementedError
+
+
+class LaneUpstream(SharedUpstream):
+    """Of a lane, which counts its replies.
+
+    owed: replies that are to come
+    is_taken: the lane has it, and is to hear of its end
+    """
+
+    def __init__(self, lane: Lane, pool: Pool, reads_slowly: Callable[[], None]) -> None:
+        """`reads_slowly()` is called when more comes, and the client has not taken the last."""
+        self.owed = 0
+        self.is_taken = False
+        self._lane = lane
+        self._reads_slowly = reads_slowly
+        self._has_told = False  # that Redis does not keep up
+        super().__init__(pool)
+
+    # From the shared connection.
+
+    def takes(self, data: bytes, ends: list[int], begin: int) -> None:
+        self.owed -= len(ends)
+        if self._is_gone:
+            return
+        self._lane.taken(data, [end - begin for end in ends] if begin else ends)
+        if self._is_slow:
+            self._reads_slowly()
+
+    def full(self, is_full: bool) -> None:
+        """A client that waits for nothing here goes on: it may have requests for others."""
+        self._is_full = is_full
+        self._tell(is_full and self.owed > 0)
+
+    def lost(self, *, is_owed: bool) -> None:
+        if self.is_taken and not self._is_gone:
+            self._lane.end()
+
+    # From the lane.
+
+    def send(self, data: bytes, count: int) -> None:
+        """Sends so many whole requests."""
+        self.owed += count
+        self._connection.send(self, count, data)
+        if self._is_full:
+            self._tell(True)
+
+    async def answered(self) -> None:
+        """A client that has to wait for a reply has a connection of its own."""
+        raise NotImplementedError
+
+    def _let_go(self) -> None:
+        del self._lane, self._reads_slowly
+
+    def _tell(self, is_full: bool) -> None:
+        if is_full is not self._has_told and not self._is_gone:
+            self._has_told = is_full
+            self._lane.full(is_full)
