@@ -11,6 +11,7 @@ RUN python -m venv --without-pip /opt/ttlproxy \
  && python -m pip --python /opt/ttlproxy/bin/python install --no-cache-dir --require-hashes \
         -r requirements.lock
 COPY pyproject.toml setup.py README.md LICENSE ./
+COPY completions completions
 COPY man man
 COPY ttlproxy ttlproxy
 RUN python -m pip --python /opt/ttlproxy/bin/python install --no-cache-dir --no-deps . \
