@@ -17,7 +17,7 @@ import redis.asyncio
 from redis.exceptions import RedisError
 
 from tests.distance.kinds import KINDS, Step
-from tests.distance.relay import FarRelay
+from tests.support.network_path import NetworkPath
 from tests.support.servers import Binary, Proxy, Server
 
 
@@ -77,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with ExitStack() as stack:
             server = Server(Binary("", path), "--io-threads", given.io_threads).start()
             stack.callback(server.remove)
-            relay = stack.enter_context(FarRelay(server.port, float(delay) / 1000))
+            relay = stack.enter_context(NetworkPath(server.port, delay_s=float(delay) / 1000))
             ports = []
             for url in (server.url, f"redis://127.0.0.1:{relay.port}"):
                 proxy = Proxy(url, asks=given.asking)
