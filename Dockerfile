@@ -15,7 +15,7 @@ COPY completions completions
 COPY man man
 COPY ttlproxy ttlproxy
 RUN python -m pip --python /opt/ttlproxy/bin/python install --no-cache-dir --no-deps . \
- && /opt/ttlproxy/bin/python -c 'import ttlproxy.wire._core' \
+ && /opt/ttlproxy/bin/python -P -c 'import ttlproxy.wire._core' \
  && python -m compileall -q /opt/ttlproxy/lib \
  && find /opt/ttlproxy -name '*.so' -exec strip --strip-unneeded {} +
 
