@@ -204,7 +204,8 @@ class State(Effects):
 
     def introduces(self, words: Sequence[bytes]) -> None:
         """The client may say something of itself."""
-        self.introduced = {**self.introduced, **introduction(words)}
+        if said := introduction(words):
+            self.introduced = {**self.introduced, **said}
 
     def tell(self, tell: Callable[[bytes], None]) -> None:
         """`tell` is to be told how the reply to this request begins, if that is ever known."""
