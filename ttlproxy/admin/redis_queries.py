@@ -87,7 +87,7 @@ class Inquiry:
             raise Unanswered(f"Redis refuses: {refusal}") from refusal
 
     async def try_to_ask(self, requests: Iterable[tuple[int, Words]]) -> list[Any]:
-        """The same; where Redis refuses a request, its error is the reply."""
+        """Asks as `ask` does; where Redis refuses a request, its error is the reply."""
         async with self._turn:
             try:
                 async with asyncio.timeout(_LONGEST_S):

@@ -142,8 +142,8 @@ def _has_inspector(settings: Settings) -> bool:
 
 
 def _listens(settings: Settings) -> dict[str, str]:
-    """Where clients connect, in words, and redis-cli for it on this machine; empty if it is any
-    free port."""
+    """The address at which clients connect, in words, and redis-cli for it on this machine; empty
+    if it is any free port."""
     listen = settings.listen
     if not (listen.port or listen.path):
         return {"address": "", "redis_cli": ""}

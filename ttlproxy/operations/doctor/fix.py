@@ -30,8 +30,8 @@ _PAGE: Final = b"500"
 
 
 class FixState:
-    """How far it is. Raises DoctorError if the file cannot be read or written, or is of another
-    run."""
+    """Keeps how far the fixing is. Raises DoctorError if the file cannot be read or written, or is
+    of another run."""
 
     def __init__(self, path: Path | None, upstream: str, prefix: str) -> None:
         """In the file at `path`, about the internal keys with this prefix in this upstream; without
@@ -41,7 +41,7 @@ class FixState:
         self._begun = (self._file and self._file.load(_read)) or {}
 
     def begun(self, where: str) -> tuple[Place, Counter[str]]:
-        """How far the walk there was, and what it had counted until then."""
+        """Returns how far the walk there was, and what it had counted until then."""
         place, counts = self._begun.get(where, (Place(), Counter[str]()))
         return place, Counter(counts)
 

@@ -129,7 +129,7 @@ class Target:
         return [other for reply in replies for other in valid(reply)]
 
     async def attached(self) -> int:
-        """How many proxies are connected to the server."""
+        """The number of proxies that are connected to the server."""
         return await attached(self.redis, self.keys.prefix)
 
 

@@ -41,7 +41,7 @@ class State:
         )
 
     def kept(self) -> dict[str, Any]:
-        """What JSON can have."""
+        """The state as JSON can have it."""
         return vars(self)
 
     def check(self) -> None:
@@ -64,7 +64,7 @@ HIDDEN: Final = "hidden"
 
 
 def elements(counts: Counter[str]) -> int:
-    """How many elements are counted."""
+    """The number of elements that are counted."""
     return counts.total() - sum(counts[name] for name in (KEYS, UNFIT, HIDDEN))
 
 

@@ -1,4 +1,5 @@
-"""What happens to each element of a page. A pure decision: knows no connection and no clock."""
+"""Decides what happens to each element of a page. A pure decision: knows no connection and no
+clock."""
 
 from __future__ import annotations
 

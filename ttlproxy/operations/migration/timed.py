@@ -139,7 +139,7 @@ class TimedSource:
         return Page(name, b"list", [Element(element, int(at)) for element, at in listed])
 
 
-# What a request that sets a deadline says of an element.
+# The reply of a request that sets a deadline, about an element -> what has become of it.
 _BY_REPLY: Final[Mapping[int, Outcome]] = {
     1: Outcome.DATED,
     0: Outcome.OTHER,
