@@ -70,7 +70,7 @@ class Outcome(StrEnum):
     PASSED = "passed"
 
 
-class Glance(NamedTuple):
+class TargetState(NamedTuple):
     """The state of the target: each element of a page, whether there is such a key at all, and Unix
     time."""
 
@@ -100,18 +100,18 @@ class Target(Protocol):
 
     slack_ms: int
 
-    def look(self, page: Page, *, with_values: bool) -> Awaitable[Glance]:
+    def read_state(self, page: Page, *, with_values: bool) -> Awaitable[TargetState]:
         """Returns what is there now, and watches it. Raises MigrationError or redis-py's
         RedisError."""
 
-    def dates(self, page: Page, elements: Sequence[Element]) -> list[Words]:
+    def ttl_requests(self, page: Page, elements: Sequence[Element]) -> list[Words]:
         """The requests that give these their deadlines, where they have none. Each element has a
         deadline."""
 
     def outcomes(self, request: Words, reply: Any) -> Counter[Outcome]:
         """Counts what has become of the elements of such a request."""
 
-    def adds(self, page: Page, elements: Sequence[Element]) -> list[Words]:
+    def add_requests(self, page: Page, elements: Sequence[Element]) -> list[Words]:
         """The requests that add these, which are not there, without deadlines."""
 
 
