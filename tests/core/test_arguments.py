@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from ttlproxy.commands.docs.arguments import Argument, arguments
-from ttlproxy.commands.model.spec import Virtual
+from ttlproxy.commands.catalogue import Argument, arguments
 from ttlproxy.commands.router import LONGER, VIRTUALS
+from ttlproxy.commands.spec import Virtual
 
 ROWS = [*VIRTUALS.values(), *LONGER.values()]
 

@@ -17,10 +17,9 @@ from tests.support.redis_cli_format import shown
 from tests.support.redis_client import Client
 from tests.support.server_queries import received, until_called_by_digest
 from ttlproxy.commands import Native, Router, natives
-from ttlproxy.commands.model.key_positions import FIRST
-from ttlproxy.commands.model.spec import Virtual
 from ttlproxy.commands.router import BLOCKING, LONGER, OVERRIDES, STATEFUL, VIRTUALS
-from ttlproxy.commands.types.key_scans import KEYSPACE
+from ttlproxy.commands.spec import FIRST, Virtual
+from ttlproxy.commands.types.keyspace import KEYSPACE
 from ttlproxy.scripts import Scripts
 from ttlproxy.scripts.script_calls import _roles
 from ttlproxy.session.connection_commands import CHANGES

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from tests.support.session_world import NOW_MS, World
 from ttlproxy.commands import KeySpec, Native, Router
-from ttlproxy.commands.model.key_positions import FILLED
 from ttlproxy.commands.router import OVERRIDES, VIRTUALS
+from ttlproxy.commands.spec import FILLED
 from ttlproxy.core.keys import Keys
 from ttlproxy.core.registry import NOTHING_DUE
 from ttlproxy.core.write_rules import WriteRule, WriteRules, name_of

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.support.containers import AnyServer
 from tests.support.raw_client import Connection
 from tests.support.servers import Proxy
-from ttlproxy.wire.inline import split
+from ttlproxy.wire.scanner import split_inline
 
 UNBALANCED = b"-ERR Protocol error: unbalanced quotes in request\r\n"
 INTERNAL = (
@@ -33,7 +33,7 @@ def test_a_line_has_the_words_that_redis_finds_in_it(plain: AnyServer, tail: byt
     on behind a closing quote; here it is refused as in Redis."""
     assume(not (plain.name.startswith("valkey") and (GOES_ON.search(tail) or b"\xff" in tail)))
     line = b"nosuch " + tail
-    words = split(line)
+    words = split_inline(line)
     with Connection(plain.port) as client:
         client.send(line + b"\n")
         received = client.read()

@@ -9,7 +9,7 @@ import pytest
 from tests.support.containers import AnyServer
 from tests.support.redis_client import Client
 from ttlproxy.commands import ANY_KEY, NO_KEY, ONE_KEY, READ_KEY, Router, natives
-from ttlproxy.commands.model.key_positions import KNOWN
+from ttlproxy.commands.spec import KNOWN
 
 # A request, and its keys; those after the bar may be written.
 REQUESTS = """
@@ -101,7 +101,7 @@ def test_the_keys_of_a_request_are_those_that_redis_finds(
             assert set(found) <= keys | {b""}, words
 
 
-def test_what_a_request_may_write_is_known_where_the_server_tells(
+def test_the_keys_that_a_request_may_write_are_known_if_the_server_tells(
     server: AnyServer, rules: Router
 ) -> None:
     for words, keys, written in _rows(server):

@@ -10,15 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ttlproxy.commands.dialects import valkey
-from ttlproxy.commands.families import timed_writes
-from ttlproxy.commands.families.elements import family
-from ttlproxy.commands.grammar import parsing
-from ttlproxy.commands.model import repeats
-from ttlproxy.commands.model.repeats import repeating
-from ttlproxy.commands.model.spec import Call, Plan, Virtual
+from ttlproxy.commands import dialects, element_commands, parsing, route
+from ttlproxy.commands.element_commands import family
+from ttlproxy.commands.route import repeating
 from ttlproxy.commands.router import LONGER, VIRTUALS
-from ttlproxy.commands.types import hash_forms, sets
+from ttlproxy.commands.spec import Call, Plan, Virtual
+from ttlproxy.commands.types import hashes, sets
 from ttlproxy.commands.types.hashes import HSETEX, planning_setex
 
 Args = Sequence[bytes]
@@ -26,9 +23,9 @@ Args = Sequence[bytes]
 
 PLANNINGS: list[Callable[[], Plan]] = [
     partial(planning_setex, HSETEX),
-    partial(timed_writes.planning, sets.SADDEX, "set_addex"),
-    lambda: family(sets.NOUN, fill="")[1].plan,
-    lambda: hash_forms.LONG.setter("PEXPIRE", parsing.MILLISECONDS).plan,
+    partial(element_commands.planning_timed, sets.SADDEX, "set_addex"),
+    lambda: family(sets.NOUN, sets.NAMES, fill="")[1].plan,
+    lambda: hashes.LONG.setter("PEXPIRE", parsing.MILLISECONDS).plan,
 ]
 OPTIONS = ["", "5", "EX 5", "PXAT 9", "KEEPTTL", "KEEPTTL 5", "FNX", "MAXLEN 2", "MAXLEN 2 EVICT"]
 WORDS = b"FIELDS fields MEMBERS members EX KEEPTTL FXX EVICT 0 1 2 3 007 70368744177664 a".split()
@@ -54,7 +51,7 @@ def _alike(draw: st.DrawFn) -> list[Args]:
 
 
 @pytest.mark.parametrize("planning", PLANNINGS, ids=["HSETEX", "SADDEX", "SPEXPIRE", "HPEXPIRE"])
-def test_what_is_known_of_others_changes_no_call(planning: Callable[[], Plan]) -> None:
+def test_knowledge_of_other_commands_changes_no_call(planning: Callable[[], Plan]) -> None:
     experienced = planning()
 
     @given(_alike())
@@ -73,9 +70,9 @@ def _plain(call: Call) -> tuple[str, Args, Args]:
 ROWS = {**VIRTUALS, **LONGER}
 PLANS = [
     *((row.plan, row) for row in ROWS.values()),
-    *((plan, ROWS[name]) for name, plan in valkey.FORMS.items()),
+    *((plan, ROWS[name]) for name, plan in dialects.VALKEY_FORMS.items()),
 ]
-CACHES = tuple(repeats.CACHES)  # those of these plans; tests make more
+CACHES = tuple(route.CACHES)  # those of these plans; tests make more
 
 
 def _examples(row: Virtual) -> list[Args]:
@@ -103,7 +100,7 @@ def _misled(plan: Plan, requests: list[list[bytes]]) -> list[list[bytes]]:
     """The requests that are read otherwise when nothing is known of others."""
     _forget()
     with_others = [_plain(plan(args)) for args in requests]
-    used = [cache for cache in repeats.CACHES if cache]
+    used = [cache for cache in route.CACHES if cache]
     found = []
     for args, call in zip(requests, with_others, strict=True):
         for cache in used:
@@ -114,7 +111,7 @@ def _misled(plan: Plan, requests: list[list[bytes]]) -> list[list[bytes]]:
 
 
 def _forget() -> None:
-    for cache in repeats.CACHES:
+    for cache in route.CACHES:
         cache.clear()
 
 
@@ -148,7 +145,7 @@ def test_a_call_on_another_key_is_not_cached() -> None:
 
     repeated = repeating(plan, lambda args: 3)
     assert [repeated([b"C", b"k", key, b"a"]).keys for key in (b"x", b"x")] == [(b"x",)] * 2
-    assert not repeats.CACHES[-1]
+    assert not route.CACHES[-1]
 
 
 def test_options_are_read_once() -> None:
@@ -167,8 +164,8 @@ def test_options_are_read_once() -> None:
     assert len(read) == 2
 
 
-def test_what_is_known_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(repeats, "_MOST", 3)
+def test_only_some_plans_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(route, "_MOST", 3)
     read: list[Args] = []
 
     def plan(args: Args) -> Call:

@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.raw_client import command
 from ttlproxy.commands.router import STATEFUL, VIRTUALS, Router
-from ttlproxy.session.shareable import LARGEST, read, read_cut
+from ttlproxy.session.sharing import LARGEST, read, read_cut
 
 NAMES = {b"GET", b"get", b"SET"}
 GET, SET = command("GET", "k"), command("SET", "k", "v\r\n*1\r\n$3\r\nGET\r\n")
@@ -82,7 +82,7 @@ def test_an_end_that_may_not_go_holds_up_what_is_before(rest: bytes) -> None:
     assert read_cut(GET + rest, NAMES) is None
 
 
-def test_what_changes_state_or_waits_is_not_shareable() -> None:
+def test_requests_that_change_state_or_wait_are_not_shareable() -> None:
     shareable = Router().shareable
     waiting = {name for name, row in VIRTUALS.items() if row.may_wait}
     assert waiting == {"LEASE"}

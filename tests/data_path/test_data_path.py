@@ -192,7 +192,7 @@ def test_a_half_close_inside_a_large_value_costs_no_earlier_reply(app: Connectio
 
 
 @pytest.mark.parametrize("words", [("HSETEX", "h", "EX", "100", "FIELDS", "1", "f"), ("HGETALL",)])
-def test_what_cannot_pass_unread_has_a_limit_and_an_error(
+def test_a_request_that_cannot_pass_unread_has_a_limit_and_an_error(
     start_proxy: StartProxy, server: AnyServer, words: tuple[str, ...]
 ) -> None:
     proxy = start_proxy(server.url, "--max-request-bytes", str(MIB))

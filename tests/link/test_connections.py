@@ -34,7 +34,7 @@ from ttlproxy.link import client
 from ttlproxy.link.connecting.connections import close, open_now, plain_socket
 from ttlproxy.link.connecting.pipeline import run
 from ttlproxy.link.connecting.reachability import accepts, identity, met
-from ttlproxy.net.dial_counts import reason
+from ttlproxy.net.sockets import dial_failure
 
 LIMIT_S = 30.0
 SHORT_S = 0.05
@@ -250,7 +250,7 @@ async def test_a_write_that_is_not_read_is_given_up(connect: Connect) -> None:
         ended.set()
 
 
-async def test_what_is_not_there_is_told(nowhere: Upstream, tmp_path: Path) -> None:
+async def test_an_address_where_nothing_listens_is_told(nowhere: Upstream, tmp_path: Path) -> None:
     for each in (nowhere, Upstream(path=str(tmp_path / "none"))):
         with pytest.raises(OSError, match=r"refused|No such file"):
             plain_socket(each, LIMIT_S)
@@ -286,7 +286,7 @@ async def test_attempts_to_connect_are_counted_by_what_became_of_them(
 async def test_a_name_whose_addresses_all_refuse_is_refused() -> None:
     """asyncio raises a bare OSError then."""
     at_both = OSError("Multiple exceptions: [Errno 111] Connect call failed, [Errno 111] too")
-    assert reason(at_both) == "refused"
+    assert dial_failure(at_both) == "refused"
 
 
 async def test_a_look_leaves_no_connection_behind(
@@ -389,7 +389,7 @@ async def test_connections_are_closed_even_if_their_user_is_cancelled_meanwhile(
     await until(is_closed)
 
 
-async def test_what_goes_wrong_in_a_close_that_nobody_waits_for_any_more_is_not_reported() -> None:
+async def test_a_failure_of_a_close_that_nobody_waits_for_any_more_is_not_reported() -> None:
     """As at the end of the process, which cancels what still closes connections."""
     reported: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))

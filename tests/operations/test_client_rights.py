@@ -20,7 +20,7 @@ from tests.support.redis_client import Client
 from tests.support.redis_content import STATE
 from tests.support.server_queries import calls
 from tests.support.servers import Proxy, Server
-from ttlproxy.commands.features.defer_syntax import command_at
+from ttlproxy.commands.features.defer import command_at
 from ttlproxy.commands.router import LONGER, VIRTUALS
 from ttlproxy.core.glob import matching
 from ttlproxy.core.keys import Keys

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ttlproxy.commands import Native, Router
-from ttlproxy.commands.model.key_positions import FIRST as FIRST_KEY
+from ttlproxy.commands.spec import FIRST as FIRST_KEY
 from ttlproxy.core.keys import slot
 from ttlproxy.proxy.routed import gathering
 from ttlproxy.proxy.routed.bounces import Bounce, is_bounce, read

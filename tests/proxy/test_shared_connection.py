@@ -18,7 +18,7 @@ from ttlproxy.proxy.sharing.shared_connection import PING, SharedConnection
 from ttlproxy.proxy.sharing.shared_upstream import ClientUpstream
 from ttlproxy.proxy.sharing.sharing_client import SharingClient
 from ttlproxy.proxy.write_batch import Write
-from ttlproxy.session.handshake import ConnectionState
+from ttlproxy.session.sharing import ConnectionState
 
 
 class _Sharer:

@@ -10,7 +10,7 @@ from ttlproxy.core.counters import Connections, Counters
 from ttlproxy.link import Link
 from ttlproxy.proxy.sharing.pool import Pool, Pools
 from ttlproxy.proxy.sharing.shared_connection import SharedConnection
-from ttlproxy.session.handshake import ConnectionState
+from ttlproxy.session.sharing import ConnectionState
 
 
 class _Link:

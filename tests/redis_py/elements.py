@@ -11,10 +11,10 @@ import textwrap
 from typing import Final
 
 from tests.support.servers import ROOT
-from ttlproxy.commands.grammar.hash_options import NOUN as FIELD
-from ttlproxy.commands.model.spec import Virtual
 from ttlproxy.commands.router import VIRTUALS
+from ttlproxy.commands.spec import Virtual
 from ttlproxy.commands.types import lists, sets, sorted_sets
+from ttlproxy.commands.types.hashes import NOUN as FIELD
 
 FILE: Final = ROOT / "ttlproxy" / "redis" / "elements.py"
 NOUNS: Final = (FIELD, sets.NOUN, sorted_sets.NOUN, lists.NOUN)

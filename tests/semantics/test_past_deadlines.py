@@ -9,17 +9,14 @@ import shlex
 
 import pytest
 
-from tests.support.conversation import ALL_WAYS, Talk, hold, let_pass, said_in
+from tests.support.conversation import Talk, hold, let_pass
 from tests.support.error_texts import WRONGTYPE
-from tests.support.per_type import every_type, said_of, said_to_all
+from tests.support.per_type import every_type, said_of
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection
 from tests.support.redis_client import Client
 from tests.support.redis_content import read
 from tests.support.servers import Proxy
-
-talk = said_in(ALL_WAYS)
-every = said_to_all(ALL_WAYS)
 
 
 @pytest.mark.usefixtures("no_reaper")
@@ -240,17 +237,6 @@ def test_a_deadline_in_the_past_waits_for_rules_that_no_proxy_has_read(
     for words in ("MULTI", "HSET k a 1 b 1", "HPEXPIREATFIELD k a 1", "HLEN k"):
         app.ask(*words.split())
     assert app.ask("EXEC") == b"*3\r\n:2\r\n:2\r\n:%d\r\n" % (1 + left)
-
-
-@pytest.mark.usefixtures("no_reaper")
-def test_a_deadline_in_the_past_does_not_wait_for_rules_that_are_gone(
-    app: Connection, direct: Client
-) -> None:
-    app.ask("ONEXPIRE", "k", "KEEP")
-    direct.ask("DEL", "__ttl:rules")
-    for words in ("MULTI", "HSET k a 1 b 1", "HPEXPIREATFIELD k a 1", "HLEN k"):
-        app.ask(*words.split())
-    assert app.ask("EXEC") == b"*3\r\n:2\r\n:2\r\n:1\r\n"
 
 
 def test_an_element_that_nobody_reads_is_gone_from_redis_soon_after(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ttlproxy.commands import KeySpec, Native, Router
-from ttlproxy.commands.model.key_positions import KNOWN
+from ttlproxy.commands.spec import KNOWN
 from ttlproxy.core.counters import Handled
 from ttlproxy.core.families import ALL, Families
 from ttlproxy.core.keys import Keys

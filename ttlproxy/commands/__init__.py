@@ -1,15 +1,16 @@
 """The commands: what the proxy answers itself, what it rewrites, and what it passes on.
 
-`router` puts our tables over the server's own and makes a route for each command. `model` says what
-a command is, `grammar` reads its words, `families` makes the nine commands that every type has.
-The tables are in `types`, `features` and `dialects`; `docs` has what COMMAND, ACL CAT and INFO say.
+`router` puts our tables over the server's own and makes a `route` for each command. `spec` says
+what a command is as data, `parsing` and `options` read its words, `calls` makes its script call,
+and `element_commands` makes the nine commands that every type has. The tables are in `types`,
+`features` and `dialects`; `catalogue` has what COMMAND and ACL CAT say, `proxy_info` what INFO and
+TTLPROXY say.
 
 Knows what a request means. Knows no client, no socket, no clock and no Redis connection.
 """
 
-from ttlproxy.commands.model.command_reply import Native, grants, natives
-from ttlproxy.commands.model.key_positions import KeySpec
-from ttlproxy.commands.model.route import (
+from ttlproxy.commands.command_reply import Native, grants, natives
+from ttlproxy.commands.route import (
     ANY_KEY,
     FIRST_ALONE,
     KEPT_KEY,
@@ -18,8 +19,8 @@ from ttlproxy.commands.model.route import (
     READ_KEY,
     Route,
 )
-from ttlproxy.commands.model.spec import Call, Direct, OnWrite, Override, Survey, Virtual
 from ttlproxy.commands.router import SCRIPTED, Router
+from ttlproxy.commands.spec import Call, Direct, KeySpec, OnWrite, Override, Survey, Virtual
 
 __all__ = [
     "ANY_KEY",

@@ -6,14 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from ttlproxy.commands import dialects
-from ttlproxy.commands.docs import proxy_info, topology
-from ttlproxy.commands.docs.catalogue import Catalogue
+from ttlproxy.commands import dialects, proxy_info
+from ttlproxy.commands.calls import replacing
+from ttlproxy.commands.catalogue import Catalogue
+from ttlproxy.commands.command_reply import Native
 from ttlproxy.commands.features import defer, leaderboards, leases, limiters, onexpire, onwrite
-from ttlproxy.commands.model.command_reply import Native
-from ttlproxy.commands.model.key_positions import REPLACED
-from ttlproxy.commands.model.overrides import replacing
-from ttlproxy.commands.model.route import (
+from ttlproxy.commands.route import (
     ANY_KEY,
     KNOWN_KEY,
     NO_KEY,
@@ -22,8 +20,8 @@ from ttlproxy.commands.model.route import (
     Route,
     Stateful,
 )
-from ttlproxy.commands.model.spec import Override, Plan, Survey, Virtual
-from ttlproxy.commands.types import hashes, key_scans, keyspace, lists, sets, sorted_sets
+from ttlproxy.commands.spec import REPLACED, Override, Plan, Survey, Virtual
+from ttlproxy.commands.types import hashes, keyspace, lists, sets, sorted_sets
 from ttlproxy.wire import Table
 
 _TABLES: Final = (hashes, sets, sorted_sets, lists)
@@ -47,7 +45,7 @@ OVERRIDES: Final = {row.name: row for table in (*_TABLES, keyspace) for row in t
 IN_A_CLUSTER: Final = {row.name: row for row in keyspace.IN_A_CLUSTER}
 # The overridden commands, except for those that replace whole keys.
 SCRIPTED: Final = OVERRIDES.keys() - {row.name for row in keyspace.REPLACING}
-SURVEYS: Final = {row.name: row for row in (*key_scans.SURVEYS, *proxy_info.SURVEYS)}
+SURVEYS: Final = {row.name: row for row in (*keyspace.SURVEYS, *proxy_info.SURVEYS)}
 
 HARMLESS: Final = frozenset(hashes.HARMLESS)
 
@@ -159,7 +157,7 @@ class Router:
         self.categories = catalogue.categories
         of_server = (
             *catalogue.surveys,
-            *(topology.SURVEYS if clustered else ()),
+            *(proxy_info.CLUSTER_SURVEYS if clustered else ()),
         )
         all_surveys = {**SURVEYS, **{survey.name: survey for survey in of_server}}
         overrides = OVERRIDES | IN_A_CLUSTER if clustered else OVERRIDES

@@ -1,10 +1,22 @@
-"""How a setting is declared: a field of a dataclass with what its value may be, and its words."""
+"""How a setting is declared: a field of a dataclass with what its value may be, and its words.
+
+A value is read from text. A ValueError says what is wrong, without text that may contain a
+password.
+"""
 
 from __future__ import annotations
 
+import importlib.util
+import math
+import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, field, fields
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from ttlproxy.addresses import Listen, SecretFile, Upstream, line_of
+from ttlproxy.core.keys import outbox_name, state_name
 
 
 class Kind(NamedTuple):
@@ -67,3 +79,142 @@ def settings_of(declaring: type[Any]) -> dict[str, Setting]:
     """All settings that a dataclass declares, by name, in their order."""
     found = {each.name: each for each in fields(declaring) if each.metadata}
     return {name: Setting(**each.metadata, declared=each) for name, each in found.items()}
+
+
+def one_of(*choices: str) -> Kind:
+    """One of these words."""
+
+    def read(value: object) -> str:
+        if value not in choices:
+            raise ValueError(f"must be {' or '.join(choices)}")
+        return str(value)
+
+    return Kind(read, choices)
+
+
+def whole(least: int, most: int | None = None) -> Kind:
+    """A whole number from `least` on, up to `most`."""
+    bounds = f"of {least} or more" if most is None else f"from {least} to {most}"
+
+    def read(value: object) -> int:
+        is_whole = isinstance(value, int) and not isinstance(value, bool)
+        if isinstance(value, str) and re.fullmatch(r"[+-]?\d{1,18}", value.strip()):
+            value, is_whole = int(value), True
+        if not is_whole or value < least or (most is not None and value > most):  # type: ignore[operator]
+            raise ValueError(f"must be a whole number {bounds}")
+        return value  # type: ignore[return-value]
+
+    return Kind(read)
+
+
+def _seconds(has_zero: bool) -> Kind:
+    def read(value: object) -> float:
+        try:
+            if isinstance(value, bool):
+                raise TypeError
+            seconds = float(value)  # type: ignore[arg-type]
+        except (TypeError, ValueError, OverflowError):
+            seconds = math.nan
+        if not (math.isfinite(seconds) and (seconds > 0 or (has_zero and seconds == 0))):
+            raise ValueError(f"must be a number of seconds{', 0 or' if has_zero else ''} above 0")
+        return seconds
+
+    return Kind(read)
+
+
+def _listen(value: object) -> Listen:
+    if isinstance(value, int) and not isinstance(value, bool):  # `listen = 6380` in a file
+        value = str(value)
+    return value if isinstance(value, Listen) else Listen.parse(_text(value))
+
+
+def _upstream(value: object) -> Upstream:
+    return value if isinstance(value, Upstream) else Upstream.parse(_text(value))
+
+
+def _text(value: object) -> str:
+    """The value if it is text. A TOML file may have others."""
+    if not isinstance(value, str):
+        raise ValueError("must be text, in quotation marks")
+    return value
+
+
+def _path(value: object) -> Path:
+    return value if isinstance(value, Path) else Path(_text(value))
+
+
+def _expanded(value: object) -> Path:
+    try:
+        return _path(value).expanduser().absolute()
+    except RuntimeError as error:
+        raise ValueError(str(error)) from None
+
+
+def _secret_file(value: object) -> SecretFile:
+    if isinstance(value, SecretFile):
+        return value
+    path = _path(value)
+    return SecretFile(path, line_of(path))
+
+
+def _readable(value: object) -> Path:
+    path = _path(value)
+    try:
+        path.open("rb").close()
+    except OSError as error:
+        raise ValueError(f"cannot read the file: {error.strerror}") from None
+    return path
+
+
+def _folder(value: object) -> Path:
+    path = _path(value)
+    if not path.is_dir():
+        raise ValueError("there is no such directory")
+    return path
+
+
+def _prefix(value: object) -> str:
+    text = _text(value)
+    if not text or any(letter in "{}" or letter.isspace() for letter in text):
+        raise ValueError("a prefix must not be empty or contain {, } or white space")
+    for name in (state_name, outbox_name):
+        if name(text.encode()).startswith(text.encode()):
+            raise ValueError(f"a prefix must not be a beginning of {name(b'').decode()}PREFIX")
+    return text
+
+
+def _permissions(value: object) -> str:
+    text = _text(value)
+    if not re.fullmatch("[0-7]{3,4}", text):
+        raise ValueError(f"{text!r} is not three or four octal digits")
+    return text
+
+
+_LOOPS: Final = one_of("auto", "uvloop", "asyncio")
+
+
+def _installed(value: object) -> object:
+    loop = _LOOPS.read(value)
+    if loop == "uvloop" and importlib.util.find_spec("uvloop") is None:
+        raise ValueError("uvloop is not installed: pip install uvloop")
+    return loop
+
+
+def state_dir() -> Path:
+    """The directory for data that survives restarts, by the XDG base directory specification."""
+    states = (os.environ.get("XDG_STATE_HOME", ""), os.path.expanduser("~/.local/state"))
+    return Path(next(filter(os.path.isabs, states), "/var/lib"), "ttlproxy")
+
+
+TEXT: Final = Kind(_text)
+LISTEN: Final = Kind(_listen)
+UPSTREAM: Final = Kind(_upstream)
+SECRET_FILE: Final = Kind(_secret_file)
+FILE: Final = Kind(_readable)
+FOLDER: Final = Kind(_folder)
+PATH: Final = Kind(_expanded)
+PREFIX: Final = Kind(_prefix)
+PERMISSIONS: Final = Kind(_permissions)
+EVENT_LOOP: Final = Kind(_installed, _LOOPS.choices)
+SECONDS: Final = _seconds(has_zero=False)
+SECONDS_OR_NONE: Final = _seconds(has_zero=True)

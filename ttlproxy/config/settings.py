@@ -7,16 +7,14 @@ settings file (`reap_batch`) and a line of --help, which shows its description.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, Self
 
 from ttlproxy.addresses import Listen, SecretFile, Upstream
-from ttlproxy.config.cluster_ports import ports_after
-from ttlproxy.config.setting import Setting, setting, settings_of
-from ttlproxy.config.upstream_parts import completed
-from ttlproxy.config.values import (
+from ttlproxy.config.checks import CHECKS, ports_after
+from ttlproxy.config.setting import (
     EVENT_LOOP,
     FILE,
     FOLDER,
@@ -29,16 +27,16 @@ from ttlproxy.config.values import (
     SECRET_FILE,
     TEXT,
     UPSTREAM,
+    Setting,
     one_of,
+    setting,
+    settings_of,
     state_dir,
     whole,
 )
 
 # Lua's unpack fails at 8,000 values ("too many results to unpack": LUAI_MAXCSTACK in luaconf.h).
 UNPACK_MAX = 7000
-
-Valid = Mapping[str, Any]
-"""The settings that were valid so far, by name: those that are declared before one."""
 
 
 class InvalidSettingsError(ValueError):
@@ -404,7 +402,7 @@ class Settings:
         for name, each in SETTINGS.items():
             try:
                 value = each.value(given)
-                valid[name] = _CHECKS[name](value, valid) if name in _CHECKS else value
+                valid[name] = CHECKS[name](value, valid) if name in CHECKS else value
             except ValueError as error:
                 problems.append((name, str(error)))
         if problems:
@@ -439,66 +437,3 @@ class Settings:
 
 
 SETTINGS: Final[Mapping[str, Setting]] = settings_of(Settings)
-
-
-# Checks of one setting against those before it: each gives the value, or raises ValueError.
-
-
-def _with_authorities(choice: str, valid: Valid) -> str:
-    if "tls_ca" in valid and (choice == "no") != (valid["tls_ca"] is None):
-        raise ValueError("client certificates need both: tls_ca, and optional or yes here")
-    return choice
-
-
-def _with_certificate(path: Path | None, valid: Valid) -> Path | None:
-    if path is not None and valid.get("tls_cert", path) is None:
-        raise ValueError("needs tls_cert too")
-    return path
-
-
-def _with_port(view: str, valid: Valid) -> str:
-    listen = valid.get("listen")
-    if view == "nodes" and listen is not None and not listen.port:
-        raise ValueError("nodes needs host:port in listen, with a port other than 0")
-    return view
-
-
-def _after_listen(count: int | None, valid: Valid) -> int | None:
-    view, listen = valid.get("cluster_view"), valid.get("listen")
-    if view == "one" and count is not None:
-        raise ValueError("needs cluster_view nodes")
-    if view == "nodes" and listen is not None:
-        ports_after(listen, count)
-    return count
-
-
-def _reachable(announced: Listen | None, valid: Valid) -> Listen | None:
-    if announced is not None and not announced.port:
-        raise ValueError("must be host:port, with a port that clients can reach")
-    if announced is not None and valid.get("cluster_view") == "nodes":
-        ports_after(announced, valid.get("cluster_ports"))
-    return announced
-
-
-def _elsewhere(admin: Listen | None, valid: Valid) -> Listen | None:
-    listen = valid.get("listen")
-    if admin is not None and listen is not None and valid.get("cluster_view") == "nodes":
-        nodes = ports_after(listen, valid.get("cluster_ports"))
-        if admin.port in nodes:
-            raise ValueError(f"cluster_view nodes takes the ports {nodes[0]} to {nodes[-1]}")
-    if admin is not None and admin == listen and (admin.port or admin.path):
-        raise ValueError("listen has this address: choose another")
-    return admin
-
-
-_CHECKS: Final[Mapping[str, Callable[[Any, Valid], object]]] = {
-    "tls_auth_clients": _with_authorities,
-    "tls_key": _with_certificate,
-    "tls_ca": _with_certificate,
-    "tls_names": _with_certificate,
-    "cluster_view": _with_port,
-    "cluster_ports": _after_listen,
-    "cluster_announce": _reachable,
-    "admin": _elsewhere,
-    "upstream": completed,
-}

@@ -13,8 +13,8 @@ from typing import Final
 
 from ttlproxy.addresses import Listen
 from ttlproxy.errors import ListenError
-from ttlproxy.net.keepalive import keep_alive
 from ttlproxy.net.log_summaries import Summaries
+from ttlproxy.net.sockets import keep_alive
 
 log = logging.getLogger(__name__)
 _summaries = Summaries(log)

@@ -1,11 +1,17 @@
-"""Runs tasks that live and end together. Knows nothing else of ttlproxy."""
+"""Runs tasks that live and end together, and limits the time of what other machines do. Knows
+nothing else of ttlproxy.
+
+An event loop runs its timers before it looks at its sockets, or cancels a task whose result has
+come. So time in which our own event loop stood still does not count for a limit.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Sequence
-from typing import Any
+from collections.abc import AsyncIterator, Coroutine, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Final
 
 log = logging.getLogger(__name__)
 
@@ -103,3 +109,48 @@ def drop(task: asyncio.Future[Any]) -> None:
     """For `add_done_callback`: retrieves what a task raised, or asyncio logs that nobody did."""
     if not task.cancelled():
         task.exception()
+
+
+# The limit is cut into so many pieces. A stall costs one of them, however long it was, and the
+# loop looks at its sockets before the next one ends.
+_LIMIT_PIECES: Final = 10
+
+
+class _Pieces:
+    """Lets a limit expire after so many pieces. No function that refers to itself: the task would
+    live on with that until a collection of cycles, and the task's client with it."""
+
+    def __init__(self, limit: asyncio.Timeout, limit_s: float) -> None:
+        self._limit = limit
+        self._left = _LIMIT_PIECES
+        self._piece_s = limit_s / _LIMIT_PIECES
+        self._next()
+
+    def _next(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(self._piece_s, self._ended)
+
+    def _ended(self) -> None:
+        self._left -= 1
+        if self._left:
+            self._next()
+        else:
+            self._limit.reschedule(asyncio.get_running_loop().time())
+
+    def cancel(self) -> None:
+        self._timer.cancel()
+
+
+@asynccontextmanager
+async def time_limit(limit_s: float) -> AsyncIterator[None]:
+    """Like `asyncio.timeout`: raises TimeoutError, with a text, if its body takes longer."""
+    limit = asyncio.timeout(None)
+    pieces = _Pieces(limit, limit_s)
+    try:
+        async with limit:
+            yield
+    except TimeoutError as trouble:
+        if limit.expired():
+            raise TimeoutError(f"it took longer than {limit_s:g} s") from trouble
+        raise
+    finally:
+        pieces.cancel()

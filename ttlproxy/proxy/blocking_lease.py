@@ -12,7 +12,7 @@ from typing import Final
 from ttlproxy.core.registry import Place
 from ttlproxy.link import ListWaiters
 from ttlproxy.session import Session, Wait
-from ttlproxy.session.told import Tell
+from ttlproxy.session.replies import Tell
 
 _NULLS: Final = (b"$-1\r\n", b"_\r\n")
 

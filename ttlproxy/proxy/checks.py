@@ -21,7 +21,7 @@ from ttlproxy.core.counters import Handled
 from ttlproxy.proxy.redis_connection import NOT_ACCEPTED
 from ttlproxy.proxy.reply_queue import ReplyQueue
 from ttlproxy.session import Session
-from ttlproxy.session.told import Change, Stopping
+from ttlproxy.session.replies import Change, Stopping
 from ttlproxy.wire import encode
 
 

@@ -9,7 +9,7 @@ goes on taking requests, and keeps its replies.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
@@ -36,8 +36,7 @@ from ttlproxy.proxy.redis_connection import HIGH, LOW, Backend, ToRedis, Watchab
 from ttlproxy.proxy.slow_clients import Activity
 from ttlproxy.proxy.write_batch import Write
 from ttlproxy.session import Session, Step
-from ttlproxy.session.invalidations import shown
-from ttlproxy.session.told import Tell
+from ttlproxy.session.replies import Tell, invalidation_shown
 
 if TYPE_CHECKING:
     from ttlproxy.proxy.server import Server
@@ -306,6 +305,14 @@ class Client(asyncio.Protocol):
         """The logical database that it is believed to be in; None before it is connected."""
         return self._session.db if self._session is not None else None
 
+    @property
+    def user(self) -> bytes:
+        return self._session.user if self._session is not None else b""
+
+    @property
+    def introduced(self) -> Mapping[bytes, bytes]:
+        return self._session.introduced if self._session is not None else {}
+
     def abort(self, why: str) -> None:
         """Ends the connection at once: the bytes kept for it are free when this returns."""
         self._ends_because(why)
@@ -367,7 +374,7 @@ class Client(asyncio.Protocol):
         if isinstance(backend, Backend):
             backend.replies.stays_here = context.keys.clustered
             if not context.rights.shows_internal:
-                backend.replies.shown = partial(shown, keys=context.keys)
+                backend.replies.shown = partial(invalidation_shown, keys=context.keys)
 
     @staticmethod
     def _expect_nothing(count: int) -> None:

@@ -14,8 +14,8 @@ from ttlproxy.config import Settings
 from ttlproxy.core.cluster_view import ClusterView, Reached
 from ttlproxy.core.counters import Counters
 from ttlproxy.link import Link
-from ttlproxy.net.dial_counts import counted_dial
-from ttlproxy.net.time_limit import time_limit
+from ttlproxy.net.sockets import counted_dial
+from ttlproxy.net.tasks import time_limit
 from ttlproxy.net.tls import establish, for_redis
 from ttlproxy.proxy.client_limit import ClientProtocol, ProtocolFactory
 from ttlproxy.proxy.departures import Departures

@@ -14,7 +14,7 @@ from ttlproxy.link import Link
 from ttlproxy.proxy.blocking_lease import BlockingLease
 from ttlproxy.proxy.write_batch import Write
 from ttlproxy.session import Session, Step, Wait
-from ttlproxy.session.told import Tell
+from ttlproxy.session.replies import Tell
 
 
 class Holder(Protocol):

@@ -10,12 +10,11 @@ from collections.abc import Callable, Sequence
 from typing import Final, Protocol, cast
 
 from ttlproxy.core.counters import Connections, Tally
-from ttlproxy.net.keepalive import keep_alive
-from ttlproxy.net.undelivered import undelivered
+from ttlproxy.net.sockets import keep_alive, undelivered
 from ttlproxy.proxy.departures import Departures
 from ttlproxy.proxy.reply_queue import Over, ReplyQueue, drop
 from ttlproxy.proxy.write_batch import Write, WriteBatch
-from ttlproxy.session.told import Tell
+from ttlproxy.session.replies import Tell
 from ttlproxy.wire import encode
 from ttlproxy.wire.reply_ends import ERROR
 

@@ -17,8 +17,7 @@ from enum import Enum
 from typing import Final, NamedTuple, TypeAlias
 
 from ttlproxy.errors import ON_ITS_WAY
-from ttlproxy.session.invalidations import WORD, may_begin
-from ttlproxy.session.told import ERRORS, Change, Tell, Told
+from ttlproxy.session.replies import ERRORS, INVALIDATION, Change, Tell, Told, may_be_invalidation
 from ttlproxy.wire.core import whole_replies
 from ttlproxy.wire.reply_ends import ERROR, PUSH, ReplyEnds
 
@@ -295,7 +294,7 @@ class ReplyQueue:
 
     def _are_messages(self, data: bytes, ends: Sequence[int]) -> bool:
         """Whether these are whole messages, or other pushes, and no invalidation."""
-        if self._kind or not ends or ends[-1] < len(data) or WORD in data:
+        if self._kind or not ends or ends[-1] < len(data) or INVALIDATION in data:
             return False
         is_listening = any(self._subscriptions) and not self.owed
         return is_listening or (self._ends.pushes == len(ends) and not self._entries)
@@ -335,7 +334,7 @@ class ReplyQueue:
         """What begins with this."""
         entry = self._entries[0] if self._next == self.came else _NOTHING
         listens = self._kind != PUSH and any(self._subscriptions)
-        if (listens or self._kind == PUSH) and may_begin(piece):
+        if (listens or self._kind == PUSH) and may_be_invalidation(piece):
             return _INVALIDATION if has_ended else _UNKNOWN
         if self._kind in _SUBSCRIBED and (entry.confirmations or listens):
             if not (has_ended or len(piece) >= _ENOUGH):

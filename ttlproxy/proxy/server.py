@@ -13,7 +13,7 @@ from ttlproxy.proxy.client_server import ClientServer, ClientSource
 from ttlproxy.proxy.redis_connection import Backend, ToRedis
 from ttlproxy.proxy.sharing.shared_upstream import ClientUpstream
 from ttlproxy.proxy.sharing.sharing_client import SharingClient
-from ttlproxy.session.handshake import ConnectionState
+from ttlproxy.session.sharing import ConnectionState
 
 __all__ = ["ClientSource", "Server"]
 

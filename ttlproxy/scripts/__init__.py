@@ -139,7 +139,7 @@ class Scripts(Mapping[str, Script]):
     def declared(self, script: Script, denies_oom: bool) -> bytes:
         """The text of a script that says what the command does that it stands for: it writes, and
         needs memory if it `denies_oom`. So Redis refuses the script, and EXEC, where it would
-        refuse the command. Before Redis 7.0 a script cannot say so: see session/declared.py."""
+        refuse the command. Before Redis 7.0 a script cannot say so: see session/replies.py."""
         if script.reads or not self.traits.flags:
             return script.text
         text = self._declared.get((script.sha, denies_oom))

@@ -13,7 +13,7 @@ from functools import cache
 from typing import Final, TypeAlias
 
 from ttlproxy.commands import Direct, OnWrite, Route, Router, Virtual
-from ttlproxy.commands.model.spec import MOST_WORDS
+from ttlproxy.commands.spec import MOST_WORDS
 from ttlproxy.core.keys import Keys
 from ttlproxy.core.write_rules import RuleBook
 from ttlproxy.scripts import ON_ONE_KEY, Script, Scripts

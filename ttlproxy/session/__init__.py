@@ -1,15 +1,15 @@
 """One client's conversation, without I/O: bytes in, bytes out, or "reap these first".
 
-`session` takes chunks and passes the common ones on unread. `rewrite` says what goes to Redis in
-place of one request. `connection_commands` has the commands that change what later ones mean; they
-change the `state`. `effects` are what must be done besides sending the requests: `transaction`
-keeps them until EXEC, and a `step` returns them with the bytes for Redis.
+`session` takes chunks; `passing` passes the common ones on unread, and `sharing` says what may go
+over a shared connection. `rewrite` says what goes to Redis in place of one request.
+`connection_commands` has the commands that change what later ones mean; they change the `state`.
+`effects` are what must be done besides sending the requests: a transaction keeps them until EXEC,
+and a step returns them with the bytes for Redis. `replies` are what Redis's answers tell.
 
 Knows commands and script calls. Knows no socket, no clock and no Redis connection.
 """
 
+from ttlproxy.session.effects import Step, Wait
 from ttlproxy.session.session import QUIT, Session
-from ttlproxy.session.state import Wait
-from ttlproxy.session.step import Step
 
 __all__ = ["QUIT", "Session", "Step", "Wait"]

@@ -15,14 +15,14 @@ from typing import Final
 
 from ttlproxy import errors
 from ttlproxy.commands import Call, Route
-from ttlproxy.commands.grammar.parsing import is_integer
-from ttlproxy.commands.model.calls import refusal
-from ttlproxy.commands.model.route import Stateful
+from ttlproxy.commands.calls import refusal
+from ttlproxy.commands.parsing import is_integer
+from ttlproxy.commands.route import Stateful
 from ttlproxy.core.permissions import DEFAULT_USER
 from ttlproxy.scripts.unconfirmed import Events, Flush, Swap, Users
+from ttlproxy.session.effects import Transaction
+from ttlproxy.session.replies import ERRORS, HeldReply, Tell, is_hidden
 from ttlproxy.session.state import State
-from ttlproxy.session.told import ERRORS, HeldReply, Tell, is_hidden
-from ttlproxy.session.transaction import Transaction
 from ttlproxy.wire import encode
 
 # Before Redis 7.0 the memory is measured for all scripts when EVAL comes, also from other clients,
@@ -160,6 +160,7 @@ def _reset(state: State, args: list[bytes], now_ms: int) -> None:
         state.may_track(False)
     state.selects(0)
     state.tries(DEFAULT_USER)
+    state.introduces((b"CLIENT", b"SETNAME", b""))
     if not state.listens:
         state.silent = False
     if state.rights.asks_login and not state.stranger:
@@ -174,6 +175,7 @@ def _was_reset(state: State, line: bytes) -> None:
 
 
 def _client(state: State, args: list[bytes], now_ms: int) -> bytes | None:
+    state.introduces(args)
     word = args[1].upper()
     leads_away = _LEADS_AWAY.get(word)
     if leads_away is not None:
@@ -249,6 +251,7 @@ def _hello(state: State, args: list[bytes], now_ms: int) -> None:
         state.tell(lambda line: _was_greeted(state, before, line))
     elif args[1:] and state.listens:
         state.uncounted = True  # what comes is in the form of one version, or of the other
+    state.introduces(args)
     for word, user in pairwise(args[2:]):
         if word.upper() == b"AUTH":
             state.tries(user)

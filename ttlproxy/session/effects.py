@@ -1,11 +1,18 @@
-"""Effects of a client's requests: actions besides sending them to Redis. Knows the registry."""
+"""Effects of a client's requests: actions besides sending them to Redis. Knows the registry.
+
+They are gathered from the requests of a chunk. Those of requests that Redis queues from MULTI until
+EXEC are kept until then. A step returns them with the bytes, in their order.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Set
-from typing import Any, Final, TypeVar
+from collections.abc import Collection, Iterable, Sequence, Set
+from typing import Any, Final, NamedTuple, TypeVar
 
+from ttlproxy.commands import Call
 from ttlproxy.core.registry import Asker, Place
+from ttlproxy.scripts.unconfirmed import UnconfirmedChange
+from ttlproxy.session.replies import Declared, HeldReply, Stopping, Told
 
 # What is gathered begins as this: an empty set of its own takes 216 bytes, and most clients need
 # none.
@@ -107,3 +114,124 @@ class Effects:
             Effects.writes(self, blocked)  # not State.writes, which notes for EXEC
             Effects.dates(self, self._blocked_dates)
             self._blocked_dates = _NOTHING
+
+
+class Transaction:
+    """Begins with MULTI; EXEC carries it out, DISCARD and RESET drop it.
+
+    It notes what its requests may do; which keys are managed, or due, is asked when EXEC comes.
+
+      managed: places that they may make managed
+      modifies: whether one of them may write
+      named: keys that they name
+      sees_all: whether one of them may see any key
+      seen: databases of which they may show any key
+      written: keys that they may change without their index
+      filled: keys that they may put elements into
+      read: keys that they read, if the client caches what it reads
+      dated: places where rules of ONWRITE give deadlines afterwards
+      unconfirmed: what they may change of what all sessions share
+      declared: the commands of ours that say what its scripts need; None without one
+      passed: keys to which writes are queued as they came
+      tells_all: whether one of them sets a rule, which is to count for all proxies
+    """
+
+    __slots__ = (
+        "dated",
+        "declared",
+        "filled",
+        "managed",
+        "modifies",
+        "named",
+        "passed",
+        "read",
+        "seen",
+        "sees_all",
+        "tells_all",
+        "unconfirmed",
+        "written",
+    )
+
+    def __init__(self) -> None:
+        self.managed: set[Place] = set()
+        self.modifies = False
+        self.named: set[bytes] = set()
+        self.read: set[bytes] = set()
+        self.sees_all = False
+        self.seen: set[int] = set()
+        self.written: set[bytes] = set()
+        self.filled: set[bytes] = set()
+        self.dated: set[Place] = set()
+        self.unconfirmed: list[UnconfirmedChange] = []
+        self.declared: Declared | None = None
+        self.passed: set[bytes] = set()
+        self.tells_all = False
+
+
+class Wait(NamedTuple):
+    """A request that waits until there is an item for it.
+
+    source: the list of the items; target: the list that gets them; call: the script call that
+    takes an item; limit_ms: how long it waits at most, 0 means without limit; number: those that
+    came earlier have lower ones, because one may be held up by what the next need not wait for
+    """
+
+    source: Place
+    target: Place
+    call: Call
+    limit_ms: int
+    number: int
+
+
+class Step(NamedTuple):
+    """First what must be gone, then the bytes, then what follows from them.
+
+    reap_places: places whose due elements must be gone before the bytes go on
+    reap_databases: databases in which all due elements must be gone before the bytes go on
+    sweep_before: places that must be swept before the bytes go on
+    unsure: places of which all proxies must know the family before the bytes go on
+    modifies: whether a request may write when it is carried out
+    to_redis: the bytes
+    sweep_after: keys to sweep afterwards: a request may have changed them without their index
+    date_after: places where elements then get deadlines by rules of ONWRITE
+    requests: how many requests the bytes are; told: those of them whose replies matter
+    uncounted: these or later requests may have no reply, or several
+    awaits: what was sent must have been answered before more is read
+    look: the link must look at what the last request did
+    asks: it must be known of these places whether they have an index before more is read
+    settles: the client gets this reply to the last request when that counts for all proxies
+    wait: the last request waits for an item
+    pauses: the session has read nothing behind the last request, because of one of these five
+    withheld: the bytes that have not been read; the session gets them again when that is over
+    stopping: what the bytes are if they may be carried out in part; the session gets the rest again
+    """
+
+    to_redis: bytes
+    reap_places: Set[Place]
+    reap_databases: Set[int]
+    sweep_before: Set[Place]
+    unsure: Set[Place]
+    modifies: bool
+    sweep_after: Set[bytes]
+    date_after: Set[Place]
+    requests: int
+    told: Sequence[Told]
+    uncounted: bool
+    awaits: bool
+    look: bool
+    asks: Sequence[Place]
+    settles: HeldReply | None
+    wait: Wait | None
+    pauses: bool
+    withheld: bytes
+    stopping: Stopping | None
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the bytes cannot go on at once."""
+        return bool(self.unsure) or self.must_reap
+
+    @property
+    def must_reap(self) -> bool:
+        """Whether something must be gone, or swept, before the bytes go on."""
+        return bool(self.reap_places or self.reap_databases or self.sweep_before)

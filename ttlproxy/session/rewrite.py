@@ -1,23 +1,31 @@
-"""Rewrites one request for Redis, and notes its effects."""
+"""Rewrites one request for Redis, and notes its effects.
+
+Of a client that has not logged in Redis refuses nearly all requests. It does not know our commands,
+and would answer that instead of NOAUTH.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
-from typing import Final
+from typing import Final, TypeAlias
 
 from ttlproxy import errors
 from ttlproxy.commands import NO_KEY, Call, Override, Route, Survey, Virtual
-from ttlproxy.commands.model.calls import left_to_server, refusal
-from ttlproxy.commands.model.spec import MOST_WORDS
+from ttlproxy.commands.calls import left_to_server, refusal
+from ttlproxy.commands.spec import MOST_WORDS
 from ttlproxy.core.registry import Place
 from ttlproxy.core.write_rules import NOTHING_BUT_KEEPS
 from ttlproxy.session.connection_commands import change
-from ttlproxy.session.state import State, Wait
-from ttlproxy.session.told import HeldReply
+from ttlproxy.session.effects import Wait
+from ttlproxy.session.replies import HeldReply
+from ttlproxy.session.state import State
 from ttlproxy.wire import encode
 
 _NUMBERS: Final = count()  # of requests that wait
+
+Routed: TypeAlias = tuple[Route, list[bytes], int, int]
+"""A request with its route, and where it begins and ends in the chunk."""
 
 
 def decide(state: State, route: Route, args: list[bytes], now_ms: int) -> bytes | None:
@@ -226,3 +234,91 @@ def _native(state: State, route: Route, args: list[bytes], now_ms: int) -> None:
     places = _dates(state, route, args)
     if route.blocks:
         state.blocks_on(route.written(args), places)
+
+
+# What Redis reads from such a client (src/networking.c, processMultibulkBuffer): so many words, and
+# so many bytes in each.
+WORDS_BEFORE_LOGIN: Final = 10
+LARGEST_BEFORE_LOGIN: Final = 16 * 1024
+
+
+def decide_before_login(state: State, route: Route, args: list[bytes], now_ms: int) -> bytes | None:
+    """The bytes for Redis in place of a request; None means the request as it came."""
+    rules = route.stateful
+    logs_in = rules is not None and rules.logs_in
+    if logs_in and not state.resets and (state.requests or state.owes()):
+        # Redis 8.2 sends no reply to a login that fails while it has other replies to send.
+        state.awaits = state.is_unsent = True
+        return None
+    if len(args) > WORDS_BEFORE_LOGIN or max(map(len, args)) > LARGEST_BEFORE_LOGIN:
+        return None
+    if route.virtual:
+        return refuse(state, route, errors.NOAUTH)
+    if rules is not None and rules.before_login:
+        change(state, rules, route, args, now_ms)
+    if logs_in and state.resets:
+        state.stranger = state.resets = False
+    elif logs_in:
+        state.awaits = True
+        state.tell(state.logs_in)
+    return None
+
+
+def must_be_sure(state: State, found: list[Routed]) -> bool:
+    """Whether these requests may have to wait until all proxies know a family. This one knows
+    it from now on, so that no write is held which does not clear its deadline."""
+    book, names = state.registry.book, state.registry.names
+    keys: list[bytes] = []
+    for route, args, _, _ in found:
+        virtual, override = route.virtual, route.override
+        if virtual and virtual.fits(args):
+            keys += _stored_by(state, route, virtual, args)
+        elif override and route.fits(len(args)):
+            if any(key in names for key in override.keys(args)):
+                keys += override.targets(args)
+            if book and (writes := override.on_write):
+                how = book.how(state.databases, args[1], writes.type, writes.keeps)
+                keys += args[1:2] if how not in (None, NOTHING_BUT_KEEPS) else ()
+    unsure = [key for key in keys if not state.may_date(key)]
+    state.script_calls.families.known.learn_of(unsure)
+    return bool(unsure)
+
+
+def _stored_by(state: State, route: Route, virtual: Virtual, args: list[bytes]) -> Iterable[bytes]:
+    """The keys of which a command of ours must be sure."""
+    calls = state.script_calls
+    if virtual.sets_deadlines:
+        return (args[virtual.target],)
+    if virtual.of_deferred:
+        return map(calls.keys.deferred, route.keys(args))
+    return () if calls.has_state or not virtual.tells_all else (calls.keys.rules,)
+
+
+def may_be_held(state: State, found: list[Routed], now_ms: int) -> bool:
+    """Whether these requests may wait for a reap, while others may set deadlines."""
+    names = state.registry.names
+    if not names:
+        return False
+    for route, args, _, _ in found:
+        if route.survey or (route.virtual and route.virtual.of_deferred):
+            return True
+        if any(names.get(key, now_ms) < now_ms for key in route.keys(args)):
+            return True
+        if not (names.keys().isdisjoint(route.filled(args)) or _has_script(route, args)):
+            return True
+    return False
+
+
+def in_other_databases(found: list[Routed]) -> Iterator[Place]:
+    """The places in other databases than its client's that requests write to."""
+    for route, args, _, _ in found:
+        override = route.override
+        db = override.other_db(args) if override else None
+        if override and db is not None:
+            yield from ((db, key) for key in override.targets(args))
+
+
+def _has_script(route: Route, args: list[bytes]) -> bool:
+    """Whether a script writes the first key, if it is managed, and the request names no other."""
+    direct = route.override and route.override.direct
+    return bool(direct and route.fits(len(args)) and direct.takes(args))

@@ -6,37 +6,31 @@ Between a request and its reply the state says what may be true; some replies ar
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
-from typing import ClassVar, Final, NamedTuple
+from typing import ClassVar, Final
 
-from ttlproxy.commands import Call
+from ttlproxy.commands import Call, Route
 from ttlproxy.core.cluster_view import Reached
 from ttlproxy.core.permissions import DEFAULT_USER, Rights
 from ttlproxy.core.registry import Asker, Place
 from ttlproxy.scripts.script_calls import ScriptCalls
 from ttlproxy.scripts.unconfirmed import Flush, UnconfirmedChange, Users
-from ttlproxy.session.declared import Declared
-from ttlproxy.session.effects import Effects
-from ttlproxy.session.told import ERRORS, Candidates, HeldReply, Stopping, Tell, Told, V
-from ttlproxy.session.transaction import Transaction
+from ttlproxy.session.effects import Effects, Transaction, Wait
+from ttlproxy.session.replies import (
+    ERRORS,
+    Candidates,
+    Declared,
+    HeldReply,
+    Stopping,
+    Tell,
+    Told,
+    V,
+)
+from ttlproxy.session.sharing import introduction
 from ttlproxy.wire import encode
 
 _AT_FIRST: Final = frozenset({DEFAULT_USER})
 _NOT_ASKED: Final[Mapping[bytes, bool]] = {}
-
-
-class Wait(NamedTuple):
-    """A request that waits until there is an item for it.
-
-    source: the list of the items; target: the list that gets them; call: the script call that
-    takes an item; limit_ms: how long it waits at most, 0 means without limit; number: those that
-    came earlier have lower ones, because one may be held up by what the next need not wait for
-    """
-
-    source: Place
-    target: Place
-    call: Call
-    limit_ms: int
-    number: int
+_NOTHING: Final[Mapping[bytes, bytes]] = {}
 
 
 class State(Effects):
@@ -65,6 +59,7 @@ class State(Effects):
     requests: how many of the last chunk go to Redis; told: those of them whose replies matter
     tells, confirmations: of the request that is looked at, what is to be told its reply, and how
     many confirmations it has
+    introduced: what the client says of itself, as `handshake.introduction` gives it
     uncounted: a request may have no reply, or several
     owes(): whether Redis owes replies to earlier chunks
     awaits: all that was sent must be answered before more is read; is_unsent: also before the last
@@ -96,6 +91,7 @@ class State(Effects):
         "flushed",
         "hides",
         "indexed",
+        "introduced",
         "is_unsent",
         "listens",
         "look",
@@ -169,6 +165,7 @@ class State(Effects):
         self.ours: tuple[bytes, Tell] | None = None
         self.tells: list[Tell] = []
         self.confirmations = 0
+        self.introduced: Mapping[bytes, bytes] = _NOTHING
 
     def begin_step(self) -> None:
         super().begin_step()
@@ -199,6 +196,16 @@ class State(Effects):
     def db(self) -> int:
         """The logical database that the client is believed to be in."""
         return self.databases[0]
+
+    @property
+    def user(self) -> bytes:
+        """The user that Redis has last let the client log in as; empty before a login."""
+        return b"" if self.stranger else self._users.values[-1]
+
+    def introduces(self, words: Sequence[bytes]) -> None:
+        """The client may say something of itself."""
+        if said := introduction(words):
+            self.introduced = {**self.introduced, **said}
 
     def tell(self, tell: Callable[[bytes], None]) -> None:
         """`tell` is to be told how the reply to this request begins, if that is ever known."""
@@ -335,6 +342,23 @@ class State(Effects):
         places = list(map(self.script_calls.keys.deferred, keys))
         self.names(places, now_ms)
         self.manages((self.db, place) for place in places)
+
+    def hide(self, tell: Tell) -> None:
+        """A request of ours goes to Redis, whose reply is told, and is not the client's."""
+        self.told.append(Told(self.requests, tell))
+        self.requests += 1
+
+    def reads_of(self, keys: Iterable[bytes]) -> bytes:
+        """A request of ours that reads the indexes of these keys."""
+        return encode((b"EXISTS", *map(self.script_calls.keys.index, keys)))
+
+    def note_standing(self, route: Route, args: Sequence[bytes]) -> None:
+        """Notes what holds for the next request of a client that caches: a request of ours before
+        that would take it, so it is repeated."""
+        if route.name == "ASKING":
+            self.standing = encode(tuple(args))
+        elif route.name != "CLIENT" and self.transaction is None:
+            self.standing = b""
 
     # Effects: those of a queued request are done again when EXEC comes. They are also done at once,
     # because Redis may have refused MULTI.

@@ -23,7 +23,7 @@
 /* The bound of a key in which nothing is due: ttlproxy.core.registry. */
 #define NOTHING_DUE ((long long)1 << 62)
 
-/* Where a command's keys stand, as ttlproxy.commands.model.route numbers it. */
+/* Where a command's keys stand, as ttlproxy.commands.route numbers it. */
 enum { NO_KEY, ANY_KEY, ONE_KEY, KEPT_KEY, READ_KEY, KNOWN_KEY };
 
 typedef struct {

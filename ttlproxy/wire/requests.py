@@ -13,8 +13,7 @@ from typing import Final, TypeAlias
 import hiredis
 
 from ttlproxy.wire.core import cut, request_ends
-from ttlproxy.wire.scanner import Scanner
-from ttlproxy.wire.streaming import Passage
+from ttlproxy.wire.scanner import Passage, Scanner
 
 # A request with a longer bulk string may be forwarded before it is complete.
 LARGE_BULK = 64 * 1024

@@ -1,7 +1,8 @@
 """Reads requests exactly as Redis does, one after the other, wherever the bytes are cut.
 
-As in src/networking.c (processInlineBuffer and processMultibulkBuffer): inline commands, empty
-lines, and frames that Redis refuses.
+As in src/networking.c (processInlineBuffer and processMultibulkBuffer): inline commands, which are
+one line of words, empty lines, and frames that Redis refuses. The rest of a request that is not
+kept in memory is counted as it comes (`Passage`).
 """
 
 from __future__ import annotations
@@ -9,8 +10,60 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from ttlproxy.wire.inline import UNBALANCED, split
-from ttlproxy.wire.streaming import Passage
+# The characters of C's isspace(). Fewer of them end a word in Redis: `a\vb` is one word.
+_BLANKS = re.compile(rb"[ \t\n\v\f\r]*")
+_PLAIN = re.compile(rb"[^ \t\n\r\"']*")
+# After a closing quote there must be a blank or the end of the line.
+_DOUBLE_QUOTED = re.compile(rb'"((?:\\.|[^"\\])*)"(?![^ \t\n\v\f\r])', re.DOTALL)
+_SINGLE_QUOTED = re.compile(rb"'((?:\\'|[^'])*+)'(?![^ \t\n\v\f\r])", re.DOTALL)
+_ESCAPE = re.compile(rb"\\(x[0-9a-fA-F]{2}|.)", re.DOTALL)
+_ESCAPED = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"b": b"\b", b"a": b"\a"}
+
+# A line that every server refuses because of unbalanced quotes.
+UNBALANCED = b'"\r\n'
+
+
+def split_inline(line: bytes) -> list[bytes] | None:
+    """The words of a line, [] for an empty one; None if its quotes are unbalanced.
+
+    The grammar is Redis's (src/sds.c, sdssplitargs). Valkey 9.1 allows more of a word after its
+    closing quote; such a line is unbalanced here, as in Redis.
+    """
+    words: list[bytes] = []
+    at = _end(_BLANKS, line, 0)
+    while at < len(line):
+        word, at = _word(line, at)
+        if word is None:
+            return None
+        words.append(word)
+        at = _end(_BLANKS, line, at)
+    return words
+
+
+def _end(pattern: re.Pattern[bytes], line: bytes, at: int) -> int:
+    match = pattern.match(line, at)
+    return match.end() if match else at
+
+
+def _word(line: bytes, at: int) -> tuple[bytes | None, int]:
+    """The word that begins at `at`, and where it ends. A quote may begin inside it."""
+    end = _end(_PLAIN, line, at)
+    plain, quote = line[at:end], line[end : end + 1]
+    if quote == b'"':
+        quoted = _DOUBLE_QUOTED.match(line, end)
+        return (plain + _ESCAPE.sub(_unescape, quoted[1]), quoted.end()) if quoted else (None, end)
+    if quote == b"'":
+        quoted = _SINGLE_QUOTED.match(line, end)
+        return (plain + quoted[1].replace(b"\\'", b"'"), quoted.end()) if quoted else (None, end)
+    return plain, end
+
+
+def _unescape(match: re.Match[bytes]) -> bytes:
+    escape = match[1]
+    if len(escape) == 3:
+        return bytes.fromhex(escape[1:].decode())
+    return _ESCAPED.get(escape, escape)
+
 
 # Redis: PROTO_INLINE_MAX_SIZE, for a line whose end has not come.
 MAX_LINE: Final = 64 * 1024
@@ -23,6 +76,62 @@ _FIRST_WORDS: Final = 2
 # An integer as Redis's own parser takes it (src/util.c, string2ll).
 _INTEGER: Final = re.compile(rb"0|-?[1-9][0-9]{0,18}")
 _ASTERISK, _DOLLAR = b"*$"
+
+
+# The header of a bulk string, as Redis parses it: it does not check the byte after the CR.
+_BULK = re.compile(rb"\$(0|[1-9][0-9]{0,9})\r.", re.DOTALL)
+_LONGEST_HEADER = 16
+
+
+class Passage:
+    """Finds which of the coming bytes belong to the request.
+
+    broken: the bytes are no valid request, so its end is unknown; refused: Redis refuses it
+    header: the bytes so far of the next bulk string's header, or of the bad frame in its place
+    """
+
+    __slots__ = ("_body", "_elements", "broken", "header", "refused")
+
+    def __init__(self, elements: int) -> None:
+        """`elements`: bulk strings to come; the first of them begins with the next byte."""
+        self._elements = elements
+        self._body = 0  # bytes to come of the current bulk string, with its CRLF
+        self.header = b""
+        self.broken = self.refused = False
+
+    @property
+    def done(self) -> bool:
+        """Whether the request is complete."""
+        return not (self._body or self._elements)
+
+    def take(self, data: bytes) -> int:
+        """Returns how many of these bytes belong to the request."""
+        at = 0
+        while at < len(data) and not (self.done or self.broken):
+            if self._body:
+                taken = min(self._body, len(data) - at)
+                self._body -= taken
+            else:
+                taken = self._read_header(data[at : at + _LONGEST_HEADER])
+            at += taken
+        return at
+
+    def _read_header(self, data: bytes) -> int:
+        """Returns how many of these bytes belong to the header."""
+        before = len(self.header)
+        line = (self.header + data)[:_LONGEST_HEADER]
+        end = line.find(b"\r") + 2
+        is_whole = 2 <= end <= len(line)
+        self.header = line[:end] if is_whole else line
+        taken = len(self.header) - before
+        if header := _BULK.fullmatch(self.header):
+            self._body = int(header[1]) + 2
+            self._elements -= 1
+            self.header = b""
+        else:
+            self.broken = is_whole or len(line) == _LONGEST_HEADER
+            self.refused = is_whole and not line.startswith(b"$")
+        return taken
 
 
 class Scanner:
@@ -191,7 +300,7 @@ class Scanner:
         if b"\0" in line:
             self.broken = True
             return False
-        words = split(line)
+        words = split_inline(line)
         if words is None:
             self.broken = self.refused = True
             return False

@@ -157,7 +157,7 @@ def whole_replies(data: bytes) -> int:
 
 class Table:
     """The commands that need only a look at their keys; name -> where these stand, as
-    ttlproxy.commands.model.route numbers it."""
+    ttlproxy.commands.route numbers it."""
 
     __slots__ = ("_kinds",)
 

@@ -10,11 +10,9 @@ from functools import wraps
 from typing import TypeAlias
 
 from ttlproxy import errors
-from ttlproxy.commands.grammar import parsing
-from ttlproxy.commands.grammar.parsing import Refused
-from ttlproxy.commands.model import calls
-from ttlproxy.commands.model.key_positions import FILLED, FIRST_READ, KeySpec
-from ttlproxy.commands.model.spec import Call, Virtual
+from ttlproxy.commands import calls, parsing
+from ttlproxy.commands.parsing import Refused
+from ttlproxy.commands.spec import FILLED, FIRST_READ, Call, KeySpec, Virtual
 
 Args = Sequence[bytes]
 Plan: TypeAlias = Callable[[Args], Call]

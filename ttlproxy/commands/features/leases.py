@@ -11,11 +11,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ttlproxy import errors
-from ttlproxy.commands.grammar import parsing
-from ttlproxy.commands.grammar.parsing import MILLISECONDS, SECONDS, Refused, Time
-from ttlproxy.commands.model import calls
-from ttlproxy.commands.model.key_positions import CHANGED, FILLED, KeySpec
-from ttlproxy.commands.model.spec import Call, Virtual
+from ttlproxy.commands import calls, parsing
+from ttlproxy.commands.parsing import MILLISECONDS, SECONDS, Refused, Time
+from ttlproxy.commands.spec import CHANGED, FILLED, Call, KeySpec, Virtual
 
 Args = Sequence[bytes]
 

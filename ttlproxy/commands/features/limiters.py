@@ -9,11 +9,10 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 from ttlproxy import errors
-from ttlproxy.commands.grammar import floats, parsing
-from ttlproxy.commands.grammar.options import EXPIRIES, SHOWN_EXPIRIES
-from ttlproxy.commands.grammar.parsing import Refused
-from ttlproxy.commands.model import calls
-from ttlproxy.commands.model.spec import Call, Virtual
+from ttlproxy.commands import calls, parsing
+from ttlproxy.commands.options import EXPIRIES, SHOWN_EXPIRIES
+from ttlproxy.commands.parsing import Refused
+from ttlproxy.commands.spec import Call, Virtual
 
 Args = Sequence[bytes]
 Options = Mapping[bytes, bytes]
@@ -96,9 +95,9 @@ def _increment(option: bytes, word: bytes) -> bytes:
     if option == b"BYINT":
         return _integer("Increment", word)
     found = _float("Increment", word)
-    if abs(found) == floats.INFINITE:
+    if abs(found) == parsing.INFINITE:
         raise Refused(errors.INFINITE_INCREMENT)
-    return floats.written(found)
+    return parsing.written(found)
 
 
 def _integers(options: Options) -> Args:
@@ -114,9 +113,9 @@ def _floats(options: Options) -> Args:
     """The same, as Redis writes numbers; an infinite bound becomes b"", which means none."""
     low = _float("LBOUND", options.get(b"LBOUND", b"-inf"))
     high = _float("UBOUND", options.get(b"UBOUND", b"inf"))
-    if low > high or low == floats.INFINITE or high == -floats.INFINITE:
+    if low > high or low == parsing.INFINITE or high == -parsing.INFINITE:
         raise Refused(errors.BOUNDS)
-    return options[b"BYFLOAT"], floats.written(low), floats.written(high)
+    return options[b"BYFLOAT"], parsing.written(low), parsing.written(high)
 
 
 def _integer(name: str, word: bytes) -> bytes:
@@ -126,7 +125,7 @@ def _integer(name: str, word: bytes) -> bytes:
 
 
 def _float(name: str, word: bytes) -> Fraction:
-    found = floats.long_double(word)
+    found = parsing.long_double(word)
     if found is None:
         raise Refused(errors.named_not_a_float(name))
     return found

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ttlproxy import errors
-from ttlproxy.commands.grammar import parsing
-from ttlproxy.commands.grammar.parsing import Refused
-from ttlproxy.commands.model import calls
-from ttlproxy.commands.model.spec import Call, Virtual
+from ttlproxy.commands import calls, parsing
+from ttlproxy.commands.parsing import Refused
+from ttlproxy.commands.spec import Call, Virtual
 from ttlproxy.core import glob
 from ttlproxy.core.expiry_actions import MOST_DELIVERIES, Action, filled, marks, written
 from ttlproxy.core.write_rules import MARK

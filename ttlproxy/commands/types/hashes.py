@@ -1,20 +1,206 @@
-"""Hash fields: the commands that Redis lacks, and those of Redis that must do more."""
+"""Hash fields: the commands that Redis lacks, and those of Redis that must do more.
+
+Redis 8's commands are here for servers that lack them. If the server has one of them itself, ours
+is for managed keys only. Their words are read as Redis 8.10 reads them: in any order. The errors
+and their order are those of src/t_hash.c there (parseHashCommandArgs, parseHashFieldExpireArgs).
+Those of Dragonfly's own HSETEX are as in its src/server/hset_family.cc (ParseHSetEx, version 1.40).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
+from functools import partial
 
-from ttlproxy.commands.families import timed_writes
-from ttlproxy.commands.families.elements import family
-from ttlproxy.commands.grammar import hash_options
-from ttlproxy.commands.grammar.hash_options import NOUN
-from ttlproxy.commands.grammar.options import Form, one_of
-from ttlproxy.commands.grammar.parsing import Refused
-from ttlproxy.commands.model.overrides import on_key, rest, with_name
-from ttlproxy.commands.model.repeats import repeating
-from ttlproxy.commands.model.spec import Call, OnWrite, Plan, Virtual
-from ttlproxy.commands.types import hash_forms
+from ttlproxy import errors
+from ttlproxy.commands import calls, parsing
+from ttlproxy.commands.calls import on_key, rest, with_name
+from ttlproxy.commands.element_commands import (
+    TIMED_OPTIONS,
+    LongForms,
+    Names,
+    family,
+    refusing_timed,
+    timed_call,
+)
+from ttlproxy.commands.options import SHOWN_EXPIRIES, Form, Options, one_of, read_options
+from ttlproxy.commands.parsing import Counted, Noun, Refused
+from ttlproxy.commands.route import repeating
+from ttlproxy.commands.spec import Call, OnWrite, Plan, Virtual
+
+Args = Sequence[bytes]
+
+NOUN = Noun(type="hash", prefix="H", one="field", many="fields")
+NAMES = Names(
+    "HEXPIREFIELD",
+    "HPEXPIREFIELD",
+    "HEXPIREATFIELD",
+    "HPEXPIREATFIELD",
+    "HTTLFIELD",
+    "HPTTLFIELD",
+    "HEXPIRETIMEFIELD",
+    "HPEXPIRETIMEFIELD",
+    "HPERSISTFIELD",
+)
+# What may come before the seconds in Dragonfly's form of HSETEX.
+_KEEP = b"KEEPTTL"
+_BEFORE_SECONDS = frozenset({b"NX", b"FNX", b"FXX", _KEEP})
+# Of a HSETEX in Redis's form.
+_LEAST_WORDS = 6
+
+
+def condition_and_fields(
+    args: Args, together: Collection[frozenset[bytes]] = ()
+) -> tuple[bytes, Args]:
+    """`[NX|XX|GT|LT]` and `FIELDS n field ...`, from args[3] on; `together`: allowed pairs."""
+    conditions: set[bytes] = set()
+    found: Args = ()
+    at = 3
+    while at < len(args):
+        word = args[at].upper()
+        if word == b"FIELDS":
+            if found:
+                raise Refused(errors.twice(b"FIELDS"))
+            if at >= len(args) - 2:
+                raise Refused(errors.FIELDS_CUT)
+            found = _fields(args, at, 1, errors.parameter_too_small(NOUN.many))
+            at += 1 + len(found)
+        elif word in parsing.CONDITIONS:
+            conditions.add(word)
+        else:
+            raise Refused(errors.unknown_argument(args[at]))
+        at += 1
+    if not found:
+        raise Refused(errors.MISSING_FIELDS)
+    if len(conditions) > 1 and conditions not in together:
+        raise Refused(errors.CONDITIONS)
+    return b"".join(sorted(conditions)), found
+
+
+def fields_in_any_order(form: Form, args: Args) -> Options:
+    """The options and `FIELDS n field ...`, in any order, from args[2] on."""
+    return read_options(form, args, _fields_at, errors.MISSING_FIELDS)
+
+
+def behind_seconds(args: Args) -> int:
+    """Where the fields begin in Dragonfly's form of HSETEX; 0 for Redis's, which has no integer
+    behind the conditions."""
+    at = 2
+    while args[at].upper() in _BEFORE_SECONDS and at < len(args) - 1:
+        at += 1
+    return at + 1 if parsing.is_integer(args[at]) else 0
+
+
+def is_cut(args: Args) -> bool:
+    """Whether a HSETEX has fewer words than Redis's form, and is not Dragonfly's."""
+    return len(args) < _LEAST_WORDS and not behind_seconds(args)
+
+
+def dragonfly_form(form: Form, args: Args) -> Options | None:
+    """`[NX|FNX|FXX] [KEEPTTL] seconds field value ...`, in Dragonfly's form; None for Redis's. The
+    condition begins with a D: the reply is how many fields are new."""
+    at = behind_seconds(args)
+    if not at:
+        return None
+    given = [word.upper() for word in args[2 : at - 1]]
+    conditions = [word for word in given if word != _KEEP]
+    if len(conditions) > 1 or given.count(_KEEP) > 1:
+        raise Refused(errors.SYNTAX)
+    if int(args[at - 1]) < 1:
+        raise Refused(errors.NOT_AN_INTEGER)
+    time, fields = parsing.time(args[at - 1], parsing.SECONDS, form.command), args[at:]
+    if not fields or len(fields) % form.width:
+        raise Refused(errors.wrong_arity(form.command), time)
+    return Options(time, _KEEP in given, b"D" + b"".join(conditions), fields)
+
+
+def _fields_at(form: Form, args: Args, at: int) -> Args:
+    """The fields of the `FIELDS` at `at`."""
+    if at + 1 >= len(args):
+        raise Refused(errors.wrong_arity(form.command))
+    return _fields(args, at, form.width, errors.invalid_count(NOUN.many))
+
+
+def _fields(args: Args, at: int, width: int, bad_count: bytes) -> Args:
+    """The fields of the `FIELDS` at `at`, each of `width` words; more words may follow."""
+    count = args[at + 1]
+    if not parsing.is_integer(count) or not 1 <= int(count) < 2**31:
+        raise Refused(bad_count)
+    end = at + 2 + int(count) * width
+    if end > len(args):
+        raise Refused(errors.WRONG_NUMBER)
+    return args[at + 2 : end]
+
+
+_SERVER = "Redis 8"
+
+_HGETEX = Form("HGETEX", NOUN, keep=b"PERSIST")
+_REDIS_8_NAMES = Names(
+    "HEXPIRE",
+    "HPEXPIRE",
+    "HEXPIREAT",
+    "HPEXPIREAT",
+    "HTTL",
+    "HPTTL",
+    "HEXPIRETIME",
+    "HPEXPIRETIME",
+    "HPERSIST",
+)
+LONG = LongForms(
+    noun=NOUN,
+    names=_REDIS_8_NAMES,
+    dialect=_SERVER,
+    condition_and_elements=condition_and_fields,
+    elements=Counted.of(NOUN, errors.count_not_positive(NOUN.many)).elements,
+    refuse=partial(calls.typed_refusal, NOUN),
+    fill="HSET h a 1 b 2",
+)
+
+
+def _plan_getex(args: Sequence[bytes]) -> Call:
+    try:
+        found = fields_in_any_order(_HGETEX, args)
+    except Refused as refused:
+        return calls.typed_refusal(NOUN, "HGETEX", args[1], refused.text, refused.time)
+    return calls.set_deadlines(
+        "hash_getex", "HGETEX", args[1], found.time, found.elements, flag=found.keep
+    )
+
+
+REDIS_8 = (
+    *LONG.rows(),
+    Virtual(
+        name="HGETEX",
+        summary="Returns the values of hash fields and sets or removes their deadline.",
+        group="hash",
+        dialect=_SERVER,
+        forms=(f"key [{SHOWN_EXPIRIES}|PERSIST] {LONG.tail}",),
+        reply="for each field its value, nil if there is none",
+        complexity="O(N*log(M)), N fields named, M with a deadline",
+        since="0.1.0",
+        plan=_plan_getex,
+        example=(
+            LONG.filled,
+            ("HGETEX h EX 100 FIELDS 2 a none", '1) "1"\n2) (nil)'),
+            ("HTTL h FIELDS 1 a", "1) (integer) 100"),
+            ("HGETEX h PERSIST FIELDS 1 a", '1) "1"'),
+        ),
+        sets_deadlines=True,
+    ),
+    Virtual(
+        name="HGETDEL",
+        summary="Returns the values of hash fields and deletes them.",
+        group="hash",
+        dialect=_SERVER,
+        forms=(f"key {LONG.tail}",),
+        reply="for each field its value, nil if there is none",
+        complexity="O(N*log(M)), N fields named, M with a deadline",
+        since="0.1.0",
+        plan=LONG.plan_named("HGETDEL", "getdel"),
+        example=(LONG.filled, ("HGETDEL h FIELDS 2 a a", '1) "1"\n2) (nil)')),
+    ),
+)
+
 
 HSETEX = Form("HSETEX", NOUN, width=2, conditions=one_of(b"FNX", b"FXX"), capped=True)
 
@@ -23,35 +209,35 @@ def planning_setex(form: Form) -> Plan:
     """The plan of HSETEX in this form, and in Dragonfly's."""
 
     def read(args: Sequence[bytes]) -> Call:
-        options = hash_options.short_options(form, args) or hash_options.options(form, args)
-        return timed_writes.call(form, "hash_setex", args[1], options)
+        options = dragonfly_form(form, args) or fields_in_any_order(form, args)
+        return timed_call(form, "hash_setex", args[1], options)
 
     def begin(args: Sequence[bytes]) -> int:
-        return hash_options.behind_seconds(args) or NOUN.elements_at(args)
+        return behind_seconds(args) or NOUN.elements_at(args)
 
-    return timed_writes.refusing(form, repeating(read, begin))
+    return refusing_timed(form, repeating(read, begin))
 
 
 def _is_only_ours(args: Sequence[bytes]) -> bool:
     """Whether it is Dragonfly's form, or MAXLEN is one of the options, and not only one of the
     fields."""
-    if hash_options.behind_seconds(args):
+    if behind_seconds(args):
         return True
     try:
-        return bool(hash_options.options(HSETEX, args).cap)
+        return bool(fields_in_any_order(HSETEX, args).cap)
     except Refused:
         return b"MAXLEN" in map(bytes.upper, args[2:])
 
 
 VIRTUALS = (
-    *hash_forms.VIRTUALS,
-    *family(NOUN, fill="HSET h a 1 b 2"),
+    *REDIS_8,
+    *family(NOUN, NAMES, fill="HSET h a 1 b 2"),
     Virtual(
         name="HSETEX",
         summary="Sets hash fields and their time to live in one step.",
         group="hash",
         forms=(
-            f"key [FNX|FXX] {timed_writes.OPTIONS} FIELDS numfields field value [field value ...]",
+            f"key [FNX|FXX] {TIMED_OPTIONS} FIELDS numfields field value [field value ...]",
             "key [NX|FNX|FXX] [KEEPTTL] seconds field value [field value ...]",
         ),
         reply="1 the fields were written, 0 condition not met, -1 with `MAXLEN`: too many fields;"
@@ -59,7 +245,7 @@ VIRTUALS = (
         complexity="O(N*log(M)), N fields named, M with a deadline",
         since="0.1.0",
         plan=planning_setex(HSETEX),
-        is_of_no_form=hash_options.is_cut,
+        is_of_no_form=is_cut,
         example=(
             ("HSETEX h FNX EX 100 FIELDS 2 a 1 b 2", "(integer) 1"),
             ("HSETEX h FNX EX 100 FIELDS 1 a 3", "(integer) 0"),

@@ -7,14 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ttlproxy.commands.families import timed_writes
-from ttlproxy.commands.families.elements import family
-from ttlproxy.commands.grammar.options import Form
-from ttlproxy.commands.grammar.parsing import Noun
-from ttlproxy.commands.model.overrides import on_key, on_two_keys, rest, with_name
-from ttlproxy.commands.model.spec import OnWrite, Virtual
+from ttlproxy.commands.calls import on_key, on_two_keys, rest, with_name
+from ttlproxy.commands.element_commands import TIMED_OPTIONS, Names, family, planning_timed
+from ttlproxy.commands.options import Form
+from ttlproxy.commands.parsing import Noun
+from ttlproxy.commands.spec import OnWrite, Virtual
 
 NOUN = Noun(type="list", prefix="L", one="element", many="elements", walks=True)
+NAMES = Names(
+    "LEXPIREELEMENT",
+    "LPEXPIREELEMENT",
+    "LEXPIREATELEMENT",
+    "LPEXPIREATELEMENT",
+    "LTTLELEMENT",
+    "LPTTLELEMENT",
+    "LEXPIRETIMEELEMENT",
+    "LPEXPIRETIMEELEMENT",
+    "LPERSISTELEMENT",
+)
 
 
 def _moved(args: Sequence[bytes], how: bytes = b"") -> Sequence[bytes]:
@@ -33,7 +43,7 @@ def _push(name: str, end: str) -> Virtual:
         group="list",
         forms=(
             "key [KEEPTTL] seconds element [element ...]",
-            f"key {timed_writes.OPTIONS} ELEMENTS numelements element [element ...]",
+            f"key {TIMED_OPTIONS} ELEMENTS numelements element [element ...]",
         ),
         reply=(
             "the length after the push; if the time is already past, these elements and equal"
@@ -44,7 +54,7 @@ def _push(name: str, end: str) -> Virtual:
             " with KEEPTTL or MAXLEN O(L+N*log(M)), L the length of the list"
         ),
         since="0.1.0",
-        plan=timed_writes.planning(Form(name, NOUN, capped=True), "list_pushex"),
+        plan=planning_timed(Form(name, NOUN, capped=True), "list_pushex"),
         example=(
             (f"{name} l 100 a b", "(integer) 2"),
             (f"{name} l EX 200 ELEMENTS 2 a c", "(integer) 4"),
@@ -62,7 +72,7 @@ def _push(name: str, end: str) -> Virtual:
 
 
 VIRTUALS = (
-    *family(NOUN, fill="RPUSH l a b"),
+    *family(NOUN, NAMES, fill="RPUSH l a b"),
     _push("LPUSHEX", "head"),
     _push("RPUSHEX", "tail"),
 )

@@ -2,32 +2,42 @@
 
 from __future__ import annotations
 
-from ttlproxy.commands.families import timed_writes
-from ttlproxy.commands.families.elements import family
-from ttlproxy.commands.grammar.options import Form, one_of
-from ttlproxy.commands.grammar.parsing import Noun
-from ttlproxy.commands.model.overrides import on_key, on_two_keys, rest
-from ttlproxy.commands.model.spec import OnWrite, Virtual
+from ttlproxy.commands.calls import on_key, on_two_keys, rest
+from ttlproxy.commands.element_commands import TIMED_OPTIONS, Names, family, planning_timed
+from ttlproxy.commands.options import Form, one_of
+from ttlproxy.commands.parsing import Noun
+from ttlproxy.commands.spec import OnWrite, Virtual
 
 NOUN = Noun(type="set", prefix="S", one="member", many="members")
+NAMES = Names(
+    "SEXPIREMEMBER",
+    "SPEXPIREMEMBER",
+    "SEXPIREATMEMBER",
+    "SPEXPIREATMEMBER",
+    "STTLMEMBER",
+    "SPTTLMEMBER",
+    "SEXPIRETIMEMEMBER",
+    "SPEXPIRETIMEMEMBER",
+    "SPERSISTMEMBER",
+)
 
 
 SADDEX = Form("SADDEX", NOUN, conditions=one_of(b"NX", b"XX"), capped=True)
 
 VIRTUALS = (
-    *family(NOUN, fill="SADD s a b"),
+    *family(NOUN, NAMES, fill="SADD s a b"),
     Virtual(
         name="SADDEX",
         summary="Adds members to a set and sets their time to live in one step.",
         group="set",
         forms=(
             "key [KEEPTTL] seconds member [member ...]",
-            f"key [NX|XX] {timed_writes.OPTIONS} MEMBERS nummembers member [member ...]",
+            f"key [NX|XX] {TIMED_OPTIONS} MEMBERS nummembers member [member ...]",
         ),
         reply="how many members are new, -1 too many members",
         complexity="O(N*log(M)), N members named, M with a deadline",
         since="0.1.0",
-        plan=timed_writes.planning(SADDEX, "set_addex"),
+        plan=planning_timed(SADDEX, "set_addex"),
         example=(
             ("SADDEX s 100 a b", "(integer) 2"),
             ("SADDEX s XX EX 200 MEMBERS 2 a c", "(integer) 0"),

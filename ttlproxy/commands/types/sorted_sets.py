@@ -6,16 +6,26 @@ from collections.abc import Sequence
 from itertools import takewhile
 
 from ttlproxy import errors
-from ttlproxy.commands.families import timed_writes
-from ttlproxy.commands.families.elements import family
-from ttlproxy.commands.grammar.options import Conditions, Form
-from ttlproxy.commands.grammar.parsing import Noun
-from ttlproxy.commands.model.overrides import on_key, rest, with_name
-from ttlproxy.commands.model.spec import Call, Direct, OnWrite, Override, Virtual
+from ttlproxy.commands.calls import on_key, rest, with_name
+from ttlproxy.commands.element_commands import TIMED_OPTIONS, Names, family, planning_timed
+from ttlproxy.commands.options import Conditions, Form
+from ttlproxy.commands.parsing import Noun
+from ttlproxy.commands.spec import Call, Direct, OnWrite, Override, Virtual
 
 Args = Sequence[bytes]
 
 NOUN = Noun(type="zset", prefix="Z", one="member", many="members")
+NAMES = Names(
+    "ZEXPIREMEMBER",
+    "ZPEXPIREMEMBER",
+    "ZEXPIREATMEMBER",
+    "ZPEXPIREATMEMBER",
+    "ZTTLMEMBER",
+    "ZPTTLMEMBER",
+    "ZEXPIRETIMEMEMBER",
+    "ZPEXPIRETIMEMEMBER",
+    "ZPERSISTMEMBER",
+)
 
 # The options of ZADD and GEOADD, and their words per member (src/t_zset.c, src/geo.c).
 _OPTIONS = {
@@ -93,20 +103,20 @@ def _popping(name: str) -> Override:
 
 
 VIRTUALS = (
-    *family(NOUN, fill="ZADD z 1 a 2 b"),
+    *family(NOUN, NAMES, fill="ZADD z 1 a 2 b"),
     Virtual(
         name="ZADDEX",
         summary="Adds members to a sorted set and sets their time to live in one step.",
         group="sorted-set",
         forms=(
             "key [KEEPTTL] seconds score member [score member ...]",
-            f"key [NX|XX] [GT|LT] [CH] {timed_writes.OPTIONS}"
+            f"key [NX|XX] [GT|LT] [CH] {TIMED_OPTIONS}"
             " MEMBERS nummembers score member [score member ...]",
         ),
         reply="how many members are new, with CH how many are new or changed, -1 too many members",
         complexity="O(N*log(M)), N members named, M in the set",
         since="0.1.0",
-        plan=timed_writes.planning(_ZADDEX, "zset_addex"),
+        plan=planning_timed(_ZADDEX, "zset_addex"),
         example=(
             ("ZADDEX z 100 1 a 2 b", "(integer) 2"),
             ("ZADDEX z GT CH EX 200 MEMBERS 2 1 a 3 b", "(integer) 1"),

@@ -29,10 +29,8 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from ttlproxy.addresses import Upstream
 from ttlproxy.core.counters import Dials
-from ttlproxy.net.dial_counts import counted_dial
-from ttlproxy.net.keepalive import keep_own_alive, own_options
-from ttlproxy.net.tasks import drop
-from ttlproxy.net.time_limit import time_limit
+from ttlproxy.net.sockets import counted_dial, keep_own_alive, own_keepalive_options
+from ttlproxy.net.tasks import drop, time_limit
 from ttlproxy.net.tls import of_redis
 from ttlproxy.wire import encode
 
@@ -284,7 +282,7 @@ def _way(upstream: Upstream, keepalive_s: int) -> dict[str, Any]:
         "host": upstream.host,
         "port": upstream.port,
         "socket_keepalive": bool(keepalive_s),
-        "socket_keepalive_options": own_options(keepalive_s),
+        "socket_keepalive_options": own_keepalive_options(keepalive_s),
     }
     if upstream.tls:
         return {**way, "connection_class": _TlsConnection, "upstream": upstream}

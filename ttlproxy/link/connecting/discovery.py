@@ -21,7 +21,7 @@ from ttlproxy.link.connecting.failures import cause
 from ttlproxy.link.connecting.known_server import Identity, KnownServer
 from ttlproxy.link.connecting.reachability import TlsDoubt, identity, numbers_in_time, resolved
 from ttlproxy.link.connecting.sentinels import Answer, Sentinels
-from ttlproxy.net.names import is_number
+from ttlproxy.net.sockets import is_number
 from ttlproxy.net.tasks import cancel
 
 # Between two looks at where a name points.

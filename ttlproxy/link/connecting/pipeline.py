@@ -15,7 +15,7 @@ from redis.exceptions import AskError, MovedError, NoScriptError, RedisError, Re
 from ttlproxy.addresses import Address
 from ttlproxy.commands import Call
 from ttlproxy.link.connecting.connections import OwnConnection, close, nothing
-from ttlproxy.net.time_limit import time_limit
+from ttlproxy.net.tasks import time_limit
 from ttlproxy.scripts.script_calls import ScriptCalls
 from ttlproxy.wire import encode
 

@@ -22,8 +22,8 @@ from ttlproxy.link.connecting.connections import client, close
 from ttlproxy.link.connecting.failures import may_be_tls
 from ttlproxy.link.connecting.known_server import INFO, Identity, fields
 from ttlproxy.link.connecting.pipeline import error, run, valid
-from ttlproxy.net.names import is_number, numbers
-from ttlproxy.net.time_limit import time_limit
+from ttlproxy.net.sockets import is_number, numbers
+from ttlproxy.net.tasks import time_limit
 
 
 async def accepts(upstream: Upstream, timeout_s: float) -> bool:

@@ -29,7 +29,7 @@ from ttlproxy.link.connecting.connections import client, close
 from ttlproxy.link.connecting.failures import Asked, cause
 from ttlproxy.link.connecting.pipeline import run, valid
 from ttlproxy.link.connecting.reachability import met, mismatch, resolved
-from ttlproxy.net.names import is_number
+from ttlproxy.net.sockets import is_number
 from ttlproxy.net.tasks import run_all, run_together
 
 log = logging.getLogger(__name__)

@@ -31,8 +31,7 @@ from ttlproxy.link.reaper.reaper import Reaper
 from ttlproxy.link.shared.context import Context, Sharer
 from ttlproxy.link.shared.replica_pushes import REPLICATION, replication
 from ttlproxy.link.shared.rules_of_all import RulesOfAll
-from ttlproxy.net.tasks import run_together
-from ttlproxy.net.time_limit import time_limit
+from ttlproxy.net.tasks import run_together, time_limit
 from ttlproxy.scripts.script_calls import ScriptCalls
 
 log = logging.getLogger(__name__)

@@ -28,8 +28,7 @@ from ttlproxy.link.connecting.reachability import accepts, endpoints
 from ttlproxy.link.life.link import Link
 from ttlproxy.link.shared.heritage import Heritage
 from ttlproxy.link.shared.replica_pushes import REPLICATION, Checkpoint, ReplicaPushes, replication
-from ttlproxy.net.tasks import cancel, drop
-from ttlproxy.net.time_limit import time_limit
+from ttlproxy.net.tasks import cancel, drop, time_limit
 
 log = logging.getLogger(__name__)
 

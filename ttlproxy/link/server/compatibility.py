@@ -19,8 +19,8 @@ from redis.asyncio import Redis
 from redis.exceptions import ClusterDownError, ResponseError
 
 from ttlproxy import __version__
-from ttlproxy.commands.dialects import valkey
-from ttlproxy.commands.model.spec import Plan
+from ttlproxy.commands import dialects
+from ttlproxy.commands.spec import Plan
 from ttlproxy.core.keys import MEETING, SLOTS
 from ttlproxy.core.topology import Node, asked_node, cluster_nodes
 from ttlproxy.errors import ServesSoon, SeveralMasters, UnfitUpstream, UpstreamError
@@ -201,7 +201,7 @@ async def check_slots(redis: Redis, *, all_of_them: bool = True) -> Node:
 
 def forms(server: Said) -> Mapping[str, Plan]:
     """How Valkey takes commands that it has and we have; empty for Redis."""
-    return valkey.FORMS if server.get("server_name") == "valkey" else {}
+    return dialects.VALKEY_FORMS if server.get("server_name") == "valkey" else {}
 
 
 def _version(server: Said) -> tuple[int, ...]:

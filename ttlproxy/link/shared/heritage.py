@@ -8,7 +8,7 @@ from ttlproxy.core.keys import slot
 from ttlproxy.core.registry import NOTHING_DUE
 from ttlproxy.errors import UpstreamError
 from ttlproxy.link.shared.replica_pushes import REPLICATION, ReplicaPushes
-from ttlproxy.net.time_limit import time_limit
+from ttlproxy.net.tasks import time_limit
 
 
 class Heritage:

@@ -35,7 +35,7 @@ from ttlproxy.link.connecting.connections import Backoff, client, close
 from ttlproxy.link.connecting.failures import Refusals, UnreachableError
 from ttlproxy.link.connecting.pipeline import Words, run
 from ttlproxy.link.shared.action_cache import ActionCache
-from ttlproxy.net.time_limit import time_limit
+from ttlproxy.net.tasks import time_limit
 from ttlproxy.scripts.script_calls import ScriptCalls
 
 _AGAIN: Final = Backoff(cap=0.2, base=0.01)

@@ -1,21 +1,25 @@
 """SSL contexts, made from the settings and the certificate files. Knows no connection.
 
 When the files have changed, a new context is made for new connections; existing ones keep theirs.
+
+The ssl module tells when a certificate ends only of certificates that a peer has shown, so DER is
+read here: RFC 5280, section 4.1. No signature is checked.
 """
 
 from __future__ import annotations
 
+import calendar
 import logging
+import re
 import ssl
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Final, NamedTuple, NoReturn
 
 from ttlproxy.addresses import Upstream
 from ttlproxy.config import Settings
 from ttlproxy.errors import CertificateError
-from ttlproxy.net.tls.expiry import ends
 
 log = logging.getLogger(__name__)
 
@@ -226,7 +230,7 @@ def _has(path: Path, what: bytes) -> bool:
 def _ends(path: Path) -> list[float]:
     """Nothing of a file that OpenSSL can read and we cannot."""
     try:
-        return ends(path)
+        return certificate_ends(path)
     except (OSError, ValueError) as trouble:
         log.warning("%s: it is not known when it ends: %s", path, trouble)
         return []
@@ -253,3 +257,47 @@ def _said(trouble: Exception) -> str:
     """The error without OpenSSL's source line numbers."""
     reason = getattr(trouble, "reason", None) or getattr(trouble, "strerror", None)
     return _SHOWN.get(str(reason), str(reason or trouble))
+
+
+_PEM: Final = re.compile(r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
+_VERSION: Final = 0xA0
+# Before the validity: serial number, signature algorithm and issuer.
+_BEFORE_VALIDITY: Final = 3
+_FORMATS: Final = {0x17: "%y%m%d%H%M%SZ", 0x18: "%Y%m%d%H%M%SZ"}
+
+
+class _Item(NamedTuple):
+    tag: int
+    content: bytes
+
+
+def certificate_ends(path: Path) -> list[float]:
+    """The Unix times, in s, at which the certificates of a file end, in the order of the file.
+
+    Raises OSError, and ValueError for what is no certificate.
+    """
+    found = _PEM.findall(path.read_text(errors="replace"))
+    return [_end(ssl.PEM_cert_to_DER_cert(text)) for text in found]
+
+
+def _end(certificate: bytes) -> float:
+    try:
+        signed = next(_items(next(_items(certificate)).content)).content
+        parts = [item for item in _items(signed) if item.tag != _VERSION]
+        _, not_after = _items(parts[_BEFORE_VALIDITY].content)
+        text = not_after.content.decode()
+        return calendar.timegm(time.strptime(text, _FORMATS[not_after.tag]))
+    except (LookupError, StopIteration, ValueError) as trouble:
+        raise ValueError("this is no certificate") from trouble
+
+
+def _items(data: bytes) -> Iterator[_Item]:
+    """The values of a DER sequence."""
+    at = 0
+    while at < len(data):
+        tag, length, at = data[at], data[at + 1], at + 2
+        if length & 0x80:  # the long form: how many bytes the length has
+            size = length & 0x7F
+            length, at = int.from_bytes(data[at : at + size]), at + size
+        yield _Item(tag, data[at : at + length])
+        at += length

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final, cast
 
-from ttlproxy.net.undelivered import undelivered
+from ttlproxy.net.sockets import undelivered
 
 # The time limit of a handshake.
 _HANDSHAKE_S: Final = 10.0

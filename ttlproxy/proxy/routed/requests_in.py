@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from ttlproxy.session import before_login
+from ttlproxy.session import rewrite
 from ttlproxy.wire import Requests
 
 Request = tuple[list[bytes], bytes]
@@ -59,7 +59,7 @@ class RequestsIn:
 
     def exceeds_login(self) -> bool:
         """Whether Redis refuses the incomplete request of a client that has not logged in."""
-        return self._requests.exceeds(before_login.MOST_WORDS, before_login.LARGEST)
+        return self._requests.exceeds(rewrite.WORDS_BEFORE_LOGIN, rewrite.LARGEST_BEFORE_LOGIN)
 
     def give_up(self) -> None:
         """Redis gets the incomplete request as it is, and refuses it: no more is read."""

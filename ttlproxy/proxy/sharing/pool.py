@@ -12,7 +12,7 @@ from typing import Final
 from ttlproxy.link import Link
 from ttlproxy.net.tasks import cancel
 from ttlproxy.proxy.sharing.shared_connection import SharedConnection
-from ttlproxy.session.handshake import ConnectionState
+from ttlproxy.session.sharing import ConnectionState
 
 # In so many states connections to a server are kept; those without clients make room for others.
 _MOST_STATES: Final = 64

@@ -12,8 +12,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Final, Protocol, cast
 
 from ttlproxy.core.counters import Connections, Counters
-from ttlproxy.net.keepalive import keep_alive
-from ttlproxy.net.undelivered import undelivered
+from ttlproxy.net.sockets import keep_alive, undelivered
 from ttlproxy.proxy.redis_connection import HIGH, LOW
 from ttlproxy.wire import encode
 from ttlproxy.wire.reply_ends import ERROR, ReplyEnds

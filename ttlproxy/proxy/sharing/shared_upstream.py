@@ -13,7 +13,7 @@ from ttlproxy.proxy.departures import Departures
 from ttlproxy.proxy.reply_queue import Over, ReplyQueue, drop
 from ttlproxy.proxy.sharing.pool import Pool
 from ttlproxy.proxy.sharing.shared_connection import SharedConnection, Sharer
-from ttlproxy.session.told import Tell
+from ttlproxy.session.replies import Tell
 
 if TYPE_CHECKING:
     from ttlproxy.proxy.routed.lane import Lane

@@ -19,8 +19,8 @@ from ttlproxy.proxy.redis_connection import Backend, ToRedis
 from ttlproxy.proxy.sharing.shared_upstream import ClientUpstream
 from ttlproxy.proxy.slow_clients import Activity
 from ttlproxy.session import Session, Step
-from ttlproxy.session.handshake import Handshake, first_request
-from ttlproxy.session.told import Told, all_of
+from ttlproxy.session.replies import Told, all_of
+from ttlproxy.session.sharing import Handshake, first_request
 
 if TYPE_CHECKING:
     from ttlproxy.proxy.server import Server
@@ -190,6 +190,8 @@ class SharingClient(Client):
         if found is None or not self._handshake.introduces(found.introductions):
             self._cut(data)
             return
+        for words in found.introductions:
+            session.introduces(words)
         self._send_shared(shared, session, data, found.requests)
 
     def _cut(self, data: bytes) -> None:

@@ -1,0 +1,327 @@
+"""Chunks of plain requests to several masters: no request has a ticket as long as all is plain, and
+the client cannot tell.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.routed_world import FarEnd, RoutedWorld
+from ttlproxy.core.keys import SLOTS, slot
+from ttlproxy.proxy.routed import chunk, routing
+from ttlproxy.wire import Requests, encode
+
+MASTERS = 3
+AWAY = b"-TRYAGAIN Multiple keys\r\n"
+# A key of each master.
+ONE, TWO, THREE = KEYS = (b"key:0", b"key:1", b"key:3")
+
+
+def _master(key: bytes) -> int:
+    return slot(key) * MASTERS // SLOTS
+
+
+def _get(*keys: bytes) -> bytes:
+    return b"".join(encode((b"GET", key)) for key in keys)
+
+
+def _bulk(text: bytes) -> bytes:
+    return b"$%d\r\n%b\r\n" % (len(text), text)
+
+
+def test_the_keys_here_are_of_all_masters() -> None:
+    assert [*map(_master, KEYS)] == [0, 1, 2]
+
+
+class _Master:
+    """Answers each request by its key, some of them only when they have come back to it.
+
+    replies: what it says to each key; bounces: how often it sends a key's request back
+    """
+
+    def __init__(self, replies: dict[bytes, bytes], bounces: dict[bytes, int]) -> None:
+        self.unsent = b""
+        self._replies = replies
+        self._bounces = bounces
+        self._requests = Requests()
+
+    def takes(self, data: bytes) -> None:
+        for _, key in self._requests.feed(data):
+            if self._bounces.get(key, 0):
+                self._bounces[key] -= 1
+                self.unsent += AWAY
+            else:
+                self.unsent += self._replies[key]
+
+
+_TEXTS = st.one_of(
+    st.binary(max_size=20),
+    st.sampled_from([b"x" * 99, b"y" * 100, b"z" * 3000, b"\r\n*", b"\r\n-a", b"$1\r\n"]),
+)
+# What passes, what does not, and of what only the first can be told apart by its first byte.
+_REPLIES = st.one_of(
+    *[_TEXTS.map(_bulk)] * 4,
+    st.sampled_from([b"+OK\r\n", b":7\r\n", b"$-1\r\n", b"_\r\n", b"*2\r\n:1\r\n$1\r\na\r\n"]),
+    st.sampled_from([b"-ERR no\r\n", b"-MOVED\r\n", b"%1\r\n+a\r\n:1\r\n", b"$5\r\n-MOVE\r\n"]),
+)
+_CHUNKS = st.lists(st.lists(_REPLIES, min_size=1, max_size=20), min_size=1, max_size=4)
+
+
+@given(
+    _CHUNKS,
+    st.sets(st.integers(0, 60), max_size=2),
+    st.integers(0, 9999),
+    st.sampled_from([b"k", b"{a}", b"\r\n*2\r\n$3\r\n"]),
+    st.booleans(),
+)
+def test_each_reply_is_in_its_place_in_whatever_order_masters_answer(
+    chunks: list[list[bytes]], back: set[int], seed: int, begin: bytes, are_counted: bool
+) -> None:
+    """Replies are split anywhere, and some requests come back."""
+    random = Random(seed)
+    replies = {
+        b"%b%d" % (begin, number): reply
+        for number, reply in enumerate(reply for chunk in chunks for reply in chunk)
+    }
+    keys = iter(replies)
+    sent = [_get(*(next(keys) for _ in chunk)) for chunk in chunks]
+    bounces = {key: 1 for number, key in enumerate(replies) if number in back}
+
+    async def main() -> bytes:
+        world = await RoutedWorld.opened(MASTERS, are_counted=are_counted)
+        masters = [_Master(replies, bounces) for _ in range(MASTERS)]
+        heard = b""
+        while sent or len(world.client.order):
+            if sent and random.random() < 0.4:
+                world.client.data_received(sent.pop(0))
+            for master, link in zip(masters, world.links, strict=True):
+                master.takes(world.backends[link].taken())
+            number = random.randrange(MASTERS)
+            if (unsent := masters[number].unsent) and random.random() < 0.6:
+                size = random.choice([len(unsent), random.randint(1, len(unsent))])
+                masters[number].unsent = unsent[size:]
+                world.answer(number, unsent[:size])
+            heard += world.heard()
+            await asyncio.sleep(0.001 if world.client.redirects.lines else 0)
+        heard += world.heard()
+        assert not any(lane.waits or lane.kept for lane in world.client.lanes)
+        world.close()
+        return heard
+
+    assert asyncio.run(main()) == b"".join(replies.values())
+
+
+@pytest.fixture
+def without_tickets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No request has a ticket."""
+
+    def refused(*_: object) -> None:
+        raise AssertionError("a ticket")
+
+    for module in (chunk, routing):
+        monkeypatch.setattr(module, "Ticket", refused)
+
+
+World = Callable[..., RoutedWorld]
+
+
+@pytest.fixture
+def runner() -> Iterator[asyncio.Runner]:
+    with asyncio.Runner() as runner:
+        yield runner
+
+
+@pytest.fixture
+def world(runner: asyncio.Runner) -> Iterator[RoutedWorld]:
+    world = runner.run(RoutedWorld.opened(MASTERS))
+    yield world
+
+    async def close() -> None:
+        world.close()
+
+    runner.run(close())
+
+
+def _said(runner: asyncio.Runner, world: RoutedWorld, data: bytes) -> list[bytes]:
+    async def say() -> list[bytes]:
+        return world.say(data)
+
+    return runner.run(say())
+
+
+def _heard(runner: asyncio.Runner, world: RoutedWorld, master: int, data: bytes) -> bytes:
+    """What the client has after this turn of the event loop, in which a master sends `data`."""
+
+    async def answer() -> bytes:
+        world.answer(master, data)
+        return world.heard()
+
+    return runner.run(answer())
+
+
+@pytest.mark.usefixtures("without_tickets")
+@pytest.mark.parametrize("value", [b"v" * 9, b"v" * 500])
+def test_plain_chunks_need_no_tickets(
+    runner: asyncio.Runner, world: RoutedWorld, value: bytes
+) -> None:
+    """Several under way at once, and replies to more than one in one piece."""
+    reply = _bulk(value)
+    assert _said(runner, world, _get(ONE, TWO, ONE)) == [_get(ONE, ONE), _get(TWO), b""]
+    assert _said(runner, world, _get(TWO, THREE)) == [b"", _get(TWO), _get(THREE)]
+    assert _said(runner, world, _get(TWO)) == [b"", _get(TWO), b""]
+    assert _heard(runner, world, 1, reply * 2) == b""
+    assert _heard(runner, world, 0, reply * 2) == reply * 3 + reply
+    assert _heard(runner, world, 2, reply) == reply
+    assert _heard(runner, world, 1, reply) == reply
+    assert len(world.client.order) == 0
+
+
+@pytest.mark.usefixtures("without_tickets")
+def test_chunks_to_one_master_need_no_tickets_behind_each_other(
+    runner: asyncio.Runner, world: RoutedWorld
+) -> None:
+    """Replies to the first go on as they come, wherever they are cut."""
+    for keys in ((ONE, ONE), (ONE, ONE), (TWO,)):
+        _said(runner, world, _get(*keys))
+    assert _heard(runner, world, 1, b"+e\r\n") == b""
+    assert _heard(runner, world, 0, b"+a\r\n+") == b"+a\r\n+"
+    assert _heard(runner, world, 0, b"b\r\n+c\r\n+d\r\n") == b"b\r\n+c\r\n+d\r\n+e\r\n"
+    assert len(world.client.order) == 0
+
+
+def test_a_slow_master_holds_up_no_replies_before_its_own(
+    runner: asyncio.Runner, world: RoutedWorld
+) -> None:
+    _said(runner, world, _get(ONE, ONE, TWO, ONE, THREE))
+    assert _heard(runner, world, 0, b"+a\r\n") == b"+a\r\n"
+    assert _heard(runner, world, 0, b"+b\r\n+d\r\n") == b"+b\r\n"
+    assert _heard(runner, world, 1, b"+c\r\n") == b"+c\r\n+d\r\n"
+    assert _heard(runner, world, 2, b"+e\r\n") == b"+e\r\n"
+    _said(runner, world, _get(ONE, TWO, ONE))
+    assert _heard(runner, world, 0, b"+f\r\n") == b"+f\r\n"
+    assert _heard(runner, world, 0, b"+h\r\n") == b""
+    assert _heard(runner, world, 1, b"+g\r\n") == b"+g\r\n+h\r\n"
+
+
+def test_replies_of_one_turn_are_one_write(
+    runner: asyncio.Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also while few clients write, so that writes are made at once."""
+    writes: list[bytes] = []
+    monkeypatch.setattr(FarEnd, "write", lambda end, data: writes.append(data))
+
+    async def main() -> None:
+        world = await RoutedWorld.opened(MASTERS)
+        monkeypatch.setattr(world.batch, "_at_once", 99)
+        world.client.data_received(_get(ONE, TWO, THREE))
+        writes.clear()
+        for number, reply in enumerate([b"+a\r\n", b"+b\r\n", b"+c\r\n"]):
+            world.answer(number, reply)
+        world.close()
+
+    runner.run(main())
+    assert writes == [b"+a\r\n+b\r\n+c\r\n"]
+
+
+def test_a_master_is_read_no_further_if_too_much_waits_for_the_replies_of_another(
+    runner: asyncio.Runner, world: RoutedWorld
+) -> None:
+    reply = _bulk(b"x" * 3000)
+    _said(runner, world, _get(ONE, *[TWO] * 100))
+    backend = world.backends[world.links[1]]
+    assert _heard(runner, world, 1, reply * 50) == b""
+    assert world.client.buffered == len(reply) * 50
+    assert not backend.is_paused
+    assert _heard(runner, world, 1, reply * 40) == b""
+    assert backend.is_paused
+    assert _heard(runner, world, 0, b"+a\r\n") == b"+a\r\n" + reply * 90
+    assert not backend.is_paused
+    assert _heard(runner, world, 1, reply * 10) == reply * 10
+    assert world.client.buffered == 0
+
+
+def test_a_client_for_whom_much_waits_is_read_again_when_it_has_that(
+    runner: asyncio.Runner, world: RoutedWorld
+) -> None:
+    reply = _bulk(b"x" * 200_000)
+    _said(runner, world, _get(ONE, TWO, THREE, TWO, THREE))
+    assert _heard(runner, world, 1, reply) == b""
+    assert _heard(runner, world, 2, reply) == b""
+    for is_full in (True, False):
+        world.client.lanes.to(world.links[0]).full(is_full)
+        assert world.to_client.is_paused
+    assert _heard(runner, world, 1, b"+d\r\n") == b""
+    assert _heard(runner, world, 2, b"+e\r\n") == b""
+    assert _heard(runner, world, 0, b"+a\r\n") == b"+a\r\n" + reply * 2 + b"+d\r\n+e\r\n"
+    assert not world.to_client.is_paused
+
+
+def test_a_lost_master_ends_the_client_after_the_replies_before_its_own(
+    runner: asyncio.Runner, world: RoutedWorld
+) -> None:
+    async def main() -> None:
+        world.say(_get(ONE, TWO, ONE))
+        world.answer(0, b"+a\r\n")
+        world.client.lanes.to(world.links[1]).end()
+
+    runner.run(main())
+    assert world.to_client.is_closed
+    assert world.to_client.taken() == b"+a\r\n"
+
+
+@pytest.mark.parametrize("more", [b"+c\r\n+d\r\n", b"-ERR\r\n+d\r\n", b"+c\r\n+d\r\n+"])
+def test_a_reply_too_many_ends_the_client(
+    runner: asyncio.Runner, world: RoutedWorld, more: bytes
+) -> None:
+    _said(runner, world, _get(ONE, TWO, ONE))
+    _said(runner, world, _get(ONE))
+    assert _heard(runner, world, 0, b"+a\r\n") == b"+a\r\n"
+    _heard(runner, world, 0, b"+b\r\n" + more)
+    assert world.to_client.is_closed
+    assert world.backends[world.links[0]].is_closed
+
+
+def test_a_request_that_is_not_plain_for_one_master_goes_there_in_the_general_way(
+    runner: asyncio.Runner, world: RoutedWorld
+) -> None:
+    world.links[1].context.registry.announced(0, TWO, 1 << 50)
+    write = encode((b"HSET", TWO, b"f", b"v"))
+    one, two, three = _said(runner, world, _get(ONE, TWO) + write + _get(THREE))
+    assert (one, three) == (_get(ONE), _get(THREE))
+    get, call = Requests().feed(two)
+    assert get[0] == b"GET"
+    assert call[0].startswith(b"EVAL")
+    assert _heard(runner, world, 2, b"+d\r\n") == b""
+    assert _heard(runner, world, 1, b"+b\r\n:1\r\n") == b""
+    assert _heard(runner, world, 0, b"+a\r\n") == b"+a\r\n+b\r\n:1\r\n+d\r\n"
+
+
+def test_pushes_pass_between_the_replies_to_a_chunk(
+    runner: asyncio.Runner, world: RoutedWorld
+) -> None:
+    push = b">2\r\n+a\r\n:1\r\n"
+    _said(runner, world, _get(ONE, TWO, ONE))
+    assert _heard(runner, world, 1, b"+b\r\n") == b""
+    assert _heard(runner, world, 0, b"+a\r\n" + push) == b"+a\r\n+b\r\n" + push
+    assert _heard(runner, world, 0, b"+c\r\n") == b"+c\r\n"
+
+
+def test_a_client_that_sends_no_more_ends_with_its_last_reply(
+    runner: asyncio.Runner, world: RoutedWorld
+) -> None:
+    async def main() -> None:
+        world.say(_get(ONE, TWO))
+        assert world.client.eof_received()
+        world.answer(1, b"+b\r\n")
+        assert not world.to_client.is_closed
+        world.answer(0, b"+a\r\n")
+
+    runner.run(main())
+    assert world.to_client.is_closed
+    assert world.to_client.taken() == b"+a\r\n+b\r\n"

@@ -1,0 +1,169 @@
+"""Script calls: those that many commands share, to set deadlines and to refuse malformed requests,
+and those that native commands become.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import chain
+from typing import Final
+
+from ttlproxy.commands.parsing import NO_TIME, Noun, Refused, Time
+from ttlproxy.commands.spec import REPLACED, Call, Direct, KeySpec, OnWrite, Override, Plan
+
+# These include lib/left_to_server.lua.
+_LEFT_TO_SERVER: Final = frozenset({"hash_expire", "hash_getex", "hash_setex"})
+
+
+def set_deadlines(
+    script: str,
+    name: str,
+    key: bytes,
+    time: Time,
+    elements: Sequence[bytes],
+    *,
+    condition: bytes = b"",
+    flag: bool = False,
+    cap: bytes = b"",
+) -> Call:
+    """The call of a script that takes `origin how element...`: see scripts/lib/words.lua.
+
+    flag: depends on the script: one element in a short form, KEEPTTL, PERSIST, or an id is given
+    """
+    sign = b"+" if time.base == b"1" else b""
+    how = b"".join((b"1" if flag else b"0", condition, sign, time.amount_ms, cap))
+    return Call(script, (key,), (name.lower().encode(), how, *elements))
+
+
+def left_to_server(call: Call, *, unsure: bool) -> Call:
+    """The same for a command that the server has itself: see scripts/lib/left_to_server.lua.
+
+    unsure: whether the key may have a rule of ONEXPIRE that is not read yet
+    """
+    if call.script not in _LEFT_TO_SERVER:
+        return call
+    origin, how, *elements = call.argv
+    digit = int(how[:1]) + (4 if unsure else 2)
+    return call._replace(argv=(origin, b"%d%b" % (digit, how[1:]), *elements))
+
+
+def refusing(plan: Plan, refuse: Callable[[Sequence[bytes], Refused], Call]) -> Plan:
+    """The plan; for a malformed request the call that `refuse` makes."""
+
+    def planned(args: Sequence[bytes]) -> Call:
+        try:
+            return plan(args)
+        except Refused as refused:
+            return refuse(args, refused)
+
+    return planned
+
+
+def refusal(name: str, text: bytes, time: Time = NO_TIME) -> Call:
+    """A call that returns this error, or before it that of a time beyond all limits."""
+    return Call("refuse", (), _refusal_argv(name, text, time))
+
+
+def typed_refusal(noun: Noun, name: str, key: bytes, text: bytes, time: Time) -> Call:
+    """The same, but WRONGTYPE comes first."""
+    return Call(f"{noun.type}_refuse", (key,), _refusal_argv(name, text, time))
+
+
+def _refusal_argv(name: str, text: bytes, time: Time) -> Sequence[bytes]:
+    return (name.lower().encode(), *time, text)
+
+
+Args = Sequence[bytes]
+
+# The most words that Lua can pass to a command in one call (it fails at 8,000).
+MOST_WORDS = 7900
+
+
+def rest(args: Args) -> Args:
+    """The words after the key."""
+    return args[2:]
+
+
+def with_name(args: Args) -> Args:
+    """The name in upper case, and the words after the key."""
+    return (args[0].upper(), *args[2:])
+
+
+def on_key(
+    name: str,
+    script: str,
+    argv: Callable[[Args], Args],
+    takes: Callable[[Args], bool] = lambda args: True,
+    on_write: OnWrite | None = None,
+) -> Override:
+    """A command with one key, its first argument."""
+    return Override(
+        name=name,
+        plan=lambda args: Call(script, (args[1],), argv(args)),
+        keys=lambda args: args[1:2],
+        takes=takes,
+        direct=Direct(script, argv is with_name, takes) if argv in (rest, with_name) else None,
+        on_write=on_write,
+    )
+
+
+def on_two_keys(
+    name: str,
+    script: str,
+    argv: Callable[[Args], Args],
+    with_rule: tuple[bytes, Callable[[Args, bytes], Args]] | None = None,
+) -> Override:
+    """A command that moves deadlines from its first key to its second.
+
+    with_rule: the type of these keys, and the words where a rule of ONWRITE matches the second
+    """
+    type_, ruled = with_rule or (b"", None)
+    return Override(
+        name=name,
+        plan=lambda args: Call(script, (args[1], args[2]), argv(args)),
+        with_rule=ruled
+        and (type_, lambda args, how: Call(script, (args[1], args[2]), ruled(args, how))),
+        keys=lambda args: args[1:3],
+        targets=lambda args: args[2:3],
+    )
+
+
+def on_all_keys(name: str, script: str) -> Override:
+    """A command that deletes keys; all its arguments are keys."""
+    return Override(
+        name=name,
+        plan=lambda args: Call(script, args[1:], (args[0].upper(),)),
+        keys=lambda args: args[1:],
+        swept=lambda args: args[1:],
+    )
+
+
+def replacing(name: str, positions: Sequence[KeySpec], *, needed_later: bool = True) -> Override:
+    """A command that replaces the keys that `positions` call REPLACED, and reads the others.
+
+    A request that is too long for Lua goes on as it came, and its keys are swept. What is not
+    `needed_later` writes strings.
+    """
+
+    def replaced(args: Args) -> Args:
+        found = (spec.words(args) for spec in positions if spec.access == REPLACED)
+        return list(dict.fromkeys(chain.from_iterable(found)))
+
+    def plan(args: Args) -> Call:
+        keys = replaced(args)
+        read = {key: None for spec in positions for key in spec.words(args)}
+        return Call(
+            "key_replace",
+            (*keys, *(key for key in read if key not in keys)),
+            (b"%d" % len(keys), *args),
+        )
+
+    return Override(
+        name=name,
+        plan=plan,
+        keys=replaced,
+        takes=lambda args: len(args) <= MOST_WORDS,
+        swept=replaced,
+        filled=replaced if needed_later else lambda args: (),
+        needed_later=needed_later,
+    )

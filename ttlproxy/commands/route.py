@@ -1,0 +1,256 @@
+"""The proxy's knowledge of one command, looked up for each request.
+
+Beside it are the commands that may go over a shared connection to Redis, and a cache of how
+requests begin: nearly all requests of a command have the same options, for another key and other
+elements, and to read the options takes four times as long as to find them in the cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import wraps
+from typing import Final, NamedTuple
+
+from ttlproxy.commands.spec import (
+    CHANGED,
+    FILLED,
+    FIRST,
+    READ,
+    WRITTEN,
+    Call,
+    Override,
+    Plan,
+    Positions,
+    Survey,
+    Virtual,
+)
+
+# The most entries; then all are forgotten. A new instant in each request makes a new entry.
+_MOST = 1024
+# The entries of all plans. The proxy does not need this list. tests/core/test_repeats.py does, to
+# compare each plan with and without entries: it cannot reach plans that are wrapped in others.
+CACHES: Final[list[dict[tuple[object, ...], tuple[str, bytes, bytes]]]] = []
+
+
+def repeating(plan: Plan, begin: Callable[[Sequence[bytes]], int]) -> Plan:
+    """The plan, called once for each way to begin a request; its errors are raised each time.
+
+    The plan must make calls as of `calls.set_deadlines`, on the request's first key; other calls
+    are not cached. It must read from left to right, and depend on the number of the elements only,
+    not on the elements: tests/core/test_repeats.py checks that for every command.
+
+    begin: a guess at where the elements begin; they end the request. Raises ValueError if it cannot
+    guess. The result is cached only if a full parse agrees with the guess.
+    """
+    known: dict[tuple[object, ...], tuple[str, bytes, bytes]] = {}
+    CACHES.append(known)
+
+    @wraps(plan)
+    def planned(args: Sequence[bytes]) -> Call:
+        try:
+            at = begin(args)
+        except ValueError:
+            return plan(args)
+        head, elements = (len(args), *args[2:at]), args[at:]
+        found = known.get(head)
+        if found is None:
+            call = plan(args)
+            name, how, *rest = call.argv
+            if rest == elements and call.keys == (args[1],):
+                if len(known) >= _MOST:
+                    known.clear()
+                known[head] = call.script, name, how
+            return call
+        script, name, how = found
+        return Call(script, args[1:2], (name, how, *elements))
+
+    return planned
+
+
+# The positions of a command's keys. Sessions compare them: those that a rule of ONWRITE may concern
+# come before READ_KEY.
+NO_KEY: Final = 0
+ANY_KEY: Final = 1  # anywhere: any argument may be a key; or in another database, too
+ONE_KEY: Final = 2  # its first argument
+# Its first argument, whose deadlines it keeps: the same where no rule of ONWRITE may date it.
+KEPT_KEY: Final = 3
+READ_KEY: Final = 4  # its first argument, only read: enough that nothing is due there
+# The same where keys are looked up: it must be known that nothing is due. For tables alone.
+KNOWN_KEY: Final = 5
+# Commands that put elements into keys and cannot become scripts -> the access to these keys.
+_PUTTING: Final = {
+    **dict.fromkeys(("BLMOVE", "BRPOPLPUSH"), FILLED),
+    **dict.fromkeys(("EVAL", "EVALSHA", "FCALL"), CHANGED),
+}
+# Commands that are no reads, and whose keys Redis tracks for a client if their scripts read.
+_SCRIPTS: Final = frozenset({"EVAL", "EVALSHA", "FCALL"})
+FIRST_ALONE: Final = (ONE_KEY, READ_KEY, KEPT_KEY)
+
+
+class Stateful(NamedTuple):
+    """A command that changes what later ones mean: see session/connection_commands.py.
+
+    arity: as Redis counts it, for servers that do not tell it
+    before_login: Redis carries it out for a client that has not logged in
+    logs_in: it may log a client in
+    always_ends_transaction: also where Redis refuses it, for its number of words
+    """
+
+    arity: int
+    before_login: bool = False
+    logs_in: bool = False
+    always_ends_transaction: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """All that is known of a command.
+
+    positions: those of its keys; `subcommands`: those of each subcommand; sweeps: as it came, it
+    may leave stale index entries; stateful: what it is if it changes what later commands mean;
+    override: also for a virtual command if the server has a command of that name; survey: only for
+    the server's own commands; longer: the virtual command that it is if it has more words than the
+    server takes; denies_oom: Redis refuses it when its memory is full, if it is the server's own;
+    key_kind: where its keys stand, one of the five above.
+    """
+
+    name: str
+    positions: Positions = None
+    subcommands: Mapping[bytes, Positions] = field(default_factory=dict)
+    arity: int = -1
+    sweeps: bool = True
+    blocks: bool = False
+    stateful: Stateful | None = None
+    virtual: Virtual | None = None
+    override: Override | None = None
+    survey: Survey | None = None
+    longer: Virtual | None = None
+    denies_oom: bool = False
+    key_kind: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "key_kind", self._key_kind())
+
+    def fits(self, words: int) -> bool:
+        """Whether Redis takes so many words, the name counted (arity)."""
+        return words == self.arity if self.arity >= 0 else words >= -self.arity
+
+    @property
+    def is_indifferent(self) -> bool:
+        """Whether a request neither has to do with keys nor changes what later ones mean."""
+        looks = self.survey is not None and (self.survey.of_keys or self.survey.of_proxy)
+        acts = self.virtual or self.override or self.longer or self.stateful or self.blocks
+        return self.key_kind == NO_KEY and not (looks or acts)
+
+    @property
+    def is_shareable(self) -> bool:
+        """Whether a request may go over a connection to Redis that clients share."""
+        ours = self.virtual is not None and not self.virtual.may_wait
+        return (ours or self.name in SHAREABLE) and not (self.stateful or self.blocks)
+
+    def _key_kind(self) -> int:
+        positions = self.positions
+        if positions is None or any(each != () for each in self.subcommands.values()):
+            return ANY_KEY
+        if not positions:
+            return NO_KEY
+        is_first = len(positions) == 1 and replace(positions[0], access=FIRST.access) == FIRST
+        if not is_first or (self.override and self.override.target_db):
+            return ANY_KEY
+        if self.override is None:
+            return READ_KEY if positions[0].access == READ else ONE_KEY
+        return KEPT_KEY if self.override.only_ruled and not self.sweeps else ONE_KEY
+
+    def keys(self, args: Sequence[bytes]) -> Sequence[bytes]:
+        """The words of a request that are keys; if that is not known, all that may be."""
+        return args[1:] if self._positions(args) is None else self.certain_keys(args)
+
+    def certain_keys(self, args: Sequence[bytes]) -> Sequence[bytes]:
+        """The words of a request that are keys; if that is not known, none."""
+        if self.key_kind in FIRST_ALONE:
+            return args[1:2]
+        return [key for spec in self._positions(args) or () for key in spec.words(args)]
+
+    def written(self, args: Sequence[bytes]) -> Sequence[bytes]:
+        """The keys that the request, as it came, may change without their index."""
+        positions = self._positions(args) if self.sweeps else ()
+        if positions is None:
+            return args[1:]
+        return [key for spec in positions if spec.access in WRITTEN for key in spec.words(args)]
+
+    def filled(self, args: Sequence[bytes]) -> Sequence[bytes]:
+        """The keys that the request may put elements into."""
+        positions = self._positions(args) or ()
+        return [key for spec in positions if spec.access == FILLED for key in spec.words(args)]
+
+    def read(self, args: Sequence[bytes]) -> Sequence[bytes]:
+        """The keys that Redis tracks for a client that caches what this request reads."""
+        if self.sweeps and self.name not in _SCRIPTS:
+            return ()
+        access = CHANGED if self.sweeps else READ
+        positions = self._positions(args) or ()
+        return [key for spec in positions if spec.access == access for key in spec.words(args)]
+
+    def put_into(self, args: Sequence[bytes]) -> Sequence[bytes]:
+        """The keys that the request, which has no script, may put elements into."""
+        access = _PUTTING.get(self.name)
+        positions = (self._positions(args) or ()) if access else ()
+        return [key for spec in positions if spec.access == access for key in spec.words(args)]
+
+    def _positions(self, args: Sequence[bytes]) -> Positions:
+        if self.subcommands and len(args) > 1:
+            return self.subcommands.get(args[1].upper(), self.positions)
+        return self.positions
+
+
+# The route of a command that neither the tables nor the server know.
+UNKNOWN: Final = Route(name="")
+
+
+_NAMES: Final = """
+    APPEND DECR DECRBY DELEX DIGEST GET GETDEL GETEX GETRANGE GETSET INCR INCRBY INCRBYFLOAT LCS
+    MGET MSET MSETEX MSETNX PSETEX SET SETEX SETNX SETRANGE STRLEN SUBSTR
+
+    BITCOUNT BITFIELD BITFIELD_RO BITOP BITPOS GETBIT SETBIT
+
+    HDEL HEXISTS HEXPIRE HEXPIREAT HEXPIRETIME HGET HGETALL HGETDEL HGETEX HINCRBY HINCRBYFLOAT
+    HKEYS HLEN HMGET HMSET HPERSIST HPEXPIRE HPEXPIREAT HPEXPIRETIME HPTTL HRANDFIELD HSCAN HSET
+    HSETEX HSETNX HSTRLEN HTTL HVALS
+
+    LINDEX LINSERT LLEN LMOVE LMPOP LPOP LPOS LPUSH LPUSHX LRANGE LREM LSET LTRIM RPOP RPOPLPUSH
+    RPUSH RPUSHX
+
+    SADD SCARD SDIFF SDIFFSTORE SINTER SINTERCARD SINTERSTORE SISMEMBER SMEMBERS SMISMEMBER SMOVE
+    SPOP SRANDMEMBER SREM SSCAN SUNION SUNIONSTORE
+
+    ZADD ZCARD ZCOUNT ZDIFF ZDIFFSTORE ZINCRBY ZINTER ZINTERCARD ZINTERSTORE ZLEXCOUNT ZMPOP ZMSCORE
+    ZPOPMAX ZPOPMIN ZRANDMEMBER ZRANGE ZRANGEBYLEX ZRANGEBYSCORE ZRANGESTORE ZRANK ZREM
+    ZREMRANGEBYLEX ZREMRANGEBYRANK ZREMRANGEBYSCORE ZREVRANGE ZREVRANGEBYLEX ZREVRANGEBYSCORE
+    ZREVRANK ZSCAN ZSCORE ZUNION ZUNIONSTORE
+
+    XACK XACKDEL XADD XAUTOCLAIM XCLAIM XDEL XDELEX XGROUP XINFO XLEN XPENDING XRANGE XREVRANGE
+    XSETID XTRIM
+
+    GEOADD GEODIST GEOHASH GEOPOS GEORADIUS GEORADIUSBYMEMBER GEORADIUSBYMEMBER_RO GEORADIUS_RO
+    GEOSEARCH GEOSEARCHSTORE PFADD PFCOUNT PFMERGE
+
+    COPY DBSIZE DEL DUMP EXISTS EXPIRE EXPIREAT EXPIRETIME KEYS MOVE OBJECT PERSIST
+    PEXPIRE PEXPIREAT PEXPIRETIME PTTL RANDOMKEY RENAME RENAMENX RESTORE SCAN SORT SORT_RO TOUCH TTL
+    TYPE UNLINK
+
+    COMMAND ECHO EVAL EVALSHA EVALSHA_RO EVAL_RO FCALL FCALL_RO INFO PING PUBLISH ROLE SPUBLISH TIME
+"""
+SHAREABLE: Final = frozenset(_NAMES.split())
+# Of other commands, only these: CLUSTER SYNCSLOTS, for example, makes a connection a replica's.
+_SUBCOMMANDS: Final = {
+    "CLUSTER": """
+        COUNT-FAILURE-REPORTS COUNTKEYSINSLOT GETKEYSINSLOT INFO KEYSLOT LINKS MYID MYSHARDID NODES
+        REPLICAS SHARDS SLAVES SLOT-STATS SLOTS
+    """,
+    "CONFIG": "GET",
+    "SCRIPT": "EXISTS LOAD",
+}
+SHAREABLE_SUBCOMMANDS: Final = {
+    name.encode(): frozenset(words.encode().split()) for name, words in _SUBCOMMANDS.items()
+}

@@ -1,0 +1,301 @@
+"""Which chunks of a client pass to Redis as they are, and which may go over a shared connection."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from ttlproxy.commands import ANY_KEY, KEPT_KEY, ONE_KEY, READ_KEY, Router
+from ttlproxy.core.cluster_view import Reached
+from ttlproxy.core.counters import Handled
+from ttlproxy.core.permissions import Rights
+from ttlproxy.core.registry import NOTHING_DUE, Asker
+from ttlproxy.core.write_rules import ANY_BYTE
+from ttlproxy.scripts.script_calls import ScriptCalls
+from ttlproxy.session import sharing
+from ttlproxy.session.state import State
+from ttlproxy.wire import Requests, Table, cut, whole
+
+# Bytes per request on average, from which requests count as long.
+LONG: Final = 1024
+_NO_BOUNDS: Final[Mapping[bytes, int]] = {}
+
+
+def nothing_sent() -> tuple[int, int]:
+    """Of a session that has no connection to Redis."""
+    return 0, 0
+
+
+class Passing(State):
+    """The common case of a session: a chunk needs no more than a look at its keys."""
+
+    __slots__ = (
+        "__weakref__",
+        "_counts",
+        "_first_blocked",
+        "_hidden",
+        "_hidden_begin",
+        "_hidden_names",
+        "_limit",
+        "_must_parse",
+        "_names_hidden",
+        "_now_ms",
+        "_passing",
+        "_passthrough",
+        "_read",
+        "_requests",
+        "_router",
+        "in_flight",
+        "may_stop",
+    )
+
+    def __init__(
+        self,
+        router: Router,
+        script_calls: ScriptCalls,
+        registry: Asker,
+        rights: Rights,
+        now_ms: Callable[[], int],
+        max_request_bytes: int,
+        counts: Handled,
+        owes: Callable[[], bool],
+        reached: Reached | None = None,
+    ) -> None:
+        """`owes`: whether Redis owes its connection replies; `reached`: where a Cluster's client
+        has connected, None if it learns of no node."""
+        super().__init__(script_calls, registry, rights, owes, reached)
+        self.may_stop = False
+        self.in_flight: Callable[[], tuple[int, int]] = nothing_sent
+        self._first_blocked = -1  # so many had been sent before one that blocks
+        script_calls.families.senders.add(self)
+        self._router = router
+        self._passthrough = router.passthrough
+        self._now_ms = now_ms
+        self._requests = Requests(max_request_bytes)
+        self._limit = max_request_bytes
+        self._counts = counts
+        # The prefix of internal keys, which no client may name. A search for its first byte, an
+        # int, takes a tenth of the time.
+        self._hidden = script_calls.keys.prefix
+        self._hidden_begin = self._hidden[0]
+        keys = script_calls.keys
+        self._hidden_names = (keys.prefix, keys.state, keys.outbox)
+        # Whether the next chunk must be parsed in full: it is not a common one.
+        self._must_parse = self.stranger
+        # The key of a request that passes while the rest of it still comes.
+        self._passing: Sequence[bytes] = ()
+        # The requests of the chunk that `passes` has just refused, if they are whole.
+        self._read: list[list[bytes]] | None = None
+        self._names_hidden = False  # whether one of these may name an internal key
+
+    def passes_unheard(self, data: bytes) -> int:
+        """How many requests a chunk is, if it goes to Redis as it is, without effects, whatever may
+        have been announced; else 0.
+
+        This is the common case, and all that is done for it.
+        """
+        if self._must_parse or self.registry.book.in_doubt:
+            return 0
+        # No bound: an earlier one may have been announced.
+        count = self._plain(self._router.known.all, data, _NO_BOUNDS)
+        self._counts.forwarded += count
+        return count
+
+    def passes(self, data: bytes) -> int:
+        """The same, with all that was announced. Any other chunk then goes to `from_client`."""
+        if self._must_parse:
+            return 0
+        if count := self._plainly(data):
+            self._counts.forwarded += count
+            return count
+        requests, end = cut(data)
+        return len(requests) if end == len(data) and self.passes_read(data, requests) else 0
+
+    def shares_plainly(self, data: bytes) -> int:
+        """How many requests a chunk is, if it may go over a connection to Redis that clients
+        share, and passes as it is; else 0, and `shares` tells."""
+        if self._must_parse or len(data) > sharing.LARGEST:
+            return 0
+        count = self._plainly(data, shareable=True)
+        self._counts.forwarded += count
+        return count
+
+    def shares(self, data: bytes) -> list[list[bytes]] | None:
+        """The requests of a chunk, if it is whole and may go over a connection to Redis that
+        clients share; else None. The session must never have had any other chunk."""
+        return None if self.stranger else sharing.read(data, self._router.shareable)
+
+    def shares_introducing(self, data: bytes) -> sharing.Introducing | None:
+        """The same for a chunk in which the client may also say what it is called."""
+        names = self._router.shareable
+        return None if self.stranger else sharing.read_introducing(data, names)
+
+    def shares_part(self, data: bytes) -> sharing.Part | None:
+        """The same for a chunk that may end within a request."""
+        return None if self.stranger else sharing.read_cut(data, self._router.shareable)
+
+    def may_share(self, data: bytes) -> bool:
+        """Whether the commands of a chunk may go there in another form, as far as it can be read;
+        True also for what cannot."""
+        requests, names = whole(data), self._router.shareable
+        return requests is None or all(sharing.may_go(args, names) for args in requests)
+
+    def _plainly(self, data: bytes, *, shareable: bool = False) -> int:
+        """How many requests a chunk is, if all of them certainly pass; else 0. `shareable`: over a
+        connection that clients share."""
+        registry, router = self.registry, self._router
+        if registry.book.in_doubt:
+            return 0
+        tables = router.plain
+        if registry.book.heads and registry.until_ms < self._now_ms():
+            tables = router.known
+        return self._plain(tables.shareable if shareable else tables.all, data, registry.bounds)
+
+    def _plain(self, table: Table, data: bytes, bounds: Mapping[bytes, int]) -> int:
+        book = self.registry.book
+        count, first = table.plain(data, self._hidden_names, bounds, book.begins, book.heads)
+        return count if count and (first == NOTHING_DUE or first >= self._now_ms()) else 0
+
+    def passes_read(self, data: bytes, requests: list[list[bytes]]) -> bool:
+        """`passes` for whole requests: `data` as they were sent, and their words."""
+        if self._must_parse:
+            return False
+        named = self._hidden_begin in data and self._may_name_hidden(data, requests)
+        if named or not self._pass_through(requests):
+            self._read, self._names_hidden = requests, named
+            return False
+        self._counts.forwarded += len(requests)
+        return True
+
+    def needs_nothing(self, data: bytes) -> int:
+        """How many requests a chunk is, if it may go to Redis as it is while nothing is known of
+        managed keys; else 0.
+
+        Examples are INFO and PING, which Redis answers in every state.
+        """
+        requests = None if self._must_parse else whole(data)
+        find = self._router.find
+        if requests is None or not all(find(args[0]).is_indifferent for args in requests):
+            return 0
+        return len(requests)
+
+    def reads(self, data: bytes) -> tuple[list[bytes], int] | None:
+        """The keys of a chunk that `passes` has just refused, of those that may have something due,
+        and how many requests it is, if it only reads, and nothing is known to be due; None for any
+        other."""
+        requests, rights, registry = self._read, self.rights, self.registry
+        if requests is None or self._names_hidden or self._must_parse:
+            return None
+        if not (rights.trusts_schedules and rights.have_all(self.users)):
+            return None
+        passthrough, bounds, managed = self._passthrough, registry.bounds, registry.managed
+        keys, now_ms = [], self._now_ms()
+        try:
+            for args in requests:
+                if passthrough[args[0]] != READ_KEY:
+                    return None
+                if managed.get(key := args[1], now_ms) < now_ms:
+                    if key in bounds:
+                        return None
+                    keys.append(key)
+        except (KeyError, IndexError):
+            return None  # not in the table, or no key
+        return (keys, len(requests)) if keys else None
+
+    def put_back(self) -> None:
+        """The chunk that `passes` has just refused is to be given again."""
+        self._read = None
+
+    def _pass_through(self, requests: Sequence[list[bytes]]) -> bool:
+        """Whether these need only a look at their keys, and none of those is managed.
+
+        A key that is only read, or keeps its deadlines, may be managed if nothing is due there.
+        """
+        registry, now_ms = self.registry, 0
+        managed, begins, heads = registry.managed, registry.book.begins, registry.book.heads
+        kinds = self._passthrough
+        if not managed:
+            if not heads:
+                kinds = self._router.keyless
+            elif begins is not ANY_BYTE and self._write_elsewhere(requests):
+                return True
+        # Commands of which kinds may concern other keys than a managed first one: those before.
+        looked = READ_KEY + (begins is ANY_BYTE) if heads else ONE_KEY
+        try:
+            for args in requests:
+                kind = kinds[args[0]]
+                if kind:  # not NO_KEY
+                    key = args[1]
+                    if key not in managed:
+                        if kind >= looked:
+                            continue
+                        if kind == ANY_KEY:
+                            if not registry.names.keys().isdisjoint(args):
+                                return False
+                            continue
+                        # Each look costs more than the one before it.
+                        if not (begins[key[0]] and key.startswith(heads)):
+                            continue
+                        if key not in registry.names:
+                            continue
+                    now_ms = now_ms or self._now_ms()
+                    if registry.names[key] < now_ms:
+                        return False
+                    if kind != READ_KEY and (kind != KEPT_KEY or registry.book):
+                        return False
+        except (KeyError, IndexError):
+            return False  # not in the table, or no key
+        return True
+
+    def _write_elsewhere(self, requests: Sequence[list[bytes]]) -> bool:
+        """Whether these only read, or write to keys that begin as no rule of ONWRITE does, while
+        no key is managed. False may mean that it is not known: then each key is looked at."""
+        kinds, book = self._router.unread, self.registry.book
+        begins, heads = book.begins, book.heads
+        try:
+            for args in requests:
+                # The first byte costs a fifth of all heads.
+                if kinds[args[0]] and begins[args[1][0]] and args[1].startswith(heads):
+                    return False
+        except (KeyError, IndexError):
+            return False  # as in _pass_through
+        return True
+
+    def _may_name_hidden(self, raw: bytes, requests: list[list[bytes]]) -> bool:
+        """Whether these requests, `raw` as bytes, may name an internal key.
+
+        For long words it is faster to look at how each begins, for short ones to search the bytes.
+        An inline request may have the name quoted and escaped, so there only the words tell.
+        """
+        hidden = self._hidden
+        if len(raw) < LONG * len(requests) and not self._requests.has_lines:
+            return self._hidden_begin in raw and hidden in raw
+        return any(word.startswith(self._hidden_names) for words in requests for word in words)
+
+    def mark(self) -> object:
+        """As of core/families.py's `Sender`."""
+        return self.in_flight, self.in_flight()[0]
+
+    def has_landed(self, mark: Any) -> bool:
+        """As of `Sender`. What stands behind a request that blocks is no such write
+        (`waits_in_redis`), nor is a value that is still sent (`_may_pass`). A client leaves a
+        connection when nothing is owed there."""
+        in_flight, last = mark
+        if self.in_flight != in_flight:
+            return True
+        sent, owed = self.in_flight()
+        came = sent - owed
+        if came <= self._first_blocked:
+            last = min(last, self._first_blocked)
+        return bool(came >= last - self.streams)
+
+    def has_sent(self, requests: int) -> None:
+        """So many were sent of the last step."""
+        sent, owed = self.in_flight()
+        if self.blocks_at is not None and sent - owed > self._first_blocked:
+            self._first_blocked = sent - requests + self.blocks_at
+
+    @property
+    def streams(self) -> bool:
+        """Whether Redis has a part of a request, and the rest has not come yet."""
+        return self._requests.streams

@@ -1,0 +1,294 @@
+"""What replies tell: on which requests a client's state depends, and what they have done; and what
+the client gets of them.
+
+Redis tells clients that cache what they read (CLIENT TRACKING) which keys have changed. A deadline
+changes an index, whose name is internal: the client is told the name of its data key.
+
+Before Redis 7.0 no script can say what it needs in a transaction: commands that do nothing do, and
+the client does not see them in EXEC's reply. Redis looks at the flags of the queued commands when
+EXEC comes, and counts a script as no write.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence, Set
+from itertools import chain, islice
+from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
+
+from ttlproxy.core.keys import Keys
+from ttlproxy.wire import cut, encode
+from ttlproxy.wire.reply_ends import PUSH, ReplyEnds
+
+# Values that one setting of a client may have, for all that is known.
+_MOST: Final = 16
+# How errors begin.
+ERRORS: Final = b"-!"
+_ERROR: Final = b"-"
+# How the replies to a request begin that has been carried out, also to EXEC; but not this one.
+_DONE: Final = (b"+", b":", b"*")
+_NULL: Final = b"*-1"
+QUEUED: Final = b"+QUEUED"
+
+Change: TypeAlias = Callable[[bytes], bytes]
+"""Gets a reply in pieces, the first with its whole first line; returns what the client gets."""
+Tell: TypeAlias = Callable[[bytes | None], bool | Change]
+"""Is told how a reply begins: its first line, with its line break; None: it will never be known.
+Returns whether the client gets the reply, or what it gets of it."""
+
+
+class Told(NamedTuple):
+    """A request of a chunk whose reply matters.
+
+    before: how many requests of the chunk come before it; tell: is told its reply; confirmations:
+    of a subscription, how many it has if it is not refused
+    """
+
+    before: int
+    tell: Tell | None = None
+    confirmations: int = 0
+
+
+def all_of(tells: Sequence[Tell]) -> Tell:
+    """Tells all of them; the last one's answer counts."""
+
+    def tell_all(line: bytes | None) -> bool | Change:
+        goes: bool | Change = True
+        for tell in tells:
+            goes = tell(line)
+        return goes
+
+    return tell_all
+
+
+V = TypeVar("V")
+
+
+class Candidates(Generic[V]):
+    """The values of which one holds: a request that sets another may be refused, or not have been
+    carried out yet.
+
+    It gives no more than _MOST, the newest, and the one that held last.
+    """
+
+    __slots__ = ("_holds", "_may_hold", "_tried")
+
+    def __init__(self, value: V) -> None:
+        self._holds = value  # for certain, unless one of the others does
+        # By requests without replies so far, oldest first. Mostly none: a deque takes 600 bytes.
+        self._tried: deque[V] | tuple[()] = ()
+        self._may_hold: tuple[V, ...] = ()  # by requests whose replies will never be known
+
+    @property
+    def values(self) -> tuple[V, ...]:
+        """The newest first."""
+        newest = islice(chain(reversed(self._tried), reversed(self._may_hold)), _MOST)
+        return tuple(dict.fromkeys((*newest, self._holds)))
+
+    def tries(self, value: V) -> None:
+        """A request sets it, if it is not refused."""
+        if not self._tried:
+            self._tried = deque()
+        self._tried.append(value)
+
+    def may_be(self, value: V) -> None:
+        """A request may set it at any time, and nobody will know."""
+        self._may_hold = (*self._may_hold[1 - _MOST :], value)
+
+    def answered(self, line: bytes | None) -> None:
+        """The reply to the first request that was not answered begins so; None: that will never be
+        known. One that is queued is carried out later, if at all."""
+        assert self._tried
+        value = self._tried.popleft()
+        if line is None or line.startswith(QUEUED):
+            self.may_be(value)
+        elif line[0] not in ERRORS:
+            self._holds, self._may_hold = value, ()
+        if not self._tried:
+            self._tried = ()
+
+
+class OneReply:
+    """That to several requests which have become one script call (scripts/lib/several.lua). The
+    client gets the elements of the reply, or so many times the error.
+
+    stops: whether the call may end before some of them; carried_out: how many it has answered
+    """
+
+    def __init__(self, requests: int, *, stops: bool = False) -> None:
+        self.stops = stops
+        self.carried_out = requests
+        self._requests = requests
+        self._head = 0  # so many bytes of the reply are still no element
+
+    def __call__(self, line: bytes | None) -> Change:
+        requests = self._requests
+        if line is None:
+            raise RuntimeError("the client would get one reply to several requests")
+        if line.startswith(_ERROR):
+            return lambda piece: piece * requests
+        elements = line[1:-2]
+        if line[:1] != b"*" or not elements.isdigit():
+            raise RuntimeError(f"Redis answers {requests} requests by {line[:64]!r}")
+        self.carried_out, self._head = int(elements), len(line)
+        if not (self.carried_out == requests or (self.stops and self.carried_out < requests)):
+            raise RuntimeError(f"Redis answers {requests} requests by {line[:64]!r}")
+        return self._without_head
+
+    def _without_head(self, piece: bytes) -> bytes:
+        piece, self._head = piece[self._head :], 0
+        return piece
+
+
+class Stopping(NamedTuple):
+    """A script call that ends before a request with a key in which something is due.
+
+    script: its name; by_rule: whether all native writes of these are by rules of ONWRITE, else none
+    is; requests: those of the client's that it is for; reply: tells how many of them it has carried
+    out
+    """
+
+    script: str
+    by_rule: bool
+    requests: Sequence[list[bytes]]
+    reply: OneReply
+
+
+class HeldReply:
+    """The reply to a request that is to count for all proxies: the client gets it when it does.
+
+    data: the reply, once it is whole; empty if there is nothing to wait for
+    """
+
+    __slots__ = ("_change", "_tell", "data")
+
+    def __init__(self, tell: Tell = lambda line: True) -> None:
+        """`tell` says what the client is to get of the reply."""
+        self.data = b""
+        self._tell = tell
+        self._change: Change = bytes
+
+    def __call__(self, line: bytes | None) -> bool | Change:
+        goes = self._tell(line)
+        if line is None or line[:1] not in _DONE or line.startswith(_NULL) or goes is False:
+            return goes
+        if goes is not True:
+            self._change = goes
+        return self._keep
+
+    def _keep(self, piece: bytes) -> bytes:
+        self.data += self._change(piece)
+        return b""
+
+
+def is_hidden(line: bytes | None) -> bool:
+    """The reply to a request of ours begins so; the client does not get it."""
+    if line is None:
+        raise RuntimeError("the client would get a reply to a request of ours")
+    return False
+
+
+# In RESP3, and for a RESP2 client to which those of another are redirected; the names follow.
+_PUSH: Final = b">2\r\n$10\r\ninvalidate\r\n"
+_MESSAGE: Final = b"*3\r\n$7\r\nmessage\r\n$20\r\n__redis__:invalidate\r\n"
+_HEADS: Final = (_PUSH, _MESSAGE)
+# Each of them has this.
+INVALIDATION: Final = b"invalidate\r\n"
+
+
+def may_be_invalidation(piece: bytes) -> bool:
+    """Whether this may be the beginning of one."""
+    return any(piece.startswith(head) or head.startswith(piece) for head in _HEADS)
+
+
+def invalidation_shown(invalidation: bytes, keys: Keys) -> bytes:
+    """The same with data keys in place of their indexes, and without other internal keys; empty if
+    nothing is left."""
+    head = next(filter(invalidation.startswith, _HEADS), b"")
+    requests, _ = cut(invalidation[len(head) :])
+    if not head or not requests:
+        return invalidation  # a flush names none
+    (names,) = requests
+    if not any(map(keys.is_internal, names)):
+        return invalidation
+    found = [keys.data(name) if keys.is_internal(name) else name for name in names]
+    left = [name for name in found if name is not None]
+    return head + encode(tuple(left)) if left else b""
+
+
+_ARRAY: Final = b"*"
+
+
+class Declared:
+    """The commands of ours in one transaction.
+
+    denies_oom: whether one of them has the flag `denyoom`; all have `write`
+    """
+
+    __slots__ = ("_ours", "_queued", "denies_oom")
+
+    def __init__(self) -> None:
+        self.denies_oom = False
+        self._queued = 0  # commands that Redis has queued since the first of ours
+        self._ours = set[int]()  # those of them that are ours
+
+    def ours(self, line: bytes | None) -> bool:
+        """The reply to one of ours begins so. If Redis has refused MULTI, it is not queued."""
+        if _is_queued(line):
+            self._ours.add(self._queued)
+            self._queued += 1
+        return False
+
+    def theirs(self, line: bytes | None) -> bool:
+        """The reply to a command of the client behind the first of ours begins so."""
+        self._queued += _is_queued(line)
+        return True
+
+    def carried_out(self, line: bytes | None) -> bool | Change:
+        """The reply to EXEC begins so."""
+        if not self._ours or line is None or not line.startswith(_ARRAY):
+            return True
+        before = int(line[1:]) - self._queued
+        if before < 0:
+            return True  # null: a watched key has changed
+        return Without({before + number for number in self._ours})
+
+
+def _is_queued(line: bytes | None) -> bool:
+    return line is not None and line.startswith(QUEUED)
+
+
+class Without:
+    """Takes elements out of an array, however it is cut; the first piece has its whole head."""
+
+    __slots__ = ("_dropped", "_ends", "_has_begun", "_is_push", "_number")
+
+    def __init__(self, dropped: Set[int]) -> None:
+        self._dropped = dropped  # their numbers
+        self._ends: ReplyEnds | None = None
+        self._number = 0  # of the next element, or of the one that has begun
+        self._has_begun = False
+        self._is_push = False
+
+    def __call__(self, piece: bytes) -> bytes:
+        out = []
+        if self._ends is None:
+            self._ends = ReplyEnds()
+            head, _, piece = piece.partition(b"\r\n")
+            out.append(b"*%d\r\n" % (int(head[1:]) - len(self._dropped)))
+        begin = 0
+        ends = self._ends.take(piece)
+        for end in ends:
+            out.append(self._shown(piece[begin:end]))
+            self._has_begun = False
+            self._number += not self._is_push
+            begin = end
+        if begin < len(piece):
+            out.append(self._shown(piece[begin:]))
+        return b"".join(out)
+
+    def _shown(self, part: bytes) -> bytes:
+        """A part of one element, or of a push between two, as the client gets it."""
+        if not self._has_begun:
+            self._has_begun, self._is_push = True, part[0] == PUSH
+        return b"" if self._number in self._dropped and not self._is_push else part

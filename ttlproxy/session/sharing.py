@@ -1,0 +1,275 @@
+"""What may go over a connection to Redis that several clients share.
+
+Redis must find exactly these requests in the bytes of a chunk, and answer each once: a frame that
+it refuses would end the connection for all. So only what was sent as clients send it is read,
+without inline commands and empty lines.
+
+The requests with which a client begins leave something behind on its connection. Of them and of
+Redis's replies it is known whether each is an error. A connection that is told the same means the
+same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Final, NamedTuple
+
+from ttlproxy.commands.route import SHAREABLE_SUBCOMMANDS
+from ttlproxy.session.replies import ERRORS, Tell
+from ttlproxy.wire import cut, encode, pieces, whole
+from ttlproxy.wire.scanner import Scanner
+
+# A client that sends more such requests than this is not beginning.
+_MOST: Final = 16
+
+
+class ConnectionState(NamedTuple):
+    """What a connection has been told that later requests depend on.
+
+    auth: the words of an AUTH, none without a login; resp: the version of the protocol; db: the
+    logical database
+    """
+
+    auth: tuple[bytes, ...] = ()
+    resp: bytes = b"2"
+    db: bytes = b"0"
+
+    @property
+    def requests(self) -> list[bytes]:
+        """Those that bring a new connection into this state. None of their replies is an error,
+        unless Redis has changed."""
+        words = {
+            "auth": self.auth,
+            "resp": (b"HELLO", self.resp),
+            "db": (b"SELECT", self.db),
+        }
+        return [encode(words[name]) for name in words if getattr(self, name) != _NEW[name]]
+
+
+_NEW: Final = ConnectionState()._asdict()
+
+
+class _Begins(NamedTuple):
+    """A request that a client may begin with.
+
+    sets: fields of ConnectionState that it sets if it succeeds; introduces: a request that says
+    what the client is called, and only changes what CLIENT LIST shows; may_succeed, may_fail:
+    whether it is known what it has done then
+    """
+
+    sets: dict[str, bytes | tuple[bytes, ...]]
+    introduces: tuple[bytes, ...] = ()
+    may_succeed: bool = True
+    may_fail: bool = True
+
+
+def _auth(words: Sequence[bytes]) -> _Begins | None:
+    return _Begins({"auth": (b"AUTH", *words[1:])}) if len(words) in (2, 3) else None
+
+
+def _select(words: Sequence[bytes]) -> _Begins | None:
+    return _Begins({"db": words[1]}) if len(words) == 2 and words[1].isdigit() else None
+
+
+def _hello(words: Sequence[bytes]) -> _Begins | None:
+    """If it fails with options, Redis before 7.2 may have carried out some."""
+    if len(words) == 1:
+        return _Begins({})
+    sets: dict[str, bytes | tuple[bytes, ...]] = {"resp": words[1]}
+    introduces: tuple[bytes, ...] = ()
+    options = list(words[2:])
+    while options:
+        option, count = options[0].upper(), len(options)
+        if option == b"AUTH" and count > 2 and "auth" not in sets:
+            sets["auth"] = (b"AUTH", *options[1:3])
+            del options[:3]
+        elif option == b"SETNAME" and count > 1 and not introduces:
+            introduces = (b"CLIENT", b"SETNAME", options[1])
+            del options[:2]
+        else:
+            return None
+    return _Begins(sets, introduces, may_fail=len(words) == 2)
+
+
+def _client(words: Sequence[bytes]) -> _Begins | None:
+    subcommand = words[1].upper() if len(words) > 1 else b""
+    if subcommand == b"MAINT_NOTIFICATIONS":  # of Redis Enterprise: others do not know it
+        return _Begins({}, may_succeed=False)
+    return _Begins({}, tuple(words)) if INTRODUCES.get(subcommand) == len(words) else None
+
+
+# What most libraries send with each new connection: the subcommands of CLIENT that have one reply
+# in every case, and only change what CLIENT LIST shows. With their numbers of words.
+INTRODUCES: Final = {b"SETINFO": 4, b"SETNAME": 3}
+_SAID: Final = frozenset({b"SETNAME", b"LIB-NAME", b"LIB-VER"})
+_LONGEST: Final = 64
+_BEGINNINGS: Final[dict[bytes, Callable[[Sequence[bytes]], _Begins | None]]] = {
+    b"AUTH": _auth,
+    b"HELLO": _hello,
+    b"SELECT": _select,
+    b"CLIENT": _client,
+}
+
+
+def _read(words: Sequence[bytes]) -> _Begins | None:
+    """None for a request of another kind."""
+    read = _BEGINNINGS.get(words[0].upper())
+    return None if read is None else read(words)
+
+
+def introduction(words: Sequence[bytes]) -> dict[bytes, bytes]:
+    """What a request says of its client, cut: SETNAME, LIB-NAME or LIB-VER, and that. Redis may
+    refuse it."""
+    begins = _read(words)
+    if begins is None or not begins.introduces:
+        return {}
+    *_, what, said = begins.introduces
+    return {what.upper(): said[:_LONGEST]} if what.upper() in _SAID else {}
+
+
+def outcome(words: Sequence[bytes]) -> Callable[[bytes], bool] | None:
+    """Tells of a reply whether it is known what the request has done; None for a request that no
+    client begins with."""
+    begins = _read(words)
+    if begins is None:
+        return None
+    return lambda reply: begins.may_fail if reply[0] in ERRORS else begins.may_succeed
+
+
+def state_after(requests: Iterable[Sequence[bytes]]) -> ConnectionState | None:
+    """The state of a connection on which these have succeeded; None if one is of another kind."""
+    state = ConnectionState()
+    for words in requests:
+        begins = _read(words)
+        if begins is None:
+            return None
+        state = state._replace(**begins.sets)  # type: ignore[arg-type]
+    return state
+
+
+def first_request(data: bytes) -> tuple[bytes, list[bytes]] | None:
+    """The first request of a chunk, as bytes and as words, if it is of this kind; else None.
+
+    None also if the chunk does not end with a request.
+    """
+    requests = whole(data)
+    if requests is None or _read(requests[0]) is None:
+        return None
+    return encode(tuple(requests[0])), requests[0]
+
+
+class Handshake:
+    """Follows a client's connection to Redis from its beginning.
+
+    state: the connection's, if all replies have come; introductions: requests that say what the
+    client is called; is_over: it has done something else, or nobody knows what it has done
+    """
+
+    def __init__(self) -> None:
+        self.state = ConnectionState()
+        self.introductions: list[bytes] = []
+        self.is_over = False
+        self._left = _MOST
+
+    def sends(self, words: Sequence[bytes]) -> Tell | None:
+        """A request is about to be sent; what is to be told its reply, None if it does not
+        matter."""
+        begins = _read(words)
+        self._left -= 1
+        if begins is None or self._left < 0:
+            self.is_over = True
+            return None
+
+        def tell(line: bytes | None) -> bool:
+            self._takes(begins, line)
+            return True
+
+        return tell
+
+    def introduces(self, requests: Sequence[Sequence[bytes]]) -> bool:
+        """The client says what it is called over another connection; False if too often."""
+        self._left -= len(requests)
+        if self._left < 0:
+            return False
+        self.introductions += [encode(tuple(words)) for words in requests]
+        return True
+
+    def _takes(self, begins: _Begins, line: bytes | None) -> None:
+        has_succeeded = line is not None and line[0] not in ERRORS
+        is_known = begins.may_succeed if has_succeeded else begins.may_fail
+        self.is_over = self.is_over or line is None or not is_known
+        if has_succeeded:
+            self.state = self.state._replace(**begins.sets)  # type: ignore[arg-type]
+            if begins.introduces:
+                self.introductions.append(encode(begins.introduces))
+
+
+# A larger request holds up the others for long, and Redis closes the connection if a bulk string is
+# larger than proto-max-bulk-len, which is 1 MiB at least.
+LARGEST: Final = 64 * 1024
+
+_CLIENT: Final = (b"CLIENT", b"client")
+
+
+class Part(NamedTuple):
+    """What a chunk has for the shared connection.
+
+    requests: whole ones, maybe none; rest: the bytes of an incomplete request behind them
+    """
+
+    requests: list[list[bytes]]
+    rest: bytes
+
+
+class Introducing(NamedTuple):
+    """The requests of a chunk, and which of them only say what the client is called."""
+
+    requests: list[list[bytes]]
+    introductions: list[list[bytes]]
+
+
+def may_go(args: Sequence[bytes], names: AbstractSet[bytes]) -> bool:
+    """Whether a request may go, whatever its form; `names`: as for `read`."""
+    if args[0] in names:
+        return True
+    return len(args) > 1 and args[1].upper() in SHAREABLE_SUBCOMMANDS.get(args[0].upper(), ())
+
+
+def read(data: bytes, names: AbstractSet[bytes]) -> list[list[bytes]] | None:
+    """The requests of a chunk of whole requests that all may go; None for any other.
+
+    `names`: those of the commands that may go with any subcommand, in upper and in lower case.
+    """
+    requests = whole(data)
+    if requests is None or not all(may_go(args, names) for args in requests):
+        return None
+    if len(data) > LARGEST and max(map(len, pieces(data))) > LARGEST:
+        return None
+    return requests
+
+
+def read_introducing(data: bytes, names: AbstractSet[bytes]) -> Introducing | None:
+    """The same for a chunk in which the client may also say what it is called."""
+    if not any(word in data for word in _CLIENT):
+        return None  # as nearly always; so no names are put together for nothing
+    requests = read(data, {*names, *_CLIENT})
+    if requests is None:
+        return None
+    own = [args for args in requests if args[0] in _CLIENT]
+    if any(len(args) < 2 or INTRODUCES.get(args[1].upper()) != len(args) for args in own):
+        return None
+    return Introducing(requests, own)
+
+
+def read_cut(data: bytes, names: AbstractSet[bytes]) -> Part | None:
+    """The same for a chunk that may end within a request; None if something in it may not go."""
+    requests, end = cut(data)
+    scanner = Scanner(data[end:])
+    if scanner.next() is not None or scanner.start or scanner.broken:
+        return None  # not as clients send it
+    if data[end : end + 1] != b"*" or scanner.size > LARGEST:
+        return None
+    if requests and read(data[:end], names) is None:
+        return None
+    return Part(requests, data[end:])
