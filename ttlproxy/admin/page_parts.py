@@ -1,4 +1,4 @@
-"""What the status page shows beside figures: clients, parked keys, masters, rules, and the doctor's
+"""Parts of the status page beside figures: clients, parked keys, masters, rules, and the doctor's
 findings.
 
 Names of keys and clients' addresses are what users have written, so they are left out where the
@@ -44,7 +44,7 @@ def clients(found: Sequence[Details], *, names: bool) -> dict[str, Any]:
 
 
 def _chosen(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Those with the largest buffers, then the oldest."""
+    """The clients with the largest buffers, then the oldest."""
     rows = list(rows)
     loaded = nlargest(_EACH, (row for row in rows if row["buffered"]), key=_buffered)
     rest = [row for row in rows if row not in loaded]

@@ -89,7 +89,7 @@ class Inquiry:
             raise Unanswered(f"Redis refuses: {refusal}") from refusal
 
     async def try_to_ask(self, requests: Iterable[tuple[int, Words]]) -> list[Any]:
-        """The same; where Redis refuses a request, its error is the reply."""
+        """Asks as `ask` does; where Redis refuses a request, its error is the reply."""
         in_vain = self._in_vain
         async with self._turn:
             if self._in_vain != in_vain:  # those that wait for their turn do not wait again

@@ -142,8 +142,8 @@ def _has_inspector(settings: Settings) -> bool:
 
 
 def _listens(settings: Settings) -> dict[str, str]:
-    """Where clients connect, in words, empty if it is any free port; redis-cli for it on this
-    machine."""
+    """The address at which clients connect, in words, empty if it is any free port; and redis-cli
+    for it on this machine."""
     listen = settings.listen
     words = redis_cli.to_proxy(listen, tls=settings.tls_cert is not None)
     where = str(listen) if listen.local == listen else f"port {listen.port} of any address"

@@ -35,7 +35,7 @@ def _start(host: str, port: int, path: str, *, tls: bool) -> list[str]:
 
 
 def _quoted(word: bytes) -> str:
-    """One word. What is no printable text is written as in C, which POSIX has since 2024 and bash,
+    """One word. Text that is not printable is written as in C, which POSIX has since 2024 and bash,
     ksh and zsh have had for long."""
     text = word.decode("utf-8", "surrogateescape")
     if text.isprintable():
