@@ -10,12 +10,14 @@ import pytest
 from redis.exceptions import ConnectionError
 
 from tests.conftest import StartProxy, StartServer, in_cluster_mode
+from tests.operations.test_status_routes import inspected
+from tests.support.admin_pages import FLAGS, pages
 from tests.support.doctor import above_info, examine, of
 from tests.support.processes import START_TIMEOUT_S, attempts, free_port, wait_until
 from tests.support.redis_client import Client
 from tests.support.server_queries import info
 from tests.support.servers import Server
-from ttlproxy import scripts
+from ttlproxy import __version__, scripts
 from ttlproxy.commands.types.keyspace import KEYSPACE
 from ttlproxy.core.keys import Keys
 from ttlproxy.core.signing import Signer
@@ -59,7 +61,7 @@ ILLS = (
         "scripts",
         "info",
         ("SCRIPT LOAD {script}",),
-        "1 scripts and 0 function libraries",
+        "1 script and 0 function libraries",
         cured=False,
     ),
     Ill("overdue", "warning", ("ZADD __ttl:schedule 1000 gone",), "1 key is overdue", cured=False),
@@ -237,6 +239,19 @@ def test_looking_changes_nothing(start_server: StartServer, start_proxy: StartPr
         assert changes() == before
 
 
+def test_a_proxy_in_use_is_known_by_its_version_and_its_scripts(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    server = start_server()
+    proxy = start_proxy(server.url, *FLAGS)
+    with closing(Client(proxy.port)) as app:
+        app.ask("HSETEX", "h", "EX", 1000, "FIELDS", 1, "a", 1)
+    inspected(pages(proxy))  # a page's scripts are ours, too
+    found = examine(server.url)
+    assert of("layout", found).what.endswith(f", of ttlproxy {__version__}")
+    assert str(of("scripts", found).severity) == "ok"
+
+
 def test_a_rule_that_cannot_be_read_is_not_one_that_can_deliver(
     start_server: StartServer, start_proxy: StartProxy
 ) -> None:
@@ -280,7 +295,7 @@ def test_libraries_of_functions_are_named(start_server: StartServer) -> None:
     if loaded != b"mylib":
         pytest.skip("this server has no functions")
     found = of("scripts", examine(server.url))
-    assert "0 scripts and 1 function libraries of users: mylib" in found.what
+    assert "0 scripts and 1 function library of users: mylib" in found.what
 
 
 def test_a_redis_that_is_not_there_is_a_finding_and_no_traceback() -> None:
