@@ -117,7 +117,7 @@ def test_keys_that_all_proxies_will_be_told_of_are_looked_for(world: World) -> N
     world.registry.others(False)
     world.say("HTTLFIELD h f")
     assert not world.registry.expecting
-    world.say("ONEXPIRE jobs:* LPUSH done {member}")
+    world.say("ONEXPIRE jobs:* LPUSH done")
     assert world.registry.expecting
 
 
@@ -317,12 +317,6 @@ def test_a_step_says_what_has_to_wait(
     assert step.must_reap == must_reap
 
 
-def test_an_unconfirmed_change_ends_what_is_looked_at(world: World) -> None:
-    world.take(encode((b"SCRIPT", b"FLUSH")))
-    assert world.step.look
-    assert world.step.pauses
-
-
 def test_a_request_that_waits_ends_what_is_looked_at(world: World) -> None:
     assert not world.step.pauses
     world.take(encode((b"LEASE", b"a", b"b", b"EX", b"9", b"BLOCK", b"0")))
@@ -369,6 +363,17 @@ def test_before_proxies_have_stored_their_state_nothing_of_ours_is_stored(
     world.session.script_calls.families.known.has_state = True
     world.say(request_)
     assert not world.step.unsure
+
+
+@pytest.mark.parametrize("request_", ["DEFERRED k", "ONEXPIRE", "ONEXPIRE s", "ONWRITE s"])
+def test_a_list_of_deferred_commands_or_rules_waits_for_no_write(
+    world: World, request_: str
+) -> None:
+    """In a pause of writes it would wait for the end of the pause."""
+    world.session.script_calls.families.known.has_state = False
+    assert world.names(request_)[-1].startswith(b"EVAL")
+    assert not world.step.unsure
+    assert world.step.settles is None
 
 
 @pytest.mark.parametrize("has_state", [False, None, True])

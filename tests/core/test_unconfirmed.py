@@ -111,6 +111,7 @@ def test_requests_behind_an_unconfirmed_change_wait_for_a_look(request_: str) ->
     world, change, behind = World(), _request(request_), _request("GET k")
     assert world.take(change + behind) == change
     assert world.step.look
+    assert world.step.pauses
     assert world.step.withheld == behind
 
 

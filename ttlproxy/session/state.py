@@ -337,11 +337,12 @@ class State(Effects):
         else:
             self.modifies = True
 
-    def defers(self, keys: Iterable[bytes], now_ms: int) -> None:
+    def defers(self, keys: Iterable[bytes], now_ms: int, *, changes: bool) -> None:
         """A request reads or changes what is deferred for these keys."""
         places = list(map(self.script_calls.keys.deferred, keys))
         self.names(places, now_ms)
-        self.manages((self.db, place) for place in places)
+        if changes:
+            self.manages((self.db, place) for place in places)
 
     def hide(self, tell: Tell) -> None:
         """A request of ours goes to Redis, whose reply is told, and is not the client's."""
