@@ -227,7 +227,7 @@ class _Player:
 
 
 def _chunks(script: Sequence[Words], pipeline: int) -> list[bytes]:
-    """So many requests each."""
+    """The bytes of `pipeline` requests each."""
     requests = [packed(words) for words in script]
     return [
         b"".join(requests[begin : begin + pipeline])

@@ -1,4 +1,4 @@
-"""Which masters, and which slots, are at which port."""
+"""The masters, and the slots, that are at each port."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which keys need attention soon, as far as a proxy knows; it must never miss one."""
+"""The keys that need attention soon, as far as a proxy knows; it must never miss one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a session may end: QUIT, a boundary between requests, replication."""
+"""The places where a session may end: QUIT, a boundary between requests, replication."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which bytes may go over a connection to Redis that clients share."""
+"""The bytes that may go over a connection to Redis that clients share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a registry has given up since some time can be had again."""
+"""Entries that a registry has given up since some time can be had again."""
 
 from __future__ import annotations
 

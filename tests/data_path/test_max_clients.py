@@ -1,4 +1,4 @@
-"""How many clients may connect, and what the next one is told."""
+"""The limit of clients, and the reply to one too many."""
 
 import logging
 import resource

@@ -46,7 +46,7 @@ class _Flood:
 
 
 def _taken(client: Connection) -> int:
-    """How many bytes of requests can be sent to the proxy, at most some more than MUCH."""
+    """The bytes of requests that can be sent to the proxy, at most some more than MUCH."""
     flood = _Flood(client)
     while flood.goes_on() and flood.sent < MUCH:
         if not select.select([], [client.socket], [], PATIENCE_S)[1]:

@@ -1,4 +1,4 @@
-"""How long a link waits before an attempt."""
+"""The pause of a link before an attempt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which server a URL means: a name that moves, several servers, or Sentinels."""
+"""The server that a URL means: a name that moves, several servers, or Sentinels."""
 
 from __future__ import annotations
 

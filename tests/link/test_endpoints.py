@@ -1,4 +1,4 @@
-"""Where nodes are to be reached, by what CLUSTER SLOTS prefers."""
+"""The addresses of nodes, by the kind that CLUSTER SLOTS prefers."""
 
 from __future__ import annotations
 

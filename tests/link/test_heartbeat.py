@@ -62,7 +62,7 @@ async def life(server: AnyServer, rare: None) -> AsyncIterator[Running]:
 
 @pytest.fixture
 async def narrow(server: AnyServer, direct: Client, rare: None) -> AsyncIterator[Running]:
-    """The same; its user is `narrow`, with all rights at first."""
+    """A link that serves, whose user is `narrow`, with all rights at first."""
     direct.ask("ACL", "SETUSER", "narrow", "on", ">word", "~*", "&*", "+@all")
     async with running(Running(f"redis://narrow:word@127.0.0.1:{server.port}")) as link:
         await link.beats(3)
@@ -104,7 +104,7 @@ async def test_it_comes_when_it_is_asked_for(
 
 @asynccontextmanager
 async def _trackers(server: AnyServer, count: int) -> AsyncIterator[None]:
-    """So many clients that Redis counts as proxies."""
+    """Clients that Redis counts as proxies."""
     async with AsyncExitStack() as stack:
         for _ in range(count):
             other = stack.enter_context(Connection(server.port))
@@ -114,7 +114,7 @@ async def _trackers(server: AnyServer, count: int) -> AsyncIterator[None]:
 
 
 def _commands(direct: Client) -> Counter[str]:
-    """How often each command was called."""
+    """The number of calls of each command."""
     lines = direct.ask("INFO", "commandstats").decode().splitlines()
     stats = [line.split(":calls=") for line in lines if line.startswith("cmdstat_")]
     return Counter({name.removeprefix("cmdstat_"): int(n.split(",")[0]) for name, n in stats})

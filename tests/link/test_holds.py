@@ -1,4 +1,4 @@
-"""How long a session is held until what it must not see is reaped."""
+"""The time that a session is held until the elements that it must not see are reaped."""
 
 from __future__ import annotations
 

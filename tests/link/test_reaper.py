@@ -402,7 +402,7 @@ class Pause:
 
 
 def _refused(direct: Client, key: bytes) -> int:
-    """How often Redis has refused access to a key, by ACL LOG."""
+    """The number of refused accesses to a key, by ACL LOG."""
     entries = [dict(zip(line[::2], line[1::2], strict=True)) for line in direct.ask("ACL", "LOG")]
     return sum(entry[b"count"] for entry in entries if entry[b"object"] == key)
 

@@ -54,7 +54,7 @@ def _found(context: Context) -> set[Place]:
 
 
 def _manage_gone(direct: Client, count: int) -> None:
-    """So many keys whose index is there and which are not."""
+    """Makes indexes of keys that are not there."""
     requests = list[tuple[bytes | str | int, ...]]()
     for number in range(count):
         key = b"k%d" % number

@@ -56,7 +56,7 @@ def ann(direct: Client) -> Iterator[bytes]:
 
 
 def _refused(direct: Client) -> int:
-    """How often Redis has refused something for a missing right, by ACL LOG."""
+    """The number of refusals for a missing right, by ACL LOG."""
     entries = [dict(zip(line[::2], line[1::2], strict=True)) for line in direct.ask("ACL", "LOG")]
     return sum(entry[b"count"] for entry in entries)
 

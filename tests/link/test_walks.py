@@ -1,4 +1,4 @@
-"""Which of several proxies walks over the data for all."""
+"""One of several proxies walks over the data for all."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def run() -> Run:
 
 
 async def let_pass(seconds: float) -> None:
-    """So many seconds of virtual time."""
+    """Ends after some seconds of virtual time."""
     passed = asyncio.Event()
     asyncio.get_running_loop().call_later(seconds, passed.set)
     await passed.wait()

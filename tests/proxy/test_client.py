@@ -99,7 +99,7 @@ class Proxy:
 
     @property
     def gone(self) -> dict[str, int]:
-        """How many clients have ended, by the reason."""
+        """The numbers of clients that have ended, by the reason."""
         return {why: count for why, count in self.counters.gone.items() if count}
 
     @property

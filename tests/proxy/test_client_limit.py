@@ -1,4 +1,4 @@
-"""How many clients there may be, and what becomes of one too many."""
+"""The limit of clients, and the end of one too many."""
 
 from __future__ import annotations
 

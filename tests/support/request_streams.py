@@ -145,7 +145,7 @@ def _step(vocabulary: Vocabulary, seed: int) -> bytes:
 
 
 def keys_of(row: str) -> int:
-    """How many of its words are keys."""
+    """The number of its words that are keys."""
     return sum(word[1:-1] in _KEYS for word in row.split())
 
 

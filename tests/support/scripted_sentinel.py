@@ -49,7 +49,7 @@ class ScriptedSentinel:
 
     @property
     def connections(self) -> int:
-        """How many it has accepted so far."""
+        """The number of connections that it has accepted so far."""
         return len(self._conversations)
 
     def speaks(self) -> None:

@@ -1,4 +1,4 @@
-"""How many workers a proxy of a test has."""
+"""The numbers of workers that a proxy of a test may have."""
 
 import pytest
 

@@ -18,7 +18,7 @@ from tests.support.servers import ROOT, Server
 
 
 class Size(NamedTuple):
-    """How many members are real, and how many replay."""
+    """The numbers of members that are real, and that replay."""
 
     real: int
     replayed: int

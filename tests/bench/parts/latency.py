@@ -1,4 +1,4 @@
-"""How much longer one client waits for a reply through a proxy, on an otherwise idle machine."""
+"""The time that a proxy adds to a reply, for one client on an otherwise idle machine."""
 
 from __future__ import annotations
 
