@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from ttlproxy.commands import Call
 from ttlproxy.core.counted import counted
-from ttlproxy.core.registry import Place
+from ttlproxy.core.registry import DbKey
 from ttlproxy.link import run, valid
 from ttlproxy.operations.doctor.finding import ERROR, INFO, OK, WARNING, Finding, Severity
 from ttlproxy.operations.doctor.target import Target
@@ -130,7 +130,7 @@ async def content(target: Target) -> list[Finding]:
     return [Finding("content", OK, said)]
 
 
-def _found(target: Target, looks: Mapping[Place, Look]) -> Iterable[Finding]:
+def _found(target: Target, looks: Mapping[DbKey, Look]) -> Iterable[Finding]:
     for fault in _FAULTS:
         keys = [key for (_, key), look in looks.items() if fault.holds(look)]
         if not keys:
@@ -144,7 +144,7 @@ def _found(target: Target, looks: Mapping[Place, Look]) -> Iterable[Finding]:
         yield Finding(fault.check, fault.severity, what, fault.why, fix, tuple(keys[:_SHOWN]))
 
 
-def _native(places: Iterable[Place], looked: int) -> Iterable[Finding]:
+def _native(places: Iterable[DbKey], looked: int) -> Iterable[Finding]:
     keys = [key for _, key in places]
     if keys:
         yield Finding(
@@ -157,11 +157,11 @@ def _native(places: Iterable[Place], looked: int) -> Iterable[Finding]:
         )
 
 
-async def _looks(target: Target) -> dict[Place, Look]:
+async def _looks(target: Target) -> dict[DbKey, Look]:
     places = await _sampled(target)
     script_calls = await script_calls_of(target, "key_examine")
     each = max(1, min(_EACH, target.sample // max(1, len(places))))
-    looks: dict[Place, Look] = {}
+    looks: dict[DbKey, Look] = {}
 
     def how_far() -> str:
         return f"examined {len(looks)} of {counted(len(places), 'key')}"
@@ -173,8 +173,8 @@ async def _looks(target: Target) -> dict[Place, Look]:
 
 
 async def looked_at(
-    target: Target, script_calls: ScriptCalls, places: Sequence[Place], each: int
-) -> dict[Place, Look]:
+    target: Target, script_calls: ScriptCalls, places: Sequence[DbKey], each: int
+) -> dict[DbKey, Look]:
     """Examines these keys, and at most `each` deadlines of every key."""
     words = (b"%d" % each,)
     calls = [
@@ -184,9 +184,9 @@ async def looked_at(
     return {place: Look(*valid(reply)) for place, reply in zip(places, replies, strict=True)}
 
 
-async def _sampled(target: Target) -> list[Place]:
+async def _sampled(target: Target) -> list[DbKey]:
     """Keys from the schedules, and keys with an index; at most `sample` of each per database."""
-    places: dict[Place, None] = {}
+    places: dict[DbKey, None] = {}
 
     def tell() -> None:
         target.progress.at(lambda: f"looking for deadlines: found {counted(len(places), 'key')}")

@@ -9,7 +9,7 @@ from math import inf
 
 from ttlproxy.commands import Call
 from ttlproxy.core.counted import counted
-from ttlproxy.core.registry import Place
+from ttlproxy.core.registry import DbKey
 from ttlproxy.link import NodeOfSeveral, announcing, run, valid
 from ttlproxy.net.progress import of_names
 from ttlproxy.operations.doctor.content import PAGE, looked_at, script_calls_of
@@ -106,7 +106,7 @@ async def _scheduled(target: Target, db: int) -> AsyncIterator[list[bytes]]:
         yield [key for (key, _), exists in zip(page, there, strict=True) if not valid(exists)]
 
 
-async def _sweep(target: Target, script_calls: ScriptCalls, places: Sequence[Place]) -> int:
+async def _sweep(target: Target, script_calls: ScriptCalls, places: Sequence[DbKey]) -> int:
     """Sweeps each index to its end; returns how many entries were dropped."""
     cursors, total = dict.fromkeys(places, b"0"), 0
     while cursors:
@@ -124,7 +124,7 @@ async def _sweep(target: Target, script_calls: ScriptCalls, places: Sequence[Pla
     return total
 
 
-async def _announce(target: Target, script_calls: ScriptCalls, places: Sequence[Place]) -> int:
+async def _announce(target: Target, script_calls: ScriptCalls, places: Sequence[DbKey]) -> int:
     """Announces the first deadline of each key that has one; returns how many have one."""
     looks = await looked_at(target, script_calls, places, 0)
     names = [

@@ -1,7 +1,7 @@
 """Whether a client in front of several masters shares its connections to them with others.
 
 It begins so, and leaves with the first request that may not go there: then each of its lanes has a
-connection of its own, for good unless it has only begun (`session/handshake.py`). It changes when
+connection of its own, for good unless it has only begun (`session/sharing.py`). It changes when
 nothing is owed, so lanes can be closed: they are made anew as they are needed.
 """
 
@@ -80,7 +80,7 @@ class SharingPolicy:
                 self.state = state
                 self._change(True)
                 return
-        if self._client.lanes.is_stranger:
+        if self._client.lanes.is_unauthenticated:
             return  # Redis refuses what it asks for
         self.is_open = begins and self._changes <= _MOST_CHANGES
 
