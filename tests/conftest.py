@@ -22,9 +22,11 @@ from tests.docs.programs import build_go, fetch_java
 from tests.support.admin_pages import FLAGS
 from tests.support.clock_shim import Clock, NoShimError, built
 from tests.support.containers import IMAGES, AnyServer, Container
+from tests.support.conversation import WAYS, in_multi, one_by_one, said_in
 from tests.support.made_once import made_once
 from tests.support.masters import Masters
 from tests.support.npm import CLIENTS, NoPackagesError, install
+from tests.support.per_type import said_to_all
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection
 from tests.support.redis_client import Client
@@ -61,6 +63,13 @@ end
 return found
 """
 
+# Fixtures for conversations.
+talk = said_in(*WAYS)
+talk_one_by_one = said_in(one_by_one)
+talk_in_multi = said_in(in_multi)
+every = said_to_all(*WAYS)
+every_one_by_one = said_to_all(one_by_one)
+
 StartServer = Callable[..., Server]
 StartProxy = Callable[..., Proxy]
 
@@ -87,7 +96,7 @@ def _flush(server: AnyServer) -> bool:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("ttlproxy")
-    quick = "the newest server that is here alone, and without what `slow` and `one_of` leave out"
+    quick = "on the newest server that is here alone, and without slow tests"
     group.addoption("--quick", action="store_true", help=quick)
     tenth = "every tenth of the tests that would run, from this one on, counted from 0; repeatable"
     group.addoption(

@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 
-INTERRUPTED = 130  # as shells have it for a process that SIGINT has ended
+from ttlproxy.errors import INTERRUPTED
 
 
 def main() -> int:

@@ -31,6 +31,9 @@ TtlproxyError          exit 1: what went wrong, in one line, without a traceback
 
 import sys
 from collections.abc import Sequence
+from typing import Final
+
+INTERRUPTED: Final = 130  # the exit code that shells give for a process that SIGINT has ended
 
 
 class TtlproxyError(Exception):

@@ -7,11 +7,12 @@ from functools import partial
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.data_path.test_differential import (
     CUTS,
     FILL,
-    both_protocols,
+    PROTOCOLS,
     empty,
     everything,
     generated,
@@ -29,6 +30,7 @@ from ttlproxy.proxy.routed.ways import STEPS
 
 pytestmark = pytest.mark.long
 
+PROTOCOL = st.sampled_from([*PROTOCOLS.values()])
 MODE = re.compile(rb"\$4\r\nmode\r\n\$\d+\r\n\w+\r\n")
 # The last number counts the channels at one master.
 SHARDED = re.compile(rb"(\bs(?:un)?subscribe\r\n(?:\$-1|\$\d+\r\n[^\r]*|_)\r\n):\d+", re.IGNORECASE)
@@ -109,10 +111,8 @@ def lone_node(binary: Binary) -> Iterator[Server]:
         yield cluster.nodes[0]
 
 
-@pytest.mark.one_of(2)
-@both_protocols
 @generated
-@given(seeds=SEEDS, cuts=CUTS)
+@given(hello=PROTOCOL, seeds=SEEDS, cuts=CUTS)
 def test_keys_of_one_slot_are_as_in_a_cluster_of_one_node(
     lone_node: Server, masters: Masters, hello: bytes, seeds: list[int], cuts: list[float]
 ) -> None:
@@ -121,11 +121,8 @@ def test_keys_of_one_slot_are_as_in_a_cluster_of_one_node(
     _alike(lone_node, masters, pieces(hello + sent, cuts))
 
 
-@pytest.mark.one_of(4)
-@pytest.mark.parametrize("managed", [False, True], ids=["unmanaged", "managed"])
-@both_protocols
 @generated
-@given(seeds=SEEDS, cuts=CUTS)
+@given(managed=st.booleans(), hello=PROTOCOL, seeds=SEEDS, cuts=CUTS)
 def test_keys_of_all_masters_are_as_in_one_redis(
     plain: AnyServer,
     masters: Masters,

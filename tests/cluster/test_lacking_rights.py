@@ -7,7 +7,6 @@ from contextlib import ExitStack, closing
 
 import pytest
 
-from tests.cluster.slot_caller import ELSEWHERE
 from tests.semantics.test_lacking_rights import (
     MANAGED,
     MORE,
@@ -47,15 +46,8 @@ def world(node: Node, shared: Proxy) -> Iterator[World]:
         yield _SlotWorld(shared, node.port, direct, stack)
 
 
-# What a Cluster adds is the same in all scripts, so a fourth of them is enough.
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=[] if name == "HEXPIREFIELD" else pytest.mark.slow)
-        for name in list(REQUESTS)[::4]
-        if name not in ELSEWHERE
-    ],
-)
+# What a Cluster adds is the same in all scripts: one on its own key, and some with two keys.
+@pytest.mark.parametrize("name", ["HEXPIREFIELD", "COPY", "LMOVE", "ZUNIONSTORE"])
 def test_who_lacks_a_command_of_the_script_changes_nothing(world: World, name: str) -> None:
     for request in REQUESTS[name]:
         if not request.endswith("DB 1"):

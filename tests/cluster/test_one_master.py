@@ -4,58 +4,16 @@ from __future__ import annotations
 
 from contextlib import closing
 
-import pytest
-
 from tests.cluster.databases import ANSWERS
-from tests.cluster.rows import EACH_ROW
-from tests.cluster.slot_caller import ELSEWHERE, IN_SLOT
 from tests.conftest import StartProxy
-from tests.semantics.test_command_cases import Row, has_command, look
 from tests.support.cluster import Node
-from tests.support.conversation import WORD, hold
 from tests.support.deadlines import BOUNDED
-from tests.support.per_type import said_of
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection
 from tests.support.redis_client import Client
 from tests.support.server_queries import calls
-from tests.support.servers import Proxy, release
+from tests.support.servers import Proxy
 from ttlproxy.core.keys import SLOTS, Keys
-
-
-class _SlotConnection(Connection):
-    """Names the keys of the rows by names in one slot."""
-
-    def ask(self, *words: bytes | str | int) -> bytes:
-        encoded = [word if isinstance(word, bytes) else str(word).encode() for word in words]
-        reply = super().ask(*(IN_SLOT.get(word, word) for word in encoded))
-        for name, named in IN_SLOT.items():
-            reply = reply.replace(_bulk(named), _bulk(name))
-        return reply
-
-
-def _bulk(word: bytes) -> bytes:
-    return b"$%d\r\n%b\r\n" % (len(word), word)
-
-
-@pytest.mark.parametrize("row", EACH_ROW)
-def test_a_command_leaves_the_deadlines_that_it_should(node: Node, shared: Proxy, row: Row) -> None:
-    type_, since, said, left = row
-    if WORD.findall(said)[0] in ELSEWHERE:
-        pytest.skip("not in a Cluster")
-    if not (has_command(node, said) if since is None else release(node.name) >= since):
-        pytest.skip("the server lacks the command")
-    text = f"""
-        ADD k a b c                     -> 3
-        ADD to z                        -> 1
-        HEXPIREFIELD k 100 FIELDS 2 a b -> [1, 1]
-        wait 0
-        {said}
-        wait 0
-        """
-    with _SlotConnection(shared.port) as app:
-        app.ask("FLUSHALL")
-        hold(app, node.client, said_of(type_, text) + "".join(look(type_, each) for each in left))
 
 
 def test_elements_of_many_slots_are_reaped(node: Node, shared: Proxy) -> None:

@@ -12,9 +12,8 @@ from contextlib import contextmanager
 import pytest
 from redis.exceptions import AskError, ResponseError, TryAgainError
 
-from tests.cluster.rows import EACH_ROW
 from tests.cluster.slot_caller import ELSEWHERE, IN_SLOT, LATE_MS, Caller
-from tests.semantics.test_command_cases import Row
+from tests.semantics.test_command_cases import ROWS
 from tests.support.cluster import Cluster
 from tests.support.conversation import WORD, let_pass, unquoted
 from tests.support.per_type import said_of
@@ -30,10 +29,6 @@ MOVED = {
     "the index has moved": ["index"],
     "both have moved": ["data", "index"],
 }
-_QUICK, *_MORE = MOVED
-each_state = pytest.mark.parametrize(
-    "moved", [_QUICK, *(pytest.param(moved, marks=pytest.mark.slow) for moved in _MORE)]
-)
 
 
 @pytest.fixture(scope="module")
@@ -78,35 +73,37 @@ def _is_refused(cluster: Cluster, request: Sequence[bytes]) -> bool:
     return all(isinstance(reply, AskError | TryAgainError) for reply in replies)
 
 
-# Users with few rights have other scripts, which name the same keys.
-_STATES = [(_QUICK, False), (_QUICK, True), *((moved, False) for moved in _MORE)]
 _CASES = [
-    pytest.param(
-        *row.values,
-        moved,
-        careful,
-        id=f"{row.id}-{moved}{'-careful' * careful}",
-        marks=[] if (moved, careful) == _STATES[0] and not row.marks else pytest.mark.slow,
-    )
-    for row in EACH_ROW
-    for moved, careful in _STATES
-    if moved == _QUICK or not row.marks
+    *((type_, "the key has moved", False) for type_ in dict.fromkeys(row[0] for row in ROWS)),
+    *(("hash", moved, False) for moved in MOVED if moved != "the key has moved"),
+    # Users with few rights have other scripts.
+    *((type_, "the key has moved", True) for type_ in dict.fromkeys(row[0] for row in ROWS)),
 ]
 
 
-@pytest.mark.parametrize(("row", "moved", "careful"), _CASES)
+@pytest.mark.parametrize(("type_", "moved", "careful"), _CASES)
 def test_a_script_is_refused_before_it_changes_anything(
-    cluster: Cluster, row: Row, moved: str, careful: bool
+    cluster: Cluster, type_: str, moved: str, careful: bool
 ) -> None:
-    type_, _, said, _ = row
-    words = _words(said)
-    if words[0].decode() in ELSEWHERE:
-        pytest.skip("not in a Cluster")
     caller = Caller(cluster.nodes[0], IN_SLOT.values(), careful)
+    scripts = [*_scripts(caller, type_)]
+    assert scripts
     _prepare(cluster, caller, type_)
-    scripts = [each for each in caller.sent(words) if each != words and _names_keys(each)]
     with _on_its_way(cluster, caller, moved):
-        assert all(_is_refused(cluster, each) for each in scripts)
+        for script in scripts:
+            assert _is_refused(cluster, script), script
+
+
+def _scripts(caller: Caller, type_: str) -> Iterator[Sequence[bytes]]:
+    """The first call in the rows of each script with each number of keys."""
+    seen = set[tuple[bytes, bytes]]()
+    for words in (_words(said) for of_type, _, said, _ in ROWS if of_type == type_):
+        if words[0].decode() in ELSEWHERE:
+            continue
+        for request in caller.sent(words):
+            if request != words and _names_keys(request) and (*request[1:3],) not in seen:
+                seen.add((request[1], request[2]))
+                yield request
 
 
 def _names_keys(request: Sequence[bytes]) -> bool:
@@ -142,15 +139,21 @@ OF_LINK = {
 }
 
 
-@each_state
 @pytest.mark.parametrize("script", OF_LINK)
-def test_what_the_link_calls_is_refused_as_well(cluster: Cluster, script: str, moved: str) -> None:
+def test_what_the_link_calls_runs_while_the_slot_is_here(cluster: Cluster, script: str) -> None:
     caller = Caller(cluster.nodes[0], IN_SLOT.values())
     _prepare(cluster, caller, "hash")
     request = caller.called(OF_LINK[script])
     assert not isinstance(cluster.nodes[0].ask(*request), ResponseError)
+
+
+@pytest.mark.parametrize("moved", MOVED)
+def test_what_the_link_calls_is_refused_as_well(cluster: Cluster, moved: str) -> None:
+    caller = Caller(cluster.nodes[0], IN_SLOT.values())
+    _prepare(cluster, caller, "hash")
     with _on_its_way(cluster, caller, moved):
-        assert _is_refused(cluster, request)
+        for call in OF_LINK.values():
+            assert _is_refused(cluster, caller.called(call)), call
 
 
 def test_what_is_due_is_reaped_once_the_slot_has_arrived(cluster: Cluster) -> None:

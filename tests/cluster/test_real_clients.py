@@ -106,8 +106,7 @@ def _use_redis_py(client: Any) -> None:
 
 
 @pytest.mark.any_server
-@pytest.mark.parametrize("kind", [redis.Redis, RedisCluster])
-@pytest.mark.parametrize("protocol", [2, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("kind", "protocol"), [(redis.Redis, 2), (RedisCluster, 3)])
 def test_redis_py(masters: Masters, kind: Callable[..., Any], protocol: int) -> None:
     port = masters.proxy.port
     client = kind(host="127.0.0.1", port=port, protocol=protocol, decode_responses=True)
@@ -203,7 +202,7 @@ def test_the_check_of_redis_cli_finds_nothing_wrong(view: Proxy, tmp_path: Path)
     ["ioredis Cluster", "ioredis", "node-redis Cluster", "node-redis", "BullMQ Cluster", "BullMQ"],
 )
 @pytest.mark.any_server
-@pytest.mark.one_of(6)
+@pytest.mark.slow
 def test_in_node(masters: Masters, ioredis: Path, client: str) -> None:
     words = ["node", "masters.mjs", client, str(masters.proxy.port)]
     _while_slots_move(masters, lambda: run(words, ioredis))

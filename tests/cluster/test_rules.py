@@ -6,6 +6,7 @@ import re
 import signal
 from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 
 import pytest
 
@@ -55,6 +56,15 @@ def _versions(masters: Masters) -> list[bytes | None]:
         names = [KEYS.shared_in(each, KEYS.rules) for each in _slots(number)]
         found += node.client.ask_many([("HGET", name, "version") for name in names])
     return found
+
+
+def test_what_is_past_when_it_is_set_is_handed_on_at_every_master(client: Client) -> None:
+    assert client.ask(*RULE) == b"OK"
+    for part in PARTS:
+        key, late = f"held:{{{part}}}", f"late:{{{part}}}"
+        assert client.ask("SADDEX", key, "PXAT", 1, "MEMBERS", 1, "past") == 1
+        wait_until(partial(client.ask, "EXISTS", late), "it is handed on")
+        assert client.ask("LPOP", late) == b"past"
 
 
 def test_the_parts_here_are_of_all_masters() -> None:

@@ -448,11 +448,11 @@ def test_deadlines_of_an_expired_key_do_not_count_before_a_cluster(
     ],
 )
 def test_a_proxy_that_cannot_work_with_others_is_refused_and_writes_nothing(
-    masters: Masters, tmp_path: Path, words: list[str], why: str
+    masters: Masters, client: Client, tmp_path: Path, words: list[str], why: str
 ) -> None:
     (tmp_path / "key").write_text("a signing key of many letters\n")
     words = [str(tmp_path / "key") if word == "key" else word for word in words]
-    wait_until(lambda: any(_names(node) for node in masters.nodes), "the state is there")
+    assert client.ask("SADDEX", "s", "EX", 100, "MEMBERS", 1, "m") == 1
     before = [_names(node) for node in masters.nodes]
     proxy = Proxy(masters.nodes[0].url, *words, forked=True).start()
     try:

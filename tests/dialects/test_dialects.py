@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.conversation import OUTSIDE_MULTI, WAYS, Talk, said_in
+from tests.support.conversation import Talk
 from tests.support.error_texts import NOT_AN_INTEGER, WRONGTYPE
 from tests.support.raw_client import Connection
-
-talk = said_in(WAYS)
-talk_outside_multi = said_in(OUTSIDE_MULTI)
-
 
 FILLED = {
     "hash": ("HSET k a 1 b 2 -> 2", "HTTLFIELD", "HLEN"),
@@ -78,8 +74,8 @@ def test_keydb_knows_no_members_of_other_types_and_of_no_key(talk: Talk) -> None
     """)
 
 
-def test_the_forms_of_redis_itself_stay_its_own(talk_outside_multi: Talk) -> None:
-    talk_outside_multi("""
+def test_the_forms_of_redis_itself_stay_its_own(talk_one_by_one: Talk) -> None:
+    talk_one_by_one("""
         SADD k a                                    -> 1
         EXPIRE k 100                                -> 1
         EXPIREMEMBER k a 50                         -> 1
@@ -188,9 +184,9 @@ def test_dragonflys_hsetex_says_how_many_fields_are_new(talk: Talk) -> None:
     """)
 
 
-def test_dragonflys_hsetex_refuses_what_dragonfly_refuses(talk_outside_multi: Talk) -> None:
+def test_dragonflys_hsetex_refuses_what_dragonfly_refuses(talk_one_by_one: Talk) -> None:
     arity = "ERR wrong number of arguments for 'hsetex' command"
-    talk_outside_multi(f"""
+    talk_one_by_one(f"""
         HSETEX h 0 a 1                              -> {NOT_AN_INTEGER}
         HSETEX h -1 a 1                             -> {NOT_AN_INTEGER}
         HSETEX h 10 a                               -> {arity}

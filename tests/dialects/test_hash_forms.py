@@ -6,7 +6,7 @@ import pytest
 import redis
 
 from tests.support.containers import AnyServer
-from tests.support.conversation import OUTSIDE_MULTI, WAYS, Talk, hold, said_in
+from tests.support.conversation import Talk, hold
 from tests.support.error_texts import NOT_AN_INTEGER, WRONGTYPE
 from tests.support.raw_client import Connection
 from tests.support.redis_client import Client
@@ -17,8 +17,6 @@ from ttlproxy.scripts import Scripts
 from ttlproxy.scripts.script_calls import ScriptCalls
 
 in_redis_8s_words = pytest.mark.usefixtures("redis_8s_words")
-talk = said_in(WAYS)
-talk_outside_multi = said_in(OUTSIDE_MULTI)
 
 SETTERS = ["HEXPIRE", "HPEXPIRE", "HEXPIREAT", "HPEXPIREAT"]
 QUERIES = ["HTTL", "HPTTL", "HEXPIRETIME", "HPEXPIRETIME", "HPERSIST", "HGETDEL"]
@@ -126,13 +124,13 @@ def test_queries_find_mistakes_in_redis_8s_order(talk: Talk) -> None:
         """)
 
 
-def test_too_few_words_are_refused(talk_outside_multi: Talk) -> None:
+def test_too_few_words_are_refused(talk_one_by_one: Talk) -> None:
     short = [f"{name} h 9 FIELDS 1" for name in SETTERS] + [
         f"{name} h FIELDS 1" for name in QUERIES
     ]
     for request in [*short, "HGETEX h FIELDS 1", "HGETEX", "HTTL h"]:
         name = request.split()[0].lower()
-        talk_outside_multi(f"{request} -> ERR wrong number of arguments for '{name}' command")
+        talk_one_by_one(f"{request} -> ERR wrong number of arguments for '{name}' command")
 
 
 # --- HGETEX and HGETDEL

@@ -10,8 +10,7 @@ from typing import Final
 from ttlproxy import __version__
 from ttlproxy.cli.flags import USUAL, flag, groups, metavar
 from ttlproxy.cli.main import DESCRIPTION, EXIT_CODES, PLACES
-from ttlproxy.cli.subcommands import CODES, SUBCOMMANDS
-from ttlproxy.cli.summaries import SUMMARIES
+from ttlproxy.cli.subcommand import CODES, SUMMARIES, find_subcommand
 from ttlproxy.config import SETTINGS
 
 # A flag with the word for its value, and what it does.
@@ -27,7 +26,7 @@ _FILES: Final = ("$TTLPROXY_CONFIG", "a TOML file with settings, if --config nam
 
 def man_pages() -> dict[str, str]:
     """The text of each page, by the name of its file."""
-    pages = {f"ttlproxy-{name}.1": _of_subcommand(name) for name in SUBCOMMANDS}
+    pages = {f"ttlproxy-{name}.1": _of_subcommand(name) for name in SUMMARIES}
     return {"ttlproxy.1": _of_proxy(), **pages}
 
 
@@ -53,7 +52,7 @@ def _of_proxy() -> str:
 
 
 def _of_subcommand(name: str) -> str:
-    subcommand = SUBCOMMANDS[name]
+    subcommand = find_subcommand(name)
     own = [
         (
             f"{word} {'|'.join(how.get('choices', ())) or how.get('metavar', '')}".strip(),

@@ -23,7 +23,7 @@ from tests.support.servers import ROOT, Binary
 from ttlproxy.addresses import Listen, Upstream
 from ttlproxy.admin.routes import ROUTES
 from ttlproxy.config import SETTINGS, Settings
-from ttlproxy.telemetry.container_memory import needed
+from ttlproxy.telemetry.memory import needed
 
 DEPLOY = ROOT / "deploy"
 REPLICA_OF = ["--replicaof", "redis-1 6379"]

@@ -16,7 +16,7 @@ from tests.docs.programs import tool
 from tests.support.servers import ROOT
 from ttlproxy import __version__
 from ttlproxy.config import SETTINGS, Settings
-from ttlproxy.telemetry.container_memory import needed
+from ttlproxy.telemetry.memory import needed
 
 CHART: Final = ROOT / "deploy" / "helm" / "ttlproxy"
 PROMETHEUS: Final = ROOT / "deploy" / "prometheus"

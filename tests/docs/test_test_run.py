@@ -113,24 +113,6 @@ def test_a_quick_run_is_on_the_newest_server_alone() -> None:
     assert _servers("--quick") == set(servers_here()[-1:])
 
 
-@pytest.mark.redis
-def test_a_quick_run_takes_one_of_several_cases() -> None:
-    """The rows of this test are marked with `one_of(2)`."""
-    rows = "tests/semantics/test_command_cases.py", "-k", "leaves_the_deadlines_that_it_should"
-    whole = _chosen(*rows, "-m", "not slow", TTLPROXY_REQUIRE=servers_here()[-1])
-    quick = _chosen(*rows, "--quick")
-    assert set(quick) < set(whole)
-    assert len(quick) == (len(whole) + 1) // 2
-
-
-@pytest.mark.slow
-def test_a_run_of_a_tenth_takes_every_tenth_test() -> None:
-    one, more = ("--tenth", "3"), ("--tenth", "3", "--tenth", "0")
-    whole, third, two = (_chosen(*ON_A_SERVER, "--quick", *words) for words in ((), one, more))
-    assert third == whole[3::10]
-    assert two == [each for at, each in enumerate(whole) if at % 10 in (0, 3)]
-
-
 def test_without_redis_none_of_the_tests_needs_a_server() -> None:
     assert _servers("-m", "not redis") == set()
 

@@ -16,7 +16,7 @@ import redis
 from tests.conftest import StartProxy
 from tests.support.containers import AnyServer
 
-pytestmark = [pytest.mark.any_server, pytest.mark.one_of(1)]
+pytestmark = pytest.mark.any_server
 
 PAGE = Path(__file__).parents[2] / "docs" / "write-rules.md"
 RULES = re.findall(r"^\|.*\| `(ONWRITE [^`]*)` \|", PAGE.read_text(), re.MULTILINE)
@@ -80,7 +80,6 @@ def _written(client: redis.Redis, words: list[str]) -> Iterator[tuple[str, str, 
         yield key, kind, ELEMENTS[kind](client, key)
 
 
-@pytest.mark.slow
 def test_each_rule_gives_deadlines_to_what_its_application_leaves_behind(
     ioredis: Path, server: AnyServer, start_proxy: StartProxy
 ) -> None:

@@ -54,7 +54,6 @@ def _killing(server: Server, name: str) -> Iterator[Callable[[], int]]:
         thread.join()
 
 
-@pytest.mark.one_of(4)
 @pytest.mark.parametrize("name", NAMES)
 def test_each_request_is_answered_while_one_kind_of_connection_is_killed(
     name: str, start_server: StartServer, start_proxy: StartProxy
@@ -330,8 +329,7 @@ def test_greetings_that_are_forged_or_refused_do_no_harm(
     assert "away" not in proxy.stderr
 
 
-@pytest.mark.one_of(4)
-@pytest.mark.parametrize("taken", ["-script +script|exists", "-script", "-info", "-acl"])
+@pytest.mark.parametrize("taken", ["-script", "-info", "-acl"])
 def test_a_right_that_is_lost_while_the_link_serves_ends_no_life_of_it(
     taken: str, start_server: StartServer, start_proxy: StartProxy
 ) -> None:

@@ -96,7 +96,6 @@ def _fail_over(servers: Replicated, proxy: Proxy, trouble: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.one_of(3)  # what a proxy makes of a Sentinel's word does not depend on the version
 @pytest.mark.parametrize("trouble", ["killed", "stopped", "asked"])
 @pytest.mark.timeout(400)
 def test_nothing_is_lost_or_late_through_failovers(
@@ -167,7 +166,6 @@ def test_one_sentinel_of_three_is_enough(
         hanging.child.send_signal(signal.SIGCONT)
 
 
-@pytest.mark.one_of(2)
 @pytest.mark.parametrize("user", ["", "asker"])
 def test_the_sentinels_have_a_password_of_their_own(
     start_server: StartServer,

@@ -18,7 +18,7 @@ import pytest
 
 from tests.conftest import StartProxy, StartServer
 from tests.support.containers import AnyServer
-from tests.support.conversation import WAYS, Talk, said_in
+from tests.support.conversation import Talk
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection
 from tests.support.redis_client import Client
@@ -28,8 +28,6 @@ from tests.support.servers import Proxy
 from ttlproxy.commands.catalogue import Argument, arguments
 from ttlproxy.commands.router import LONGER, VIRTUALS
 from ttlproxy.commands.spec import Virtual
-
-talk = said_in(WAYS)
 
 Reply: TypeAlias = "str | tuple[Reply, ...] | frozenset[Reply]"
 
@@ -79,7 +77,6 @@ def test_the_virtual_commands_are_counted_and_listed(client: Client, direct: Cli
     assert {name.decode() for name in all_names[len(native) :]} == lacked
 
 
-@pytest.mark.one_of(3)
 @pytest.mark.parametrize("words", ["COMMAND", "COMMAND INFO", "COMMAND DOCS"])
 def test_what_is_redis_own_stays_as_it_was(proxy: Proxy, server: AnyServer, words: str) -> None:
     native, reply = _asked(server.port, 2, words), _asked(proxy.port, 2, words)
@@ -401,7 +398,6 @@ def _three_beats(port: int) -> None:
     wait_until(lambda: calls(port, "time") >= beats, "three more heartbeats")
 
 
-@pytest.mark.one_of(3)
 @pytest.mark.parametrize("rules", ["-acl +acl|list", "-acl +acl|cat", "-command"])
 def test_a_proxy_that_may_not_ask_leaves_categories_to_redis(
     start_server: StartServer, start_proxy: StartProxy, rules: str

@@ -9,7 +9,7 @@ import pytest
 
 from tests.features.test_lease import REFUSED
 from tests.support.containers import AnyServer
-from tests.support.conversation import WAYS, Talk, said_in
+from tests.support.conversation import Talk
 from tests.support.deadlines import has_ttl
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection
@@ -19,8 +19,6 @@ from tests.support.servers import Proxy
 from ttlproxy.core.keys import Keys
 
 KEYS = Keys()
-
-talk = said_in(WAYS)
 
 
 def test_commands_wait_under_their_ids_the_soonest_first(talk: Talk) -> None:

@@ -11,15 +11,13 @@ import pytest
 from tests.conftest import StartProxy, StartServer
 from tests.support.admin_pages import pages
 from tests.support.containers import AnyServer
-from tests.support.conversation import WAYS, Talk, said_in
+from tests.support.conversation import Talk
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection
 from tests.support.redis_client import Client
 from tests.support.servers import Proxy
 from ttlproxy import __version__
 from ttlproxy.core.keys import Keys
-
-talk = said_in(WAYS)
 
 KEY_ARITY = "ERR wrong number of arguments for 'ttlproxy|key' command"
 

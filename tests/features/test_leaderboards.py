@@ -10,13 +10,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.support.containers import AnyServer
-from tests.support.conversation import WAYS, Talk, hold, said_in
+from tests.support.conversation import Talk, hold
 from tests.support.error_texts import NOT_AN_INTEGER
 from tests.support.raw_client import Connection
 from tests.support.redis_client import Client, Word
 from tests.support.servers import Proxy
-
-talk = said_in(WAYS)
 
 MIN, MAX = -(2**63), 2**63 - 1
 OVERFLOW = "ERR increment or decrement would overflow"

@@ -10,14 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.support.containers import AnyServer
-from tests.support.conversation import OUTSIDE_MULTI, WAYS, Talk, hold, let_pass, said_in
+from tests.support.conversation import Talk, hold, let_pass
 from tests.support.error_texts import NOT_AN_INTEGER, WRONGTYPE
 from tests.support.raw_client import Connection
 from tests.support.redis_client import Client
 from tests.support.servers import Proxy
-
-talk = said_in(WAYS)
-talk_outside_multi = said_in(OUTSIDE_MULTI)
 
 REFUSED = rb"-(NOPERM|.*ACL failure|.*The user executing the script can't)"
 LEASE = ("LEASE", "src", "dst", "EX", "100")
@@ -104,8 +101,8 @@ def test_tokens_are_told_apart_in_multi_and_from_deadlines(talk: Talk) -> None:
     """)
 
 
-def test_what_is_wrong_with_a_token_is_refused(talk_outside_multi: Talk) -> None:
-    talk_outside_multi(f"""
+def test_what_is_wrong_with_a_token_is_refused(talk_one_by_one: Talk) -> None:
+    talk_one_by_one(f"""
         UNLEASE s x a                       -> {NOT_AN_INTEGER}
         UNLEASE s 1                         -> ERR wrong number of arguments for 'unlease' command
         RENEW s 1.5 a EX 9                  -> {NOT_AN_INTEGER}

@@ -11,7 +11,7 @@ import pytest
 
 from tests.conftest import StartProxy, StartServer
 from tests.support.containers import AnyServer
-from tests.support.conversation import OUTSIDE_MULTI, WAYS, Talk, hold, in_multi, said_in
+from tests.support.conversation import Talk, hold
 from tests.support.deadlines import has_ttl
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
@@ -19,10 +19,6 @@ from tests.support.redis_client import Client
 from tests.support.relay import Relay
 from tests.support.server_queries import calls, connections, info, until_blocked
 from tests.support.servers import Proxy
-
-talk = said_in(WAYS)
-talk_in_multi = said_in([in_multi])
-talk_outside_multi = said_in(OUTSIDE_MULTI)
 
 FOR_EVER = ("LEASE", "src", "dst", "EX", "100", "BLOCK", "0")
 FOR_A_SECOND = (*FOR_EVER[:-1], "1000")

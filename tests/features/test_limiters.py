@@ -10,7 +10,7 @@ from fractions import Fraction
 import pytest
 
 from tests.conftest import StartProxy, StartServer
-from tests.support.conversation import ALL_WAYS, OUTSIDE_MULTI, Talk, said_in
+from tests.support.conversation import Talk
 from tests.support.error_texts import NOT_AN_INTEGER, WRONGTYPE
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection
@@ -22,9 +22,6 @@ from ttlproxy.commands.spec import FIRST
 from ttlproxy.core.keys import Keys
 from ttlproxy.scripts import Scripts
 from ttlproxy.scripts.script_calls import ScriptCalls
-
-talk = said_in(ALL_WAYS)
-talk_outside_multi = said_in(OUTSIDE_MULTI)
 
 CELL = "Cell error: Store error:"
 
@@ -89,9 +86,9 @@ def test_a_malformed_request_of_a_bucket_is_refused(talk: Talk) -> None:
     """)
 
 
-def test_a_bucket_takes_four_to_six_words(talk_outside_multi: Talk) -> None:
+def test_a_bucket_takes_four_to_six_words(talk_one_by_one: Talk) -> None:
     arity = "ERR wrong number of arguments for 'cl.throttle' command"
-    talk_outside_multi(f"""
+    talk_one_by_one(f"""
         CL.THROTTLE b 1 1                   -> {arity}
         CL.THROTTLE b 1 1 1 1 1             -> {arity}
     """)

@@ -14,7 +14,7 @@ from itertools import product
 import pytest
 
 from tests.support.containers import AnyServer
-from tests.support.conversation import OUTSIDE_MULTI, WAYS, Talk, Way, in_multi, talking
+from tests.support.conversation import WAYS, Talk, Way, in_multi, one_by_one, talking
 from tests.support.per_type import said_of
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection
@@ -52,10 +52,11 @@ def _said_of(type_: str, text: str) -> str:
     return said_of(type_, "\n".join(lines))
 
 
-def _said_to_all(ways: list[Way]) -> Callable[..., Iterator[Talk]]:
-    @pytest.fixture(
-        params=product(FORMS, ways), ids=lambda param: f"{param[0]}-{param[1].__name__}"
-    )
+def _said_to_all(*ways: Way) -> Callable[..., Iterator[Talk]]:
+    """As `said_to_all` of tests.support.per_type."""
+    cases = [*product(FORMS, ways[:1]), *(("hash", way) for way in ways[1:])]
+
+    @pytest.fixture(params=cases, ids=lambda case: f"{case[0]}-{case[1].__name__}")
     def every(request: pytest.FixtureRequest, proxy: Proxy, server: AnyServer) -> Iterator[Talk]:
         type_, way = request.param
         with talking(proxy, server, way) as say:
@@ -64,8 +65,8 @@ def _said_to_all(ways: list[Way]) -> Callable[..., Iterator[Talk]]:
     return every
 
 
-every = _said_to_all(WAYS)
-every_outside_multi = _said_to_all(OUTSIDE_MULTI)
+every = _said_to_all(*WAYS)
+every_one_by_one = _said_to_all(one_by_one)
 
 
 # --- a full key
@@ -141,9 +142,9 @@ def test_a_deadline_already_past_needs_no_room(every: Talk) -> None:
 
 
 def test_the_earliest_deadlines_make_room_and_those_without_one_last(
-    every_outside_multi: Talk,
+    every_one_by_one: Talk,
 ) -> None:
-    every_outside_multi("""
+    every_one_by_one("""
         PUT k [] never1 never2                  -> 2
         PUT k [EX 300] late                     -> 1
         PUT k [EX 100] soon                     -> 1
@@ -175,8 +176,8 @@ def test_what_was_evicted_has_made_room_at_once(every: Talk) -> None:
     """)
 
 
-def test_what_is_written_is_not_evicted_for_itself(every_outside_multi: Talk) -> None:
-    every_outside_multi("""
+def test_what_is_written_is_not_evicted_for_itself(every_one_by_one: Talk) -> None:
+    every_one_by_one("""
         PUT k [EX 100] a                        -> 1
         PUT k [EX 200] b c                      -> 2
         PUT k [MAXLEN 3 EVICT EX 300] a d       -> 1
@@ -198,9 +199,9 @@ def test_more_than_the_cap_at_once_is_refused_though_others_could_go(every: Talk
 
 
 def test_a_refresh_evicts_down_to_the_cap_but_nothing_it_refreshes(
-    every_outside_multi: Talk,
+    every_one_by_one: Talk,
 ) -> None:
-    every_outside_multi("""
+    every_one_by_one("""
         PUT k [EX 100] a b c d                  -> 4
         PUT k [MAXLEN 2 EVICT EX 300] a b c     -> 0
         wait 1
@@ -209,8 +210,8 @@ def test_a_refresh_evicts_down_to_the_cap_but_nothing_it_refreshes(
     """)
 
 
-def test_an_evicted_element_may_come_back(every_outside_multi: Talk) -> None:
-    every_outside_multi("""
+def test_an_evicted_element_may_come_back(every_one_by_one: Talk) -> None:
+    every_one_by_one("""
         PUT k [EX 100] a                        -> 1
         PUT k [MAXLEN 1 EVICT EX 200] b         -> 1
         wait 1
@@ -234,8 +235,8 @@ def test_an_evicted_element_needs_room_to_come_back(every: Talk) -> None:
     """)
 
 
-def test_each_element_makes_room_once(every_outside_multi: Talk) -> None:
-    every_outside_multi("""
+def test_each_element_makes_room_once(every_one_by_one: Talk) -> None:
+    every_one_by_one("""
         PUT k [EX 100] a b c d e                -> 5
         PUT k [] never                          -> 1
         PUT k [MAXLEN 2 EVICT EX 200] x y       -> 2
@@ -245,11 +246,11 @@ def test_each_element_makes_room_once(every_outside_multi: Talk) -> None:
     """)
 
 
-def test_many_make_room_for_many(every_outside_multi: Talk) -> None:
+def test_many_make_room_for_many(every_one_by_one: Talk) -> None:
     for key, options in (("dated", "EX 100"), ("undated", "")):
         old = " ".join(f"old{n}" for n in range(150))
         new = " ".join(f"new{n}" for n in range(120))
-        every_outside_multi(f"""
+        every_one_by_one(f"""
             PUT {key} [{options}] {old}         -> 150
             PUT {key} [MAXLEN 160 EVICT EX 200] {new} -> 120
             wait 1
@@ -261,7 +262,7 @@ def test_many_make_room_for_many(every_outside_multi: Talk) -> None:
 def test_the_members_with_the_lowest_scores_go_first_where_none_has_a_deadline(
     proxy: Proxy, server: AnyServer
 ) -> None:
-    with talking(proxy, server, OUTSIDE_MULTI[0]) as talk:
+    with talking(proxy, server, one_by_one) as talk:
         talk("""
             ZADD z 3 c 1 a 2 b                  -> 3
             ZADDEX z MAXLEN 2 EVICT EX 100 MEMBERS 1 0 d -> 1
@@ -273,7 +274,7 @@ def test_the_members_with_the_lowest_scores_go_first_where_none_has_a_deadline(
 def test_fields_with_deadlines_that_the_server_keeps_make_room_too(
     proxy: Proxy, server: AnyServer
 ) -> None:
-    with talking(proxy, server, OUTSIDE_MULTI[0]) as talk:
+    with talking(proxy, server, one_by_one) as talk:
         talk("""
             HSET h a 1 b 1 c 1                  -> 3
             HEXPIRE h 500 FIELDS 3 a b c        -> [1, 1, 1]
@@ -299,7 +300,7 @@ def test_a_member_that_was_evicted_is_not_there_for_nx(proxy: Proxy, server: Any
 
 
 def test_conditions_come_before_the_cap(proxy: Proxy, server: AnyServer) -> None:
-    with talking(proxy, server, OUTSIDE_MULTI[0]) as talk:
+    with talking(proxy, server, one_by_one) as talk:
         talk("""
             HSETEX h MAXLEN 1 FXX EX 100 FIELDS 1 a 1   -> 0
             HSETEX h MAXLEN 1 FNX EX 100 FIELDS 1 a 1   -> 1
@@ -323,8 +324,8 @@ def test_conditions_come_before_the_cap(proxy: Proxy, server: AnyServer) -> None
         """)
 
 
-def test_a_cap_that_is_no_number_is_refused_in_redis_words(every_outside_multi: Talk) -> None:
-    every_outside_multi("""
+def test_a_cap_that_is_no_number_is_refused_in_redis_words(every_one_by_one: Talk) -> None:
+    every_one_by_one("""
         PUT k [MAXLEN x EX 1] a -> ERR value is not an integer or out of range
         PUT k [MAXLEN 01 EX 1] a -> ERR value is not an integer or out of range
         PUT k [MAXLEN EVICT 1 EX 1] a -> ERR value is not an integer or out of range
@@ -340,7 +341,7 @@ def test_a_cap_that_is_no_number_is_refused_in_redis_words(every_outside_multi: 
 
 
 def test_hsetex_with_nothing_behind_maxlen(proxy: Proxy, server: AnyServer) -> None:
-    with talking(proxy, server, OUTSIDE_MULTI[0]) as talk:
+    with talking(proxy, server, one_by_one) as talk:
         talk("HSETEX h FIELDS 1 a 1 MAXLEN -> ERR syntax error")
 
 

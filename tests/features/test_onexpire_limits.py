@@ -7,16 +7,13 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.containers import AnyServer
-from tests.support.conversation import WAYS, Talk, let_pass, said_in
+from tests.support.conversation import Talk, let_pass
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
 from tests.support.redis_client import Client
 from tests.support.server_queries import info
 from tests.support.servers import Proxy
 from ttlproxy.core.keys import Keys
-
-talk = said_in(WAYS)
-
 
 # --- after so many times
 

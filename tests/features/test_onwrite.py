@@ -167,7 +167,6 @@ OWN_STEP = {
 }
 
 
-@pytest.mark.each_server
 def test_each_override_that_writes_elements_dates_them_in_its_own_step(
     rule: Client, talk: Talk
 ) -> None:

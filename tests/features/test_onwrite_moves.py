@@ -96,7 +96,6 @@ def test_all_commands_that_put_elements_somewhere_have_their_case_here() -> None
     assert SWEPT.keys() | OF_7_0.keys() | {"MOVE"} == overrides.keys() | others
 
 
-@pytest.mark.each_server
 @pytest.mark.parametrize("in_multi", [False, True])
 def test_what_the_writes_own_step_cannot_do_is_done_soon_after(
     rule: Client, direct: Client, app: Connection, in_multi: bool

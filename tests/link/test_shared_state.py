@@ -18,6 +18,7 @@ from ttlproxy import __version__
 from ttlproxy.addresses import Upstream
 from ttlproxy.config import Settings
 from ttlproxy.core.counters import Counters
+from ttlproxy.core.keys import SLOTS
 from ttlproxy.core.signing import Signer
 from ttlproxy.errors import UnfitUpstream
 from ttlproxy.link import LAYOUT, Context, client, run
@@ -305,17 +306,22 @@ async def test_a_request_to_one_master_waits_for_the_master_that_has_the_state(
     assert sibling.script_calls.has_state
 
 
-async def test_it_stays_while_another_master_has_deadlines(
+async def test_it_stays_while_another_master_has_deadlines_or_is_away(
     state: SharedState, redis: Redis, context: Context, sibling: Context, direct: Client
 ) -> None:
     other = SharedState(sibling, unpaused)
     await state.claim(redis)
-    context.fleet.attached, sibling.managed = 1, {0: 1}
+    context.fleet.attached, context.is_one_of_several = 1, True
+    context.slot_schedules.read, sibling.slot_schedules.read = {*range(8192)}, {*range(8192, SLOTS)}
+    sibling.slot_schedules.noted(b"k", 1)
     await state.drop(redis, [0])
     assert direct.ask("EXISTS", STATE) == 1
     sibling.end()
     await state.drop(redis, [0])
-    assert direct.ask("EXISTS", STATE) == 0, "that master is one no more"
+    assert direct.ask("EXISTS", STATE) == 1, "nothing is known of half of the slots"
+    context.slot_schedules.read = {*range(SLOTS)}
+    await state.drop(redis, [0])
+    assert direct.ask("EXISTS", STATE) == 0
     assert not other.is_needed
 
 

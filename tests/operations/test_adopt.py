@@ -19,8 +19,7 @@ from tests.support.servers import Proxy
 from ttlproxy.addresses import Upstream
 from ttlproxy.errors import AdoptError
 from ttlproxy.net.progress import Progress
-from ttlproxy.operations.adopt import How, Wanted, adopted
-from ttlproxy.operations.adopt_pages import TYPES, Page
+from ttlproxy.operations.adopt import TYPES, How, Page, Wanted, adopted
 from ttlproxy.operations.key_walk import Pace
 from ttlproxy.operations.resume_file import ResumeFile
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ttlproxy.core.topology import ClusterNode, cluster_nodes
-from ttlproxy.operations.doctor.failovers import MasterFacts, failover
+from ttlproxy.operations.doctor.cluster import MasterFacts, failover
 
 IDS = {name: name * 40 for name in "abcd"}
 ONLINE = {"slave0": "ip=10.0.0.3,port=6379,state=online,offset=42,lag=0"}
@@ -24,8 +24,11 @@ def _told(*replicas: tuple[str, str, str]) -> list[ClusterNode]:
     return cluster_nodes("\n".join(lines))
 
 
-def _master(name: str, replication: dict[str, str], *, any_age: bool = False) -> MasterFacts:
-    return MasterFacts(f"10.0.0.{' ab'.index(name)}:6379", IDS[name], replication, any_age)
+def _master(
+    name: str, replication: dict[str, str], nodes: list[ClusterNode], *, any_age: bool = False
+) -> MasterFacts:
+    address = f"10.0.0.{' ab'.index(name)}:6379"
+    return MasterFacts(address, IDS[name], nodes, replication=replication, any_age=any_age)
 
 
 BOTH = (("c", "slave", "a"), ("d", "slave", "b"))
@@ -56,12 +59,14 @@ def test_replicas_that_cannot_take_over_are_told(
     replicas: tuple[tuple[str, str, str], ...],
     found: list[tuple[str, str]],
 ) -> None:
-    findings = failover([_master("a", a), _master("b", b)], _told(*replicas))
+    nodes = _told(*replicas)
+    findings = failover([_master("a", a, nodes), _master("b", b, nodes)])
     assert [(str(each.severity), each.what) for each in findings] == found
 
 
 def test_a_replica_whose_data_may_be_of_any_age_is_told() -> None:
-    masters = [_master("a", ONLINE, any_age=True), _master("b", ONLINE)]
-    (found,) = failover(masters, _told(*BOTH))
+    nodes = _told(*BOTH)
+    masters = [_master("a", ONLINE, nodes, any_age=True), _master("b", ONLINE, nodes)]
+    (found,) = failover(masters)
     assert found.what == "cluster-replica-validity-factor is 0 at 10.0.0.1:6379"
     assert "CONFIG SET cluster-replica-validity-factor" in found.fix

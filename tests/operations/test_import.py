@@ -25,13 +25,11 @@ from ttlproxy.errors import MigrationError
 from ttlproxy.operations.key_walk import Pace
 from ttlproxy.operations.migration.connection import Server as Connected
 from ttlproxy.operations.migration.elements import PROXY_WORDS, Page, Part
-from ttlproxy.operations.migration.mover import Mover
-from ttlproxy.operations.migration.pairs import Naming, PairsSource
+from ttlproxy.operations.migration.mover import Mover, State
+from ttlproxy.operations.migration.pairs import UNITS, Naming, PairsSource
 from ttlproxy.operations.migration.plan import How, Rules
 from ttlproxy.operations.migration.report import UNTOLD
-from ttlproxy.operations.migration.state import State
-from ttlproxy.operations.migration.timed_target import TimedTarget
-from ttlproxy.operations.migration.units import UNITS
+from ttlproxy.operations.migration.timed import TimedTarget
 
 LATER_S = 4_000_000_000
 LATER_MS = LATER_S * 1000

@@ -15,7 +15,7 @@ from tests.support.containers import AnyServer
 from tests.support.processes import CLOSED_PORT
 from tests.support.redis_client import Client
 from tests.support.servers import Proxy
-from ttlproxy.cli.durations import left
+from ttlproxy.cli.output import left
 
 pytestmark = pytest.mark.any_server
 

@@ -9,7 +9,7 @@ import pytest
 
 from ttlproxy.errors import AdoptError, MigrationError
 from ttlproxy.operations.key_walk import Place
-from ttlproxy.operations.migration.state import State
+from ttlproxy.operations.migration.mover import State
 from ttlproxy.operations.resume_file import ResumeFile
 
 

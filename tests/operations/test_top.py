@@ -16,7 +16,7 @@ from tests.support.servers import ROOT
 from tests.support.terminal import CTRL_C, Terminal
 from ttlproxy.addresses import Listen
 from ttlproxy.cli.top import screen
-from ttlproxy.process.signals import INTERRUPTED
+from ttlproxy.errors import INTERRUPTED
 
 pytestmark = pytest.mark.any_server
 

@@ -13,7 +13,7 @@ from tests.support.command_line import ttlproxy
 from tests.support.requirements import absent
 from tests.support.terminal import Terminal
 from ttlproxy.cli.completion import SHELLS
-from ttlproxy.cli.summaries import SUMMARIES
+from ttlproxy.cli.subcommand import SUMMARIES
 from ttlproxy.config import SETTINGS
 
 _TYPED = [

@@ -18,8 +18,8 @@ from tests.support.requirements import absent
 from tests.support.server_queries import until_blocked
 from tests.support.servers import ROOT
 from tests.support.terminal import CTRL_C, Terminal
+from ttlproxy.errors import INTERRUPTED
 from ttlproxy.process import open_files
-from ttlproxy.process.signals import INTERRUPTED
 
 pytestmark = pytest.mark.any_server
 

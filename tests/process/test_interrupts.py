@@ -19,14 +19,13 @@ from tests.conftest import StartServer
 from tests.support.processes import attempts, free_port, wait_until
 from tests.support.redis_client import Client
 from tests.support.servers import ROOT, Server
-from ttlproxy import __main__
-from ttlproxy.process import signals
-from ttlproxy.process.app import until_interrupted
+from ttlproxy.errors import INTERRUPTED
+from ttlproxy.process.runner import until_interrupted
 
 pytestmark = [pytest.mark.any_server, pytest.mark.slow]
 
 # If ttlproxy's code has not begun yet, the signal itself ends the interpreter: 130 for a shell.
-ENDED = (signals.INTERRUPTED, -signal.SIGINT)
+ENDED = (INTERRUPTED, -signal.SIGINT)
 # Enough at a time to make the machine busy.
 AT_ONCE = 5
 STEPS_S = (0.05, 0.2, 0.5)
@@ -143,7 +142,7 @@ def test_ctrl_c_ends_a_health_check_that_nobody_answers() -> None:
     with socket.create_server(("127.0.0.1", 0)) as deaf:
         checking = _start("healthcheck", "--admin", f"127.0.0.1:{deaf.getsockname()[1]}")
         with deaf.accept()[0]:
-            assert _interrupted([checking], 0) == [(signals.INTERRUPTED, "")]
+            assert _interrupted([checking], 0) == [(INTERRUPTED, "")]
 
 
 @pytest.mark.parametrize("words", [["doctor", "--apply"], ["purge", "--apply"]], ids=" ".join)
@@ -153,7 +152,7 @@ def test_ctrl_c_ends_what_waits_for_redis(words: list[str]) -> None:
         waiting = _start(*words, "--upstream", f"redis://127.0.0.1:{port}")
         with silent.accept()[0] as asked:
             asked.recv(1000)
-            assert _interrupted([waiting], 0) == [(signals.INTERRUPTED, "")]
+            assert _interrupted([waiting], 0) == [(INTERRUPTED, "")]
 
 
 def test_ctrl_c_ends_a_proxy_that_serves(server: Server) -> None:
@@ -163,7 +162,7 @@ def test_ctrl_c_ends_a_proxy_that_serves(server: Server) -> None:
         assert serving.stdout is not None
         assert "listens on" in serving.stdout.readline()
         ((code, said),) = _interrupted([serving], 0)
-        assert (code, "Traceback" in said) == (signals.INTERRUPTED, False)
+        assert (code, "Traceback" in said) == (INTERRUPTED, False)
 
 
 async def test_an_interrupt_that_is_lost_on_the_way_comes_again() -> None:
@@ -176,7 +175,7 @@ async def test_an_interrupt_that_is_lost_on_the_way_comes_again() -> None:
         await asyncio.Event().wait()
         return 0
 
-    assert await until_interrupted(deaf_once()) == signals.INTERRUPTED
+    assert await until_interrupted(deaf_once()) == INTERRUPTED
 
 
 async def test_what_is_not_interrupted_ends_as_it_would() -> None:
@@ -186,8 +185,3 @@ async def test_what_is_not_interrupted_ends_as_it_would() -> None:
     before = signal.getsignal(signal.SIGINT)
     assert await until_interrupted(three()) == 3
     assert signal.getsignal(signal.SIGINT) is before
-
-
-def test_both_say_the_same_of_an_interrupt() -> None:
-    """The exit code that works before anything is imported, and the one for later."""
-    assert __main__.INTERRUPTED == signals.INTERRUPTED

@@ -4,7 +4,8 @@ Before each case `k` has the elements a, b and c; a and b expire in 100 s; `to` 
 after a key are the seconds left of a, b, c and d; -1: no deadline, -2: no such element.
 """
 
-ANY = """
+# What is the same for all types, sent for hashes: no script of these looks at the type of `k`.
+KEYS = """
 DEL k                                   -> 1    ; k -2 -2 -2 -2
 UNLINK k                                -> 1    ; k -2 -2 -2 -2
 EXPIRE k 1000                           -> 1    ; k 100 100 -1 -2
@@ -33,6 +34,18 @@ RESTORE k 0 x REPLACE                   -> ERR* ; k 100 100 -1 -2
 RESTORE-ASKING k 0 x REPLACE            -> ERR* ; k 100 100 -1 -2
 EVAL "return redis.call('DEL',KEYS[1])" 1 k -> 1 ; k -2 -2 -2 -2
 EXISTS k                                -> 1    ; k 100 100 -1 -2
+CL.THROTTLE k 15 30 60                  -> WRONGTYPE* ; k 100 100 -1 -2
+INCREX k EX 100                         -> WRONGTYPE* ; k 100 100 -1 -2
+DEFER EX 100 ID x DEL k                 -> "x"  ; k 100 100 -1 -2
+ONEXPIRE nosuch                         -> nil  ; k 100 100 -1 -2
+ONWRITE nosuch                          -> nil  ; k 100 100 -1 -2
+TAKE k                                  -> []   ; k 100 100 -1 -2
+UNDEFER k x                             -> 0    ; k 100 100 -1 -2
+DEFERRED k                              -> []   ; k 100 100 -1 -2
+"""
+
+# What each type has of its own, or reads in its own way.
+EACH = """
 HEXPIREFIELD k c 200                    -> 1    ; k 100 100 200 -2
 HPEXPIREFIELD k c 200000                -> 1    ; k 100 100 200 -2
 HEXPIREATFIELD k c 1                    -> 2    ; k 100 100 -2 -2
@@ -43,14 +56,6 @@ HEXPIRETIMEFIELD k c                    -> -1   ; k 100 100 -1 -2
 HPEXPIRETIMEFIELD k d                   -> -2   ; k 100 100 -1 -2
 HPERSISTFIELD k a                       -> 1    ; k -1 100 -1 -2
 TTLPROXY KEY k                          -> [*   ; k 100 100 -1 -2
-CL.THROTTLE k 15 30 60                  -> WRONGTYPE* ; k 100 100 -1 -2
-INCREX k EX 100                         -> WRONGTYPE* ; k 100 100 -1 -2
-DEFER EX 100 ID x DEL k                 -> "x"  ; k 100 100 -1 -2
-ONEXPIRE nosuch                         -> nil  ; k 100 100 -1 -2
-ONWRITE nosuch                          -> nil  ; k 100 100 -1 -2
-TAKE k                                  -> []   ; k 100 100 -1 -2
-UNDEFER k x                             -> 0    ; k 100 100 -1 -2
-DEFERRED k                              -> []   ; k 100 100 -1 -2
 DUE k COUNT 1                           -> [["a", *   ; k 100 100 -1 -2
 """
 
@@ -165,10 +170,10 @@ LEASE k held EX 200                     -> "c"  ; k 100 100 -2 -2
 """
 
 TYPES = {
-    "hash": ANY + KEYDB + HASH,
-    "set": ANY + KEYDB + SET,
-    "zset": ANY + KEYDB + ZSET,
-    "list": ANY + LIST,
+    "hash": KEYS + EACH + KEYDB + HASH,
+    "set": EACH + KEYDB + SET,
+    "zset": EACH + KEYDB + ZSET,
+    "list": EACH + LIST,
 }
 
 # (type, release): commands, or replies, since that release. 6.2 leaves the target of a GEO command
@@ -206,14 +211,9 @@ INCREX k                                -> *    ; k 100 100 -1 -2
     "set": """
 SUNIONCARD 1 k                          -> 3    ; k 100 100 -1 -2
 SDIFFCARD 2 k to                        -> 3    ; k 100 100 -1 -2
-DELEX k                                 -> 1    ; k -2 -2 -2 -2
 VADD k VALUES 1 1 d                     -> *    ; k 100 100 -1 -2
 """,
-    "zset": """
-DELEX k                                 -> 1    ; k -2 -2 -2 -2
-""",
     "list": """
-DELEX k                                 -> 1    ; k -2 -2 -2 -2
 LMOVEM k to LEFT RIGHT COUNT 2 OBO      -> ["a", "b"] ; k -2 -2 -1 -2 ; to -1 -1 -2 -2
 BLMOVEM k to LEFT RIGHT 0 COUNT 1 OBO   -> ["a"] ; k -2 100 -1 -2 ; to -1 -2 -2 -2
 ARSET k 1 a                             -> *    ; k 100 100 -1 -2

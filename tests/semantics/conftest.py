@@ -1,21 +1,34 @@
 """Two proxies in front of one Redis."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 
 import pytest
 
-from tests.conftest import StartProxy, StartServer
 from tests.support.raw_client import Connection
+from tests.support.redis_content import LEASE
+from tests.support.servers import Binary, Proxy, Server
+
+
+@pytest.fixture(scope="module")
+def ports_of_three(binary: Binary) -> Iterator[list[int]]:
+    """The ports of two proxies, and of their Redis; the tests of a file share them."""
+    server = Server(binary).start()
+    proxies = [Proxy(server.url, forked=True).start() for _ in range(2)]
+    yield [*(proxy.port for proxy in proxies), server.port]
+    for proxy in proxies:
+        proxy.remove()
+    server.remove()
 
 
 @pytest.fixture
-def three(start_server: StartServer, start_proxy: StartProxy) -> Iterator[list[Connection]]:
-    """Connections through two proxies, and to Redis itself; no proxy can get the reaper's lease."""
-    server = start_server()
-    with Connection(server.port) as direct:
-        direct.ask("SET", "__ttl:lease", "somebody else", "PX", 600_000)
-        with (
-            Connection(start_proxy(server.url).port) as one,
-            Connection(start_proxy(server.url).port) as other,
-        ):
-            yield [one, other, direct]
+def three(ports_of_three: list[int]) -> Iterator[list[Connection]]:
+    """Connections through two proxies, and to Redis itself, which is empty; no proxy can get the
+    reaper's lease."""
+    one, other, direct = map(Connection, ports_of_three)
+    with one, other, direct:
+        for words in (("MULTI",), ("FLUSHALL",), ("SET", LEASE, "somebody else", "PX", 600_000)):
+            direct.ask(*words)
+        direct.ask("EXEC")
+        yield [one, other, direct]

@@ -8,15 +8,12 @@ from __future__ import annotations
 import pytest
 
 from tests.support.containers import AnyServer
-from tests.support.conversation import WAYS, Talk, hold, said_in
+from tests.support.conversation import Talk, hold
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
 from tests.support.redis_client import Client
 from tests.support.redis_content import read, until_swept
 from tests.support.server_queries import until_blocked
-
-talk = said_in(WAYS)
-
 
 # Redis serves a blocked client at the end of the transaction: then its element has a deadline.
 PUSHED = """

@@ -13,14 +13,14 @@ from random import Random
 
 import pytest
 
-from tests.conftest import StartProxy, StartServer
+from tests.support.containers import AnyServer
 from tests.support.raw_client import Connection, command
+from tests.support.servers import Proxy
 
 # Both versions of the server are told of keys in the same way.
-pytestmark = [pytest.mark.slow, pytest.mark.one_of(3)]
+pytestmark = pytest.mark.any_server
 
 ROUNDS = 50
-# How the two proxies learn of keys.
 # Whether each of two proxies asks Redis at each request what is due.
 ASKING = {"hearing": (False, False), "asking": (True, True), "one of each": (True, False)}
 Words = tuple[str | int, ...]
@@ -52,29 +52,33 @@ WAYS: dict[str, tuple[Words, Callable[[Connection], Callable[[], bytes]]]] = {
     "RPUSH": (("RPUSH", "news", "x"), _popping),
     "XADD": (("XADD", "news", "*", "x", "x"), _streaming),
 }
-# How the sender puts the write and the news into chunks.
-TOGETHER = {
-    "one by one": lambda write, tell: [[write], [tell]],
-    "in one piece": lambda write, tell: [[write, tell]],
-    "in MULTI": lambda write, tell: [[("MULTI",), write, tell, ("EXEC",)]],
+# How the sender puts the write and the news into chunks. To a proxy the three ways to send news are
+# all plain requests, so each is tried in one of these.
+TOGETHER: dict[str, tuple[str, Callable[[Words, Words], list[list[Words]]]]] = {
+    "one by one": ("PUBLISH", lambda write, tell: [[write], [tell]]),
+    "in one piece": ("RPUSH", lambda write, tell: [[write, tell]]),
+    "in MULTI": ("XADD", lambda write, tell: [[("MULTI",), write, tell, ("EXEC",)]]),
 }
 
 
-@pytest.fixture(params=ASKING.values(), ids=list(ASKING))
-def proxies(
-    start_server: StartServer, start_proxy: StartProxy, request: pytest.FixtureRequest
-) -> Iterator[list[int]]:
+@pytest.fixture(scope="module", params=ASKING.values(), ids=list(ASKING))
+def proxies(shared_server: AnyServer, request: pytest.FixtureRequest) -> Iterator[list[int]]:
     """The ports of two proxies in front of one Redis; each has a client that never pauses."""
-    server = start_server()
-    ports = [start_proxy(server.url, asks=asks).port for asks in request.param]
-    stop = threading.Event()
-    threads = [threading.Thread(target=_busy, args=(port, stop)) for port in ports]
-    for thread in threads:
-        thread.start()
-    yield ports
-    stop.set()
-    for thread in threads:
-        thread.join()
+    with ExitStack() as owned:
+        with Connection(shared_server.port) as direct:
+            direct.ask("FLUSHALL")
+        ports = []
+        for asks in request.param:
+            proxy = Proxy(shared_server.url, forked=True, asks=asks)
+            owned.callback(proxy.remove)
+            ports.append(proxy.start().port)
+        stop = threading.Event()
+        for port in ports:
+            thread = threading.Thread(target=_busy, args=(port, stop))
+            thread.start()
+            owned.callback(thread.join)
+        owned.callback(stop.set)
+        yield ports
 
 
 def _busy(port: int, stop: threading.Event) -> None:
@@ -90,25 +94,24 @@ def _busy(port: int, stop: threading.Event) -> None:
             client.read_many(3)
 
 
-@pytest.mark.parametrize("names", [ROUNDS, 2], ids=["new keys", "the same keys"])
 @pytest.mark.parametrize("together", TOGETHER)
-@pytest.mark.parametrize("way", WAYS)
 def test_who_is_told_of_a_write_finds_it_done_and_its_deadline_known(
-    proxies: list[int], way: str, together: str, names: int
+    proxies: list[int], together: str
 ) -> None:
+    way, pieces_of = TOGETHER[together]
     tell, hear = WAYS[way]
-    chance = Random(f"{way} {together}")
+    chance = Random(together)
     with ExitStack() as stack:
         teller = stack.enter_context(Connection(proxies[0]))
         readers = [stack.enter_context(Connection(port)) for port in (*proxies, *proxies)]
         heard = hear(stack.enter_context(Connection(chance.choice(proxies))))
         for number in range(ROUNDS):
-            key = f"h:{number % names}"
+            key = f"h:{number if number % 2 else number % 4}"  # a new one, or one of two
             chance.choice(readers).ask("DEL", key)
             for each in readers[:2]:
                 assert each.ask("HLEN", key) == b":0\r\n"  # so both know that it has no deadlines
             write = ("HSETEX", key, "EX", 100, "FIELDS", 1, "f", number)
-            pieces = TOGETHER[together](write, tell)
+            pieces = pieces_of(write, tell)
             replies = 0
             for piece in pieces:
                 teller.send(b"".join(command(*words) for words in piece))
@@ -123,11 +126,10 @@ def test_who_is_told_of_a_write_finds_it_done_and_its_deadline_known(
             teller.read_many(replies)
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_who_is_told_by_one_who_was_told_finds_both_done(proxies: list[int], way: str) -> None:
+def test_who_is_told_by_one_who_was_told_finds_both_done(proxies: list[int]) -> None:
     """A tells B. B writes, and C hears of it through B's replies. C finds both writes."""
-    tell, hear = WAYS[way]
-    chance = Random(way)
+    tell, hear = WAYS["PUBLISH"]
+    chance = Random("told")
     with ExitStack() as stack:
         first, second, third = (
             stack.enter_context(Connection(chance.choice(proxies))) for _ in range(3)

@@ -11,7 +11,6 @@ from tests.support.containers import AnyServer
 from tests.support.conversation import (
     WORD,
     Talk,
-    in_multi,
     pipelined,
     resp3,
     resp3_in_multi,
@@ -22,8 +21,8 @@ from tests.support.redis_client import Client
 from tests.support.servers import release
 from ttlproxy.commands.router import OVERRIDES, VIRTUALS
 
-# Every row in each protocol, and inside MULTI and outside.
-talk = said_in([pipelined, resp3_in_multi], slow=[resp3, in_multi])
+# Each of the two protocols, inside MULTI and outside; what is routed is in RESP3.
+talk = said_in(pipelined, resp3_in_multi, to_masters=resp3)
 
 # type, first release (None: each server that has the command), request and reply in the type's own
 # words, then keys with four numbers each.
@@ -45,7 +44,6 @@ def _rows() -> Iterator[Row]:
 ROWS = list(_rows())
 
 
-@pytest.mark.one_of(2)
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row[0]}: {row[2].split('->')[0].strip()}")
 def test_a_command_leaves_the_deadlines_that_it_should(
     talk: Talk, server: AnyServer, row: Row

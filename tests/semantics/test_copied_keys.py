@@ -5,14 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.support.containers import AnyServer
-from tests.support.conversation import WAYS, Talk, hold, said_in
-from tests.support.per_type import said_to_all
+from tests.support.conversation import Talk, hold
 from tests.support.raw_client import Connection
 from tests.support.redis_client import Client
 from tests.support.redis_content import until_swept
-
-talk = said_in(WAYS)
-every = said_to_all(WAYS)
 
 
 def test_a_copied_key_has_the_deadlines_of_the_original(every: Talk) -> None:

@@ -16,8 +16,8 @@ import pytest
 from tests.conftest import StartProxy, StartServer
 from tests.features.test_lease import REFUSED
 from tests.support.containers import AnyServer
-from tests.support.conversation import WAYS, Talk, hold, let_pass, said_in
-from tests.support.per_type import every_type, said_of, said_to_all
+from tests.support.conversation import Talk, hold, let_pass
+from tests.support.per_type import every_type, said_of
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
 from tests.support.redis_client import Client
@@ -25,10 +25,6 @@ from tests.support.redis_content import read, until_swept
 from tests.support.server_queries import until_blocked
 from tests.support.servers import Proxy
 from ttlproxy.core.keys import Keys
-
-every = said_to_all(WAYS)
-talk = said_in(WAYS)
-
 
 # --- an element, or a key, that is written again
 
@@ -236,15 +232,21 @@ def _restrict(direct: Client, *rules: str) -> None:
     assert direct.ask("ACL", "SETUSER", "limited", *everything, *rules) == b"OK"
 
 
-@pytest.mark.each_server
-@pytest.mark.one_of(5)
-@every_type
+# Of rights to keys, and to scripts; test_lacking_rights.py takes away one command at a time.
+_RULES = [
+    "resetkeys ~k",
+    "-evalsha -eval",
+    "-select",
+    "resetkeys ~k ~new ~__ttl:*",
+    *(f"resetkeys ~k ~other ~new ~__ttl:{key}" for key in ("schedule", "{*", "[^!]*", "[^n]*")),
+]
+
+
 @pytest.mark.parametrize(
-    "rules",
+    ("type_", "rules"),
     [
-        *("-zadd", "-zrem", "-set", "-del", "-time", "-rename", "-evalsha -eval", "-pexpire"),
-        *("-copy", "-move", "-select", "resetkeys ~k", "resetkeys ~k ~new ~__ttl:*"),
-        *(f"resetkeys ~k ~other ~new ~__ttl:{key}" for key in ("schedule", "{*", "[^!]*", "[^n]*")),
+        *(("hash", rules) for rules in _RULES),
+        *((type_, _RULES[0]) for type_ in ("set", "zset", "list")),
     ],
 )
 def test_a_user_who_is_refused_in_the_middle_of_a_script_has_changed_nothing(
@@ -317,20 +319,22 @@ def test_a_full_server_refuses_what_it_would_refuse_by_itself_and_that_whole(
             until_swept(direct)
 
 
-@pytest.mark.each_server
-@pytest.mark.one_of(4)
-@every_type
 def test_a_replica_refuses_writes_in_redis_own_words(
-    start_server: StartServer, start_proxy: StartProxy, type_: str
+    start_server: StartServer, start_proxy: StartProxy
 ) -> None:
+    """Each type has a database."""
     server = start_server()
     with Connection(start_proxy(server.url).port) as app, closing(Client(server.port)) as direct:
-        hold(app, direct, said_of(type_, "ADD k a b -> 2\nHEXPIREFIELD k a 100 -> 1"))
+        for db, type_ in enumerate(_OWN_WRITES):
+            app.ask("SELECT", db)
+            hold(app, direct, said_of(type_, "ADD k a b -> 2\nHEXPIREFIELD k a 100 -> 1"))
         direct.ask("REPLICAOF", "127.0.0.1", 1)
     with Connection(start_proxy(server.url).port) as app:
-        for line in said_of(type_, _WRITES + _OWN_WRITES[type_]).splitlines():
-            answer = app.ask(*line.partition(" ->")[0].split())
-            assert answer.startswith(b"-READONLY"), (line, answer)
+        for db, type_ in enumerate(_OWN_WRITES):
+            app.ask("SELECT", db)
+            for line in said_of(type_, _WRITES + _OWN_WRITES[type_]).splitlines():
+                answer = app.ask(*line.partition(" ->")[0].split())
+                assert answer.startswith(b"-READONLY"), (line, answer)
 
 
 _WRITES = """

@@ -5,13 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.support.containers import AnyServer
-from tests.support.conversation import WAYS, Talk, hold, let_pass
-from tests.support.per_type import said_to_all
+from tests.support.conversation import Talk, hold, let_pass
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection
 from tests.support.redis_client import Client
-
-every = said_to_all(WAYS)
 
 
 def test_swapped_databases_take_their_deadlines_along(every: Talk) -> None:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.conversation import WAYS, Talk, said_in
+from tests.support.conversation import Talk
 from tests.support.per_type import said_of
 from tests.support.redis_client import Client
-
-talk = said_in(WAYS)
 
 TYPES = ["hash", "set", "zset", "list"]
 

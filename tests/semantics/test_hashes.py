@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.conversation import ALL_WAYS, Talk, said_in
+from tests.support.conversation import Talk
 from tests.support.error_texts import NOT_AN_INTEGER, WRONGTYPE
-
-talk = said_in(ALL_WAYS)
-
 
 # --- R2, hashes: replacing a value clears its deadline, altering it keeps it
 

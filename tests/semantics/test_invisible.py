@@ -7,14 +7,12 @@ from contextlib import closing
 import pytest
 
 from tests.conftest import StartProxy, StartServer
-from tests.support.conversation import WAYS, Talk, let_pass, said_in
+from tests.support.conversation import Talk, let_pass
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
 from tests.support.redis_client import Client
 from tests.support.redis_content import LEASE
 from tests.support.servers import Proxy
-
-talk = said_in(WAYS)
 
 
 def test_a_lease_that_is_over_is_not_counted(

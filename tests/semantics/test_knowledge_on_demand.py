@@ -56,7 +56,6 @@ def _is_gone(direct: Client, key: str) -> bool:
     return bool(direct.ask("EXISTS", key) == 0)
 
 
-@pytest.mark.slow
 def test_a_few_proxies_hear_of_all_deadlines_and_the_others_ask(
     own_server: AnyServer, start_proxy: StartProxy, subscribers: Callable[[bytes], int]
 ) -> None:

@@ -323,16 +323,12 @@ def test_every_command_that_runs_as_a_script_is_here() -> None:
     assert RULED.keys() == rows
 
 
-@pytest.mark.each_server
-@pytest.mark.one_of(7)
 @pytest.mark.parametrize("name", list(dict.fromkeys(name for name, _ in CASES)))
 def test_who_lacks_a_command_of_the_script_changes_nothing(world: World, name: str) -> None:
     for case in (case for known, case in CASES if known == name):
         changes_nothing(world, case)
 
 
-@pytest.mark.each_server
-@pytest.mark.one_of(7)
 @pytest.mark.parametrize("name", RULED)
 def test_the_same_where_a_rule_of_onwrite_matches(world: World, name: str) -> None:
     for request in RULED[name]:

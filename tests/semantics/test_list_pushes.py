@@ -5,13 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.support.containers import AnyServer
-from tests.support.conversation import OUTSIDE_MULTI, WAYS, Talk, in_multi, said_in, talking
+from tests.support.conversation import Talk, in_multi, talking
 from tests.support.error_texts import NOT_AN_INTEGER, WRONGTYPE
 from tests.support.servers import Proxy
-
-talk = said_in(WAYS)
-talk_outside_multi = said_in(OUTSIDE_MULTI)
-
 
 # --- LPUSH, RPUSH, LPUSHX, RPUSHX, LINSERT
 
@@ -154,10 +150,10 @@ def test_an_element_may_be_named_like_an_option(talk: Talk) -> None:
 
 @pytest.mark.parametrize("push", ["LPUSHEX", "RPUSHEX"])
 def test_a_push_that_cannot_be_read_is_refused_and_writes_nothing(
-    talk_outside_multi: Talk, push: str
+    talk_one_by_one: Talk, push: str
 ) -> None:
     arity = f"ERR wrong number of arguments for '{push.lower()}' command"
-    talk_outside_multi(f"""
+    talk_one_by_one(f"""
         {push}                                  -> {arity}
         {push} l 100                            -> {arity}
         {push} l KEEPTTL 100                    -> {arity}

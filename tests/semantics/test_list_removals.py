@@ -5,13 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.support.containers import AnyServer
-from tests.support.conversation import WAYS, Talk, said_in
+from tests.support.conversation import Talk
 from tests.support.error_texts import NOT_AN_INTEGER
 from tests.support.raw_client import Connection, command
 from tests.support.server_queries import until_blocked
-
-talk = said_in(WAYS)
-
 
 # --- LREM
 

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.conversation import WAYS, Talk, said_in
+from tests.support.conversation import Talk
 from tests.support.error_texts import NOT_AN_INTEGER, WRONGTYPE
-
-talk = said_in(WAYS)
 
 OUT_OF_RANGE = "ERR index out of range"
 

@@ -5,15 +5,12 @@ from __future__ import annotations
 import pytest
 
 from tests.conftest import StartProxy, StartServer
-from tests.support.conversation import WAYS, Talk, let_pass, said_in
+from tests.support.conversation import Talk, let_pass
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection
 from tests.support.redis_client import Client
 from tests.support.server_queries import calls
 from ttlproxy.core.keys import Keys
-
-talk = said_in(WAYS)
-
 
 VALUES = [f"value:{number}" for number in range(3000)]
 

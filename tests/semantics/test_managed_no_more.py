@@ -48,7 +48,6 @@ ENDS = {
 }
 
 
-@pytest.mark.one_of(3)
 @pytest.mark.parametrize("ends", ENDS)
 def test_a_key_that_has_no_deadlines_any_more_is_forgotten(emptied: Connection, ends: str) -> None:
     emptied.ask("HSET", "h", "f", "v")
@@ -59,7 +58,6 @@ def test_a_key_that_has_no_deadlines_any_more_is_forgotten(emptied: Connection, 
     wait_until(lambda: _managed(emptied) == ENDS[ends], "it forgotten")
 
 
-@pytest.mark.slow
 def test_deadlines_that_are_set_meanwhile_are_not_forgotten(
     emptied: Connection, direct: Client
 ) -> None:

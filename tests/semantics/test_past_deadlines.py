@@ -9,17 +9,14 @@ import shlex
 
 import pytest
 
-from tests.support.conversation import ALL_WAYS, Talk, hold, let_pass, said_in
+from tests.support.conversation import Talk, hold, let_pass
 from tests.support.error_texts import WRONGTYPE
-from tests.support.per_type import every_type, said_of, said_to_all
+from tests.support.per_type import every_type, said_of
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection
 from tests.support.redis_client import Client
 from tests.support.redis_content import read
 from tests.support.servers import Proxy
-
-talk = said_in(ALL_WAYS)
-every = said_to_all(ALL_WAYS)
 
 
 @pytest.mark.usefixtures("no_reaper")

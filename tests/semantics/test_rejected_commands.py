@@ -101,7 +101,6 @@ def _calls(direct: Connection, name: str) -> int:
     return int(found[1]) if found else 0
 
 
-@pytest.mark.one_of(3)
 @pytest.mark.parametrize("flush", ["SCRIPT FLUSH", "SCRIPT FLUSH ASYNC", "MULTI;SCRIPT FLUSH;EXEC"])
 def test_nobody_sees_that_scripts_were_flushed(
     app: Connection, other: Connection, flush: str

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.conversation import ALL_WAYS, Talk
-from tests.support.per_type import said_to_all
-
-every = said_to_all(ALL_WAYS)
+from tests.support.conversation import Talk
 
 
 @pytest.mark.parametrize(("rename", "done"), [("RENAME", "OK"), ("RENAMENX", "1")])

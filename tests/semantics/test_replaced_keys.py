@@ -6,15 +6,10 @@ import re
 
 import pytest
 
-from tests.support.conversation import WAYS, Talk, hold, said_in
+from tests.support.conversation import Talk, hold
 from tests.support.error_texts import WRONGTYPE
-from tests.support.per_type import said_to_all
 from tests.support.raw_client import Connection
 from tests.support.redis_client import Client
-
-talk = said_in(WAYS)
-every = said_to_all(WAYS)
-
 
 REPLACING = """
     SET k v                                 -> OK

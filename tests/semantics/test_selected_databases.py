@@ -6,7 +6,6 @@ from tests.support.deadlines import deadline_ms_of, until_past
 from tests.support.raw_client import Connection, command
 
 
-@pytest.mark.one_of(3)
 @pytest.mark.parametrize("words", [("SELECT", "99"), ("SELECT", "x"), ("SELECT", "-1")])
 def test_a_select_that_failed_misleads_nobody(three: list[Connection], words: tuple[str]) -> None:
     one, other, direct = three
@@ -35,7 +34,6 @@ def _sees_it_go(other: Connection, direct: Connection, db: int, deadline_ms: int
     assert other.ask("HLEN", "h") == b":1\r\n"
 
 
-@pytest.mark.one_of(3)
 @pytest.mark.parametrize("last", [(), ("MULTI",), ("RESET",)])
 def test_after_many_selects_at_once_a_deadline_is_announced_where_the_client_is(
     three: list[Connection], last: tuple[str, ...]

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.conversation import ALL_WAYS, Talk, said_in
+from tests.support.conversation import Talk
 from tests.support.error_texts import NOT_AN_INTEGER, WRONGTYPE
-
-talk = said_in(ALL_WAYS)
 
 
 def test_a_refused_write_of_a_set_leaves_its_deadlines(talk: Talk) -> None:

@@ -1,8 +1,5 @@
 """Two proxies in front of one Redis: each sees the other's deadlines, whatever it missed."""
 
-import threading
-from collections.abc import Iterator
-
 import pytest
 
 from tests.conftest import StartProxy, StartServer
@@ -25,57 +22,6 @@ def test_a_greeting_that_is_not_taken_back_ends_by_itself(
             start_proxy(f"redis://proxy:word@127.0.0.1:{server.port}")
         wait_until(lambda: calls(server.port, "set") > 0, "the greeting")
         wait_until(lambda: direct.ask("KEYS", "__ttl:!*") == b"*0\r\n", "nothing left of it")
-
-
-def _busy(port: int, stop: threading.Event) -> None:
-    """Sets deadlines on other keys and deletes them, until it is told to stop."""
-    with Connection(port) as client:
-        while not stop.is_set():
-            requests = [("SADDEX", f"busy:{n}", 1000 - n, n) for n in range(5)]
-            client.send(b"".join(command(*words) for words in requests))
-            client.read_many(len(requests))
-            assert client.ask("DEL", *(words[1] for words in requests)).startswith(b":")
-
-
-@pytest.fixture
-def load(three: list[Connection]) -> Iterator[None]:
-    """Another client of each proxy that never pauses."""
-    stop = threading.Event()
-    ports = [client.socket.getpeername()[1] for client in three[:2]]
-    threads = [threading.Thread(target=_busy, args=(port, stop)) for port in ports]
-    for thread in threads:
-        thread.start()
-    yield
-    stop.set()
-    for thread in threads:
-        thread.join()
-
-
-# For each type: sets an element with a deadline, writes it again, asks for its deadline.
-CHAINS = {
-    "hash": ("HSETEX {} EX 1000 FIELDS 1 e 1", ["HSET {} e 2"], "HTTLFIELD {} e"),
-    "set": ("SADDEX {} 1000 e", ["SREM {} e", "SADD {} e"], "STTLMEMBER {} e"),
-    "zset": ("ZADDEX {} 1000 1 e", ["ZADD {} 2 e"], "ZTTLMEMBER {} e"),
-    "list": ("RPUSHEX {} 1000 e", ["LREM {} 0 e", "RPUSH {} e"], "LTTLELEMENT {} e"),
-}
-
-
-@pytest.mark.slow
-@pytest.mark.one_of(4)  # how proxies tell each other depends neither on the type nor on the server
-@pytest.mark.usefixtures("load")
-@pytest.mark.parametrize("chain", CHAINS.values(), ids=CHAINS)
-def test_a_write_through_the_other_proxy_clears_a_deadline_just_set(
-    three: list[Connection], chain: tuple[str, list[str], str]
-) -> None:
-    """The plain write follows the reply to the write with the deadline, 2,000 times in all."""
-    dated, written, asked = chain
-    for number in range(500):
-        one, other = three[:2] if number % 2 else three[1::-1]
-        key = f"k:{number}"
-        assert one.ask(*dated.format(key).split()) == b":1\r\n"
-        for line in written:
-            other.ask(*line.format(key).split())
-        assert one.ask(*asked.format(key).split()) == b":-1\r\n", number
 
 
 def test_an_element_past_its_deadline_is_seen_through_neither(three: list[Connection]) -> None:
@@ -136,7 +82,6 @@ def test_the_same_key_in_two_databases_has_two_deadlines(three: list[Connection]
     assert other.ask("HLEN", "h") == b":1\r\n"
 
 
-@pytest.mark.slow
 def test_a_flush_of_scripts_is_not_noticed(three: list[Connection]) -> None:
     one, _, _ = three
     one.ask("HSET", "h", "a", 1)

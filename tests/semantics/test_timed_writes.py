@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.conversation import OUTSIDE_MULTI, WAYS, Talk, said_in
+from tests.support.conversation import Talk
 from tests.support.error_texts import NOT_AN_INTEGER, WRONGTYPE
 from tests.support.raw_client import Connection
 from tests.support.redis_client import Client
@@ -12,8 +12,6 @@ from tests.support.redis_content import noted_ms
 from ttlproxy.core.keys import Keys
 
 in_redis_8s_words = pytest.mark.usefixtures("redis_8s_words")
-talk = said_in(WAYS)
-talk_outside_multi = said_in(OUTSIDE_MULTI)
 
 ONE_EXPIRY = "ERR Only one of EX, PX, EXAT, PXAT or KEEPTTL arguments can be specified"
 
@@ -120,10 +118,10 @@ def test_a_field_of_hsetex_may_be_named_like_its_options(talk: Talk) -> None:
 
 
 @in_redis_8s_words
-def test_hsetex_has_redis_8s_errors(talk_outside_multi: Talk) -> None:
+def test_hsetex_has_redis_8s_errors(talk_one_by_one: Talk) -> None:
     arity = "ERR wrong number of arguments for 'hsetex' command"
     invalid = "ERR invalid expire time in 'hsetex' command"
-    talk_outside_multi(f"""
+    talk_one_by_one(f"""
         HSETEX                                  -> {arity}
         HSETEX h                                -> {arity}
         HSETEX h FIELDS 1 a                     -> {arity}
@@ -276,9 +274,9 @@ def test_a_member_of_saddex_may_be_named_like_its_options(talk: Talk) -> None:
     """)
 
 
-def test_saddex_refuses_what_it_cannot_read_and_writes_nothing(talk_outside_multi: Talk) -> None:
+def test_saddex_refuses_what_it_cannot_read_and_writes_nothing(talk_one_by_one: Talk) -> None:
     arity = "ERR wrong number of arguments for 'saddex' command"
-    talk_outside_multi(f"""
+    talk_one_by_one(f"""
         SADDEX                                  -> {arity}
         SADDEX s                                -> {arity}
         SADDEX s 100                            -> {arity}

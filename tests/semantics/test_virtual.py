@@ -7,13 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.conversation import OUTSIDE_MULTI, WAYS, Talk
+from tests.support.conversation import Talk
 from tests.support.error_texts import NOT_AN_INTEGER, WRONGTYPE
-from tests.support.per_type import said_to_all
-
-every = said_to_all(WAYS)
-every_outside_multi = said_to_all(OUTSIDE_MULTI)
-
 
 SETTERS = ["HEXPIREFIELD", "HPEXPIREFIELD", "HEXPIREATFIELD", "HPEXPIREATFIELD"]
 QUERIES = ["HTTLFIELD", "HPTTLFIELD", "HEXPIRETIMEFIELD", "HPEXPIRETIMEFIELD", "HPERSISTFIELD"]
@@ -298,14 +293,14 @@ def test_the_queries_long_form_has_redis_8s_errors_in_redis_8s_order(every: Talk
 
 
 def test_a_wrong_number_of_words_is_refused_and_the_connection_lives(
-    every_outside_multi: Talk,
+    every_one_by_one: Talk,
 ) -> None:
     setters = [f"{name} {words}" for name in SETTERS for words in ("", "k", "k a")]
     queries = [f"{name} {words}" for name in QUERIES for words in ("", "k", "k FIELDS 1")]
     for request in [*setters, *queries, "hPexpireField k a", "hTTLfield k"]:
         name = request.split()[0].lower()
-        every_outside_multi(f"{request} -> ERR wrong number of arguments for '{name}' command")
-    every_outside_multi("HTTLFIELD k a -> -2")
+        every_one_by_one(f"{request} -> ERR wrong number of arguments for '{name}' command")
+    every_one_by_one("HTTLFIELD k a -> -2")
 
 
 # --- names

@@ -5,15 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tests.support.containers import Container
-from tests.support.conversation import ALL_WAYS, WAYS, Talk, hold, said_in
-from tests.support.per_type import every_type, said_of, said_to_all
+from tests.support.conversation import Talk, hold
+from tests.support.per_type import every_type, said_of
 from tests.support.raw_client import Connection, command
 from tests.support.redis_client import Client
 from tests.support.servers import Server
-
-talk = said_in(WAYS)
-every = said_to_all(ALL_WAYS)
-
 
 # --- R3: removing an element removes its deadline
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.conversation import WAYS, Talk, said_in
+from tests.support.conversation import Talk
 from tests.support.error_texts import WRONGTYPE
-
-talk = said_in(WAYS)
 
 NOT_A_FLOAT = "ERR value is not a valid float"
 

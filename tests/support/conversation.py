@@ -130,15 +130,6 @@ def pipelined(app: Connection, requests: list[list[bytes]]) -> Iterator[_Replies
     yield from map(_Replies, app.read_many(len(requests)))
 
 
-def inline(app: Connection, requests: list[list[bytes]]) -> Iterator[_Replies]:
-    app.send(b"".join(b" ".join(_escaped(word) for word in words) + b"\r\n" for words in requests))
-    yield from map(_Replies, app.read_many(len(requests)))
-
-
-def _escaped(word: bytes) -> bytes:
-    return b'"%b"' % b"".join(b"\\x%02x" % byte for byte in word)
-
-
 def resp3(app: Connection, requests: list[list[bytes]]) -> Iterator[_Replies]:
     app.ask("HELLO", 3)
     return pipelined(app, requests)
@@ -161,10 +152,9 @@ def resp3_in_multi(app: Connection, requests: list[list[bytes]]) -> Iterator[_Re
 
 Way: TypeAlias = Callable[[Connection, list[list[bytes]]], Iterator[_Replies]]
 
-OUTSIDE_MULTI: list[Way] = [one_by_one, resp3]
-WAYS: list[Way] = [*OUTSIDE_MULTI, in_multi]
-# Framing does not change the meaning of requests, so not every test uses these two.
-ALL_WAYS: list[Way] = [*WAYS, pipelined, inline]
+# All at once in RESP3, and in MULTI in RESP2. One request at a time in RESP2 is what the tests send
+# that are no conversations.
+WAYS: list[Way] = [resp3, in_multi]
 
 
 def let_pass(clock: Client, ms: int) -> None:
@@ -283,20 +273,15 @@ def _talking_to_masters(masters: Masters, way: Way) -> Iterator[Talk]:
     clock.close()
 
 
-def said_in(ways: list[Way], slow: list[Way] | None = None) -> Callable[..., Iterator[Talk]]:
-    """A fixture: the test that uses it sends its text once in each of the ways, and in RESP3 also
-    in front of three masters, or in MULTI if it has no RESP3, or has it among the `slow` ways; a
-    quick run leaves out these, and the `slow` ways."""
-    before = [(way, False) for way in ways]
-    both = [way for way in [*ways, *(slow or [])] if way in (resp3, in_multi)]
-    to_masters = both if slow else both[:1]
-    more = [*((way, False) for way in slow or []), *((way, True) for way in to_masters)]
-    params = [*before, *(pytest.param(each, marks=pytest.mark.slow) for each in more)]
+def said_in(*ways: Way, to_masters: Way | None = None) -> Callable[..., Iterator[Talk]]:
+    """A fixture: the test that uses it sends its text once in each of the ways, and in another one
+    in front of three masters."""
+    params = [*((way, False) for way in ways), *((way, True) for way in [to_masters] if way)]
 
     @pytest.fixture(params=params, ids=lambda way: way[0].__name__ + "_to_masters" * way[1])
     def talk(request: pytest.FixtureRequest, version: str) -> Iterator[Talk]:
-        way, to_masters = request.param
-        if to_masters:
+        way, is_to_masters = request.param
+        if is_to_masters:
             talking_so = _talking_to_masters(request.getfixturevalue("masters"), way)
         else:
             proxy, server = map(request.getfixturevalue, ("proxy", "server"))

@@ -9,6 +9,8 @@ long work is, because many tests wait for that. A proxy that is not forked does 
 import gc
 
 import ttlproxy.admin
+import ttlproxy.process.app
+import ttlproxy.process.runner
 from ttlproxy.cli.main import load
 from ttlproxy.core.keys import DEFAULT_PREFIX, Keys
 from ttlproxy.link.connecting import discovery

@@ -16,7 +16,7 @@ Answer: TypeAlias = Mapping[str, Any]
 """A JSON object; if Redis gave no answer, `error` says why."""
 
 
-class Lately:
+class CachedAnswer:
     """The last answer of `ask`, which is called at most once in `every_s`, and only when read.
 
     A reader never waits: it gets the last answer, and an old one is renewed in the background.

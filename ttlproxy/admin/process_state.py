@@ -7,8 +7,7 @@ from typing import Final, Protocol
 
 from aiohttp import web
 
-from ttlproxy.telemetry.details import Details
-from ttlproxy.telemetry.health import Worker
+from ttlproxy.telemetry.health import Details, Worker
 from ttlproxy.telemetry.metric_spec import Report
 
 

@@ -12,15 +12,13 @@ from aiohttp import web
 
 from ttlproxy import __version__
 from ttlproxy.addresses import Upstream
-from ttlproxy.admin import details, inspector
-from ttlproxy.admin.cached_answers import Lately
+from ttlproxy.admin import inspector
+from ttlproxy.admin.cached_answers import CachedAnswer
 from ttlproxy.admin.connected import connected
-from ttlproxy.admin.doctor_findings import findings
 from ttlproxy.admin.due_survey import survey
-from ttlproxy.admin.expiry_actions import rules
 from ttlproxy.admin.history import HOUR_LENGTH, HOUR_STEP, SERIES, Growth, History
-from ttlproxy.admin.masters import masters
 from ttlproxy.admin.page import HEADERS, document
+from ttlproxy.admin.page_parts import clients, findings, masters, parked, rules
 from ttlproxy.admin.process_state import Subject
 from ttlproxy.admin.redis_queries import Inquiry
 from ttlproxy.admin.slowlog import reaps, scripts, slowest
@@ -32,7 +30,7 @@ from ttlproxy.net.tasks import report
 from ttlproxy.operations import redis_cli
 
 _EVERY_S: Final = 1.0
-_LATELY_S: Final = 5.0
+_QUERIES_S: Final = 5.0
 # 10,000 clients take the event loop 12 ms, in slices of 0.1 ms.
 _LOOK_S: Final = 2.0
 _FINDINGS_S: Final = 60.0
@@ -52,12 +50,14 @@ class Watch:
         self._upstream = upstream
         self._listens = _listens(settings)
         self._admin_port = _admin_port(settings)
-        self._survey = Lately(_LATELY_S, lambda: survey(self.inquiry))
-        self._slow = Lately(_LATELY_S, lambda: slowest(self.inquiry, subject.script_names()))
-        self._findings = Lately(_FINDINGS_S, lambda: findings(settings, upstream, names=names))
-        self._rules = Lately(_LATELY_S, lambda: rules(self.inquiry))
-        self._waiting = Lately(_LATELY_S, lambda: waiting(self.inquiry, names=names))
-        self._connected = Lately(
+        self._survey = CachedAnswer(_QUERIES_S, lambda: survey(self.inquiry))
+        self._slow = CachedAnswer(_QUERIES_S, lambda: slowest(self.inquiry, subject.script_names()))
+        self._findings = CachedAnswer(
+            _FINDINGS_S, lambda: findings(settings, upstream, names=names)
+        )
+        self._rules = CachedAnswer(_QUERIES_S, lambda: rules(self.inquiry))
+        self._waiting = CachedAnswer(_QUERIES_S, lambda: waiting(self.inquiry, names=names))
+        self._connected = CachedAnswer(
             _CONNECTED_S, lambda: connected(self.inquiry, settings.prefix, names=names)
         )
         self._history = History()
@@ -100,8 +100,8 @@ class Watch:
             "rules": self._rules.answer if self.has_inspector else {},
             "findings": self._findings.answer,
             "findings_age_s": self._findings.age_s,
-            "parked": details.parked(found, names=names),
-            "clients": details.clients(found, names=names),
+            "parked": parked(found, names=names),
+            "clients": clients(found, names=names),
             "ended": self._ended.rows(),
             "waiting": self._waiting.answer,
             "connected": self._connected.answer,

@@ -13,8 +13,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 
 from ttlproxy.addresses import Listen, Upstream
 from ttlproxy.admin.process_state import Stop, Subject
-from ttlproxy.admin.quit import End
-from ttlproxy.admin.routes import application
+from ttlproxy.admin.routes import End, application
 from ttlproxy.admin.status import Watch
 from ttlproxy.config import Settings
 from ttlproxy.net.listener import Listener

@@ -8,17 +8,17 @@ from pathlib import Path
 from typing import Any, Final
 
 from ttlproxy.addresses import Listen, Upstream, line_of
-from ttlproxy.cli.numbers import database, positive
+from ttlproxy.cli.flags import database, positive
 from ttlproxy.cli.output import ADD_APPLY, say
+from ttlproxy.cli.subcommand import OF_LOG, Subcommand
 from ttlproxy.config import Settings
 from ttlproxy.errors import AdoptError, SettingsError
 from ttlproxy.net.progress import Progress
-from ttlproxy.operations.adopt import How, Wanted, adopted
-from ttlproxy.operations.adopt_pages import TYPES
+from ttlproxy.operations.adopt import TYPES, How, Wanted, adopted
 from ttlproxy.operations.resume_file import ResumeFile
-from ttlproxy.process import app
+from ttlproxy.process.runner import until_interrupted
 
-DESCRIPTION: Final = """\
+_DESCRIPTION: Final = """\
 Gives a deadline to the elements of all keys that match the pattern, where they have none, through a
 running proxy: the one at --listen, or at --proxy. Without --apply it only looks. Clients may go on
 writing. Rules of ONWRITE are for what is written; this is for what is there already. If it is
@@ -35,7 +35,7 @@ def _percent(text: str) -> int:
     return number
 
 
-FLAGS: Final[Mapping[str, Mapping[str, Any]]] = {
+_FLAGS: Final[Mapping[str, Mapping[str, Any]]] = {
     "--match": {
         "metavar": "PATTERN",
         "required": True,
@@ -87,7 +87,7 @@ FLAGS: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 
 
-async def adopt(settings: Settings, own: argparse.Namespace) -> int:
+async def _adopt(settings: Settings, own: argparse.Namespace) -> int:
     """The exit code. Raises TtlproxyError."""
     if (own.ex is None) == (own.px is None):
         raise SettingsError(["adopt: give a time, with --ex or --px"])
@@ -109,7 +109,7 @@ async def adopt(settings: Settings, own: argparse.Namespace) -> int:
             say(ADD_APPLY)
         return 0
 
-    return await app.until_interrupted(run())
+    return await until_interrupted(run())
 
 
 def _named(proxy: Upstream, own: argparse.Namespace) -> dict[str, str]:
@@ -135,3 +135,8 @@ def _proxy(listen: Listen, own: argparse.Namespace) -> Upstream:
 def _at_home(listen: Listen) -> Upstream:
     here = listen.local
     return Upstream(host=here.host, port=here.port, path=here.path)
+
+
+SUBCOMMANDS: Final = {
+    "adopt": Subcommand(_DESCRIPTION, _FLAGS, _adopt, ("listen", "connect_timeout", *OF_LOG))
+}

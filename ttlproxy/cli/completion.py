@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from ttlproxy.cli.flags import flag
-from ttlproxy.cli.summaries import SUMMARIES
-from ttlproxy.config import SETTINGS
+from ttlproxy.cli.output import say
+from ttlproxy.cli.subcommand import SUMMARIES, Subcommand, find_subcommand
+from ttlproxy.config import SETTINGS, Settings
+from ttlproxy.errors import SettingsError
 
-DESCRIPTION: Final = """\
+_DESCRIPTION: Final = """\
 Prints the completion of subcommands, flags and their values for a shell. To have it in new shells:
 
   ttlproxy completion bash > ~/.local/share/bash-completion/completions/ttlproxy
@@ -36,27 +39,25 @@ _OF_PROXY: Final = (
 )
 
 
-def of_settings(names: Iterable[str]) -> Iterator[Word]:
+def _of_settings(names: Iterable[str]) -> Iterator[Word]:
     """The flags of settings."""
     for name in names:
         kind, tells, *_ = SETTINGS[name]
         yield Word(flag(name), tells, choices=tuple(kind.choices))
 
 
-def of_own(flags: Mapping[str, Mapping[str, Any]]) -> Iterator[Word]:
+def _of_own(flags: Mapping[str, Mapping[str, Any]]) -> Iterator[Word]:
     """The flags of a subcommand's own, from arguments of add_argument."""
     for name, how in flags.items():
         takes = how.get("action") != "store_true"
         yield Word(name, how["help"].replace("%%", "%"), takes, tuple(how.get("choices", ())))
 
 
-def words(
-    subcommands: Mapping[str, tuple[Mapping[str, Mapping[str, Any]], Sequence[str]]],
-) -> Words:
-    """`subcommands`: the flags of each one's own, and the settings that it uses."""
-    found = {"": [*of_settings(SETTINGS), _CONFIG, *_OF_PROXY, _HELP]}
-    for name, (flags, settings) in subcommands.items():
-        found[name] = [*of_own(flags), *of_settings(settings), _CONFIG, _HELP]
+def _words() -> Words:
+    found = {"": [*_of_settings(SETTINGS), _CONFIG, *_OF_PROXY, _HELP]}
+    for name in SUMMARIES:
+        each = find_subcommand(name)
+        found[name] = [*_of_own(each.flags), *_of_settings(each.settings), _CONFIG, _HELP]
     return found
 
 
@@ -136,4 +137,17 @@ SHELLS: Final[Mapping[str, Callable[[Words], Iterator[str]]]] = {
     "bash": _bash,
     "zsh": _zsh,
     "fish": _fish,
+}
+
+
+async def _completion(settings: Settings, own: argparse.Namespace) -> int:
+    """Raises SettingsError if no shell is named."""
+    if len(own.words) != 1 or own.words[0] not in SHELLS:
+        raise SettingsError([f"completion: say one of {', '.join(SHELLS)}"])
+    say("\n".join(SHELLS[own.words[0]](_words())))
+    return 0
+
+
+SUBCOMMANDS: Final = {
+    "completion": Subcommand(_DESCRIPTION, {}, _completion, (), takes="|".join(SHELLS))
 }

@@ -1,4 +1,8 @@
-"""The flags of the settings, derived from what config declares, and how --help shows them."""
+"""The flags of the settings, derived from what config declares, how --help shows them, and what
+somebody may have meant who misspelt one.
+
+Of a misspelt word only the name is looked at and repeated: its value may be a password.
+"""
 
 import argparse
 import re
@@ -13,6 +17,15 @@ USUAL = ("upstream", "listen", "admin", "workers", "data_dir")
 
 # A word that is the upstream. Its scheme may be wrong: that is said of it.
 URL: Final = re.compile("[A-Za-z][A-Za-z+.-]*://")
+
+PREFIX = "TTLPROXY_"
+# From 0 to 1, as difflib has it. 0.75 takes `upstraem` for `upstream` and not `port` for `prefix`.
+_ALIKE = 0.75
+# Kubernetes gives each container variables for each Service; a Service `ttlproxy-admin` makes
+# TTLPROXY_ADMIN_SERVICE_HOST and TTLPROXY_ADMIN_PORT_9380_TCP_ADDR.
+_OF_KUBERNETES = re.compile(
+    r"TTLPROXY_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_\w+)?)?)"
+)
 
 
 class Parser(argparse.ArgumentParser):
@@ -108,3 +121,40 @@ def _help(setting: Setting) -> str:
     default = setting.default
     shown = "" if default is None else f" (default: {default})"
     return f"{setting.description}{shown}".replace("%", "%%")
+
+
+def positive(text: str) -> int:
+    """Raises ArgumentTypeError, as argparse wants it."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError("must be a whole number of at least 1")
+    return int(text)
+
+
+def database(text: str) -> int:
+    """The same."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError("must be the number of a database")
+    return int(text)
+
+
+def guess(word: str, names: Iterable[str]) -> str:
+    """`; did you mean NAME?` with the most similar of the names; empty if none is similar."""
+    from difflib import get_close_matches  # rarely needed
+
+    similar = get_close_matches(word, list(names), 1, _ALIKE)
+    return f"; did you mean {similar[0]}?" if similar else ""
+
+
+def misspelt_variables(environment: Iterable[str], settings: Iterable[str]) -> list[str]:
+    """A sentence for each variable whose name is nearly that of a setting."""
+    from difflib import get_close_matches
+
+    known = {name.upper() for name in (*settings, "config")}
+    sentences = []
+    for name in sorted(environment):
+        found, word = name.upper(), name.upper().removeprefix(PREFIX)
+        if found == word or word in known or _OF_KUBERNETES.fullmatch(found):
+            continue
+        if meant := get_close_matches(word, known, 1, _ALIKE):
+            sentences.append(f"{name} is not a setting; did you mean {PREFIX}{meant[0]}?")
+    return sentences

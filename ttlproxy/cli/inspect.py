@@ -10,24 +10,24 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from ttlproxy.addresses import Upstream
-from ttlproxy.admin.key_report import key_report, managed_keys
+from ttlproxy.admin.inspector import key_report, managed_keys
 from ttlproxy.admin.redis_queries import Inquiry
-from ttlproxy.cli.durations import left
-from ttlproxy.cli.numbers import database, positive
-from ttlproxy.cli.output import say
+from ttlproxy.cli.flags import database, positive
+from ttlproxy.cli.output import left, say
+from ttlproxy.cli.subcommand import OF_LOG, OF_UPSTREAM, Subcommand
 from ttlproxy.config import Settings
 from ttlproxy.core.counted import counted
 from ttlproxy.errors import SettingsError, UpstreamError
 from ttlproxy.link import cause, located
-from ttlproxy.process.app import until_interrupted
 from ttlproxy.process.embedded import Embedded
+from ttlproxy.process.runner import until_interrupted
 
-DESCRIPTION: Final = """\
+_DESCRIPTION: Final = """\
 Shows what there is about a key: its elements with their deadlines, the earliest first, the rules
 that match, and what waits for it. It asks Redis at --upstream, or the embedded one of a running
 ttlproxy, with the proxy's own user, and reads no values."""
 _MOST: Final = 20
-FLAGS: Final[Mapping[str, Mapping[str, Any]]] = {
+_FLAGS: Final[Mapping[str, Mapping[str, Any]]] = {
     "--match": {
         "metavar": "PATTERN",
         "help": "all keys with deadlines that match, in place of KEY, in quotes",
@@ -43,7 +43,7 @@ FLAGS: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 
 
-def inspect(settings: Settings, own: argparse.Namespace) -> Coroutine[None, None, int]:
+def _inspect(settings: Settings, own: argparse.Namespace) -> Coroutine[None, None, int]:
     return until_interrupted(_inspected(settings, own))
 
 
@@ -111,3 +111,8 @@ def as_text(found: Mapping[str, Any]) -> Iterator[str]:
         yield f"  {counted(found['kept'], 'element waits', 'elements wait')} for TAKE"
     if found["counted"]:
         yield f"  deliveries of {counted(found['counted'], 'element')} are counted"
+
+
+SUBCOMMANDS: Final = {
+    "inspect": Subcommand(_DESCRIPTION, _FLAGS, _inspect, (*OF_UPSTREAM, *OF_LOG), takes="[KEY]")
+}

@@ -14,23 +14,15 @@ import tomllib
 from collections.abc import Coroutine, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from ttlproxy import __version__
 from ttlproxy.cli import flags
-from ttlproxy.cli.check import checked
-from ttlproxy.cli.greeting import greet, note
-from ttlproxy.cli.guesses import PREFIX, guess, misspelt_variables
-from ttlproxy.cli.output import say
-from ttlproxy.cli.summaries import SUMMARIES
+from ttlproxy.cli.flags import PREFIX, guess, misspelt_variables
+from ttlproxy.cli.output import greet, note, say
+from ttlproxy.cli.subcommand import SUMMARIES, find_subcommand
 from ttlproxy.config import SETTINGS, InvalidSettingsError, Settings
-from ttlproxy.errors import CertificateError, SettingsError
-from ttlproxy.process import app
-from ttlproxy.process.runner import failed, run
-from ttlproxy.process.signals import INTERRUPTED
-
-if TYPE_CHECKING:
-    from ttlproxy.cli.subcommands import Subcommand
+from ttlproxy.errors import INTERRUPTED, CertificateError, SettingsError
 
 log = logging.getLogger(__name__)
 
@@ -65,27 +57,37 @@ _UNQUOTED = re.compile(r"\s*[\w-]+\s*=\s*[^\s\"'\[{#]")
 def main(argv: Sequence[str] | None = None) -> int:
     """Run ttlproxy until it is told to stop, or a subcommand; returns the exit code (`errors`)."""
     words = list(sys.argv[1:] if argv is None else argv)
-    subcommand = _subcommand(words[0]) if words and words[0] in SUMMARIES else None
     try:
-        if subcommand is None:
-            settings, places = loaded(words)
-            if "--check" in words:
-                say(checked(settings, places))
-                return 0
-            greets = partial(greet, tls=settings.tls_cert is not None)
-            tell = greets if settings.log_format == "text" else note
-            return run(settings, _warned(app.serve(settings, tell, partial(load, words))))
+        settings, coroutine = _chosen(words)
+    except (SettingsError, CertificateError) as error:
+        print(f"ttlproxy: {error}", file=sys.stderr)
+        return error.exit_code
+    if coroutine is None:
+        return 0
+    from ttlproxy.process.runner import run  # --version and --help do without
+
+    return run(settings, _warned(coroutine))
+
+
+def _chosen(words: Sequence[str]) -> tuple[Settings, Coroutine[None, None, int] | None]:
+    """The settings, and what to run with them; nothing for --check, which it does. Ends the process
+    for --help and --version. Imports only what these words need."""
+    if words and words[0] in SUMMARIES:
+        subcommand = find_subcommand(words[0])
         own, rest = subcommand.flagged(words)
         settings = load(rest, words[0])
-    except (SettingsError, CertificateError) as error:
-        return failed(error)
-    return run(settings, _warned(subcommand.run(settings, own)))
+        return settings, subcommand.run(settings, own)
+    settings, places = loaded(words)
+    if "--check" in words:
+        from ttlproxy.cli.check import checked
 
+        say(checked(settings, places))
+        return settings, None
+    from ttlproxy.process import app
 
-def _subcommand(name: str) -> Subcommand:
-    from ttlproxy.cli.subcommands import SUBCOMMANDS  # see summaries
-
-    return SUBCOMMANDS[name]
+    greets = partial(greet, tls=settings.tls_cert is not None)
+    tell = greets if settings.log_format == "text" else note
+    return settings, app.serve(settings, tell, partial(load, words))
 
 
 async def _warned(main: Coroutine[None, None, int]) -> int:
@@ -140,7 +142,7 @@ def _flags(argv: Sequence[str], subcommand: str) -> tuple[dict[str, str], list[s
     if not subcommand and (problem := _misspelt_subcommand(argv)):
         return vars(given), [problem]
     values = vars(given)
-    if not subcommand or "upstream" in _subcommand(subcommand).settings:
+    if not subcommand or "upstream" in find_subcommand(subcommand).settings:
         urls = [word for word in rest if flags.URL.match(word)]
         rest = [word for word in rest if word not in urls]
         if len(urls) > 1 or (urls and "upstream" in values):
@@ -150,7 +152,7 @@ def _flags(argv: Sequence[str], subcommand: str) -> tuple[dict[str, str], list[s
     # Only names are repeated: the word after a misspelt flag may be a password.
     unknown = [word.partition("=")[0] for word in rest if word.startswith("-")]
     known = [*map(flags.flag, ("config", "help", "version", *SETTINGS))]
-    known += _subcommand(subcommand).flags if subcommand else ()
+    known += find_subcommand(subcommand).flags if subcommand else ()
     problems = [f"{word}: unknown flag{guess(word, known)}" for word in unknown]
     if rest and not unknown:
         problems.append(_unexpected(rest, subcommand))
@@ -191,7 +193,7 @@ def _misspelt_subcommand(argv: Sequence[str]) -> str:
 def _unexpected(rest: Sequence[str], subcommand: str) -> str:
     """The problem with words that belong to no flag. Only names of subcommands are repeated."""
     if subcommand:
-        takes = _subcommand(subcommand).takes
+        takes = find_subcommand(subcommand).takes
         rule = f"{takes} must come before the flags" if takes else "takes flags only"
         return f"{subcommand}: {rule}"
     for word in rest:

@@ -12,15 +12,16 @@ from pathlib import Path
 from typing import Any, Final
 
 from ttlproxy.addresses import SecretFile, Upstream, line_of
-from ttlproxy.cli.flags import flag
-from ttlproxy.cli.guesses import guess
+from ttlproxy.cli.flags import flag, guess
+from ttlproxy.cli.output import say
+from ttlproxy.cli.subcommand import OF_LOG, Subcommand
 from ttlproxy.config import Settings
 from ttlproxy.errors import SettingsError
 from ttlproxy.net.progress import Progress
 from ttlproxy.operations.migration.jobs import EXPORTS, IMPORTS, Job, Options
 from ttlproxy.operations.migration.migration import Migration
-from ttlproxy.operations.migration.units import UNITS
-from ttlproxy.process.app import until_interrupted
+from ttlproxy.operations.migration.pairs import UNITS
+from ttlproxy.process.runner import until_interrupted
 
 _PROXY: Final = "redis://127.0.0.1:6380"
 _RATE: Final = 10_000
@@ -59,7 +60,7 @@ def _state(file: str) -> Mapping[str, str]:
     return {"metavar": "FILE", "default": file, "help": about}
 
 
-IMPORT_FLAGS: Final[Mapping[str, Mapping[str, Any]]] = {
+_IMPORT_FLAGS: Final[Mapping[str, Mapping[str, Any]]] = {
     **_FLAGS,
     "--state": _state("ttlproxy-import.json"),
     "--source": {"metavar": "URL", "help": "the server that has the deadlines now"},
@@ -83,7 +84,7 @@ IMPORT_FLAGS: Final[Mapping[str, Mapping[str, Any]]] = {
         "help": "redisson: the name of the copy; %%K is the name of the original",
     },
 }
-EXPORT_FLAGS: Final[Mapping[str, Mapping[str, Any]]] = {
+_EXPORT_FLAGS: Final[Mapping[str, Mapping[str, Any]]] = {
     **_FLAGS,
     "--state": _state("ttlproxy-export.json"),
     "--to": {"metavar": "URL", "help": "the server that gets the deadlines"},
@@ -98,7 +99,7 @@ EXPORT_FLAGS: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 
 
-def described(does: str, jobs: Mapping[str, Job]) -> str:
+def _described(does: str, jobs: Mapping[str, Job]) -> str:
     """The description for --help; `does`: its first sentences."""
     kinds = "\n".join(f"  {name:<10} {job.summary}" for name, job in jobs.items())
     return f"""\
@@ -111,11 +112,11 @@ what is there. If it is interrupted, start it again with the same words: it goes
 programs may keep running: a deadline that is set already stays. docs/migration.md has examples."""
 
 
-def run_import(settings: Settings, own: argparse.Namespace) -> Coroutine[None, None, int]:
+def _import(settings: Settings, own: argparse.Namespace) -> Coroutine[None, None, int]:
     return until_interrupted(_run("import", "source", IMPORTS, settings, own))
 
 
-def run_export(settings: Settings, own: argparse.Namespace) -> Coroutine[None, None, int]:
+def _export(settings: Settings, own: argparse.Namespace) -> Coroutine[None, None, int]:
     return until_interrupted(_run("export", "to", EXPORTS, settings, own))
 
 
@@ -145,15 +146,11 @@ async def _run(
         identity[side] = options.other.shown
     migration = Migration(job, options, identity, settings.connect_timeout)
     try:
-        return await migration.run(Progress(_say))
+        return await migration.run(Progress(say))
     except asyncio.CancelledError:
         if options.is_applied:
             print("interrupted: the same words go on", file=sys.stderr, flush=True)
         raise
-
-
-def _say(line: str) -> None:
-    print(line, flush=True)
 
 
 def _chosen(
@@ -222,3 +219,28 @@ def _upstream(name: str, names: Mapping[str, Any], problems: list[str]) -> Upstr
         problems.append(f"{flag(name)}: {wrong}")
         return None
     return found
+
+
+SUBCOMMANDS: Final = {
+    "export": Subcommand(
+        _described(
+            "Gives deadlines of elements to what works without ttlproxy. The first word says what:",
+            EXPORTS,
+        ),
+        _EXPORT_FLAGS,
+        _export,
+        ("connect_timeout", *OF_LOG),
+        takes="|".join(EXPORTS),
+    ),
+    "import": Subcommand(
+        _described(
+            "Takes over deadlines of elements through a running ttlproxy. The first word says from"
+            " what:",
+            IMPORTS,
+        ),
+        _IMPORT_FLAGS,
+        _import,
+        ("connect_timeout", *OF_LOG),
+        takes="|".join(IMPORTS),
+    ),
+}

@@ -1,10 +1,27 @@
-"""What the command line prints."""
+"""What the command line prints: lines, times to deadlines, and where a new proxy is."""
 
+from __future__ import annotations
+
+import logging
 import sys
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+from ttlproxy import __version__
+from ttlproxy.addresses import Listen
+
+if TYPE_CHECKING:
+    from ttlproxy.process.app import Serves
+
+log = logging.getLogger(__name__)
 
 # Of what has only looked.
 ADD_APPLY: Final = "nothing was changed; --apply does it"
+# Each unit, and how many ms it has; two of them are shown.
+_UNITS: Final = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000))
+_FIRST: Final = ("HSET h a 1 b 2", "HEXPIREFIELD h a 1", "HTTLFIELD h a", "HGETALL h")
+_AWAY: Final = (
+    "Redis is unavailable, and the log says why. Until it is there, clients get an error."
+)
 
 
 def say(line: str) -> None:
@@ -15,3 +32,53 @@ def say(line: str) -> None:
 def tell(line: str) -> None:
     """Prints a line on standard error, and flushes."""
     print(line, file=sys.stderr, flush=True)
+
+
+def left(ms: int) -> str:
+    """`in 2 h 5 min`; `due` for what has passed."""
+    if ms <= 0:
+        return "due"
+    if ms < 10_000:
+        return f"in {ms / 1000:.1f} s"
+    whole = [(unit, ms // length, ms % length) for unit, length in _UNITS]
+    at = next(number for number, (_, count, _) in enumerate(whole) if count)
+    unit, count, rest = whole[at]
+    words = [f"{count} {unit}"]
+    if at + 1 < len(_UNITS) and (fewer := rest // _UNITS[at + 1][1]):
+        words.append(f"{fewer} {_UNITS[at + 1][0]}")
+    return f"in {' '.join(words)}"
+
+
+def greet(serves: Serves, *, tls: bool = False) -> None:
+    """Prints the greeting; `tls`: clients connect with TLS."""
+    say(greeting(serves, tls=tls))
+
+
+def note(serves: Serves) -> None:
+    """Logs that clients may connect."""
+    listen, upstream = serves.listen, serves.upstream.shown
+    log.info("ttlproxy %s listens on %s, in front of %s", __version__, listen, upstream)
+
+
+def greeting(serves: Serves, *, tls: bool = False) -> str:
+    """The greeting. Programs that start the proxy read its address in the first line."""
+    lines = [f"ttlproxy {__version__} listens on {serves.listen}"]
+    if serves.embedded:
+        lines += serves.embedded.description
+    else:
+        lines.append(f"in front of {serves.upstream.shown}")
+    if serves.page and not serves.page.path:
+        lines.append(f"status page: http://{serves.page.local}")
+    if serves.trouble:
+        return "\n".join([*lines, _AWAY])
+    client = _redis_cli(serves.listen) + (" --tls" if tls else "")
+    return "\n".join([*lines, "try:", *(f"  {client} {command}" for command in _FIRST)])
+
+
+def _redis_cli(listen: Listen) -> str:
+    """The redis-cli call that connects here; its default host is 127.0.0.1."""
+    if listen.path:
+        return f"redis-cli -s {listen.path}"
+    host = listen.local.host
+    where = "" if host == "127.0.0.1" else f"-h {host} "
+    return f"redis-cli {where}-p {listen.port}"

@@ -16,19 +16,19 @@ from textwrap import wrap
 from typing import Any, Final
 
 from ttlproxy.addresses import Listen
-from ttlproxy.cli.durations import left
-from ttlproxy.cli.numbers import positive
-from ttlproxy.cli.output import say
+from ttlproxy.cli.flags import positive
+from ttlproxy.cli.output import left, say
+from ttlproxy.cli.subcommand import Subcommand
 from ttlproxy.config import Settings
 from ttlproxy.errors import HealthError
 from ttlproxy.operations.admin_http import ask
-from ttlproxy.process.app import until_interrupted
+from ttlproxy.process.runner import until_interrupted
 
-DESCRIPTION: Final = """\
+_DESCRIPTION: Final = """\
 Shows a running proxy, live: throughput, latency, lag, keys with deadlines and the next of these,
 clients, and what is parked. It asks the pages at --admin, by default those at 127.0.0.1:9380, and q
 or Ctrl-C ends it. Without a terminal, or with --once, it prints one screen."""
-FLAGS: Final[Mapping[str, Mapping[str, Any]]] = {
+_FLAGS: Final[Mapping[str, Mapping[str, Any]]] = {
     "--every": {
         "metavar": "SECONDS",
         "type": positive,
@@ -51,7 +51,7 @@ _TITLES: Final = 16
 _ROWS: Final = 12
 
 
-def top(settings: Settings, own: argparse.Namespace) -> Coroutine[None, None, int]:
+def _top(settings: Settings, own: argparse.Namespace) -> Coroutine[None, None, int]:
     return until_interrupted(_shown(settings, own))
 
 
@@ -211,3 +211,6 @@ def _parked(parked: Mapping[str, Any]) -> str:
 
 def _age(seconds: int) -> str:
     return left(1000 * max(seconds, 1)).removeprefix("in ")
+
+
+SUBCOMMANDS: Final = {"top": Subcommand(_DESCRIPTION, _FLAGS, _top, ("admin", "connect_timeout"))}

@@ -33,19 +33,16 @@ from ttlproxy.process.fd_channel import Receiver
 from ttlproxy.process.open_files import make_room
 from ttlproxy.process.redis_parts import OneRedis, SeveralRedis
 from ttlproxy.process.reload import Read, Reload, Values, adopt
+from ttlproxy.process.runner import Signals
 from ttlproxy.process.service_manager import ServiceManager
-from ttlproxy.process.signals import INTERRUPTED, Signals, on_interrupt
-from ttlproxy.process.supervisor import supervise
-from ttlproxy.process.workers import Workers
+from ttlproxy.process.workers import Workers, supervise
 from ttlproxy.proxy import protected_mode
 from ttlproxy.proxy.accept import Gate
 from ttlproxy.proxy.client_table import client_table
 from ttlproxy.proxy.server import ClientSource
-from ttlproxy.telemetry.container_memory import shortage
-from ttlproxy.telemetry.details import Details
-from ttlproxy.telemetry.health import Health
-from ttlproxy.telemetry.loop_heartbeat import LoopHeartbeat
-from ttlproxy.telemetry.metric_spec import Source
+from ttlproxy.telemetry.health import Details, Health
+from ttlproxy.telemetry.memory import shortage
+from ttlproxy.telemetry.metric_spec import LoopHeartbeat, Source
 from ttlproxy.telemetry.worker_totals import EVERY_S, report_of
 from ttlproxy.wire import IS_COMPILED
 
@@ -289,7 +286,7 @@ async def _reported(receiver: Receiver, health: Health) -> AsyncIterator[None]:
 
 async def purge(settings: Settings, how: How, progress: Progress) -> int:
     """Removes all internal keys from the upstream; returns the exit code. Raises TtlproxyError."""
-    from ttlproxy.operations.purge import purged  # see cli/summaries.py
+    from ttlproxy.operations.purge import purged
 
     async with AsyncExitStack() as stack:
         upstream, _ = await _upstream(settings, stack)
@@ -307,25 +304,13 @@ async def doctor(
 ) -> tuple[str, list[Finding]]:
     """(the upstream's URL without password, findings); if it `fixes`, it does so first, and keeps
     in the file `state` how far it is."""
-    from ttlproxy.operations.doctor import examined  # see cli/summaries.py
+    from ttlproxy.operations.doctor import examined
 
     async with AsyncExitStack() as stack:
         upstream, _ = await _upstream(settings, stack)
         return upstream.shown, await examined(
             settings, upstream, sample, progress, fixes=fixes, state=state
         )
-
-
-async def until_interrupted(main: Coroutine[None, None, int]) -> int:
-    """The exit code of `main`, or INTERRUPTED if SIGINT ended it."""
-    interrupted = asyncio.Event()
-    with on_interrupt(interrupted.set):
-        running = asyncio.create_task(main, name="main")
-        try:
-            await until(interrupted.wait(), [running])
-        finally:
-            await cancel(running)  # repeats the cancellation if it gets lost
-    return INTERRUPTED if interrupted.is_set() else running.result()
 
 
 async def _ended(embedded: AnyEmbedded) -> None:

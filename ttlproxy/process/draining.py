@@ -17,7 +17,7 @@ from ttlproxy.config import Settings
 from ttlproxy.core.counted import counted
 from ttlproxy.net.progress import Progress
 from ttlproxy.net.tasks import cancel, until
-from ttlproxy.process.signals import Signals
+from ttlproxy.process.runner import Signals
 
 log = logging.getLogger(__name__)
 

@@ -1,15 +1,126 @@
-"""Runs one coroutine as a whole process: sets up its log and event loop, gives the exit code."""
+"""Runs one coroutine as a process: log, event loop, exit code, and the signals that end it."""
+
+from __future__ import annotations
 
 import asyncio
 import importlib.util
 import logging
+import os
+import signal
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+from typing import Final, Self
 
 from ttlproxy.config import Settings
-from ttlproxy.errors import TtlproxyError
-from ttlproxy.process.signals import INTERRUPTED
+from ttlproxy.errors import INTERRUPTED, TtlproxyError
+from ttlproxy.net.tasks import cancel, until
 from ttlproxy.telemetry import logs
+
+_STDIN: Final = 0
+
+
+@contextmanager
+def on_interrupt(act: Callable[[], None]) -> Iterator[None]:
+    """Inside this context SIGINT makes the running loop call `act`; main thread only.
+
+    With the loop's own add_signal_handler, SIGINT would raise KeyboardInterrupt at any point of the
+    code once the loop has ended.
+    """
+    loop = asyncio.get_running_loop()
+
+    def heard(number: int, frame: FrameType | None) -> None:
+        loop.call_soon_threadsafe(act)
+
+    before = signal.signal(signal.SIGINT, heard)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+async def until_interrupted(main: Coroutine[None, None, int]) -> int:
+    """The exit code of `main`, or INTERRUPTED if SIGINT ended it."""
+    interrupted = asyncio.Event()
+    with on_interrupt(interrupted.set):
+        running = asyncio.create_task(main, name="main")
+        try:
+            await until(interrupted.wait(), [running])
+        finally:
+            await cancel(running)  # repeats the cancellation if it gets lost
+    return INTERRUPTED if interrupted.is_set() else running.result()
+
+
+class Signals:
+    """stop: begin to end; now: end at once; why_now: what asked for that, in words for the log;
+    reload: read the settings again; code: the exit code if nothing goes wrong."""
+
+    def __init__(self) -> None:
+        self.stop, self.now = asyncio.Event(), asyncio.Event()
+        self.why_now = "the proxy must end now"
+        self.reload = asyncio.Event()
+        self.code = 0
+        self._loop = asyncio.get_running_loop()
+        self._asked = False
+
+    @classmethod
+    @contextmanager
+    def of_process(cls) -> Iterator[Self]:
+        """The first SIGTERM or SIGINT sets `stop`, the second `now`; SIGHUP sets `reload`. A Ctrl-C
+        at a terminal sets both: whoever tries something out does not wait for clients."""
+        signals = cls()
+        signals._loop.add_signal_handler(signal.SIGTERM, signals._end)
+        signals._loop.add_signal_handler(signal.SIGHUP, signals.reload.set)
+        with on_interrupt(signals._interrupt):
+            yield signals
+
+    @classmethod
+    @contextmanager
+    def of_worker(cls) -> Iterator[Self]:
+        """SIGINT sets `stop` and `now`. A worker ignores SIGTERM and SIGHUP, because a service
+        manager may send them to the whole group: the process that listens passes them on by the
+        fd channel.
+        """
+        signals = cls()
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signals._loop.add_signal_handler(number, lambda: None)
+        with on_interrupt(signals._end_now):
+            yield signals
+
+    @property
+    def ending(self) -> str:
+        """How the proxy ends, for the log."""
+        return f"stopping at once, because {self.why_now}" if self.now.is_set() else "stopping"
+
+    def stop_soon(self) -> None:
+        """Sets `stop`; any thread may call it."""
+        self._loop.call_soon_threadsafe(self.stop.set)
+
+    async def pause(self, seconds: float) -> None:
+        """Waits so many seconds, or until `now` is set."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self.now.wait()
+
+    def _end(self) -> None:
+        if self._asked:
+            self.why_now = "a second signal came"
+            self.now.set()
+        self.stop.set()
+        self._asked = True
+
+    def _interrupt(self) -> None:
+        self.code = INTERRUPTED
+        self._end()
+        if os.isatty(_STDIN) and not self.now.is_set():
+            self.why_now = "Ctrl-C was pressed"
+            self.now.set()
+
+    def _end_now(self) -> None:
+        self.stop.set()
+        self.now.set()
+
 
 log = logging.getLogger(__name__)
 

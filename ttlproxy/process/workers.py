@@ -11,17 +11,21 @@ import logging
 import pickle
 import signal
 import socket
-from contextlib import suppress
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager, suppress
 from functools import partial
 from random import uniform
 from typing import Final
 
+from ttlproxy.addresses import Listen
 from ttlproxy.config import Settings
 from ttlproxy.errors import WorkerError
 from ttlproxy.net.listener import Listeners
-from ttlproxy.net.tasks import cancel, run_together
+from ttlproxy.net.tasks import Task, cancel, run_together, until
+from ttlproxy.process.draining import serve_on
 from ttlproxy.process.fd_channel import Sender, channel
 from ttlproxy.process.reload import Values, adopt
+from ttlproxy.process.runner import Signals
 from ttlproxy.process.worker import Work, Worker
 from ttlproxy.proxy.client_limit import ClientLimit, refusal
 from ttlproxy.telemetry.worker_totals import WorkerTotals
@@ -174,3 +178,35 @@ class Workers:
                 return
             rooms = {f"room {number}": sender.room() for number, sender in enumerate(serving)}
             await run_together(**rooms)
+
+
+async def supervise(
+    workers: Workers,
+    settings: Settings,
+    others: Sequence[Task],
+    say: Callable[[Listen, str], None],
+    signals: Signals,
+    shown: Callable[[WorkerTotals], AbstractAsyncContextManager[None]],
+) -> None:
+    """Runs several workers that serve one address, and drains them."""
+    async with shown(workers.totals):
+        running = asyncio.create_task(workers.run(), name="workers")
+        beating = asyncio.create_task(workers.totals.heartbeat.run(), name="heartbeat")
+        vital = [running, beating, *others]
+        try:
+            await until(run_together(all=workers.listen(), stop=signals.stop.wait()), vital)
+            if signals.stop.is_set():
+                return  # no client could connect yet
+            say(workers.address, workers.totals.trouble())
+            await until(signals.stop.wait(), vital)
+            workers.totals.drains = True
+            log.info("%s: %d workers", signals.ending, settings.workers)
+            await until(serve_on(settings, signals, lambda: workers.clients), vital)
+            await workers.stop()
+            await until(signals.now.wait(), vital)
+            if not running.done():
+                workers.hurry()
+                await running
+        finally:
+            await workers.close()
+            await cancel(*vital)

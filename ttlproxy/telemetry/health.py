@@ -1,13 +1,53 @@
-"""A proxy's health in words, and its metrics. Never blocks: any thread may ask."""
+"""A proxy's health in words, its metrics, and what is gathered only when somebody looks.
+
+Never blocks: any thread may ask. What takes the event loop some work is gathered on demand: a
+reader starts it, and sees the result at one of the next looks.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
 
-from ttlproxy.telemetry.details import Details, Gather, OnDemand
+from ttlproxy.net import tasks
 from ttlproxy.telemetry.metric_spec import Report, Source
 from ttlproxy.telemetry.metrics_catalogue import report
+
+Details: TypeAlias = Mapping[str, Any]
+"""A JSON object: `clients` and `parked`; empty before the first look."""
+Gather: TypeAlias = Callable[[], Awaitable[Details]]
+
+
+class OnDemand:
+    """The details of this process.
+
+    on_news: called in the event loop with what was gathered
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, gather: Gather) -> None:
+        self._loop = loop
+        self._gather = gather
+        self._gathering: asyncio.Task[None] | None = None
+        self.latest: Details = {}
+        self.on_news: Callable[[Details], None] = lambda details: None
+
+    def look(self) -> None:
+        """Gathers anew, unless that is being done. Any thread may call it."""
+        self._loop.call_soon_threadsafe(self._begin)
+
+    def _begin(self) -> None:
+        if self._gathering is None:
+            self._gathering = self._loop.create_task(self._renew(), name="details")
+            self._gathering.add_done_callback(tasks.report)
+
+    async def _renew(self) -> None:
+        try:
+            self.latest = await self._gather()
+            self.on_news(self.latest)
+        finally:
+            self._gathering = None
+
 
 # If the event loop has not turned for so long, we call it stuck. The longest legal step is to parse
 # a request of max_request_bytes.

@@ -3,13 +3,45 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
 from ttlproxy.config import Settings
 from ttlproxy.core.counters import Counters
+from ttlproxy.core.histogram import Histogram
 from ttlproxy.link import Link, Masters
-from ttlproxy.telemetry.loop_heartbeat import LoopHeartbeat
+
+_EVERY_S: Final = 0.25
+_LAGS_MS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
+
+
+class LoopHeartbeat:
+    """Shows that the event loop turns; other threads can ask even if it is stuck.
+
+    lag_ms: how late each beat was
+    """
+
+    def __init__(self) -> None:
+        self.lag_ms = Histogram(_LAGS_MS)
+        self._beat_s = time.monotonic()
+
+    async def run(self) -> None:
+        """Beats until cancelled."""
+        while True:
+            self._beat_s = time.monotonic()
+            await asyncio.sleep(_EVERY_S)
+            self.lag_ms.observe(max(self.age_s() - _EVERY_S, 0) * 1000)
+
+    def why_not_live(self, stuck_s: float) -> str:
+        """The reason; empty unless the loop has not turned for more than `stuck_s`."""
+        age_s = self.age_s()
+        return f"the event loop has been stuck for {age_s:.1f} s" if age_s > stuck_s else ""
+
+    def age_s(self) -> float:
+        """Seconds since the last beat."""
+        return time.monotonic() - self._beat_s
+
 
 Buckets: TypeAlias = tuple[list[float], list[int], float]
 """Upper bounds; how many observations are in each bucket and above all; the sum of their values."""
@@ -70,3 +102,12 @@ class MetricSpec(NamedTuple):
         if self.kind == "histogram":
             return tuple(f"{self.name}_{part}" for part in ("bucket", "count", "sum"))
         return (self.name,)
+
+
+def by_value(counts: Mapping[str, int], values: Iterable[str]) -> dict[str, float]:
+    """A number for each value of a label, so that each series exists from the start."""
+    return {value: counts.get(value, 0) for value in values}
+
+
+def in_seconds(of_ms: Histogram) -> Buckets:
+    return [bound / 1000 for bound in of_ms.bounds], list(of_ms.counts), of_ms.total / 1000

@@ -10,17 +10,15 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from ttlproxy.telemetry.details import Details
-from ttlproxy.telemetry.health import STUCK_S, Health, Worker
-from ttlproxy.telemetry.loop_heartbeat import LoopHeartbeat
-from ttlproxy.telemetry.metric_spec import Report
+from ttlproxy.telemetry.health import STUCK_S, Details, Health, Worker
+from ttlproxy.telemetry.memory import MEMORY, WorkerNumbers
+from ttlproxy.telemetry.metric_spec import LoopHeartbeat, Report
 from ttlproxy.telemetry.metrics_catalogue import (
     by_label,
     lasting,
     total,
     without_nodes,
 )
-from ttlproxy.telemetry.worker_memory import MEMORY, WorkerNumbers
 
 # How often each worker sends a report.
 EVERY_S: Final = 0.5

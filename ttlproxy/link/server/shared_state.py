@@ -16,7 +16,8 @@ that number the names are read. In front of a Cluster, where slots move, they al
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from itertools import chain
 from typing import Final
 
 from redis.asyncio import Redis
@@ -24,7 +25,7 @@ from redis.exceptions import ReadOnlyError, ResponseError
 
 from ttlproxy import __version__
 from ttlproxy.commands import Call
-from ttlproxy.core.keys import FAMILY
+from ttlproxy.core.keys import FAMILY, SLOTS
 from ttlproxy.errors import UnfitUpstream
 from ttlproxy.link.connecting.failures import is_wrong_type
 from ttlproxy.link.connecting.pipeline import Words, answered, run, valid
@@ -111,7 +112,9 @@ class SharedState:
         return self._wanted
 
     def may_be_gone(self) -> None:
-        """Looks soon. If it was not there, it still is not."""
+        """Looks soon, if it was on this server. If it was not there, it still is not."""
+        if not self._script_calls.keys.are_home:
+            return
         if self._families.has_state:
             self._families.has_state = None
         self._look_soon()
@@ -167,6 +170,9 @@ class SharedState:
         calls, known = self._script_calls, self._families
         if known.has_state is False or not calls.keys.are_home or self._is_needed_by_any:
             return
+        read = {*chain(*(each.read for each in self._sharers))}
+        if self._context.is_one_of_several and len(read) < SLOTS:
+            return  # a master that is away may have deadlines
         if await self._is_paused() or self._is_needed_by_any:
             return
         known.has_state = None  # from now on sessions wait for it
@@ -186,7 +192,12 @@ class SharedState:
         if context.fleet.attached > 1 or self._wanted is not None:
             return True
         has_keys = context.managed_keys or context.registry.has_managed
-        return bool(has_keys) or context.actions.has_rules
+        return bool(has_keys or context.slot_schedules.slots()) or context.actions.has_rules
+
+    @property
+    def read(self) -> Collection[int]:
+        """The slots of which `is_needed` knows."""
+        return () if self._context.has_ended else self._context.slot_schedules.read
 
     @property
     def _is_needed_by_any(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from typing import Protocol
 from weakref import WeakSet
 
@@ -49,6 +49,9 @@ class Sharer(Protocol):
 
     @property
     def is_needed(self) -> bool: ...
+
+    @property
+    def read(self) -> Collection[int]: ...
 
     def look_soon(self) -> None: ...
 

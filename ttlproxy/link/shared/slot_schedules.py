@@ -177,8 +177,11 @@ class SlotSchedules:
         if not self._unsized:
             self._unsized, self._size = list(self._firsts), 0
         some, self._unsized = self._unsized[:_SIZED], self._unsized[_SIZED:]
+        asked = self.now_noted
         sizes, refused = await self._ask(redis, some, (b"ZCARD", b""))
         self._size += sum(sizes.values())
+        for number in (each for each, size in sizes.items() if not size):
+            self.told(number, b"", asked)
         if refused:
             self._unsized = []
         return None if refused or self._unsized else self._size

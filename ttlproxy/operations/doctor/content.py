@@ -5,7 +5,7 @@ One script examines each key, so that nothing changes meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import NamedTuple
 
 from ttlproxy.commands import Call
@@ -14,7 +14,6 @@ from ttlproxy.core.registry import DbKey
 from ttlproxy.link import run, valid
 from ttlproxy.operations.doctor.finding import ERROR, INFO, OK, WARNING, Finding, Severity
 from ttlproxy.operations.doctor.target import Target
-from ttlproxy.scripts import Scripts
 from ttlproxy.scripts.script_calls import ScriptCalls
 
 # Names that one SCAN is asked for.
@@ -45,7 +44,8 @@ class Look(NamedTuple):
 class Fault(NamedTuple):
     """One way in which the content can be wrong.
 
-    many: how the finding describes several such keys; holds: whether a key has this fault
+    many: how the finding describes several such keys; holds: whether a key has this fault; fix: if
+    it is not `ttlproxy doctor --apply`
     """
 
     check: str
@@ -53,6 +53,7 @@ class Fault(NamedTuple):
     many: str
     holds: Callable[[Look], bool]
     why: str
+    fix: str = ""
 
 
 def _indexed(look: Look) -> bool:
@@ -115,51 +116,41 @@ _FAULTS = (
         ),
         "A client has changed the expiry of the key without a proxy.",
     ),
+    Fault(
+        "native",
+        INFO,
+        "also have field deadlines of the server's own",
+        lambda look: look.native > 0,
+        "The earlier of the two applies.",
+        "HPERSIST of these fields, through a proxy, removes both",
+    ),
 )
 
 
-async def content(target: Target) -> list[Finding]:
+async def content(target: Target) -> AsyncIterator[Finding]:
     """A finding for each fault in the sample."""
     looks = await _looks(target)
-    native = [place for place, look in looks.items() if look.native]
-    found = [*_found(target, looks), *_native(native, len(looks))]
-    if found:
-        return found
-    deadlines = sum(look.looked for look in looks.values())
-    said = f"{counted(len(looks), 'key')} and {counted(deadlines, 'deadline')}, no fault found"
-    return [Finding("content", OK, said)]
-
-
-def _found(target: Target, looks: Mapping[DbKey, Look]) -> Iterable[Finding]:
+    deadlines, is_sound = sum(look.looked for look in looks.values()), True
     for fault in _FAULTS:
         keys = [key for (_, key), look in looks.items() if fault.holds(look)]
         if not keys:
             continue
+        is_sound = False
         what = f"keys that {fault.many}: {len(keys)} of {len(looks)}"
         if fault.check == "leftover":
             gone = sum(look.gone for look in looks.values())
-            looked = sum(look.looked for look in looks.values())
-            what += f" (deadlines: {gone} of {looked})"
-        fix = f"ttlproxy doctor --apply --upstream {target.shown}"
-        yield Finding(fault.check, fault.severity, what, fault.why, fix, tuple(keys[:_SHOWN]))
-
-
-def _native(places: Iterable[DbKey], looked: int) -> Iterable[Finding]:
-    keys = [key for _, key in places]
-    if keys:
-        yield Finding(
-            "native",
-            INFO,
-            f"keys that also have field deadlines of the server's own: {len(keys)} of {looked}",
-            "The earlier of the two applies.",
-            "HPERSIST of these fields, through a proxy, removes both",
-            tuple(keys[:_SHOWN]),
-        )
+            what += f" (deadlines: {gone} of {deadlines})"
+        fix = fault.fix or f"ttlproxy doctor --apply --upstream {target.shown}"
+        shown = tuple(keys[:_SHOWN])
+        yield Finding(fault.severity, what, fault.why, fix, shown, check=fault.check)
+    if is_sound:
+        said = f"{counted(len(looks), 'key')} and {counted(deadlines, 'deadline')}, no fault found"
+        yield Finding(OK, said)
 
 
 async def _looks(target: Target) -> dict[DbKey, Look]:
     places = await _sampled(target)
-    script_calls = await script_calls_of(target, "key_examine")
+    script_calls = await target.script_calls("key_examine")
     each = max(1, min(_EACH, target.sample // max(1, len(places))))
     looks: dict[DbKey, Look] = {}
 
@@ -221,13 +212,3 @@ async def indexed(
         if cursor == b"0":
             return
         pages = pages and pages - 1
-
-
-async def script_calls_of(target: Target, *names: str, ruled: bool = False) -> ScriptCalls:
-    """Calls of these scripts, which it has loaded into the server. `ruled`: there are rules."""
-    scripts = Scripts(target.keys.prefix)
-    scripts.suit(target.traits._replace(ruled=ruled))
-    for name in names:
-        await target.ask(b"SCRIPT", b"LOAD", scripts[name].text)
-    scripts.loaded = target.has_sha
-    return ScriptCalls(scripts, target.keys, bytes)

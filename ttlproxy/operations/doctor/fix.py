@@ -1,25 +1,66 @@
-"""`ttlproxy doctor --apply`: repairs what proxies keep in Redis; proxies may run meanwhile."""
+"""`ttlproxy doctor --apply`: repairs what proxies keep in Redis; proxies may run meanwhile.
+
+It keeps how far it is in each database of each server, in a file if there is one.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 from math import inf
+from pathlib import Path
+from typing import Any, Final
 
 from ttlproxy.commands import Call
 from ttlproxy.core.counted import counted
 from ttlproxy.core.registry import DbKey
+from ttlproxy.errors import DoctorError
 from ttlproxy.link import NodeOfSeveral, announcing, run, valid
 from ttlproxy.net.progress import of_names
-from ttlproxy.operations.doctor.content import PAGE, looked_at, script_calls_of
-from ttlproxy.operations.doctor.fix_state import FixState
+from ttlproxy.operations.doctor.content import PAGE, looked_at
 from ttlproxy.operations.doctor.target import Target
-from ttlproxy.operations.key_walk import KeyWalk, Pace
+from ttlproxy.operations.key_walk import KeyWalk, Pace, Place
+from ttlproxy.operations.resume_file import ResumeFile
 from ttlproxy.scripts.script_calls import ScriptCalls
 
-_TOGETHER = 50
-_PAGE = b"500"
+_TOGETHER: Final = 50
+_PAGE: Final = b"500"
+
+
+class FixState:
+    """How far it is. Raises DoctorError if the file cannot be read or written, or is of another
+    run."""
+
+    def __init__(self, path: Path | None, upstream: str, prefix: str) -> None:
+        """In the file at `path`, about the internal keys with this prefix in this upstream; without
+        one, nothing is noted."""
+        job = {"upstream": upstream, "prefix": prefix}
+        self._file = ResumeFile(path, job, "--state", DoctorError) if path else None
+        self._begun = (self._file and self._file.load(_read)) or {}
+
+    def begun(self, where: str) -> tuple[Place, Counter[str]]:
+        """How far the walk there was, and what it had counted until then."""
+        place, counts = self._begun.get(where, (Place(), Counter[str]()))
+        return place, Counter(counts)
+
+    def keep(self, where: str, place: Place, counts: Counter[str]) -> None:
+        """The walk there is at this place."""
+        self._begun[where] = (place, Counter(counts))
+        if self._file is not None:
+            self._file.keep({"begun": self._begun})
+
+    def end(self) -> None:
+        """All is fixed: the next run begins anew."""
+        if self._file is not None:
+            self._file.remove()
+
+
+def _read(kept: Any) -> dict[str, tuple[Place, Counter[str]]]:
+    return {
+        where: (Place(*place), Counter(counts)) for where, (place, counts) in kept["begun"].items()
+    }
 
 
 async def fixed(target: Target, state: FixState) -> None:
@@ -33,7 +74,7 @@ async def fixed(target: Target, state: FixState) -> None:
     rules = target.keys.home(target.keys.rules)
     asked = [(db, (b"EXISTS", rules)) for db in target.databases]
     ruled = any(map(valid, await run(target.redis, asked))) if asked else False
-    script_calls = await script_calls_of(target, "sweep", "key_examine", ruled=ruled)
+    script_calls = await target.script_calls("sweep", "key_examine", ruled=ruled)
     for db in target.databases:
         fixing = _Fixing(target, script_calls, state, db)
         try:

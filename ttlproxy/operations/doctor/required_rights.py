@@ -1,51 +1,28 @@
 """The rights that the proxy's own user needs: one table, for docs/security.md and for the doctor.
 
 The commands that scripts call are read from the scripts, also names that scripts build at run time.
-Each command that the proxy and its subcommands send themselves is a row; a test compares the rows
-with the sources. Knows no connection.
+Each request that the proxy and its subcommands send themselves is in a row; a test compares the
+rows with the sources. Knows no connection.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from ttlproxy.core.keys import MEETING, Keys
 from ttlproxy.operations.doctor.finding import ERROR, INFO, WARNING, Severity
 from ttlproxy.scripts import Scripts, Traits
 
-# Placeholders for keys and channels that clients choose.
-ANY_KEY: Final = b"any-key-of-a-client"
-ANY_CHANNEL: Final = b"any-channel-of-a-client"
-
 _STARTS: Final = "The proxy cannot serve clients."
 _UNSHARED: Final = "Proxies ignore the rules and deferred commands that others have signed."
-_UNSTORED: Final = "Each proxy that starts asks for all commands, which takes Redis a millisecond."
-_READS_NAMES: Final = "A proxy that starts reads the names of all keys with deadlines."
-_LATE: Final = "Other proxies may learn of deadlines late."
-_UNSURE: Final = (
-    "A value that is written through another proxy may keep the deadline that this one has just"
-    " set, and be deleted."
-)
-_UNENDED: Final = "If another proxy hangs, the first deadlines of new families of keys wait for it."
 _FIRES: Final = "Scripts call these: expired elements are not removed or not delivered."
-_SILENT: Final = "ONEXPIRE and DEFER cannot publish, and there are no element events."
-_WAITS: Final = "LEASE ... BLOCK does not wait."
 _UNTOLD_SLOTS: Final = "Rules of ONEXPIRE cannot be set."
-_UNNAMED_NODES: Final = (
-    "Nodes of a Cluster are reached by IP address, also if they want to be named."
-)
 _UNCARRIED: Final = "Rules of ONEXPIRE with OUTBOX do not deliver to other slots."
-_UNDATED: Final = (
-    "What RENAME, STORE forms and the like put into keys gets no deadline by rules of ONWRITE."
-)
-_UNPURGED: Final = "ttlproxy purge fails."
 _UNTOLD: Final = "The status page is incomplete."
-_UNCOUNTED: Final = "The metrics do not show deferred commands and kept elements."
 _UNEXAMINED: Final = "The doctor cannot check deadlines."
 _MISCOUNTED: Final = "DBSIZE may count internal keys of the proxy."
-_UNMENDED: Final = "ttlproxy doctor --apply fails."
 
 CONTAINERS: Final = frozenset(
     {b"ACL", b"CLIENT", b"CLUSTER", b"CONFIG", b"FUNCTION", b"PUBSUB", b"SCRIPT", b"SLOWLOG"}
@@ -71,7 +48,10 @@ SCRIPTS: Final[Mapping[str, tuple[Severity, str]]] = {
     "state_keep": (WARNING, _UNSHARED),
     "state_families": (ERROR, "Keys of a new family get no deadlines."),
     "state_drop": (INFO, "A key of the proxy's stays where nobody needs it any more."),
-    "key_date": (WARNING, _UNDATED),
+    "key_date": (
+        WARNING,
+        "What RENAME, STORE forms and the like put into keys gets no deadline by rules of ONWRITE.",
+    ),
     "keys_recheck": (WARNING, "The proxy notices late that keys with deadlines were deleted."),
     "walk_announce": (INFO, "Several proxies look for deleted keys, where one could for all."),
     "barrier": (WARNING, "Reads also wait while the server pauses writes."),
@@ -84,22 +64,10 @@ SCRIPTS: Final[Mapping[str, tuple[Severity, str]]] = {
     "others_tidy": (INFO, _MISCOUNTED),
     "deferred_examine": (INFO, _UNEXAMINED),
     "key_examine": (INFO, _UNEXAMINED),
-    "others_survey": (INFO, _UNCOUNTED),
-    **dict.fromkeys(
-        (
-            *(
-                "key_inspect",
-                "keys_survey",
-                "rule_list",
-                "write_rule_list",
-                "schedule_page",
-                "schedule_survey",
-                "deferred_page",
-            ),
-            "slots_survey",
-        ),
-        (INFO, _UNTOLD),
-    ),
+    "others_survey": (INFO, "The metrics do not show deferred commands and kept elements."),
+    **dict.fromkeys(("key_inspect", "keys_survey", "rule_list"), (INFO, _UNTOLD)),
+    **dict.fromkeys(("write_rule_list", "schedule_page", "schedule_survey"), (INFO, _UNTOLD)),
+    **dict.fromkeys(("deferred_page", "slots_survey"), (INFO, _UNTOLD)),
 }
 _WORD: Final = re.compile(rb"'([A-Z]{3,})'|\bhandlers\.([A-Z]{3,})\b")
 # Words in scripts that look like a command but are an option, a reply or a name of ours.
@@ -124,128 +92,130 @@ class Right(NamedTuple):
         return "+" + b"|".join(self.words[:count]).decode().lower()
 
 
-_IN_CLUSTER: Final = (
-    Right((b"CLUSTER", b"NODES"), ERROR, _STARTS),
-    Right((b"CLUSTER", b"SLOTS"), WARNING, _UNNAMED_NODES),
-    Right((b"ASKING",), WARNING, _UNTOLD_SLOTS),
+_Row: TypeAlias = tuple[Severity, str, tuple[str, ...]]
+# How bad it is without the right, what happens then, and the requests that the link, the reaper,
+# the pages and the subcommands send. KEY and CHANNEL are a client's; words in {} are internal.
+_IN_CLUSTER: Final[tuple[_Row, ...]] = (
+    (ERROR, _STARTS, ("CLUSTER NODES",)),
+    (
+        WARNING,
+        "Nodes of a Cluster are reached by IP address, also if they want to be named.",
+        ("CLUSTER SLOTS",),
+    ),
+    (WARNING, _UNTOLD_SLOTS, ("ASKING",)),
+)
+_ASKED: Final[tuple[_Row, ...]] = (
+    (
+        ERROR,
+        _STARTS,
+        (
+            *("CLIENT SETNAME n", "CLIENT TRACKING ON", "INFO", "TIME"),
+            *("SCRIPT LOAD x", "SCRIPT EXISTS x", "EVALSHA x 0", "EVAL x 0"),
+            *("ZSCAN {schedule} 0", "HGETALL {rules}", "MGET {rules}"),
+        ),
+    ),
+    (ERROR, "Expired elements are not removed.", ("ZRANGEBYSCORE {schedule} 0 0",)),
+    (ERROR, "Deadlines work in database 0 only.", ("SELECT 0",)),
+    (WARNING, _UNSHARED, ("HMGET {state} secret",)),
+    (WARNING, "The proxy remembers keys for longer than it has to.", ("ZCARD {schedule}",)),
+    (
+        WARNING,
+        "Keys that are missing from the schedule are not found.",
+        ("ZMSCORE {schedule} x",),
+    ),
+    (WARNING, "The page does not show which elements wait.", ("ZRANGE {schedule} 0 0",)),
+    (
+        WARNING,
+        "A value that is written through another proxy may keep the deadline that this one has just"
+        " set, and be deleted.",
+        (
+            *("SUBSCRIBE {broadcast}", "SUBSCRIBE {told}", "UNSUBSCRIBE {told}"),
+            *("PUBLISH {meeting} x", "PUBSUB NUMSUB"),
+        ),
+    ),
+    (
+        WARNING,
+        "If another proxy hangs, the first deadlines of new families of keys wait for it.",
+        ("CLIENT KILL ID 0",),
+    ),
+    (
+        WARNING,
+        "A proxy does not notice others with another prefix or signing key, and data is lost.",
+        ("PUBSUB CHANNELS",),
+    ),
+    (WARNING, "Other proxies may learn of deadlines late.", ("SET {hello} x", "DEL {hello}")),
+    (WARNING, "LEASE ... BLOCK does not wait.", ("BLMOVE KEY KEY LEFT LEFT 0", "LLEN KEY")),
+    (
+        WARNING,
+        "The proxy takes every word of a request for a key, and reaps more than needed.",
+        ("COMMAND",),
+    ),
+    (WARNING, "Expired elements of other keys are never removed.", ("TYPE KEY",)),
+    (
+        WARNING,
+        "ONEXPIRE and DEFER cannot publish, and there are no element events.",
+        ("PUBLISH CHANNEL x", "SPUBLISH CHANNEL x"),
+    ),
+    (INFO, "CLIENT LIST shows no library name.", ("CLIENT SETINFO lib-name n",)),
+    (INFO, "The proxy asks INFO for the role, which costs Redis more.", ("ROLE",)),
+    (
+        INFO,
+        "A proxy that starts reads the names of all keys with deadlines.",
+        ("HKEYS {state}",),
+    ),
+    (
+        INFO,
+        "Each proxy that starts asks for all commands, which takes Redis a millisecond.",
+        ("HGET {state} commands", "HSET {state} commands x"),
+    ),
+    (INFO, "The metrics do not show what is overdue.", ("ZCOUNT {schedule} 0 0",)),
+    (INFO, "No element events are published.", ("CONFIG GET x",)),
+    (
+        INFO,
+        "Each script checks its client's rights first, which takes two to four times as long.",
+        ("ACL LIST",),
+    ),
+    (INFO, "ACL CAT does not list the proxy's commands.", ("ACL CAT",)),
+    (INFO, "The doctor does not find keys that are missing from the schedule.", ("SCAN 0",)),
+    (INFO, "All clients that use CLIENT TRACKING are counted as proxies.", ("CLIENT LIST",)),
+    (INFO, "Redis may disconnect the reaper when memory is short.", ("CLIENT NO-EVICT ON",)),
+    (INFO, "Reaps count as accesses to keys (LRU, LFU).", ("CLIENT NO-TOUCH ON",)),
+    (
+        INFO,
+        _UNEXAMINED,
+        ("PTTL {lease}", "ZRANDMEMBER {schedule}", "SRANDMEMBER {others} 1"),
+    ),
+    (INFO, "ttlproxy doctor --apply fails.", ("EXISTS {schedule}",)),
+    (INFO, "The doctor does not list function libraries.", ("FUNCTION LIST",)),
+    (INFO, _UNTOLD, ("SLOWLOG GET", "HLEN {others}", "LINDEX {others} 0")),
+    (
+        INFO,
+        "ttlproxy purge fails.",
+        (
+            *("UNLINK {schedule}", "ZSCORE {schedule} x", "PEXPIREAT {schedule} 0"),
+            "SADD {others} x",
+        ),
+    ),
+    (
+        INFO,
+        "The proxy does not notice what versions before the first release have left.",
+        ("GET {old_layout}",),
+    ),
+    (INFO, _MISCOUNTED, ("SSCAN {others} 0", "SMISMEMBER {others} x", "HEXISTS {rules} x")),
 )
 
 
-def asked(keys: Keys) -> tuple[Right, ...]:
-    """The requests that the link, the reaper, the pages and the subcommands send themselves."""
-    schedule, state = keys.home(keys.schedule), keys.home(keys.state)
-    rules, others = keys.home(keys.rules), keys.home(keys.others)
-    return (
-        *(_IN_CLUSTER if keys.clustered else ()),
-        Right((b"CLIENT", b"SETNAME", b"n"), ERROR, _STARTS),
-        Right(
-            (b"CLIENT", b"SETINFO", b"lib-name", b"n"), INFO, "CLIENT LIST shows no library name."
-        ),
-        Right((b"CLIENT", b"TRACKING", b"ON"), ERROR, _STARTS),
-        Right((b"INFO",), ERROR, _STARTS),
-        Right((b"ROLE",), INFO, "The proxy asks INFO for the role, which costs Redis more."),
-        Right((b"TIME",), ERROR, _STARTS),
-        Right((b"HMGET", state, b"secret"), WARNING, _UNSHARED),
-        Right((b"HKEYS", state), INFO, _READS_NAMES),
-        Right((b"HGET", state, b"commands"), INFO, _UNSTORED),
-        Right((b"HSET", state, b"commands", b""), INFO, _UNSTORED),
-        Right((b"SCRIPT", b"LOAD", b""), ERROR, _STARTS),
-        Right((b"SCRIPT", b"EXISTS", b""), ERROR, _STARTS),
-        Right((b"EVALSHA", b"", b"0"), ERROR, _STARTS),
-        Right((b"EVAL", b"", b"0"), ERROR, _STARTS),
-        Right((b"ZSCAN", schedule, b"0"), ERROR, _STARTS),
-        Right((b"ZRANGEBYSCORE", schedule, b"0", b"0"), ERROR, "Expired elements are not removed."),
-        Right((b"HGETALL", rules), ERROR, _STARTS),
-        Right((b"MGET", rules), ERROR, _STARTS),
-        Right((b"ZCOUNT", schedule, b"0", b"0"), INFO, "The metrics do not show what is overdue."),
-        Right((b"ZCARD", schedule), WARNING, "The proxy remembers keys for longer than it has to."),
-        Right(
-            (b"ZMSCORE", schedule, b""),
-            WARNING,
-            "Keys that are missing from the schedule are not found.",
-        ),
-        Right(
-            (b"ZRANGE", schedule, b"0", b"0"),
-            WARNING,
-            "The page does not show which elements wait.",
-        ),
-        *(
-            Right(words, WARNING, _UNSURE)
-            for words in (
-                (b"SUBSCRIBE", keys.broadcast),
-                (b"SUBSCRIBE", keys.told_channel(b"")),
-                (b"UNSUBSCRIBE", keys.told_channel(b"")),
-                (b"PUBLISH", MEETING, b""),
-                (b"PUBSUB", b"NUMSUB"),
-            )
-        ),
-        Right((b"CLIENT", b"KILL", b"ID", b"0"), WARNING, _UNENDED),
-        Right(
-            (b"PUBSUB", b"CHANNELS"),
-            WARNING,
-            "A proxy does not notice others with another prefix or signing key, and data is lost.",
-        ),
-        Right((b"SELECT", b"0"), ERROR, "Deadlines work in database 0 only."),
-        Right((b"SET", keys.hello, b""), WARNING, _LATE),
-        Right((b"DEL", keys.hello), WARNING, _LATE),
-        Right((b"BLMOVE", ANY_KEY, ANY_KEY, b"LEFT", b"LEFT", b"0"), WARNING, _WAITS),
-        Right((b"LLEN", ANY_KEY), WARNING, _WAITS),
-        Right(
-            (b"COMMAND",),
-            WARNING,
-            "The proxy takes every word of a request for a key, and reaps more than needed.",
-        ),
-        Right((b"CONFIG", b"GET", b"x"), INFO, "No element events are published."),
-        Right(
-            (b"ACL", b"LIST"),
-            INFO,
-            "Each script checks its client's rights first, which takes two to four times as long.",
-        ),
-        Right((b"ACL", b"CAT"), INFO, "ACL CAT does not list the proxy's commands."),
-        Right(
-            (b"SCAN", b"0"),
-            INFO,
-            "The doctor does not find keys that are missing from the schedule.",
-        ),
-        Right(
-            (b"CLIENT", b"LIST"),
-            INFO,
-            "All clients that use CLIENT TRACKING are counted as proxies.",
-        ),
-        Right(
-            (b"CLIENT", b"NO-EVICT", b"ON"),
-            INFO,
-            "Redis may disconnect the reaper when memory is short.",
-        ),
-        Right((b"CLIENT", b"NO-TOUCH", b"ON"), INFO, "Reaps count as accesses to keys (LRU, LFU)."),
-        Right((b"TYPE", ANY_KEY), WARNING, "Expired elements of other keys are never removed."),
-        Right((b"PTTL", keys.home(keys.lease)), INFO, _UNEXAMINED),
-        Right((b"ZRANDMEMBER", schedule), INFO, _UNEXAMINED),
-        Right((b"EXISTS", schedule), INFO, _UNMENDED),
-        Right((b"FUNCTION", b"LIST"), INFO, "The doctor does not list function libraries."),
-        Right((b"SLOWLOG", b"GET"), INFO, _UNTOLD),
-        *(
-            Right(words, INFO, _UNPURGED)
-            for words in (
-                (b"UNLINK", schedule),
-                (b"ZSCORE", schedule, b""),
-                (b"PEXPIREAT", schedule, b"0"),
-            )
-        ),
-        Right(
-            (b"GET", keys.home(keys.old_layout)),
-            INFO,
-            "The proxy does not notice what versions before the first release have left.",
-        ),
-        *(Right(words, INFO, _UNTOLD) for words in ((b"HLEN", others), (b"LINDEX", others, b"0"))),
-        Right((b"SRANDMEMBER", others, b"1"), INFO, _UNEXAMINED),
-        Right((b"SSCAN", others, b"0"), INFO, _MISCOUNTED),
-        Right((b"SMISMEMBER", others, b""), INFO, _MISCOUNTED),
-        Right((b"HEXISTS", rules, b""), INFO, _MISCOUNTED),
-        Right((b"SADD", others, b""), INFO, _UNPURGED),
-        Right((b"PUBLISH", ANY_CHANNEL, b""), WARNING, _SILENT),
-        Right((b"SPUBLISH", ANY_CHANNEL, b""), WARNING, _SILENT),
-    )
+def asked(keys: Keys) -> list[Right]:
+    """The requests of the proxy and its subcommands, with the names of internal keys."""
+    homes = ("schedule", "state", "rules", "others", "lease", "old_layout")
+    named = {f"{{{name}}}": keys.home(getattr(keys, name)) for name in homes}
+    named |= {"{hello}": keys.hello, "{broadcast}": keys.broadcast, "{meeting}": MEETING}
+    named |= {"{told}": keys.told_channel(b"")}
+    return [
+        Right(tuple(named.get(word, word.encode()) for word in text.split()), severity, without)
+        for severity, without, texts in ((*_IN_CLUSTER, *_ASKED) if keys.clustered else _ASKED)
+        for text in texts
+    ]
 
 
 def scripted(names: Iterable[str] = tuple(SCRIPTS)) -> dict[bytes, tuple[Severity, str]]:

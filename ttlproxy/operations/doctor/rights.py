@@ -1,4 +1,5 @@
-"""Checks which of the `required_rights` the proxy's own user does not have.
+"""Checks of rights: which of the `required_rights` the proxy's own user does not have, whether
+clients' users can change deadlines of keys that they have no right to, and who needs a password.
 
 It sends a request for each right inside MULTI, where Redis checks the right, and then DISCARD, so
 that nothing is carried out.
@@ -7,12 +8,14 @@ that nothing is carried out.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 
 from redis.exceptions import NoPermissionError, ResponseError
 
+from ttlproxy.core.counted import counted
+from ttlproxy.core.permissions import asks_login, reaches_narrowly
 from ttlproxy.link import run
-from ttlproxy.operations.doctor.finding import INFO, OK, Finding, Severity
+from ttlproxy.operations.doctor.finding import INFO, OK, WARNING, Finding, Severity
 from ttlproxy.operations.doctor.required_rights import FIELD_TTLS, SINCE, Right, asked, scripted
 from ttlproxy.operations.doctor.target import Target
 
@@ -21,25 +24,30 @@ _PLACE = re.compile(r"access (?:one of the|a|the '.*') (key|channel)", re.DOTALL
 _SIGNS = {"key": "~", "channel": "&"}
 _OF_CHANNELS = (b"PUBLISH", b"SPUBLISH")  # `asked` has these, with a channel
 _KEYSPACE = (b"__keyspace@0__:k", b"__subkeyspace@0__:k")
+# A user who may write to the indexes of these two has a pattern for all indexes, or nearly all.
+_KEYS = (b"\x01 a key of nobody \x7f", b"{\xfe}another of nobody")
 
 
-async def rights(target: Target) -> list[Finding]:
+async def rights(target: Target) -> AsyncIterator[Finding]:
     """A finding for each group of missing rights with the same consequence."""
     needed = [*asked(target.keys), *_of_scripts(target), *_of_events(target)]
     try:
         refused = await _refused(target, needed)
     except NoPermissionError:
-        return [
-            Finding(
-                "rights",
-                INFO,
-                f"the rights of user {target.user} cannot be checked",
-                "The check uses MULTI and DISCARD, so that nothing is executed.",
-                f"ACL SETUSER {target.user} +multi +discard",
-            )
-        ]
-    missing = list(_missing(target, needed, refused))
-    return missing or [Finding("rights", OK, f"user {target.user} has all rights it needs")]
+        yield Finding(
+            INFO,
+            f"the rights of user {target.user} cannot be checked",
+            "The check uses MULTI and DISCARD, so that nothing is executed.",
+            f"ACL SETUSER {target.user} +multi +discard",
+        )
+        return
+    missing = _missing(target, needed, refused)
+    for (severity, without), rules in missing.items():
+        line = " ".join(rules)
+        what = f"user {target.user} lacks the rights {line}"
+        yield Finding(severity, what, without, f"ACL SETUSER {target.user} {line}")
+    if not missing:
+        yield Finding(OK, f"user {target.user} has all rights it needs")
 
 
 def _of_scripts(target: Target) -> Iterator[Right]:
@@ -74,11 +82,8 @@ async def _refused(target: Target, needed: Iterable[Right]) -> list[NoPermission
 
 def _missing(
     target: Target, needed: Iterable[Right], refused: Iterable[NoPermissionError | None]
-) -> Iterator[Finding]:
-    """A finding for each consequence of missing rights, with all the ACL rules it needs.
-
-    A rule counts for its worst consequence only.
-    """
+) -> Mapping[tuple[Severity, str], list[str]]:
+    """The ACL rules that are missing, by the consequence, each for its worst one only."""
     worst: dict[str, Right] = {}
     for right, refusal in zip(needed, refused, strict=True):
         if refusal and _is_there(target, right):
@@ -88,15 +93,7 @@ def _missing(
     wanted: dict[tuple[Severity, str], list[str]] = {}
     for rule, right in worst.items():
         wanted.setdefault((right.severity, right.without), []).append(rule)
-    for (severity, without), rules in wanted.items():
-        line = " ".join(rules)
-        yield Finding(
-            "rights",
-            severity,
-            f"user {target.user} lacks the rights {line}",
-            without,
-            f"ACL SETUSER {target.user} {line}",
-        )
+    return wanted
 
 
 def _is_there(target: Target, right: Right) -> bool:
@@ -113,3 +110,64 @@ def _rule(target: Target, right: Right, refusal: ResponseError) -> str:
         return right.rule
     internal = target.keys.prefix in b" ".join(right.words)
     return f"{_SIGNS[place[1]]}{target.keys.prefix.decode() if internal else ''}*"
+
+
+async def users(target: Target) -> AsyncIterator[Finding]:
+    """A finding if users can write to indexes of all keys, or to the state, but not to all keys."""
+    lines = [line.split(b" ", 2) for line in await target.ask(b"ACL", b"LIST")]
+    keys = target.keys
+    state, outbox = keys.home(keys.state), keys.outbox
+    indexes, trusted = map(keys.index, _KEYS), (state, outbox + b":{x1F}:1")
+    for internal, shown, can in (
+        (
+            [*indexes],
+            f"{keys.prefix.decode()}*",
+            "They can read and remove elements of keys that they may not access, and change"
+            " deadlines.",
+        ),
+        (
+            trusted,
+            f"{state.decode()} or {outbox.decode()}*",
+            "They can make the proxy run commands on keys that they may not access.",
+        ),
+    ):
+        names = [
+            name
+            for _, name, rules in lines
+            if name.decode() != target.user
+            and any(reaches_narrowly(rules, key) for key in internal)
+        ]
+        if names:
+            yield Finding(
+                WARNING,
+                f"{counted(len(names), 'user')} may write to {shown} but not to all keys",
+                can,
+                "replace their rules by what ttlproxy rights prints for their key patterns",
+                tuple(names),
+            )
+
+
+async def protected_mode(target: Target) -> AsyncIterator[Finding]:
+    """A finding if clients of other machines need no password, or would need one."""
+    settings = target.settings
+    fix = "CONFIG SET requirepass, or passwords of ACL users and ACL SETUSER default off"
+    if settings.tls_auth_clients == "yes":
+        yield Finding(OK, "clients must show a certificate")
+    elif not settings.is_open_to_other_machines:
+        yield Finding(OK, f"only this machine can reach {settings.listen}")
+    elif asks_login(await target.ask(b"ACL", b"LIST")):
+        yield Finding(OK, "Redis asks clients for a password")
+    elif settings.protected_mode == "no":
+        yield Finding(
+            INFO,
+            f"everybody who can reach {settings.listen} may use Redis",
+            "Redis asks for no password, and protected_mode is no.",
+            fix,
+        )
+    else:
+        yield Finding(
+            WARNING,
+            "only clients on this machine are served: Redis asks for no password",
+            "Protected mode refuses all others with DENIED.",
+            f"{fix}; or --protected-mode no, if only trusted clients can reach the proxy",
+        )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from redis.asyncio import Redis
-from redis.exceptions import ResponseError
+from redis.exceptions import NoPermissionError, ResponseError
 
 from ttlproxy.commands import Native, natives
 from ttlproxy.config import Settings
@@ -15,7 +15,8 @@ from ttlproxy.core.keys import Keys
 from ttlproxy.core.signing import Signer
 from ttlproxy.link import NodeOfSeveral, ScheduleQueries, SlotSchedules, attached, run, valid
 from ttlproxy.net.progress import Progress
-from ttlproxy.scripts import Traits
+from ttlproxy.scripts import Scripts, Traits
+from ttlproxy.scripts.script_calls import ScriptCalls
 
 _SUBKEY_EVENTS = (8, 8)
 
@@ -77,12 +78,30 @@ class Target:
         """Whether the server has EVALSHA; assumed if we may not call COMMAND."""
         return not self.commands or "EVALSHA" in self.commands
 
+    def scripts(self, *, ruled: bool = False) -> Scripts:
+        """As the proxies of this server have them. `ruled`: there are rules."""
+        scripts = Scripts(self.keys.prefix)
+        scripts.suit(self.traits._replace(ruled=ruled))
+        return scripts
+
+    async def script_calls(self, *names: str, ruled: bool = False) -> ScriptCalls:
+        """Calls of these scripts, which it has loaded into the server."""
+        scripts = self.scripts(ruled=ruled)
+        for name in names:
+            await self.ask(b"SCRIPT", b"LOAD", scripts[name].text)
+        scripts.loaded = self.has_sha
+        return ScriptCalls(scripts, self.keys, bytes)
+
+    def grant(self, refused: ResponseError, rules: str) -> str:
+        """The command that grants `rules`, if Redis refused for a missing right; else empty."""
+        is_right = isinstance(refused, NoPermissionError)
+        return f"ACL SETUSER {self.user} {rules}" if is_right else ""
+
     @property
     def databases(self) -> list[int]:
         """The logical databases that hold keys."""
-        return sorted(
-            int(name[2:]) for name, value in self.info.items() if _is_keyspace(name, value)
-        )
+        found = (name for name, value in self.info.items() if isinstance(value, dict))
+        return sorted(int(name[2:]) for name in found if name[:2] == "db" and name[2:].isdigit())
 
     async def ask(self, *words: bytes | int, db: int = 0) -> Any:
         """Sends one request; returns the reply. Raises ResponseError."""
@@ -114,7 +133,7 @@ class Target:
         return await attached(self.redis, self.keys.prefix)
 
 
-async def meet(redis: Redis, settings: Settings, sample: int, progress: Progress) -> Target:
+async def look_at(redis: Redis, settings: Settings, sample: int, progress: Progress) -> Target:
     """Asks for the facts that all checks need. Raises RedisError if the server refuses INFO."""
     info = await redis.info()
     keys = Keys(settings.prefix.encode(), clustered=bool(info.get("cluster_enabled")))
@@ -154,7 +173,3 @@ async def _commands(redis: Redis) -> dict[str, Native]:
     except ResponseError:
         return {}
     return {native.name: native for native in natives(reply)}
-
-
-def _is_keyspace(name: str, value: object) -> bool:
-    return name.startswith("db") and name[2:].isdigit() and isinstance(value, dict)

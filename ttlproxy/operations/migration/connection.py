@@ -1,10 +1,13 @@
-"""A connection to one of the servers, in one database. Errors name the server."""
+"""A connection to one of the servers, in one database, and pages of the elements of a key there.
+
+Errors name the server.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, Self
+from typing import Any, Final, NamedTuple, Self
 
 from redis.exceptions import ConnectionError, RedisError, ResponseError
 
@@ -13,6 +16,7 @@ from ttlproxy.errors import MigrationError, UnfitKey
 from ttlproxy.link import client, reason, run, valid
 from ttlproxy.link.connecting.known_server import fields
 from ttlproxy.link.connecting.pipeline import Words
+from ttlproxy.operations.migration.elements import PAGE, milliseconds
 
 _OF_A_KEY: Final = ("noperm", "wrongtype")
 
@@ -90,3 +94,52 @@ class Server:
     def _opened(self) -> None:
         if self._watches:
             raise ConnectionError("the connection was lost")
+
+
+Pairs = Sequence[tuple[bytes, bytes | None]]
+
+
+class Scan(NamedTuple):
+    """command: what reads a page; pairs: (element, value) for each, from what the reply lists"""
+
+    command: bytes
+    pairs: Callable[[Sequence[bytes]], Pairs]
+
+    def words(self, key: bytes, cursor: bytes) -> Words:
+        """The request. Its reply is the next cursor, and what `pairs` takes."""
+        return (self.command, key, cursor, b"COUNT", PAGE)
+
+
+def _with_values(listed: Sequence[bytes]) -> Pairs:
+    return list(zip(listed[::2], listed[1::2], strict=True))
+
+
+def _alone(listed: Sequence[bytes]) -> Pairs:
+    return [(name, None) for name in listed]
+
+
+SCANS: Final[Mapping[bytes, Scan]] = {
+    b"hash": Scan(b"HSCAN", _with_values),
+    b"set": Scan(b"SSCAN", _alone),
+    b"zset": Scan(b"ZSCAN", _with_values),
+}
+
+
+class Scanned(NamedTuple):
+    """A page of a key as it is at the source: see `Page`. now_ms: Unix time there"""
+
+    cursor: bytes
+    pairs: Pairs
+    key_deadline_ms: int | None
+    now_ms: int
+
+
+async def scanned(server: Server, key: bytes, kind: bytes, cursor: bytes) -> Scanned:
+    """The elements from `cursor` on. Raises MigrationError."""
+    scan = SCANS[kind]
+    (following, listed), left_ms, time = await server.ask(
+        scan.words(key, cursor), (b"PTTL", key), (b"TIME",)
+    )
+    now_ms = milliseconds(time)
+    whole_ms = now_ms + left_ms if left_ms >= 0 else None
+    return Scanned(following, scan.pairs(listed), whole_ms, now_ms)

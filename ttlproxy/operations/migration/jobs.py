@@ -20,12 +20,10 @@ from ttlproxy.operations.migration.elements import (
     Source,
     Target,
 )
-from ttlproxy.operations.migration.pairs import Naming, PairsSource, PairsTarget
+from ttlproxy.operations.migration.pairs import UNITS, Naming, PairsSource, PairsTarget
 from ttlproxy.operations.migration.plan import How
 from ttlproxy.operations.migration.redisson import RedissonSource
-from ttlproxy.operations.migration.timed import READINGS, TimedSource
-from ttlproxy.operations.migration.timed_target import TimedTarget
-from ttlproxy.operations.migration.units import UNITS
+from ttlproxy.operations.migration.timed import READINGS, TimedSource, TimedTarget
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,9 @@ from ttlproxy.operations.key_walk import Pace
 from ttlproxy.operations.migration.connection import Server
 from ttlproxy.operations.migration.elements import Outcome
 from ttlproxy.operations.migration.jobs import Ends, Job, Moved, Options, check_proxy
-from ttlproxy.operations.migration.mover import KEYS, UNFIT, Mover, elements
+from ttlproxy.operations.migration.mover import KEYS, MOVING, UNFIT, Mover, State, elements
 from ttlproxy.operations.migration.plan import Rules
 from ttlproxy.operations.migration.report import has_faults, lines, so_far
-from ttlproxy.operations.migration.state import MOVING, State
 from ttlproxy.operations.resume_file import ResumeFile
 
 # The exit code if the check at the end finds elements that are not as they should be.

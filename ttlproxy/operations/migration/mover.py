@@ -1,4 +1,4 @@
-"""Goes through the keys of a source, and gives each page of elements to the target."""
+"""Goes through the keys of a source, gives each page to the target, and notes how far it is."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final, Self
 
 from ttlproxy.errors import UnfitKey
 from ttlproxy.link.connecting.pipeline import Words
@@ -14,7 +14,41 @@ from ttlproxy.operations.key_walk import KeyWalk, Pace, Place
 from ttlproxy.operations.migration.connection import Server
 from ttlproxy.operations.migration.elements import END, Outcome, Page, Part, Source, Target, shown
 from ttlproxy.operations.migration.plan import Plan, Rules
-from ttlproxy.operations.migration.state import State
+
+MOVING: Final = "moving"
+CHECKING: Final = "checking"
+
+
+@dataclass
+class State:
+    """
+    phase: MOVING or CHECKING; part: the number of the source's part; place: how far it is there
+    counts: of keys and of outcomes in this phase, by name; moved: those of MOVING when it is over
+    """
+
+    phase: str = MOVING
+    part: int = 0
+    place: Place = field(default_factory=Place)
+    counts: Counter[str] = field(default_factory=Counter)
+    moved: Counter[str] = field(default_factory=Counter)
+
+    @classmethod
+    def of(cls, kept: Any) -> Self:
+        """From what `kept` gave. Raises KeyError or TypeError."""
+        return cls(
+            *(kept["phase"], kept["part"], Place(*kept["place"])),
+            *(Counter(kept["counts"]), Counter(kept["moved"])),
+        )
+
+    def kept(self) -> dict[str, Any]:
+        """What JSON can have."""
+        return vars(self)
+
+    def check(self) -> None:
+        """MOVING is over."""
+        self.phase, self.part, self.place = CHECKING, 0, Place()
+        self.moved, self.counts = self.counts, Counter()
+
 
 # A page is tried again so often, if its key changes meanwhile.
 _TRIES: Final = 20

@@ -14,10 +14,9 @@ from struct import Struct
 from typing import Final
 
 from ttlproxy.errors import UnfitKey
-from ttlproxy.operations.migration.connection import Server
+from ttlproxy.operations.migration.connection import Server, scanned
 from ttlproxy.operations.migration.elements import Element, Page, Part, shown
 from ttlproxy.operations.migration.pairs import Naming
-from ttlproxy.operations.migration.scans import scanned
 
 _HEADER: Final = Struct("<dQ")
 _TIMEOUTS: Final = b"redisson__timeout__set"

@@ -10,7 +10,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final
 
 from ttlproxy.errors import (
     NO_FREE_CONNECTION,
@@ -27,9 +27,8 @@ from ttlproxy.proxy.held_step import HeldStep
 from ttlproxy.proxy.phase import CLOSED, CONNECTING, HOLDING, OPEN, WAITING
 from ttlproxy.proxy.redis_connection import HIGH, TOO_MANY, Backend
 from ttlproxy.proxy.reply_queue import Over
-from ttlproxy.proxy.routed.batch import Share
+from ttlproxy.proxy.routed.chunk import Part
 from ttlproxy.proxy.routed.lane_replies import LaneReplies, Miscounted
-from ttlproxy.proxy.routed.run import Run
 from ttlproxy.proxy.routed.ticket import Ticket
 from ttlproxy.proxy.sharing.shared_upstream import LaneUpstream
 from ttlproxy.proxy.write_batch import Write
@@ -123,40 +122,25 @@ class Lane:
         else:
             self._take(session, tickets, raw)
 
-    def passes(self, commands: list[list[bytes]], data: bytes) -> Run | None:
-        """Sends whole requests as they came, if nothing else must be done and nothing is in flight;
-        `commands`: their words. Returns None if not."""
-        if not self._may_pass() or self._in_flight or self._replies.shares:
-            return None
-        session = cast(LaneSession, self.session)
-        if self._replies.run is not None or not session.passes_read(data, commands):
-            return None
-        self.used_s = self._loop.time()
-        self._replies.run = run = Run(self, commands, data)
-        self._write(data, run.count)
-        return run
-
-    def passes_share(self, share: Share, commands: list[list[bytes]], data: bytes) -> bool:
-        """The same for its share of a batch; returns whether the requests have gone."""
-        if not self._may_pass() or self._in_flight:
-            return False
-        if not cast(LaneSession, self.session).passes_read(data, commands):
-            return False
-        self.used_s = self._loop.time()
-        self._replies.shares.append(share)
-        self._write(data, share.missing)
-        return True
-
-    def _may_pass(self) -> bool:
-        """Whether requests that need nothing may go to Redis as they came."""
+    def passes(self, part: Part, commands: list[list[bytes]], data: bytes) -> bool:
+        """Sends whole requests as they came, if nothing else must be done; else they stay in
+        `part`, and it returns False. `commands`: their words."""
         self._hear()
-        return (
+        session, replies = self.session, self._replies
+        if (
             self._phase is OPEN
-            and self.session is not None
+            and session is not None
             and self._backend is not None
             and self._serving.now
-            and not self._replies.has_begun  # a push
-        )
+            and not (self._in_flight or replies.has_begun)  # a reply, or a push
+            and session.passes_read(data, commands)
+        ):
+            self.used_s = self._loop.time()
+            replies.parts.append(part)
+            self._write(data, part.missing)
+            return True
+        part.unsent = data
+        return False
 
     def _hear(self) -> None:
         """Takes announcements that may have come; may find them lost: then nothing is served."""
@@ -164,9 +148,8 @@ class Lane:
             self._announcements.receive()
 
     def owes_for(self, tickets: Sequence[Ticket]) -> None:
-        """The replies of a run, or of shares, are owed to these."""
-        self._replies.run = None
-        self._replies.shares.clear()
+        """The replies of parts of chunks are owed to these."""
+        self._replies.parts.clear()
         self._in_flight.extend(tickets)
 
     async def asked(self, ticket: Ticket) -> bytes:
@@ -303,17 +286,14 @@ class Lane:
     @property
     def owes(self) -> bool:
         """Whether replies are to come."""
-        replies = self._replies
-        return bool(self._in_flight or replies.shares) or replies.run is not None
+        return bool(self._in_flight or self._replies.parts)
 
     def in_flight(self) -> tuple[int, int]:
         """How many requests were sent, and how many of them have no reply."""
         replies = self._replies
         if self.is_closed or replies.relays:
             return self._sent, 0
-        run = replies.run.count if replies.run is not None else 0
-        shares = sum(share.missing for share in replies.shares)
-        return self._sent, len(self._in_flight) + run + shares
+        return self._sent, len(self._in_flight) + sum(part.missing for part in replies.parts)
 
     @property
     def waits(self) -> bool:
@@ -448,9 +428,9 @@ class Lane:
             return
         replies = self._replies
         try:
-            if replies.shares:
-                replies.take_shares(data, ends)
-            elif replies.run is None or not replies.passes(replies.run, data, ends):
+            if replies.parts:
+                replies.take_parts(data, ends)
+            else:
                 replies.take(data, ends)
         except Miscounted:
             self._client.miscounted(self)  # never guess

@@ -12,9 +12,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from ttlproxy.proxy.redis_connection import HIGH
-from ttlproxy.proxy.routed.batch import Share
 from ttlproxy.proxy.routed.bounces import is_bounce
-from ttlproxy.proxy.routed.run import Run
+from ttlproxy.proxy.routed.chunk import Part
 from ttlproxy.proxy.routed.ticket import Ticket
 from ttlproxy.session.replies import Tell
 from ttlproxy.wire.reply_ends import ERROR, PUSH, ReplyEnds, may_be_special
@@ -37,7 +36,7 @@ class Miscounted(Exception):  # noqa: N818 - the name says it
 
 class LaneReplies:
     """
-    in_flight: the requests that are owed a reply, the oldest first; run, shares: or these
+    in_flight: the requests that are owed a reply, the oldest first; parts: or these, of chunks
     relays: what comes is not read
     hears: whether the client gets a push, or a message in RESP2; None: it gets all
     shown: what the client gets in place of a push; empty if that is nothing
@@ -47,8 +46,7 @@ class LaneReplies:
     def __init__(self, client: RoutedClient, hold_up: Callable[[], None]) -> None:
         """`hold_up()` is called when much of a reply waits for those of others."""
         self.in_flight: deque[Ticket] = deque()
-        self.run: Run | None = None
-        self.shares: deque[Share] = deque()
+        self.parts: deque[Part] = deque()
         self.relays = False
         self.hears: Callable[[bytes], bool] | None = None
         self.attempt: Tell | None = None
@@ -103,7 +101,7 @@ class LaneReplies:
         for _, fence in self._fences:
             fence.set_result(None)
         self.in_flight.clear()
-        self.shares.clear()
+        self.parts.clear()
         self._fences.clear()
         self._begun = []
 
@@ -134,52 +132,65 @@ class LaneReplies:
             self._begin(data[begin:])
         self._client.flush()
 
-    def passes(self, run: Run, data: bytes, ends: list[int] | None) -> bool:
-        """Passes the next replies of the run as they came, and counts them. False if they must be
-        looked at one by one. Raises Miscounted. `ends`: as for `take`."""
+    def take_parts(self, data: bytes, ends: list[int] | None) -> None:
+        """The same, while nothing else is owed here than parts of chunks. What is neither to pass
+        nor whole replies, and what may be an error or a push, is taken one by one."""
         if may_be_special(data):
-            return False
-        if ends is None:
-            ends = self._ends_in(data)
-        count, end = len(ends), (ends or (0,))[-1]
-        goes_on = end < len(data)
-        if count > run.count or (count == run.count and goes_on):
-            raise Miscounted
-        if count or not self._kind:
-            self._kind = data[end] if goes_on else 0
-        if count == run.count:
-            self.run = None
-        self._client.order.passes(data, count, is_within=goes_on)
-        return True
-
-    def take_shares(self, data: bytes, ends: list[int] | None) -> None:
-        """The same, while nothing else is owed here than shares of batches. If it is no whole
-        replies without errors, they are taken one by one."""
-        replies = None
-        if not (self._kind or may_be_special(data)):
-            ends = self._ends_in(data) if ends is None else ends
-            if ends and ends[-1] == len(data):
-                replies = [data[begin:end] for begin, end in pairwise((0, *ends))]
-        if replies is None:
             self.take(data, ends)
             return
-        shares = self.shares
-        if len(replies) <= shares[0].missing:
-            shares[0].add(replies, len(data))
+        if ends is None:
+            ends = self._ends_in(data)
+        part = self.parts[0]
+        if not part.passes:
+            self._keep(data, ends)
+            return
+        count, end = len(ends), ends[-1] if ends else 0
+        goes_on, left = end < len(data), part.missing - count
+        if left < 0 or (not left and goes_on):
+            self._take_beyond(part, data, ends)
+            return
+        if count or not self._kind:
+            self._kind = data[end] if goes_on else 0
+        part.missing = left
+        if not left:
+            self.parts.popleft()
+        order = self._client.order
+        order.passes(data, count, is_within=goes_on)
+        if order.chunks and not left:
+            self._client.came()
+
+    def _take_beyond(self, part: Part, data: bytes, ends: list[int]) -> None:
+        """There is more than the replies of a part."""
+        if len(self.parts) == 1:
+            raise Miscounted
+        count = part.missing
+        end = ends[count - 1]
+        self.take_parts(data[:end], ends[:count])
+        self.take_parts(data[end:], [each - end for each in ends[count:]])
+
+    def _keep(self, data: bytes, ends: list[int]) -> None:
+        """Replies wait in their parts, if they are whole."""
+        if self._kind or not ends or ends[-1] < len(data):
+            self.take(data, ends)
+            return
+        replies = [data[begin:end] for begin, end in pairwise((0, *ends))]
+        parts = self.parts
+        if len(replies) <= parts[0].missing:
+            parts[0].add(replies, len(data))
         else:
             self._spread(replies)
-        if not shares[0].missing:
-            shares.popleft()
+        if not parts[0].missing:
+            parts.popleft()
         self._client.came()
 
     def _spread(self, replies: list[bytes]) -> None:
-        """They are those of several shares."""
-        if len(replies) > sum([share.missing for share in self.shares]):
+        """They are those of several parts."""
+        if len(replies) > sum([part.missing for part in self.parts]):
             raise Miscounted
-        while (missing := self.shares[0].missing) < len(replies):
+        while (missing := self.parts[0].missing) < len(replies):
             some, replies = replies[:missing], replies[missing:]
-            self.shares.popleft().add(some, sum(map(len, some)))
-        self.shares[0].add(replies, sum(map(len, replies)))
+            self.parts.popleft().add(some, sum(map(len, some)))
+        self.parts[0].add(replies, sum(map(len, replies)))
 
     def _ends_in(self, data: bytes) -> list[int]:
         try:

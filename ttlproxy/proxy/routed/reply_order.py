@@ -8,13 +8,12 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from ttlproxy.proxy.redis_connection import LOW
-from ttlproxy.proxy.routed.batch import Batch
-from ttlproxy.proxy.routed.run import Run
+from ttlproxy.proxy.routed.chunk import Chunk
 from ttlproxy.proxy.routed.ticket import Ticket
 from ttlproxy.proxy.write_batch import Write
 
 # A client that has more chunks under way has tickets for the requests.
-_MOST_BATCHES: Final = 16
+_MOST_CHUNKS: Final = 16
 
 
 def _nowhere(data: bytes) -> None:
@@ -23,38 +22,30 @@ def _nowhere(data: bytes) -> None:
 
 class ReplyOrder:
     """
-    owed: the requests without a reply, the oldest first; run: or these, all of one lane
-    batches: or these, the oldest first
+    owed: the requests without a reply, the oldest first; chunks: or these, the oldest first
     muted: the client has switched replies off; pushes still pass
     """
 
     def __init__(self, write: Write, at_end: Callable[[Callable[[], None]], None]) -> None:
         """`at_end(do)` calls `do` at the end of this turn of the event loop."""
         self.muted = False
-        self.run: Run | None = None
-        self.batches: deque[Batch] = deque()
+        self.chunks: deque[Chunk] = deque()
         self.owed: deque[Ticket] = deque()
         self._write = write
         self._at_end = at_end
-        self._is_late = False  # replies to the oldest batch wait for the end of the turn
+        self._is_late = False  # replies to the oldest chunk wait for the end of the turn
         self._out: list[bytes] = []
         self._pushes: list[bytes] = []  # that came in the middle of another node's reply
         self._is_within = False  # a part of the oldest one's reply has passed
         self._quiet: asyncio.Future[None] | None = None
 
     def __len__(self) -> int:
-        in_batches = sum([batch.left for batch in self.batches])
-        return len(self.owed) + in_batches + (self.run.count if self.run is not None else 0)
+        return len(self.owed) + sum([chunk.left for chunk in self.chunks])
 
     @property
-    def takes_run(self) -> bool:
-        """Whether the next requests may be a run."""
-        return not (self.owed or self.muted or self.run or self.batches)
-
-    @property
-    def takes_batch(self) -> bool:
-        """Whether the next requests may be a batch."""
-        return not (self.owed or self.muted or self.run or len(self.batches) >= _MOST_BATCHES)
+    def takes_chunk(self) -> bool:
+        """Whether the next requests may go as a chunk."""
+        return not (self.owed or self.muted or len(self.chunks) >= _MOST_CHUNKS)
 
     def add(self, tickets: Iterable[Ticket]) -> None:
         """These are owed, behind all others."""
@@ -62,40 +53,33 @@ class ReplyOrder:
         self.owed.extend(tickets)
 
     def open(self) -> None:
-        """What the run or the batches owe is owed one by one from now on, with tickets."""
-        run, self.run = self.run, None
-        if run is not None:
-            tickets = run.tickets()
-            self.owed.extend(tickets)
-            run.lane.owes_for(tickets)
-        if self.batches:
-            self._open_batches()
-
-    def _open_batches(self) -> None:
+        """What chunks are owed is owed one by one from now on, with tickets."""
+        if not self.chunks:
+            return
         self._give_first()
-        batches, self.batches = self.batches, deque()
-        for batch in batches:
-            found = batch.tickets()
+        chunks, self.chunks = self.chunks, deque()
+        for chunk in chunks:
+            found = chunk.tickets()
             self.owed.extend([ticket for _, ticket in found])
-            for share in batch.shares:
+            for part in chunk.parts:
                 tickets = [
-                    ticket for each, ticket in found if each is share and ticket.reply is None
+                    ticket for each, ticket in found if each is part and ticket.reply is None
                 ]
-                if share.unsent:
-                    share.lane.send(tickets, share.unsent)
+                if part.unsent:
+                    part.lane.send(tickets, part.unsent)
                 else:
-                    share.lane.owes_for(tickets)
+                    part.lane.owes_for(tickets)
 
     def came(self) -> None:
-        """Replies to batches have come."""
-        batches = self.batches
-        while batches and batches[0].is_whole:
-            self._out += batches.popleft().take_all()
-        if not batches:
+        """Replies to chunks have come."""
+        chunks = self.chunks
+        while chunks and chunks[0].is_whole:
+            self._out += chunks.popleft().take_all()
+        if not chunks:
             self.flush()
             self._is_quiet()
             return
-        if not self._is_late and batches[0].has_first:
+        if not self._is_late and chunks[0].has_first:
             self._is_late = True
             self._at_end(self._end_turn)
         if self._out:
@@ -106,25 +90,24 @@ class ReplyOrder:
         self._give_first()
 
     def _give_first(self) -> None:
-        """Gives the client what has come of the oldest batch, up to the first that is missing."""
-        if self.batches:
-            self._out += self.batches[0].take_first()
+        """Gives the client what has come of the oldest chunk, up to the first that is missing."""
+        if self.chunks:
+            self._out += self.chunks[0].take_first()
             self.flush()
 
     def passes(self, data: bytes, count: int, *, is_within: bool = False) -> None:
-        """The next bytes of the run's replies, of which `count` end here; `is_within`: the last
-        one goes on."""
-        run = self.run
-        assert run is not None
+        """The next bytes of replies to the oldest chunk, of which `count` end here; `is_within`:
+        the last one goes on."""
+        chunk = self.chunks[0]
         self._write(data)
-        run.count -= count
+        chunk.left -= count
         self._is_within = is_within
         if self._pushes and not is_within:
             self._let_pushes_pass()
             self.flush()
-        if not run.count:
-            self.run = None
-            if self._quiet is not None:
+        if not chunk.left:
+            self.chunks.popleft()
+            if self._quiet is not None and not self.chunks:
                 self._is_quiet()
 
     def is_next(self, ticket: Ticket) -> bool:

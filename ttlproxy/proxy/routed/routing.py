@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, cast
 from ttlproxy.core.keys import slot
 from ttlproxy.link import Link
 from ttlproxy.proxy.redis_connection import LOW
-from ttlproxy.proxy.routed.batch import Batch
+from ttlproxy.proxy.routed.chunk import Chunk, Part
 from ttlproxy.proxy.routed.plain_chunks import plain_slots
 from ttlproxy.proxy.routed.requests_in import RequestsIn
 from ttlproxy.proxy.routed.ticket import Ticket
@@ -69,17 +69,18 @@ class Routing:
         if numbers is None:
             return False
         links = list(map(self._owners.__getitem__, numbers))
-        order, first = client.order, links[0]
-        if first is not None and order.takes_run and links.count(first) == len(links):
-            order.run = client.lanes.to(first).passes(commands, data)
-            if order.run is not None:
-                return True
-        as_sent = pieces(data)
-        if None in links or not order.takes_batch:
-            self._send(list(map(Ticket, commands, as_sent, numbers)))
+        order, first, lane_to = client.order, links[0], client.lanes.to
+        if first is None or None in links or not order.takes_chunk:
+            self._send(list(map(Ticket, commands, pieces(data), numbers)))
             return True
-        order.batches.append(batch := Batch(commands, numbers))
-        if not batch.send(as_sent, cast(list[Link], links), client.lanes.to):
+        chunk, is_first = Chunk(commands, numbers), not order.chunks
+        order.chunks.append(chunk)
+        if links.count(first) == len(links):
+            chunk.parts.append(part := Part(lane := lane_to(first), len(links), is_first))
+            has_gone = lane.passes(part, commands, data)
+        else:
+            has_gone = chunk.send(pieces(data), cast(list[Link], links), lane_to)
+        if not has_gone:
             order.open()
         return True
 

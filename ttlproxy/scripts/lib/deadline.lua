@@ -10,14 +10,14 @@ if at then
 end
 -- Whether elements that get this deadline are removed in this step. Not if there are rules of ONEXPIRE, for a rule may
 -- say what becomes of them: then they are due now, and stay until they are reaped. Redis is asked, because a proxy may
--- not have read the rules that came with a replica's data.
+-- not have read the rules that came with a replica's data. A Cluster's slot has only their version, also after the last.
 local at_once = at and at <= now
 if at_once then
   local fields = redis.pcall('HKEYS', prefix .. const.RULES .. slot_tag)
   at_once = not fields.err
   for _, field in ipairs(fields) do
     local is_write_rule = string.sub(field, 2, #const.WRITE_RULE + 1) == const.WRITE_RULE
-    at_once = at_once and (is_write_rule or string.sub(field, 1, 1) ~= ':')
+    at_once = at_once and slot_tag == '' and (is_write_rule or string.sub(field, 1, 1) ~= ':')
   end
   at = at_once and at or now - 1
 end

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.support.routed_world import FarEnd, RoutedWorld
 from ttlproxy.core.keys import SLOTS, slot
-from ttlproxy.proxy.routed import batch, routing, run
+from ttlproxy.proxy.routed import chunk, routing
 from ttlproxy.wire import Requests, encode
 
 MASTERS = 3
@@ -124,7 +124,7 @@ def without_tickets(monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*_: object) -> None:
         raise AssertionError("a ticket")
 
-    for module in (batch, routing, run):
+    for module in (chunk, routing):
         monkeypatch.setattr(module, "Ticket", refused)
 
 
@@ -179,6 +179,19 @@ def test_plain_chunks_need_no_tickets(
     assert _heard(runner, world, 0, reply * 2) == reply * 3 + reply
     assert _heard(runner, world, 2, reply) == reply
     assert _heard(runner, world, 1, reply) == reply
+    assert len(world.client.order) == 0
+
+
+@pytest.mark.usefixtures("without_tickets")
+def test_chunks_to_one_master_need_no_tickets_behind_each_other(
+    runner: asyncio.Runner, world: RoutedWorld
+) -> None:
+    """Replies to the first go on as they come, wherever they are cut."""
+    for keys in ((ONE, ONE), (ONE, ONE), (TWO,)):
+        _said(runner, world, _get(*keys))
+    assert _heard(runner, world, 1, b"+e\r\n") == b""
+    assert _heard(runner, world, 0, b"+a\r\n+") == b"+a\r\n+"
+    assert _heard(runner, world, 0, b"b\r\n+c\r\n+d\r\n") == b"b\r\n+c\r\n+d\r\n+e\r\n"
     assert len(world.client.order) == 0
 
 

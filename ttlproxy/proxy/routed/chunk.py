@@ -1,7 +1,9 @@
-"""Requests that went to several masters as they came, in one chunk: there is no ticket for each.
+"""Plain requests that went to their masters as they came, in one chunk: nearly all, for most
+clients. There is no ticket for each.
 
-The replies of a master wait in its share. They are put in the client's order all at once, when the
-last one has come.
+The replies of a master wait in its part. They are put in the client's order all at once, when the
+last one has come. If all went to one master, and nothing is owed before them, they are only
+counted, and go on as they come.
 """
 
 from __future__ import annotations
@@ -17,22 +19,25 @@ if TYPE_CHECKING:
     from ttlproxy.proxy.routed.lane import Lane
 
 
-class Share:
-    """What one master has of a batch.
+class Part:
+    """What one master has of a chunk.
 
     lane: where its requests went; unsent: or these, if they could not just pass
+    passes: its replies go on as they come
+    missing: how many of them are to come
     replies: those that have come; taken: how many of them have been taken
-    kept: bytes of the others; missing: how many are to come
+    kept: bytes of the others
     """
 
-    __slots__ = ("kept", "lane", "missing", "replies", "taken", "unsent")
+    __slots__ = ("kept", "lane", "missing", "passes", "replies", "taken", "unsent")
 
-    def __init__(self, lane: Lane, count: int) -> None:
+    def __init__(self, lane: Lane, count: int, passes: bool) -> None:
         self.lane = lane
         self.unsent = b""
+        self.passes = passes
+        self.missing = count
         self.replies: list[bytes] = []
         self.taken = self.kept = 0
-        self.missing = count
 
     def add(self, replies: list[bytes], size: int) -> None:
         """So many replies have come, of `size` bytes."""
@@ -61,91 +66,91 @@ class Share:
         self.lane.kept -= size
 
 
-class Batch:
+class Chunk:
     """
-    left: how many replies have not been taken
+    parts: what each master has; left: how many replies have not been taken
     """
 
-    __slots__ = ("_commands", "_numbers", "_order", "left", "shares")
+    __slots__ = ("_commands", "_numbers", "_order", "left", "parts")
 
     def __init__(self, commands: list[list[bytes]], numbers: list[int]) -> None:
         """For each request its words, and the slot of its first argument, which is a key."""
         self.left = len(commands)
-        self.shares: list[Share] = []
+        self.parts: list[Part] = []
         self._commands = commands
         self._numbers = numbers
-        self._order: list[int] = []  # for each request, whose reply comes next: its share
+        self._order = [0] * self.left  # for each request, which part it is in
 
     def send(
         self, requests: list[bytes], links: Sequence[Link], lane_to: Callable[[Link], Lane]
     ) -> bool:
-        """Sends the requests; False if some of them could not just pass, and have not gone.
+        """Sends the requests to several; False if some could not just pass, and have not gone.
 
         `requests`, `links`: the bytes of each request, and the master of its slot.
         """
         places = {link: place for place, link in enumerate(set(links))}
         self._order = order = list(map(places.__getitem__, links))
-        parts: list[tuple[list[list[bytes]], list[bytes]]] = [([], []) for _ in places]
+        shares: list[tuple[list[list[bytes]], list[bytes]]] = [([], []) for _ in places]
         for place, args, request in zip(order, self._commands, requests, strict=True):
-            commands, own = parts[place]
+            commands, own = shares[place]
             commands.append(args)
             own.append(request)
         all_sent = True
-        for link, (commands, own) in zip(places, parts, strict=True):
-            share = Share(lane_to(link), len(own))
-            self.shares.append(share)
-            data = b"".join(own)
-            if not share.lane.passes_share(share, commands, data):
-                share.unsent, all_sent = data, False
+        for link, (commands, own) in zip(places, shares, strict=True):
+            self.parts.append(part := Part(lane_to(link), len(own), passes=False))
+            all_sent = part.lane.passes(part, commands, b"".join(own)) and all_sent
         return all_sent
+
+    @property
+    def _begin(self) -> int:
+        """The number of the first request whose reply has not been taken."""
+        return len(self._commands) - self.left
 
     @property
     def is_whole(self) -> bool:
         """Whether all replies have come."""
-        for share in self.shares:  # noqa: SIM110 - a third of the time of `all`
-            if share.missing:
+        for part in self.parts:  # noqa: SIM110 - a third of the time of `all`
+            if part.missing:
                 return False
         return True
 
     def take_all(self) -> list[bytes]:
         """All replies that have not been taken, in order: none is missing."""
         rest = []
-        for share in self.shares:
-            share.give(share.kept)
-            if share.taken:
-                del share.replies[: share.taken]
-            share.replies.reverse()  # their end is where they are taken at once
-            rest.append(share.replies)
-        return list(map(list.pop, map(rest.__getitem__, self._order)))
+        for part in self.parts:
+            part.give(part.kept)
+            if part.taken:
+                del part.replies[: part.taken]
+            part.replies.reverse()  # their end is where they are taken at once
+            rest.append(part.replies)
+        return list(map(list.pop, map(rest.__getitem__, self._order[self._begin :])))
 
     @property
     def has_first(self) -> bool:
         """Whether the next reply has come."""
-        return self.shares[self._order[0]].has_next
+        return self.parts[self._order[self._begin]].has_next
 
     def take_first(self) -> list[bytes]:
         """Those up to the first that is missing."""
         taken: list[bytes] = []
-        for place in self._order:
-            share = self.shares[place]
-            if not share.has_next:
+        for place in self._order[self._begin :]:
+            part = self.parts[place]
+            if not part.has_next:
                 break
-            taken.append(reply := share.take())
-            share.give(len(reply))
-        del self._order[: len(taken)]
+            taken.append(reply := part.take())
+            part.give(len(reply))
         self.left -= len(taken)
         return taken
 
-    def tickets(self) -> list[tuple[Share, Ticket]]:
+    def tickets(self) -> list[tuple[Part, Ticket]]:
         """A ticket for each request whose reply has not been taken, with the reply if it waits."""
-        begin = len(self._commands) - self.left
-        found = []
+        begin, found = self._begin, []
         for place, args, number in zip(
-            self._order, self._commands[begin:], self._numbers[begin:], strict=True
+            self._order[begin:], self._commands[begin:], self._numbers[begin:], strict=True
         ):
-            share = self.shares[place]
+            part = self.parts[place]
             ticket = Ticket(args, encode(tuple(args)), number)
-            ticket.lane = share.lane
-            ticket.reply = share.take() if share.has_next else None
-            found.append((share, ticket))
+            ticket.lane = part.lane
+            ticket.reply = part.take() if part.has_next else None
+            found.append((part, ticket))
         return found

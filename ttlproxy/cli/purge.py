@@ -1,0 +1,58 @@
+"""`ttlproxy purge` on the command line."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Coroutine
+from typing import Final
+
+from ttlproxy.cli.output import ADD_APPLY, say
+from ttlproxy.cli.subcommand import OF_LOG, OF_UPSTREAM, Subcommand
+from ttlproxy.config import Settings
+from ttlproxy.errors import SettingsError
+from ttlproxy.net.progress import Progress
+from ttlproxy.operations.purge import How
+from ttlproxy.process import app
+from ttlproxy.process.runner import until_interrupted
+
+_NAME_IT: Final = (
+    "purge: name the Redis with --upstream, or the directory of an embedded one with --data-dir"
+)
+
+
+def _purge(settings: Settings, own: argparse.Namespace) -> Coroutine[None, None, int]:
+    return until_interrupted(_named_and_purged(settings, own))
+
+
+async def _named_and_purged(settings: Settings, own: argparse.Namespace) -> int:
+    """Raises SettingsError if it is not said what to purge."""
+    if settings.upstream is None and "data_dir" not in settings.given:
+        raise SettingsError([_NAME_IT])
+    code = await app.purge(settings, How(own.force, is_dry=not own.apply), Progress(say))
+    if not own.apply:
+        say(ADD_APPLY)
+    return code
+
+
+SUBCOMMANDS: Final = {
+    "purge": Subcommand(
+        """\
+Removes everything that ttlproxy stores in the upstream, in every database. Your elements stay,
+without their deadlines. Elements that wait for TAKE stay too. Without --apply it only looks. It
+refuses while proxies are connected. If it is interrupted, start it again. Settings are given as to
+ttlproxy itself: as flags, in the environment or in a file.""",
+        {
+            "--apply": {
+                "action": "store_true",
+                "help": "remove; otherwise it only says what it would remove",
+            },
+            "--force": {
+                "action": "store_true",
+                "help": "purge even while proxies are connected, and remove elements that wait"
+                " for TAKE",
+            },
+        },
+        _purge,
+        (*OF_UPSTREAM, *OF_LOG),
+    )
+}

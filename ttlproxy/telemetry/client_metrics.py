@@ -1,0 +1,269 @@
+"""The metrics about clients: their connections, requests, scripts and buffers. A row for each."""
+
+from __future__ import annotations
+
+import math
+import platform
+from collections.abc import Mapping
+from typing import Final
+
+from ttlproxy import __version__
+from ttlproxy.core.counters import (
+    DIALS_FAILED,
+    GONE,
+    HANDLED,
+    HELD,
+    LEFT_SHARING,
+    Counters,
+    Handled,
+)
+from ttlproxy.core.histogram import Histogram
+from ttlproxy.telemetry.metric_spec import (
+    BY_CERTIFICATE,
+    BY_SCRIPT,
+    Buckets,
+    MetricSpec,
+    Source,
+    by_value,
+    in_seconds,
+)
+
+CERTIFICATES: Final = (
+    "listener_certificate",
+    "listener_ca",
+    "upstream_certificate",
+    "upstream_ca",
+)
+
+
+def _requests(counts: Handled) -> dict[str, float]:
+    return {kind: getattr(counts, kind) for kind in HANDLED}
+
+
+def _sent(counters: Counters) -> dict[str, float]:
+    return {"clients": counters.to_clients.bytes, "redis": counters.to_redis.bytes}
+
+
+def _called(counters: Counters) -> dict[str, float]:
+    return {name: calls for name, calls in counters.script_calls.items() if calls}
+
+
+def _each_in_seconds(of_ms: Mapping[str, float]) -> dict[str, float]:
+    return {name: ms / 1000 for name, ms in dict(of_ms).items()}
+
+
+def _by_in_seconds(of_ms: Mapping[str, Histogram]) -> dict[str, Buckets]:
+    return {value: in_seconds(histogram) for value, histogram in of_ms.items()}
+
+
+def _buffers_used(source: Source) -> float:
+    limit = source.settings.max_buffer_bytes
+    return sum(source.server.buffered_bytes().values()) / limit if limit else 0
+
+
+def _build(source: Source) -> dict[str, str]:
+    return {
+        "version": __version__,
+        "python": platform.python_version(),
+        "event_loop": type(source.loop).__module__.partition(".")[0],
+    }
+
+
+CLIENT_METRICS: Final = (
+    MetricSpec(
+        "ttlproxy_build_info", "info", "version of ttlproxy and Python, and the event loop", _build
+    ),
+    MetricSpec(
+        "ttlproxy_connections",
+        "gauge",
+        "connected clients",
+        lambda source: source.counters.clients,
+    ),
+    MetricSpec(
+        "ttlproxy_max_clients",
+        "gauge",
+        "how many clients may be connected: --max-clients, or fewer if files are limited",
+        lambda source: source.settings.max_clients,
+        of_many="largest",
+    ),
+    MetricSpec(
+        "ttlproxy_connections_accepted_total",
+        "counter",
+        "clients that connected",
+        lambda source: source.counters.accepted,
+    ),
+    MetricSpec(
+        "ttlproxy_connections_refused_total",
+        "counter",
+        "clients refused because Redis was unavailable, by max_clients or by protected mode",
+        lambda source: source.counters.refused,
+    ),
+    MetricSpec(
+        "ttlproxy_connections_closed_total",
+        "counter",
+        "client connections that ended, by reason",
+        lambda source: by_value(source.counters.gone, GONE),
+        "reason",
+        GONE,
+    ),
+    MetricSpec(
+        "ttlproxy_tls_handshakes_failed_total",
+        "counter",
+        "TLS handshakes that clients began and that failed or took too long",
+        lambda source: source.counters.tls_failures,
+    ),
+    MetricSpec(
+        "ttlproxy_certificate_expires_timestamp_seconds",
+        "gauge",
+        "when certificates of the settings end, as they were at the last new connection: the first"
+        " of those that are shown, the last of each file of CA certificates",
+        lambda source: source.server.certificates_expire_s(),
+        BY_CERTIFICATE,
+        CERTIFICATES,
+        of_many="least",
+    ),
+    MetricSpec(
+        "ttlproxy_upstream_connections_opened_total",
+        "counter",
+        "connections to Redis that were opened: for clients, and by the link and the reaper",
+        lambda source: source.counters.dials.opened,
+    ),
+    MetricSpec(
+        "ttlproxy_upstream_connections_failed_total",
+        "counter",
+        "attempts to open one that failed, by reason",
+        lambda source: by_value(source.counters.dials.failed, DIALS_FAILED),
+        "reason",
+        DIALS_FAILED,
+    ),
+    MetricSpec(
+        "ttlproxy_requests_total",
+        "counter",
+        "requests sent to Redis: unchanged, native commands as a script call, virtual commands",
+        lambda source: _requests(source.counters.requests),
+        "kind",
+        HANDLED,
+    ),
+    MetricSpec(
+        "ttlproxy_script_calls_total",
+        "counter",
+        "requests of clients that the proxy's scripts carry out, and its own calls of them",
+        lambda source: _called(source.counters),
+        BY_SCRIPT,
+    ),
+    MetricSpec(
+        "ttlproxy_round_trip_seconds",
+        "histogram",
+        "from sending requests of a client to Redis until their last reply: a sample, of at most"
+        " five in a second",
+        lambda source: in_seconds(source.counters.round_trip_ms),
+    ),
+    MetricSpec(
+        "ttlproxy_script_round_trips_total",
+        "counter",
+        "how many of these were a call of a script of the proxy alone",
+        lambda source: dict[str, float](source.counters.script_trips),
+        BY_SCRIPT,
+    ),
+    MetricSpec(
+        "ttlproxy_script_round_trips_failed_total",
+        "counter",
+        "how many of those got an error",
+        lambda source: dict[str, float](source.counters.script_trips_failed),
+        BY_SCRIPT,
+    ),
+    MetricSpec(
+        "ttlproxy_script_round_trip_seconds_total",
+        "counter",
+        "the sum of how long they took",
+        lambda source: _each_in_seconds(source.counters.script_trips_ms),
+        BY_SCRIPT,
+    ),
+    MetricSpec(
+        "ttlproxy_writes_by_rule_total",
+        "counter",
+        "native writes that became a script call by a rule of ONWRITE, which dates their elements",
+        lambda source: source.counters.requests.by_rule,
+    ),
+    MetricSpec(
+        "ttlproxy_dated_elements_total",
+        "counter",
+        "elements that got the deadline of a rule of ONWRITE soon after their write, by a sweep",
+        lambda source: source.counters.dated_elements,
+    ),
+    MetricSpec(
+        "ttlproxy_sent_bytes_total",
+        "counter",
+        "bytes of replies sent to clients, and of requests sent to Redis",
+        lambda source: _sent(source.counters),
+        "to",
+        ("clients", "redis"),
+    ),
+    MetricSpec(
+        "ttlproxy_buffered_bytes",
+        "gauge",
+        "bytes that wait in the proxy for clients that do not read, and for a Redis that does not"
+        " keep up or is waited for, as of the last second; clients with less than 64 KiB are not"
+        " counted",
+        lambda source: source.server.buffered_bytes(),
+        "to",
+        ("clients", "redis"),
+    ),
+    MetricSpec(
+        "ttlproxy_buffer_limit_bytes",
+        "gauge",
+        "how many bytes may wait: --max-buffer-bytes of each process; +Inf without a limit",
+        lambda source: source.settings.max_buffer_bytes or math.inf,
+    ),
+    MetricSpec(
+        "ttlproxy_buffers_used_ratio",
+        "gauge",
+        "the part of the limit that waits, from 0 to 1; at 1 the client with the most is closed",
+        _buffers_used,
+        of_many="largest",
+    ),
+    MetricSpec(
+        "ttlproxy_shared_connections",
+        "gauge",
+        "connections to Redis that clients share (--share-upstream)",
+        lambda source: source.counters.sharing.connections,
+    ),
+    MetricSpec(
+        "ttlproxy_sharing_clients",
+        "gauge",
+        "clients that share a connection to Redis",
+        lambda source: source.counters.sharing.clients,
+    ),
+    MetricSpec(
+        "ttlproxy_sharing_left_total",
+        "counter",
+        "how often a client got or kept a connection to Redis of its own where clients share, by"
+        " why: AUTH, HELLO or SELECT, after which it may share again; a command that may not be"
+        " shared; the form of a request; replies that it does not read; no shared connection",
+        lambda source: by_value(source.counters.sharing.left, LEFT_SHARING),
+        "reason",
+        LEFT_SHARING,
+    ),
+    MetricSpec(
+        "ttlproxy_held_connections",
+        "gauge",
+        "clients whose requests wait for a reap, for Redis, or for an item (LEASE ... BLOCK)",
+        lambda source: source.counters.holding,
+    ),
+    MetricSpec(
+        "ttlproxy_holds_total",
+        "counter",
+        "how often a client's requests waited until expired elements were removed",
+        lambda source: source.counters.held,
+    ),
+    MetricSpec(
+        "ttlproxy_hold_seconds",
+        "histogram",
+        "how long requests waited in the proxy each time before they went to Redis, by what for:"
+        " expired elements, a new family of keys, an index, rules that are read, Redis"
+        " that is away",
+        lambda source: _by_in_seconds(source.counters.hold_ms),
+        "reason",
+        HELD,
+    ),
+)
