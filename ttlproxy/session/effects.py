@@ -171,14 +171,9 @@ class Wait(NamedTuple):
 class Step(NamedTuple):
     """First what must be gone, then the bytes, then what follows from them.
 
-    reap_places: places whose due elements must be gone before the bytes go on
-    reap_databases: databases in which all due elements must be gone before the bytes go on
-    sweep_before: places that must be swept before the bytes go on
-    unsure: places of which all proxies must know the family before the bytes go on
+    reap_places, reap_databases, sweep_before, unsure, sweep_after, apply_ttl_after: see Effects
     modifies: whether a request may write when it is carried out
     to_redis: the bytes
-    sweep_after: keys to sweep afterwards: a request may have changed them without their index
-    apply_ttl_after: places where elements then get deadlines by rules of ONWRITE
     requests: how many requests the bytes are; told: those of them whose replies matter
     uncounted: these or later requests may have no reply, or several
     awaits: what was sent must have been answered before more is read

@@ -132,7 +132,7 @@ class Passing(SessionState):
         names = self._router.shareable
         return None if self.unauthenticated else sharing.read_introducing(data, names)
 
-    def shares_part(self, data: bytes) -> sharing.Part | None:
+    def shares_part(self, data: bytes) -> sharing.CutChunk | None:
         """The requests of a chunk that may end within a request."""
         return None if self.unauthenticated else sharing.read_cut(data, self._router.shareable)
 

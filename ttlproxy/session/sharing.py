@@ -200,7 +200,7 @@ LARGEST: Final = 64 * 1024
 _CLIENT: Final = (b"CLIENT", b"client")
 
 
-class Part(NamedTuple):
+class CutChunk(NamedTuple):
     """The content of a chunk for the shared connection.
 
     requests: whole ones, maybe none; rest: the bytes of an incomplete request behind them
@@ -250,7 +250,7 @@ def read_introducing(data: bytes, names: AbstractSet[bytes]) -> Introducing | No
     return Introducing(requests, own)
 
 
-def read_cut(data: bytes, names: AbstractSet[bytes]) -> Part | None:
+def read_cut(data: bytes, names: AbstractSet[bytes]) -> CutChunk | None:
     """The content of a chunk that may end within a request; None if something in it may not go."""
     requests, end = cut(data)
     scanner = Scanner(data[end:])
@@ -260,4 +260,4 @@ def read_cut(data: bytes, names: AbstractSet[bytes]) -> Part | None:
         return None
     if requests and read(data[:end], names) is None:
         return None
-    return Part(requests, data[end:])
+    return CutChunk(requests, data[end:])

@@ -20,7 +20,7 @@ from ttlproxy.errors import ServerChanged, UpstreamError
 from ttlproxy.link.connecting.failures import cause
 from ttlproxy.link.connecting.known_server import Identity, KnownServer
 from ttlproxy.link.connecting.reachability import TlsDoubt, identity, numbers_in_time, resolved
-from ttlproxy.link.connecting.sentinels import Answer, Sentinels
+from ttlproxy.link.connecting.sentinels import Answer, SentinelGroup
 from ttlproxy.net.sockets import is_number
 from ttlproxy.net.tasks import cancel
 
@@ -153,7 +153,7 @@ class OfSentinels:
     def __init__(self, upstream: Upstream, timeout_s: Callable[[], float]) -> None:
         self._upstream = upstream
         self._timeout_s = timeout_s
-        self._sentinels = Sentinels(upstream, timeout_s)
+        self._sentinels = SentinelGroup(upstream, timeout_s)
         self._used: Answer | None = None
 
     async def run(self) -> None:

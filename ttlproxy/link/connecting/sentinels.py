@@ -172,7 +172,7 @@ class Sentinel:
         self._on_change()
 
 
-class Sentinels:
+class SentinelGroup:
     """All Sentinels of a URL."""
 
     def __init__(self, upstream: Upstream, timeout_s: Callable[[], float]) -> None:

@@ -77,7 +77,7 @@ _RULES_S = 0.02
 Result = TypeVar("Result")
 
 
-class Node(NamedTuple):
+class ServerStatus(NamedTuple):
     """A server as operators see it.
 
     slots: of a Cluster, if it is one of several masters; why_not: why clients' requests that are
@@ -236,10 +236,10 @@ class Link:
         return [self]
 
     @property
-    def nodes(self) -> dict[str, Node]:
+    def nodes(self) -> dict[str, ServerStatus]:
         """The server by its address; none if none has been found yet."""
         why_not = "" if self.serving.now else self.trouble or "there is no connection to it"
-        return {self.shown: Node(self, 0, why_not)} if self.shown else {}
+        return {self.shown: ServerStatus(self, 0, why_not)} if self.shown else {}
 
     @property
     def shown(self) -> str:

@@ -27,7 +27,7 @@ from ttlproxy.link.connecting.connections import Backoff
 from ttlproxy.link.connecting.pushes import Pushes
 from ttlproxy.link.connecting.reachability import endpoints
 from ttlproxy.link.connecting.serving import Serving
-from ttlproxy.link.life.link import Link, Node
+from ttlproxy.link.life.link import Link, ServerStatus
 from ttlproxy.link.masters.awaiting_ttl import AwaitingTtl
 from ttlproxy.link.masters.master import Master
 from ttlproxy.link.masters.seeds import Seeds
@@ -123,10 +123,10 @@ class Masters:
         return list(self.links.values())
 
     @property
-    def nodes(self) -> dict[str, Node]:
+    def nodes(self) -> dict[str, ServerStatus]:
         """The masters by address. Other threads may ask."""
         return {
-            each.shown: Node(
+            each.shown: ServerStatus(
                 each.link,
                 len(each.owned),
                 self._why_not(each),
