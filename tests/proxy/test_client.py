@@ -245,7 +245,7 @@ def test_who_connects_while_the_server_changes_departs(
             def changes() -> None:
                 link.server.term += 1
 
-            monkeypatch.setattr(link.address, "look", changes)
+            monkeypatch.setattr(link.address, "probe_soon", changes)
             client = await proxy.connects()
             client[1].write(GET)
             assert await client[0].read() == b""

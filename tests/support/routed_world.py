@@ -86,7 +86,7 @@ def _link() -> Any:
         router=ROUTER,
         script_calls=ScriptCalls(SCRIPTS, keys, bytes),
         registry=registry,
-        actions=SimpleNamespace(book=registry.rules),
+        actions=SimpleNamespace(rules=registry.rules),
         rights=Rights(),
         clock=SimpleNamespace(now_ms=lambda: NOW_MS),
         keys=keys,
