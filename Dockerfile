@@ -11,10 +11,11 @@ RUN python -m venv --without-pip /opt/ttlproxy \
  && python -m pip --python /opt/ttlproxy/bin/python install --no-cache-dir --require-hashes \
         -r requirements.lock
 COPY pyproject.toml setup.py README.md LICENSE ./
+COPY completions completions
 COPY man man
 COPY ttlproxy ttlproxy
 RUN python -m pip --python /opt/ttlproxy/bin/python install --no-cache-dir --no-deps . \
- && /opt/ttlproxy/bin/python -c 'import ttlproxy.wire._core' \
+ && /opt/ttlproxy/bin/python -P -c 'import ttlproxy.wire._core' \
  && python -m compileall -q /opt/ttlproxy/lib \
  && find /opt/ttlproxy -name '*.so' -exec strip --strip-unneeded {} +
 

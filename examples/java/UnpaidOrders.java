@@ -3,6 +3,7 @@ import java.util.Map;
 import java.util.stream.Stream;
 import redis.clients.jedis.Jedis;
 import redis.clients.jedis.StreamEntryID;
+import redis.clients.jedis.exceptions.JedisDataException;
 import redis.clients.jedis.params.XReadGroupParams;
 import redis.clients.jedis.resps.StreamEntry;
 import redis.clients.jedis.util.SafeEncoder;
@@ -19,10 +20,14 @@ public class UnpaidOrders {
         return SafeEncoder.encodeObject(redis.sendCommand(() -> command.getBytes(), all));
     }
 
-    /** Once: rule and consumer group are stored in Redis. */
+    /** Rule and consumer group are stored in Redis: once is enough, and more does no harm. */
     static void setUp() {
         call("ONEXPIRE", "unpaid:*", "XADD", LATE, "MAXLEN", "~", "1000000");
-        redis.xgroupCreate(LATE, "cancel", new StreamEntryID(), true);
+        try {
+            redis.xgroupCreate(LATE, "cancel", new StreamEntryID(), true);
+        } catch (JedisDataException refused) {
+            if (!refused.getMessage().startsWith("BUSYGROUP")) throw refused; // it is there already
+        }
     }
 
     /** 1: placed, 0: there is an order of that name, -1: the user has three. */

@@ -5,10 +5,14 @@ const LATE = "orders:late";
 const url = process.env.REDIS_URL ?? "redis://127.0.0.1:6380";
 const redis = new Redis(url, { maxRetriesPerRequest: 0 }); // else it may send a request twice
 
-// Once: rule and consumer group are stored in Redis.
+// Rule and consumer group are stored in Redis: once is enough, and more does no harm.
 async function setUp() {
   await redis.call("ONEXPIRE", "unpaid:*", "XADD", LATE, "MAXLEN", "~", 1_000_000);
-  await redis.xgroup("CREATE", LATE, "cancel", "0", "MKSTREAM");
+  try {
+    await redis.xgroup("CREATE", LATE, "cancel", "0", "MKSTREAM");
+  } catch (refused) {
+    if (!refused.message.startsWith("BUSYGROUP")) throw refused; // it is there already
+  }
 }
 
 // 1: placed, 0: there is an order of that name, -1: the user has three.

@@ -16,9 +16,13 @@ r = redis.Redis.from_url(
 
 
 def set_up():
-    """Once: rule and consumer group are stored in Redis."""
+    """Rule and consumer group are stored in Redis: once is enough, and more does no harm."""
     r.execute_command("ONEXPIRE", "unpaid:*", "XADD", LATE, "MAXLEN", "~", 1_000_000)
-    r.xgroup_create(LATE, "cancel", id="0", mkstream=True)
+    try:
+        r.xgroup_create(LATE, "cancel", id="0", mkstream=True)
+    except redis.ResponseError as refused:
+        if not str(refused).startswith("BUSYGROUP"):  # it is there already
+            raise
 
 
 def place(user, order, content, ttl_ms=1_800_000):

@@ -59,7 +59,6 @@ def stage(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
 
 
 @pytest.mark.slow
-@pytest.mark.one_of(2)
 @pytest.mark.parametrize("part", PARTS, ids=lambda part: part.name)
 def test_each_scenario_gives_each_of_its_figures(part: Part, stage: Stage) -> None:
     for program in part.needs:
@@ -117,7 +116,7 @@ def test_ratios_are_taken_round_by_round(stage: Stage) -> None:
     assert (first.of_first, other.of_first) == ([1.0, 1.0], [0.5, 0.5])
 
 
-def test_what_is_added_is_told_of_all_but_the_first(stage: Stage) -> None:
+def test_the_added_time_is_told_of_all_but_the_first(stage: Stage) -> None:
     scenario = _scenario(stage, percentile(50, beyond=True))
     (other,) = measured(scenario, _rounds(direct=[100, 200], other=[150, 180]))
     assert (other.target, other.figure, other.values) == ("other", "added p50, µs", [50, -20])

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from tests.chaos.history import Excuses, ServersClock, Window
-from tests.chaos.switch import Switch
-from tests.distance.relay import FarRelay
 from tests.support.clock_shim import Clock
+from tests.support.network_path import NetworkPath
 from tests.support.processes import attempts
 from tests.support.redis_client import Client, Word
 from tests.support.servers import Binary, Proxy, Server
@@ -69,7 +68,7 @@ class System:
         )
         self._forked = forked
         self.proxies: list[Proxy] = []
-        self.relays: list[FarRelay] = []
+        self.relays: list[NetworkPath] = []
 
     def __enter__(self) -> System:
         with ExitStack() as failed:
@@ -78,10 +77,10 @@ class System:
                 self._stack.callback(server.remove)
                 self._stack.callback(self.go_on, server)
                 server.start()
-            self.switch = self._stack.enter_context(Switch(self.master.port))
+            self.switch = self._stack.enter_context(NetworkPath(self.master.port))
             self.follow()
             for _ in range(PROXIES):
-                relay = self._stack.enter_context(FarRelay(self.switch.port))
+                relay = self._stack.enter_context(NetworkPath(self.switch.port))
                 self.relays.append(relay)
                 url = f"redis://127.0.0.1:{relay.port}"
                 proxy = Proxy(url, "--drain-max", "1", forked=self._forked)

@@ -51,5 +51,5 @@ def test_an_element_may_have_arrived_without_its_number() -> None:
         (_judged({0, 1, 2, 3, 4}, e9=2000, elements={*DEADLINES_MS}), "has no element"),
     ],
 )
-def test_what_redis_did_not_lose_is_a_fault(outcome: Outcome, fault: str) -> None:
+def test_losing_a_write_that_redis_kept_is_a_fault(outcome: Outcome, fault: str) -> None:
     assert any(fault in each for each in outcome.faults)

@@ -118,7 +118,7 @@ def test_a_request_in_doubt_may_be_carried_out_after_its_deadline_until_it_is_gi
     assert [what.replace("10 ms", "500 ms") for what in found] == expected
 
 
-def test_what_nobody_wrote_is_a_fault_once() -> None:
+def test_a_value_that_nobody_wrote_is_a_fault_once() -> None:
     key = Key("k", {}, [_look(100, "v"), _look(200, "v")])
     (fault,) = key.faults(ServersClock(), Excuses())
     assert (fault.element, fault.what) == ("e", "shown to a client, and never written")
@@ -238,7 +238,7 @@ def test_a_clock_that_jumps_back_at_once_may_keep_a_key_that_had_ended() -> None
     assert len(list(key.faults(ServersClock(), Excuses()))) == 1
 
 
-def test_what_the_clock_showed_is_known_between_any_two_moments() -> None:
+def test_the_clocks_bounds_are_known_between_any_two_moments() -> None:
     clock = ServersClock()
     clock.jumped(100, 110, 50)
     assert (clock.least(0, 90), clock.most(0, 90)) == (0, 90)

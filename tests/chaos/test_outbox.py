@@ -28,7 +28,9 @@ def test_keys_may_be_mixed_but_each_is_in_order() -> None:
         ("a/0 a/1 a/2", "b: 2 missing [0, 1], 0 doubled [], sorted"),
     ],
 )
-def test_what_is_missing_doubled_or_out_of_order_is_a_fault(arrived: str, fault: str) -> None:
+def test_an_element_that_is_missing_doubled_or_out_of_order_is_a_fault(
+    arrived: str, fault: str
+) -> None:
     assert _arrived(*arrived.split()) == [fault]
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import StartProxy
 from tests.operations.test_adopt import DAY_MS, Adopt
 from tests.operations.test_purge import purge
 from tests.operations.test_status_routes import inspected, status, surveyed
@@ -19,6 +20,7 @@ from tests.support.deadlines import BOUNDED
 from tests.support.doctor import above_info, examine, of
 from tests.support.masters import Masters
 from tests.support.processes import wait_until
+from tests.support.raw_client import Connection
 from tests.support.redis_client import Client
 from tests.support.server_queries import info
 from tests.support.servers import Proxy
@@ -74,6 +76,21 @@ def test_the_doctor_looks_at_the_keys_of_all_masters_for_rules(
         assert any("2 of ONWRITE, no fault found" in each for each in sound)
     finally:
         assert client.ask("FLUSHALL") == b"OK"
+
+
+@pytest.mark.parametrize("flags", [(), ("--share-upstream", "1")])
+def test_the_page_shows_clients_with_name_and_user(
+    masters: Masters, start_proxy: StartProxy, flags: tuple[str, ...]
+) -> None:
+    proxy = start_proxy(masters.nodes[0].url, *FLAGS, *flags)
+    with Connection(proxy.port) as client:
+        client.ask("HELLO", 3, "SETNAME", "cart")
+
+        def is_shown() -> bool:
+            rows = status(pages(proxy))["clients"].get("rows", [])
+            return [(row["name"], row["user"]) for row in rows] == [("cart", "default")]
+
+        wait_until(is_shown, "the client's name")
 
 
 def test_metrics_and_the_page_tell_of_rules_of_onwrite(
@@ -192,6 +209,11 @@ def test_the_page_has_a_row_for_each_master(masters: Masters, watched: Proxy, ad
             assert seen.page.evaluate(first) == said
             assert seen.text("#state-text") == "serving"
             assert seen.page.evaluate("document.documentElement.scrollWidth") <= PHONE[0]
+            for name in ("keys", "types", "scripts"):
+                seen.until(f"document.querySelector('#{name} tbody')")
+            seen.until("document.querySelector('#looked').textContent.includes('ago')")
+            height = seen.page.evaluate("document.documentElement.scrollHeight")
+            assert height <= 3 * PHONE[1]
             assert (seen.unnamed(), seen.wrongs) == ([], [])
 
 

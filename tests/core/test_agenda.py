@@ -37,7 +37,7 @@ def test_only_the_one_that_leads_is_woken_by_deadlines() -> None:
     assert agenda.stands_in_ms == NEVER, "it leads already"
 
 
-def test_what_is_late_or_a_clock_that_was_set_makes_another_one_try() -> None:
+def test_a_late_deadline_or_a_clock_that_was_set_makes_another_one_try() -> None:
     agenda = Agenda()
     agenda.stand_in(500)
     assert (agenda.next_ms, agenda.stands_in_ms) == (500, 500)
@@ -112,7 +112,7 @@ def test_each_sweep_that_is_left_gets_a_look() -> None:
     assert agenda.next_ms == 1000 + SWEEP_AFTER_MS
 
 
-def test_what_was_put_off_by_another_clock_is_done_now() -> None:
+def test_work_that_was_put_off_by_another_clock_is_done_now() -> None:
     agenda = Agenda()
     agenda.sweep([H], 10**9)
     agenda.parked.park(S, 10**9)
@@ -139,7 +139,7 @@ def test_a_key_that_is_refused_again_is_parked_for_longer() -> None:
     assert not parked.holds(S, 0)
 
 
-def test_what_passes_by_itself_is_tried_again_soon() -> None:
+def test_a_passing_refusal_is_tried_again_soon() -> None:
     parked = Parked()
     for _ in range(40):
         parked.park(H, 0, passes=True)

@@ -66,7 +66,7 @@ def test_with_many_proxies_regular_ones_come_less_often_and_not_together(
         assert most_s * EVERY_S * 0.8 <= min(pauses_s) < max(pauses_s) <= most_s * EVERY_S
 
 
-def test_who_walks_for_all_keeps_its_pace(time_s: list[float]) -> None:
+def test_a_proxy_that_walks_for_all_keeps_its_pace(time_s: list[float]) -> None:
     fleet = Fleet()
     fleet.attached = 1000
     beats = Beats(fleet)

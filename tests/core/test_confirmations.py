@@ -60,7 +60,7 @@ async def test_a_pause_that_is_over_ends_it(world: World) -> None:
     assert world.done == []
 
 
-async def test_where_heartbeats_take_all_the_time_jobs_have_their_turn(world: World) -> None:
+async def test_jobs_have_their_turn_if_heartbeats_take_all_the_time(world: World) -> None:
     world.confirmations.first(world.job)
     await world.begin(-1)
     assert world.done == ["job"]
@@ -183,7 +183,7 @@ async def test_a_change_that_is_found_restores_trust_at_once(
     beat.cancel()
 
 
-async def test_who_waits_goes_on_even_if_the_look_fails(
+async def test_a_waiting_caller_goes_on_even_if_the_look_fails(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_PATIENCE_S", LONG_S * 60)

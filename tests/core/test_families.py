@@ -64,7 +64,7 @@ def test_beyond_many_a_family_is_wider() -> None:
     assert known.all.issuperset(names), "each is acknowledged, also where another has its keys"
 
 
-def test_what_sends_no_bulk_string_is_no_key() -> None:
+def test_a_word_that_is_no_bulk_string_is_no_key() -> None:
     known = Known()
     known.add([ALL])
     assert not known.covers(None)  # type: ignore[arg-type]

@@ -22,7 +22,7 @@ def test_nothing_observed_is_nothing_late() -> None:
 
 
 @given(st.lists(st.integers(0, 20), min_size=1), st.integers(1, 100))
-def test_so_many_percent_are_no_larger(values: list[int], percent: int) -> None:
+def test_a_percentile_holds_its_part_of_the_values(values: list[int], percent: int) -> None:
     found = Histogram(BOUNDS)
     for value in values:
         found.observe(value)

@@ -101,7 +101,7 @@ def test_the_keys_of_a_request_are_those_that_redis_finds(
             assert set(found) <= keys | {b""}, words
 
 
-def test_what_a_request_may_write_is_known_where_the_server_tells(
+def test_the_keys_that_a_request_may_write_are_known_if_the_server_tells(
     server: AnyServer, rules: Router
 ) -> None:
     for words, keys, written in _rows(server):

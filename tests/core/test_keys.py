@@ -50,7 +50,7 @@ def test_an_announcement_says_what_was_put_in(name: bytes, db: int, deadline_ms:
 
 
 @pytest.mark.parametrize("name", [b"", b"__ttl:schedule", b"__ttl:!x:1:t:k", b"__ttl:!0:1"])
-def test_what_is_no_announcement_says_nothing(name: bytes) -> None:
+def test_other_keys_announce_nothing(name: bytes) -> None:
     assert KEYS.announced(name) is None
 
 

@@ -90,9 +90,7 @@ def test_a_master_that_became_a_replica_counts_as_demoted_until_it_is_promoted(
     ("known", "found", "is_new"),
     [("master a", "master a", False), ("master a", "master b", True), ("master", "master", True)],
 )
-def test_what_is_known_holds_for_the_same_run_of_a_server(
-    known: str, found: str, is_new: bool
-) -> None:
+def test_facts_hold_for_the_same_run_of_a_server(known: str, found: str, is_new: bool) -> None:
     assert Known(known).is_new(_server(found)) == is_new
     assert Known().is_new(_server(found))
 

@@ -81,7 +81,7 @@ def test_a_wrong_type_is_one_of_the_key_that_was_asked_for() -> None:
         ),
     ],
 )
-def test_what_passes_by_itself_is_no_refusal_but_asked_again(
+def test_a_passing_error_is_no_refusal_but_asked_again(
     refusal: ResponseError, said: str, now_ms: list[float], caplog: pytest.LogCaptureFixture
 ) -> None:
     counters = Counters()
@@ -101,7 +101,7 @@ def test_what_passes_by_itself_is_no_refusal_but_asked_again(
         NoPermissionError("this user has no permissions"),
     ],
 )
-def test_what_an_operator_must_fix_is_an_error(
+def test_a_refusal_that_an_operator_must_fix_is_an_error(
     refusal: ResponseError, now_ms: list[float], caplog: pytest.LogCaptureFixture
 ) -> None:
     Refusals(Counters(), NodeCounts()).note("to reap in database 0", refusal)

@@ -72,14 +72,14 @@ def test_a_key_of_no_family_is_none_that_may_be_managed() -> None:
     assert b"other" not in asker.names
 
 
-def test_where_nothing_was_read_each_key_may_be_due() -> None:
+def test_each_key_may_be_due_if_nothing_was_read() -> None:
     registry = _registry(is_read=False)
     assert _bound(registry) == UNKNOWN
     registry.announced(0, b"k", SOON_MS)
     assert _bound(registry) == UNKNOWN, "it may have an earlier one"
 
 
-def test_what_is_read_far_ahead_is_left_out() -> None:
+def test_deadlines_that_are_far_ahead_are_left_out() -> None:
     registry = _registry(is_read=False)
     _read(registry, (b"soon", SOON_MS), (b"later", UNTIL_MS))
     assert registry.bounds(0) == {b"soon": SOON_MS}
@@ -137,7 +137,7 @@ def test_a_late_answer_of_three_reaps_does_not_undo_an_announcement() -> None:
     assert _bound(registry) <= 300
 
 
-def test_what_a_reap_says_counts_once_those_before_it_are_over() -> None:
+def test_the_answer_of_a_reap_counts_once_earlier_ones_are_over() -> None:
     registry = _registry()
     registry.begin_reap((0, b"k"))
     registry.announced(0, b"k", 100)
@@ -147,7 +147,7 @@ def test_what_a_reap_says_counts_once_those_before_it_are_over() -> None:
 
 
 @pytest.mark.parametrize("first_ms", [SOON_MS, UNTIL_MS + 1, None])
-def test_where_nothing_was_read_what_a_reap_finds_holds_for_as_long_as_is_announced(
+def test_if_nothing_was_read_a_reaps_answer_holds_for_as_long_as_is_announced(
     first_ms: int | None,
 ) -> None:
     registry = _registry(is_read=False)
@@ -162,7 +162,7 @@ def test_where_nothing_was_read_what_a_reap_finds_holds_for_as_long_as_is_announ
 
 @pytest.mark.parametrize("is_read", [False, True])
 @pytest.mark.parametrize("first_ms", [UNTIL_MS + 5, UNTIL_MS + 7000, None])
-def test_what_a_reap_finds_while_schedules_are_read_is_known_afterwards(
+def test_a_reaps_answer_while_schedules_are_read_is_known_afterwards(
     first_ms: int | None, is_read: bool
 ) -> None:
     """The schedule may have been read before, when the key was due still."""
@@ -186,7 +186,7 @@ def test_after_all_is_forgotten_a_reap_tells_of_its_key_only_from_the_next_beat_
     assert _bound(registry) == UNTIL_MS - 1000
 
 
-def test_what_reaps_have_found_takes_no_more_memory_than_this(
+def test_the_answers_of_reaps_take_no_more_memory_than_this(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("ttlproxy.core.registry._MOST_KEPT", 10)
@@ -233,7 +233,7 @@ def test_a_session_that_was_there_before_hears_of_a_database_that_is_new() -> No
     assert asker.names[b"l"] == SOON_MS
 
 
-def test_where_a_client_may_be_in_several_databases_all_may_be_due() -> None:
+def test_keys_in_all_databases_may_be_due_if_a_client_may_be_in_several() -> None:
     registry = _registry()
     registry.announced(0, b"k", NOTHING_DUE)
     asker = registry.asker((0,))

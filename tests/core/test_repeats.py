@@ -51,7 +51,7 @@ def _alike(draw: st.DrawFn) -> list[Args]:
 
 
 @pytest.mark.parametrize("planning", PLANNINGS, ids=["HSETEX", "SADDEX", "SPEXPIRE", "HPEXPIRE"])
-def test_what_is_known_of_others_changes_no_call(planning: Callable[[], Plan]) -> None:
+def test_knowledge_of_other_commands_changes_no_call(planning: Callable[[], Plan]) -> None:
     experienced = planning()
 
     @given(_alike())
@@ -164,7 +164,7 @@ def test_options_are_read_once() -> None:
     assert len(read) == 2
 
 
-def test_what_is_known_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_some_plans_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(route, "_MOST", 3)
     read: list[Args] = []
 

@@ -61,6 +61,6 @@ def test_the_ends_of_many_replies_are_found(
 
 
 @pytest.mark.parametrize("data", [b"hello\r\n", b"$x\r\n", b"*z\r\n", b"\r\n"])
-def test_what_is_no_reply_is_told(data: bytes) -> None:
+def test_bytes_that_are_no_reply_are_told(data: bytes) -> None:
     with pytest.raises(ValueError, match=r"."):
         ReplyEnds().feed(data)

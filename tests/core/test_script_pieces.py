@@ -103,7 +103,7 @@ def test_scripts_use_no_name_that_a_piece_keeps_to_itself() -> None:
             assert not (_free(source) - _given_to(source)) & private, (name, piece)
 
 
-def test_what_python_knows_too_stands_in_no_script() -> None:
+def test_names_that_python_knows_too_stand_in_no_script() -> None:
     """The loader puts it there: `const.NAME`."""
     texts = {value for value in constants.VALUES.values() if isinstance(value, bytes)}
     numbers = {constants.literal(name) for name in ("DEADLINE_MAX_MS", "UNPACK_MAX")}
@@ -209,12 +209,12 @@ def test_a_constant_becomes_its_value() -> None:
         _text("return const.PAGES")
 
 
-def test_what_a_piece_gives_inside_a_function_is_not_there_behind_it() -> None:
+def test_a_name_that_a_piece_gives_inside_a_function_is_not_there_behind_it() -> None:
     with pytest.raises(ValueError, match=r"clock.lua is missing"):
         _text("local function f()", "  -- include clock", "end", "-- include late", "is_late(f)")
 
 
-def test_what_only_unused_functions_need_may_be_missing() -> None:
+def test_names_that_only_unused_functions_need_may_be_missing() -> None:
     assert _text("-- include late", "return 2", given="") == "return 2\n"
 
 

@@ -61,7 +61,7 @@ def test_a_call_that_announces_no_key_makes_no_name_of_its_slot() -> None:
     assert b"string.sub(KEYS[1], " in announcing
 
 
-def test_who_looks_at_scripts_while_they_change_leaves_no_old_ones_behind() -> None:
+def test_a_reader_of_scripts_while_they_change_leaves_no_old_ones_behind() -> None:
     """The status page reads them like this, from its own thread."""
     scripts, ended = Scripts(b"__ttl:"), threading.Event()
 

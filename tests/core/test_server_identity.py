@@ -33,5 +33,5 @@ def test_a_server_that_tells_nothing_counts_as_a_master_that_others_use() -> Non
 @pytest.mark.parametrize(
     ("said", "count"), [(b"number_of_cached_scripts:7\r\n", 7), (b"used_memory:9\r\n", 0)]
 )
-def test_how_many_scripts_the_server_knows(said: bytes, count: int) -> None:
+def test_the_number_of_scripts_that_the_server_knows_is_read(said: bytes, count: int) -> None:
     assert cached_scripts(said) == count

@@ -105,7 +105,7 @@ def test_requests_of_one_chunk_are_not_too_large_together() -> None:
         assert call[1] == world.scripts["hash_ttl"].sha
 
 
-def test_what_redis_answers_in_any_state_needs_nothing(world: World) -> None:
+def test_requests_that_redis_answers_in_any_state_need_nothing(world: World) -> None:
     ping, info, get = (encode((word,)) for word in (b"PING", b"INFO", b"GET"))
     assert world.session.needs_nothing(ping + info)
     assert not world.session.needs_nothing(ping + get)
@@ -113,11 +113,11 @@ def test_what_redis_answers_in_any_state_needs_nothing(world: World) -> None:
     assert not world.session.needs_nothing(b"*1\r\n:5\r\n")
 
 
-def test_what_all_proxies_will_be_told_of_is_looked_for(world: World) -> None:
+def test_keys_that_all_proxies_will_be_told_of_are_looked_for(world: World) -> None:
     world.registry.others(False)
     world.say("HTTLFIELD h f")
     assert not world.registry.expecting
-    world.say("ONEXPIRE jobs:* LPUSH done {member}")
+    world.say("ONEXPIRE jobs:* LPUSH done")
     assert world.registry.expecting
 
 
@@ -134,7 +134,7 @@ def test_after_a_flush_of_scripts_their_text_is_sent(world: World) -> None:
     assert world.names("SCRIPT FLUSH", "HTTLFIELD h f") == [b"SCRIPT", b"EVAL"]
 
 
-def test_what_replaces_a_key_is_rewritten_where_that_key_is_managed(world: World) -> None:
+def test_a_command_that_replaces_a_key_is_rewritten_if_that_key_is_managed(world: World) -> None:
     world.registry.announced(0, b"h", NOW_MS + 9)
     assert world.names("SET h v", "SET other v", "SORT h", "SORT h STORE x", "SORT x STORE h") == [
         b"EVALSHA",
@@ -198,7 +198,7 @@ def test_each_request_is_counted_once_as_what_it_became(
         ("PING", False),
     ],
 )
-def test_what_may_change_things_for_all_is_looked_at(
+def test_commands_that_may_change_things_for_all_cause_a_look(
     world: World, request_: str, looked_at: bool
 ) -> None:
     world.rights.set_users([b"user default on nopass ~* +@all", b"user app on #af ~* +@all"])
@@ -220,7 +220,9 @@ def test_a_client_has_the_protocol_that_it_asks_for(
     ("begun", "request_"),
     [("PING", "SUNIONSTORE h"), ("PING", "DBSIZE x"), ("MULTI", "HTTLFIELD h")],
 )
-def test_what_redis_refuses_goes_there_as_it_came(world: World, begun: str, request_: str) -> None:
+def test_a_request_that_redis_refuses_goes_there_as_it_came(
+    world: World, begun: str, request_: str
+) -> None:
     world.registry.announced(0, b"h", NOW_MS + 9)
     world.say(begun)
     assert world.say(request_) == [request_.encode().split()]
@@ -282,7 +284,7 @@ def test_internal_keys_may_be_named_where_they_are_shown(world: World) -> None:
     assert world.names("GET __ttl:x") == [b"GET"]
 
 
-def test_what_begins_in_pieces_counts_for_what_follows(world: World) -> None:
+def test_a_request_that_begins_in_pieces_counts_for_later_ones(world: World) -> None:
     world.registry.announced(0, b"other", NOW_MS + 9)
     multi = encode((b"MULTI",))
     assert world.take(multi[:9]) + world.take(multi[9:]) == multi
@@ -313,12 +315,6 @@ def test_a_step_says_what_has_to_wait(
 ) -> None:
     step = world.step._replace(**said)  # type: ignore[arg-type]
     assert step.must_reap == must_reap
-
-
-def test_an_unconfirmed_change_ends_what_is_looked_at(world: World) -> None:
-    world.take(encode((b"SCRIPT", b"FLUSH")))
-    assert world.step.look
-    assert world.step.pauses
 
 
 def test_a_request_that_waits_ends_what_is_looked_at(world: World) -> None:
@@ -369,8 +365,19 @@ def test_before_proxies_have_stored_their_state_nothing_of_ours_is_stored(
     assert not world.step.unsure
 
 
+@pytest.mark.parametrize("request_", ["DEFERRED k", "ONEXPIRE", "ONEXPIRE s", "ONWRITE s"])
+def test_a_list_of_deferred_commands_or_rules_waits_for_no_write(
+    world: World, request_: str
+) -> None:
+    """In a pause of writes it would wait for the end of the pause."""
+    world.session.script_calls.families.known.has_state = False
+    assert world.names(request_)[-1].startswith(b"EVAL")
+    assert not world.step.unsure
+    assert world.step.settles is None
+
+
 @pytest.mark.parametrize("has_state", [False, None, True])
-def test_where_proxies_have_stored_nothing_no_script_need_hide_anything(
+def test_no_script_need_hide_anything_if_proxies_have_stored_nothing(
     world: World, has_state: bool | None
 ) -> None:
     world.session.script_calls.families.known.has_state = has_state
@@ -388,7 +395,7 @@ def test_the_first_key_of_ours_is_hidden_from_what_follows_in_its_chunk(
     assert behind.startswith(b"EVAL")
 
 
-def test_what_may_store_the_first_key_of_ours_does_not_overtake_what_shows_all_keys(
+def test_a_request_that_may_store_our_first_key_does_not_overtake_one_that_shows_all_keys(
     world: World,
 ) -> None:
     """The link stores it, over another connection."""
@@ -399,7 +406,9 @@ def test_what_may_store_the_first_key_of_ours_does_not_overtake_what_shows_all_k
 
 
 @pytest.mark.parametrize("before", ["MULTI", "CLIENT REPLY OFF"])
-def test_where_nobody_can_wait_what_shows_all_keys_hides_ours(world: World, before: str) -> None:
+def test_commands_that_show_all_keys_hide_ours_if_nobody_can_wait(
+    world: World, before: str
+) -> None:
     world.session.script_calls.families.known.has_state = False
     world.say(before)
     assert world.names("DBSIZE")[0].startswith(b"EVAL")

@@ -123,7 +123,7 @@ def test_of_keys_about_which_enough_is_known_it_is_not_asked(world: World) -> No
     assert _asked(world, READ + encode((b"SISMEMBER", b"k2", b"m"))) == ([b"k2"], 2)
 
 
-def test_what_is_known_to_be_due_is_reaped_first(world: World) -> None:
+def test_a_key_that_is_known_to_be_due_is_reaped_first(world: World) -> None:
     _read_until(world.registry, UNKNOWN, k2=NOW_MS - 1)
     chunk = READ + encode((b"SISMEMBER", b"k2", b"m"))
     assert _asked(world, chunk) is None
@@ -180,7 +180,7 @@ def test_writes_that_are_one_call_may_stop_and_wait_for_no_reap(world: World, ch
 
 @pytest.mark.parametrize("carried_out", range(4))
 @pytest.mark.parametrize("chunk", [WRITES, SETTERS])
-def test_what_it_has_not_carried_out_is_left_and_not_counted(
+def test_calls_that_redis_has_not_carried_out_are_left_and_not_counted(
     world: World, carried_out: int, chunk: bytes
 ) -> None:
     world.session.may_stop = True
@@ -230,7 +230,7 @@ def test_so_do_chunks_that_are_more_than_one_call_or_long(world: World, chunk: b
     assert (0, b"k1") in world.step.reap_places
 
 
-def test_where_nothing_is_due_a_call_does_not_stop(world: World) -> None:
+def test_a_call_does_not_stop_if_nothing_is_due(world: World) -> None:
     world.session.may_stop = True
     _read_until(world.registry, NOW_MS)
     world.take(WRITES)

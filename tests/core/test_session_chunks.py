@@ -75,7 +75,7 @@ def test_an_internal_key_s_name_is_found_beside_long_values(request_: bytes, res
     assert sent[-1][1] == world.scripts["refuse"].sha
 
 
-def test_what_is_no_bulk_string_is_redis_s_to_refuse_beside_long_values_too() -> None:
+def test_redis_refuses_words_that_are_no_bulk_strings_beside_long_values_too() -> None:
     chunk = encode((b"SET", b"k", b"v" * 9_000)) + b"*1\r\n:5\r\n"
     assert World().take(chunk) == chunk
 
@@ -88,7 +88,9 @@ def test_a_command_of_ours_with_too_many_words_is_refused(world: World, words: i
 
 
 @pytest.mark.parametrize("in_multi", [False, True])
-def test_what_is_larger_than_is_kept_is_refused_and_what_follows_is_read(in_multi: bool) -> None:
+def test_a_request_that_is_larger_than_is_kept_is_refused_and_the_next_is_read(
+    in_multi: bool,
+) -> None:
     world = World(max_request_bytes=100_000)
     if in_multi:
         world.say("MULTI")
@@ -104,7 +106,7 @@ def test_what_is_larger_than_is_kept_is_refused_and_what_follows_is_read(in_mult
         assert called[1] == world.scripts["hash_ttl"].sha
 
 
-def test_what_is_larger_than_is_kept_waits_for_nothing() -> None:
+def test_a_request_that_is_larger_than_is_kept_waits_for_nothing() -> None:
     world = World(max_request_bytes=100)
     (refused,) = world.say("LEASE jobs " + "x" * 100 + " EX 9 BLOCK 0")
     assert refused[1] == world.scripts["refuse"].sha

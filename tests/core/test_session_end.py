@@ -37,14 +37,16 @@ def test_a_boundary_is_where_nothing_is_half_done(world: World) -> None:
     assert world.session.finish() == b""
 
 
-def test_what_replicates_is_relayed_unread_and_has_no_boundary(world: World) -> None:
+def test_replication_is_relayed_unread_and_has_no_boundary(world: World) -> None:
     assert not world.session.relays
     world.say("PSYNC ? -1")
     assert world.session.relays
     assert world.session.unfinished == "relayed unread"
 
 
-def test_what_only_some_servers_read_is_relayed_and_nothing_is_put_behind_it(world: World) -> None:
+def test_a_request_that_only_some_servers_read_is_relayed_and_nothing_is_put_behind_it(
+    world: World,
+) -> None:
     begun = b"*1048577\r\n$4\r\nPING\r\n"
     assert world.take(begun) == begun
     assert world.session.relays

@@ -11,9 +11,7 @@ from ttlproxy.wire import encode
 @pytest.mark.parametrize(
     "words", [(b"HSETEX", b"h", b"FIELDS", b"3", *[b"f"] * 7), (b"HTTLFIELD", b"h", b"f" * 16385)]
 )
-def test_what_is_too_much_before_a_login_is_redis_s_to_refuse(
-    world: World, words: tuple[bytes, ...]
-) -> None:
+def test_redis_refuses_too_much_before_a_login(world: World, words: tuple[bytes, ...]) -> None:
     world.rights.set_users([b"user default on #af ~* +@all"])
     world.say("RESET")
     assert world.names("HTTLFIELD h f") == [b"EVALSHA"]
@@ -114,7 +112,7 @@ def test_the_reply_to_a_login_tells_who_the_client_is(world: World) -> None:
         assert world.session.users == users, request
 
 
-def test_whoever_is_let_in_is_served() -> None:
+def test_a_client_is_served_after_its_login() -> None:
     world = World(asks_login=True)
     assert world.session.before_login
     world.say("RESET")
@@ -141,7 +139,7 @@ def test_after_reset_whoever_may_have_logged_in_anew_is_served(world: World) -> 
     assert sha == world.scripts["hash_ttl"].sha
 
 
-def test_who_leaves_without_a_login_is_gone() -> None:
+def test_a_client_that_leaves_without_a_login_is_gone() -> None:
     world = World(asks_login=True)
     assert world.names("QUIT", "PING") == [b"QUIT"]
     assert world.session.over

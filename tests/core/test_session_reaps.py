@@ -59,9 +59,7 @@ def test_a_large_read_of_a_managed_key_is_looked_at_when_it_is_complete(world: W
     "request_",
     ["HGET h f", "HLEN h", "HSET h f v", "DEL x h", "HTTLFIELD h f", "MYSTERY x h"],
 )
-def test_what_is_due_is_reaped_before_any_command_that_names_it(
-    world: World, request_: str
-) -> None:
+def test_a_due_key_is_reaped_before_any_command_that_names_it(world: World, request_: str) -> None:
     world.registry.announced(0, b"h", NOW_MS)
     world.say("PING", request_)
     assert not world.step.reap_places
@@ -71,7 +69,9 @@ def test_what_is_due_is_reaped_before_any_command_that_names_it(
 
 
 @pytest.mark.parametrize("request_", ["BLMOVE l due LEFT LEFT 0", "BRPOPLPUSH l due 0"])
-def test_what_a_blocking_command_fills_is_swept_before_it(world: World, request_: str) -> None:
+def test_a_key_that_a_blocking_command_fills_is_swept_before_it(
+    world: World, request_: str
+) -> None:
     world.registry.announced(0, b"due", NOW_MS + 9)
     world.say(request_)
     assert world.step.sweep_before == {(0, b"due")}
@@ -86,7 +86,7 @@ def test_what_a_blocking_command_fills_is_swept_before_it(world: World, request_
         ("SISMEMBER h m", False),
     ],
 )
-def test_what_only_reads_need_not_wait_while_writes_are_paused(
+def test_reads_need_not_wait_while_writes_are_paused(
     world: World, request_: str, modifies: bool
 ) -> None:
     world.registry.announced(0, b"h", NOW_MS - 1)
@@ -129,7 +129,7 @@ def test_a_key_that_gets_deadlines_while_a_large_value_comes_is_swept(world: Wor
     assert world.step.sweep_after == {b"k"}
 
 
-def test_what_is_watched_is_watched_with_its_index_and_reaped_before(world: World) -> None:
+def test_a_key_is_watched_with_its_index_and_reaped_before(world: World) -> None:
     world.registry.announced(0, b"b", NOW_MS - 1)
     assert world.say("WATCH a b") == [[b"WATCH", b"a", b"b", KEYS.index(b"a"), KEYS.index(b"b")]]
     assert world.step.reap_places == {(0, b"b")}
@@ -137,7 +137,7 @@ def test_what_is_watched_is_watched_with_its_index_and_reaped_before(world: Worl
     assert world.say("WATCH a b") == [[b"WATCH", b"a", b"b"]]
 
 
-def test_what_is_deferred_for_a_key_is_carried_out_before_it_is_asked_about(world: World) -> None:
+def test_work_that_is_deferred_for_a_key_is_done_before_it_is_asked_about(world: World) -> None:
     later = KEYS.deferred(b"q")
     world.session.script_calls.families.doubt()
     world.say("UNDEFER q job")
@@ -147,7 +147,7 @@ def test_what_is_deferred_for_a_key_is_carried_out_before_it_is_asked_about(worl
     assert world.step.reap_places == {(0, later)}
 
 
-def test_what_a_blocking_command_has_taken_from_is_swept_with_the_next_request(
+def test_a_key_that_a_blocking_command_took_from_is_swept_with_the_next_request(
     world: World,
 ) -> None:
     world.registry.announced(0, b"l", NOW_MS + 9)

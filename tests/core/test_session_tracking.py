@@ -71,7 +71,7 @@ def test_until_tracking_has_ended_for_certain_reads_are_tracked(world: World) ->
 
 
 @pytest.mark.parametrize("standing", ["ASKING", "CLIENT CACHING YES", "CLIENT CACHING NO"])
-def test_what_holds_for_the_next_request_holds_for_the_clients_own(
+def test_asking_or_caching_holds_for_the_next_request_of_the_client(
     world: World, standing: str
 ) -> None:
     world.say(ON)

@@ -19,7 +19,7 @@ def test_inside_a_transaction_scripts_go_as_text_and_unknown_keys_count(world: W
     ]
 
 
-def test_what_falls_due_until_exec_is_reaped_then(world: World) -> None:
+def test_a_key_that_falls_due_before_exec_is_reaped_then(world: World) -> None:
     world.registry.announced(0, b"h", NOW_MS + 5)
     world.say("MULTI", "HLEN h")
     assert not world.step.reap_places
@@ -57,7 +57,7 @@ def test_a_string_written_in_a_transaction_goes_as_it_came_and_is_swept_after_ex
     assert b"h" in world.step.sweep_after
 
 
-def test_what_a_transaction_fills_is_looked_for_when_it_is_carried_out(world: World) -> None:
+def test_a_key_that_a_transaction_fills_is_looked_for_when_it_is_carried_out(world: World) -> None:
     world.say("MULTI")
     world.session.fills([b"l"])
     assert not world.step.sweep_before
@@ -96,7 +96,9 @@ def test_families_of_a_transaction_must_be_known_also_when_it_is_carried_out(wor
     assert not world.step.unsure
 
 
-def test_what_falls_due_until_exec_is_gone_before_the_keys_are_looked_over(world: World) -> None:
+def test_a_key_that_falls_due_before_exec_is_gone_before_the_keys_are_looked_over(
+    world: World,
+) -> None:
     world.say("MULTI", "DBSIZE")
     assert not world.step.reap_databases
     world.registry.announced(0, b"h", NOW_MS - 1)

@@ -32,7 +32,7 @@ def _taken(world: World, chunks: list[bytes]) -> list[bytes | str]:
 
 @settings(deadline=None, max_examples=100)
 @given(st.sets(st.integers(1, len(BEFORE + LEASE + BEHIND) - 1), max_size=6))
-def test_what_stands_behind_comes_again_wherever_the_stream_is_cut(cuts: set[int]) -> None:
+def test_requests_behind_a_wait_come_again_wherever_the_stream_is_cut(cuts: set[int]) -> None:
     stream = BEFORE + LEASE + BEHIND
     places = [0, *sorted(cuts), len(stream)]
     chunks = [stream[begin:end] for begin, end in itertools.pairwise(places)]
@@ -43,7 +43,7 @@ def test_what_stands_behind_comes_again_wherever_the_stream_is_cut(cuts: set[int
     assert third.removeprefix(b"\r\n*0\r\n") == b"PING\r\n" + LARGE + encode((b"GET", b"c"))
 
 
-def test_what_redis_refuses_behind_it_is_met_later() -> None:
+def test_a_refused_request_behind_a_wait_is_met_later() -> None:
     world = World()
     assert _taken(world, [LEASE + b"*1\r\n+what\r\n"]) == [b"", "wait", b"*1\r\n+what\r\n"]
     assert world.session.over

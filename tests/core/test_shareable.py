@@ -82,7 +82,7 @@ def test_an_end_that_may_not_go_holds_up_what_is_before(rest: bytes) -> None:
     assert read_cut(GET + rest, NAMES) is None
 
 
-def test_what_changes_state_or_waits_is_not_shareable() -> None:
+def test_requests_that_change_state_or_wait_are_not_shareable() -> None:
     shareable = Router().shareable
     waiting = {name for name, row in VIRTUALS.items() if row.may_wait}
     assert waiting == {"LEASE"}

@@ -65,7 +65,7 @@ async def test_a_task_that_closes_something_is_not_disturbed_because_the_loop_st
     assert closed.is_set()
 
 
-async def test_who_cancels_tasks_and_is_cancelled_meanwhile_leaves_none_behind() -> None:
+async def test_a_caller_that_is_cancelled_while_it_cancels_tasks_leaves_none_behind() -> None:
     waiting, deaf = asyncio.Event(), list[asyncio.Task[None]]()
 
     async def deaf_thrice() -> None:
@@ -89,7 +89,7 @@ async def test_who_cancels_tasks_and_is_cancelled_meanwhile_leaves_none_behind()
     assert deaf[0].cancelled()
 
 
-async def test_where_one_of_several_fails_none_is_left() -> None:
+async def test_no_task_is_left_if_one_of_several_fails() -> None:
     ended = asyncio.Event()
 
     async def waits() -> None:
@@ -123,7 +123,7 @@ async def _raises(what: str) -> None:
     raise ValueError(what)
 
 
-async def test_what_a_task_raises_when_it_is_cancelled_is_not_left_for_the_log(
+async def test_an_error_of_a_cancelled_task_is_not_left_for_the_log(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     waiting = asyncio.Event()
@@ -143,7 +143,7 @@ async def test_what_a_task_raises_when_it_is_cancelled_is_not_left_for_the_log(
     assert not caplog.records
 
 
-async def test_what_a_task_that_nobody_waits_for_raises_is_logged_once(
+async def test_an_error_of_a_task_that_nobody_waits_for_is_logged_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     task = asyncio.create_task(_raises("here"), name="a task")

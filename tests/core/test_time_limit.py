@@ -35,7 +35,7 @@ def test_a_stall_ends_nothing_that_was_done_meanwhile(run: Run) -> None:
     run(main)
 
 
-def test_nor_does_it_end_a_connection_of_the_link(run: Run) -> None:
+def test_a_stall_ends_no_connection_of_the_link(run: Run) -> None:
     async def main() -> None:
         async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             while await reader.readline():
@@ -52,7 +52,7 @@ def test_nor_does_it_end_a_connection_of_the_link(run: Run) -> None:
     run(main)
 
 
-def test_what_takes_too_long_is_ended_and_the_error_says_so(run: Run) -> None:
+def test_work_that_takes_too_long_is_ended_and_the_error_says_so(run: Run) -> None:
     async def main() -> None:
         with pytest.raises(TimeoutError, match=r"it took longer than 0\.01 s"):
             async with time_limit(0.01):

@@ -38,7 +38,7 @@ def test_a_replica_has_a_master() -> None:
         _of(slots="some"),
     ],
 )
-def test_what_is_no_topology_is_a_value_error(text: str) -> None:
+def test_a_reply_that_is_no_topology_is_a_value_error(text: str) -> None:
     with pytest.raises(ValueError, match="CLUSTER NODES"):
         asked_node(text)
 

@@ -45,7 +45,9 @@ def test_events_that_may_be_asked_for_are_published_and_none_is_left_out(
     assert unconfirmed.were_wrong(False)
 
 
-def test_who_was_wrong_is_not_believed(scripts: Scripts, unconfirmed: UnconfirmedChanges) -> None:
+def test_a_flush_that_was_believed_and_has_not_come_is_taken_back(
+    scripts: Scripts, unconfirmed: UnconfirmedChanges
+) -> None:
     unconfirmed.note(Flush(), Registry())
     assert not scripts.loaded
     assert not unconfirmed.were_wrong(True)
@@ -97,7 +99,7 @@ def test_an_answer_on_its_way_when_databases_may_be_swapped_is_not_believed(
         "CONFIG SET notify-keyspace-events",
     ],
 )
-def test_what_redis_refuses_by_itself_changes_nothing(request_: str) -> None:
+def test_a_change_that_redis_refuses_needs_no_look(request_: str) -> None:
     world = World()
     assert world.take(_request(request_))
     assert not world.step.look
@@ -105,10 +107,11 @@ def test_what_redis_refuses_by_itself_changes_nothing(request_: str) -> None:
 
 
 @pytest.mark.parametrize("request_", ["SCRIPT FLUSH", "script flush async", "SCRIPT FLUSH SYNC"])
-def test_what_stands_behind_an_unconfirmed_change_waits_for_a_look(request_: str) -> None:
+def test_requests_behind_an_unconfirmed_change_wait_for_a_look(request_: str) -> None:
     world, change, behind = World(), _request(request_), _request("GET k")
     assert world.take(change + behind) == change
     assert world.step.look
+    assert world.step.pauses
     assert world.step.withheld == behind
 
 
@@ -171,7 +174,7 @@ def test_a_watch_names_the_index_wherever_it_stands() -> None:
         assert sent[-1] == [b"WATCH", b"k", KEYS.index(b"k")]
 
 
-def test_what_a_transaction_may_change_is_swept_at_once_and_when_it_is_carried_out() -> None:
+def test_keys_that_a_transaction_may_change_are_swept_at_once_and_when_it_is_carried_out() -> None:
     world = World()
     world.registry.announced(0, b"h", NOW_MS + 9)
     for requests in (["MULTI", "APPEND h v"], ["EXEC"]):
@@ -227,7 +230,7 @@ async def test_a_beat_comes_though_nobody_asks_for_a_look(unconfirmed: Unconfirm
     await Confirmations(unconfirmed).until_beat(0.001, NOBODY, look)
 
 
-async def test_who_waits_goes_on_where_the_link_is_lost_in_the_middle(
+async def test_a_waiting_client_goes_on_if_the_link_is_lost_in_the_middle(
     unconfirmed: UnconfirmedChanges,
 ) -> None:
     confirmations = Confirmations(unconfirmed)

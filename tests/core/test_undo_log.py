@@ -37,7 +37,7 @@ def test_the_earliest_bound_of_each_key_comes_back() -> None:
     assert undo_log.since(undo_log.begin_part(7)).raised == {}
 
 
-def test_what_came_back_meanwhile_does_not_hide_what_was_given_up() -> None:
+def test_a_key_that_came_back_meanwhile_does_not_hide_that_it_was_given_up() -> None:
     registry, undo_log = _registry()
     registry.announced(0, b"k", 100)
     _reaped(registry, b"k", None)
@@ -46,7 +46,7 @@ def test_what_came_back_meanwhile_does_not_hide_what_was_given_up() -> None:
     assert undo_log.since(0).raised == {b"k": 100}
 
 
-def test_what_is_forgotten_interrupts_all_slots() -> None:
+def test_forgetting_all_keys_interrupts_all_slots() -> None:
     registry, undo_log = _registry()
     before, after = undo_log.begin_part(7), undo_log.begin_part(7)
     registry.forget_all()
@@ -82,7 +82,7 @@ def test_of_too_much_nothing_is_kept_and_all_slots_are_interrupted(
     assert undo_log.since(part) == ({b"k": 5}, set(), 7)
 
 
-def test_what_was_read_ahead_since_does_not_count_for_who_is_behind() -> None:
+def test_deadlines_that_were_read_ahead_since_do_not_count_for_a_replica_that_is_behind() -> None:
     """A key may have come and gone at the master that the replica still has."""
     undo_log = UndoLog()
     first, second = undo_log.begin_part(100), undo_log.begin_part(200)

@@ -92,7 +92,7 @@ def _ended(broken: bytes, cut: int) -> tuple[bytes, Requests]:
         b"*1\r\n$05\r\n",
     ],
 )
-def test_what_redis_refuses_is_the_last_that_it_gets(broken: bytes) -> None:
+def test_a_request_that_redis_refuses_is_the_last_that_it_gets(broken: bytes) -> None:
     for cut in range(len(broken) + 1):
         raw, requests = _ended(broken, cut)
         assert raw == encode((b"PING",)) + broken
@@ -118,7 +118,9 @@ def test_a_line_that_only_some_servers_take_becomes_one_that_none_does(line: byt
         b"x" * (MAX_LINE + 1),
     ],
 )
-def test_what_some_servers_refuse_goes_on_unread_and_so_does_all_after_it(broken: bytes) -> None:
+def test_a_request_that_some_servers_refuse_goes_on_unread_and_so_does_all_after_it(
+    broken: bytes,
+) -> None:
     for cut in (0, 1, 2, len(broken) - 1):
         raw, requests = _ended(broken, cut)
         assert raw == encode((b"PING",)) + broken + b"PING\r\n"
@@ -224,7 +226,7 @@ def test_redis_does_not_look_behind_the_cr_of_a_header(cut: int) -> None:
 @pytest.mark.parametrize("skips", [False, True])
 @pytest.mark.parametrize("cut", [0, 1, 2])
 @pytest.mark.parametrize("broken", [b":5\r\n", b"$-1\r\n", b"$" + b"1" * 40, b"*1\r\n"])
-def test_what_is_streamed_and_turns_out_to_be_no_request_ends_the_reading(
+def test_a_stream_that_turns_out_to_be_no_request_ends_the_reading(
     broken: bytes, cut: int, skips: bool
 ) -> None:
     head = b"*3\r\n$3\r\nSET\r\n$100000\r\n"

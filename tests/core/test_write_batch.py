@@ -30,7 +30,7 @@ def _arrived(far: socket.socket) -> bytes:
         return b""
 
 
-def test_what_is_to_be_done_at_the_end_of_a_turn_may_write(run: Run) -> None:
+def test_a_callback_at_the_end_of_a_turn_may_write(run: Run) -> None:
     async def main() -> None:
         async with _connected() as (transport, far):
             turn = WriteBatch()
@@ -62,7 +62,7 @@ def test_the_writes_of_a_turn_go_out_at_its_end_in_order(run: Run) -> None:
     run(main)
 
 
-def test_what_is_flushed_before_the_end_goes_out_once(run: Run) -> None:
+def test_data_that_is_flushed_before_the_end_goes_out_once(run: Run) -> None:
     async def main() -> None:
         async with _connected() as (transport, far):
             turn = WriteBatch()
@@ -88,7 +88,7 @@ def test_a_large_write_does_not_wait_and_passes_nothing_by(run: Run) -> None:
     run(main)
 
 
-def test_who_is_alone_does_not_wait(run: Run) -> None:
+def test_a_lone_client_does_not_wait(run: Run) -> None:
     """After some turns with one write each, the next are sent at once; then it checks again."""
 
     async def main() -> None:
@@ -126,7 +126,7 @@ def test_a_write_that_fails_costs_no_other_and_passes_none_by(run: Run) -> None:
     run(main)
 
 
-def test_what_is_gathered_in_a_turn_becomes_one_write_in_the_place_of_the_first(run: Run) -> None:
+def test_data_of_one_turn_becomes_one_write_in_the_place_of_the_first(run: Run) -> None:
     async def main() -> None:
         async with _connected() as (transport, far):
             turn, tally, made = WriteBatch(), Tally(), []

@@ -217,7 +217,7 @@ def test_each_gets_the_error_that_redis_has_for_all(
         assert length == b":2\r\n"
 
 
-def test_who_gets_no_replies_has_each_request_carried_out(
+def test_a_client_that_gets_no_replies_has_each_request_carried_out(
     own: AnyServer, proxy: Proxy, client: Client
 ) -> None:
     with Connection(proxy.port) as app, closing(Client(own.port)) as direct:

@@ -55,7 +55,6 @@ def test_a_request_split_anywhere_is_answered_whole(app: Connection) -> None:
         assert app.read_many(VARIED_REPLIES) == expected, f"cut after {VARIED[:cut]!r}"
 
 
-@pytest.mark.one_of(3)
 @pytest.mark.parametrize("piece", [1, 2, 7])
 @both_loops
 def test_a_reply_split_anywhere_arrives_whole(
@@ -192,7 +191,7 @@ def test_a_half_close_inside_a_large_value_costs_no_earlier_reply(app: Connectio
 
 
 @pytest.mark.parametrize("words", [("HSETEX", "h", "EX", "100", "FIELDS", "1", "f"), ("HGETALL",)])
-def test_what_cannot_pass_unread_has_a_limit_and_an_error(
+def test_a_request_that_cannot_pass_unread_has_a_limit_and_an_error(
     start_proxy: StartProxy, server: AnyServer, words: tuple[str, ...]
 ) -> None:
     proxy = start_proxy(server.url, "--max-request-bytes", str(MIB))

@@ -55,7 +55,7 @@ def test_both_sides_are_probed_as_the_setting_says(
 
 
 @pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="the system has no such option")
-def test_what_is_not_acknowledged_ends_a_connection_of_the_proxys_own(server: AnyServer) -> None:
+def test_unacknowledged_data_ends_a_connection_of_the_proxys_own(server: AnyServer) -> None:
     """A network that swallows packets is noticed in seconds, not after the system's 15 minutes."""
 
     async def of_the_link() -> int:

@@ -60,11 +60,10 @@ def _sent_on(port: int, end: bytes, more: bytes = MORE, asks_id: bool = False) -
         return received
 
 
-@pytest.mark.one_of(3)
 @pytest.mark.any_server
 @both_loops
 @pytest.mark.parametrize(("end", "last"), ENDS.values(), ids=ENDS.keys())
-def test_who_sends_on_after_the_end_has_every_reply_to_what_stood_before_it(
+def test_a_client_that_sends_on_after_the_end_has_every_earlier_reply(
     proxy: Proxy, end: bytes, last: bytes
 ) -> None:
     with ThreadPoolExecutor(20) as threads:
@@ -82,7 +81,7 @@ def test_nothing_behind_the_end_is_carried_out(proxy: Proxy, server: AnyServer) 
 
 
 @both_loops
-def test_what_redis_has_answered_before_it_closes_unforeseen_arrives_as_without_a_proxy(
+def test_replies_from_before_redis_closes_unforeseen_arrive_as_without_a_proxy(
     proxy: Proxy, plain: AnyServer
 ) -> None:
     """Redis resets the connection because it leaves bytes unread; the replies before arrive."""
@@ -95,7 +94,7 @@ def test_what_redis_has_answered_before_it_closes_unforeseen_arrives_as_without_
 
 
 @both_loops
-def test_who_sends_no_more_has_the_last_reply_too_where_redis_closes_by_itself(
+def test_a_client_that_sends_no_more_has_the_last_reply_too_where_redis_closes_by_itself(
     app: Connection,
 ) -> None:
     number = app.ask("CLIENT", "ID")[1:-2]

@@ -104,7 +104,7 @@ def test_a_million_requests_before_the_first_reply_is_read_are_answered(fresh: P
 
 
 @both_loops
-def test_what_a_slow_subscriber_does_not_read_stays_with_redis(
+def test_messages_that_a_slow_subscriber_does_not_read_stay_with_redis(
     start_server: StartServer, start_proxy: StartProxy
 ) -> None:
     server = start_server()

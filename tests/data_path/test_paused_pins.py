@@ -136,7 +136,7 @@ def test_on_a_connection_that_gets_on_and_does_not_come_to_it(
             _is_overwritten(other)
 
 
-def test_what_came_of_nothing_is_forgotten_when_its_connection_rests(
+def test_a_request_that_changed_nothing_is_forgotten_when_its_connection_rests(
     server: Server, start_proxy: StartProxy, direct: Connection
 ) -> None:
     port = start_proxy(server.url).port

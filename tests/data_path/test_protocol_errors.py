@@ -97,7 +97,7 @@ def _told(port: int, abuse: Abuse, closes: bool) -> bytes:
 
 @pytest.mark.each_server
 @each_abuse
-def test_what_is_no_proper_request_brings_the_same_error_and_the_same_end(
+def test_a_malformed_request_brings_the_same_error_and_the_same_end(
     plain: AnyServer, proxy: Proxy, abuse: Abuse
 ) -> None:
     if release(plain.name) >= abuse.until:
@@ -113,7 +113,7 @@ def test_what_is_no_proper_request_brings_the_same_error_and_the_same_end(
 
 @pytest.mark.each_server
 @each_abuse
-def test_what_the_server_takes_leaves_virtual_commands_on_the_connection(
+def test_an_odd_request_that_the_server_takes_leaves_virtual_commands_on_the_connection(
     plain: AnyServer, proxy: Proxy, abuse: Abuse
 ) -> None:
     if abuse.closed_by(plain) or abuse.refused or abuse.deaf:

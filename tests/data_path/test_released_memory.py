@@ -146,7 +146,6 @@ def _run(
         runner.run(_ends_freed(settings, ends, connect, longest))
 
 
-@pytest.mark.one_of(3)
 @pytest.mark.parametrize("loop", LOOPS)
 @pytest.mark.parametrize("chosen", [{}, {"timeout": 100}, {"share_upstream": 1}], ids=str)
 def test_nothing_of_a_client_outlives_it(
@@ -191,7 +190,7 @@ def test_memory_is_back_after_a_storm_of_clients(
 
 @pytest.mark.slow
 @both_loops
-def test_what_many_clients_have_sent_is_back_when_they_close(
+def test_memory_for_the_requests_of_many_clients_is_free_when_they_close(
     server: AnyServer, start_proxy: StartProxy
 ) -> None:
     """Their chunks are smaller than what the allocator returns to the system by itself."""
@@ -219,7 +218,7 @@ BESIDE = 5 * len(LARGE) + 24 * MIB
 @pytest.mark.slow
 @both_loops
 @pytest.mark.parametrize("part", [LARGE[:-100], LARGE], ids=["begun", "carried out"])
-def test_what_is_kept_for_all_clients_stays_below_its_limit(
+def test_memory_for_all_clients_stays_below_its_limit(
     server: AnyServer, start_proxy: StartProxy, part: bytes
 ) -> None:
     proxy = start_proxy(server.url, "--max-buffer-bytes", str(BOUND))

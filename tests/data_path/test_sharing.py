@@ -90,7 +90,7 @@ def test_clients_without_state_share_a_connection(
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_who_makes_state_gets_a_connection_of_its_own(
+def test_a_client_that_makes_state_gets_a_connection_of_its_own(
     sharing: list[Connection], direct: Client, request_: bytes, last: str
 ) -> None:
     direct.ask("LPUSH", "l", "a")
@@ -117,7 +117,7 @@ def test_who_makes_state_gets_a_connection_of_its_own(
     ],
     ids=" ".join,
 )
-def test_what_libraries_ask_before_all_else_makes_no_state(
+def test_requests_that_libraries_send_first_make_no_state(
     sharing: list[Connection], server: AnyServer, direct: Client, words: tuple[str, ...]
 ) -> None:
     shared = _shared(direct, *sharing)
@@ -142,7 +142,7 @@ def _introduced(row: bytes) -> list[bytes]:
     return re.findall(rb" (?:name|lib-name|lib-ver|db)=\S*", row)
 
 
-def test_who_says_its_name_goes_on_sharing_and_has_it_on_its_own_connection(
+def test_a_client_that_sets_its_name_goes_on_sharing_and_has_it_on_its_own_connection(
     sharing: list[Connection], server: AnyServer, direct: Client
 ) -> None:
     shared, (client, *_) = _shared(direct, *sharing), sharing
@@ -327,7 +327,7 @@ def test_wait_waits_for_what_was_written_before_over_the_shared_connection(
     ],
     ids=["SELECT", "WATCH", "SELECT again and again", "inline", "large"],
 )
-def test_who_leaves_is_counted_by_why(
+def test_a_client_that_stops_sharing_is_counted_by_its_reason(
     sharing_proxy: Proxy, sharing: list[Connection], request_: bytes, reason: str
 ) -> None:
     admin, client = pages(sharing_proxy), sharing[0]

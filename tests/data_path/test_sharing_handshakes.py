@@ -90,7 +90,7 @@ def _state(row: dict[str, str], expected: State) -> State:
 
 
 @beginnings
-def test_those_in_the_same_state_share_a_connection_in_that_state(
+def test_clients_in_the_same_state_share_a_connection_in_that_state(
     world: World, beginning: list[Words], state: State
 ) -> None:
     (row,) = world.ways(*(world.begun(beginning) for _ in range(3)))
@@ -126,7 +126,7 @@ def test_all_may_be_sent_at_once_also_by_a_user_whose_rights_are_not_known_yet(
     assert world.direct.ask("ACL", "DELUSER", "new") == 1
 
 
-def test_those_in_another_state_do_not_share(world: World) -> None:
+def test_clients_in_different_states_do_not_share(world: World) -> None:
     world.direct.ask("HSET", "h", "f", "v")
     states = {state: beginning for beginning, state in BEGINNINGS.values()}
     clients = [world.begun(beginning) for beginning in states.values()]
@@ -164,7 +164,9 @@ def test_its_own_connection_is_later_in_the_same_state(world: World) -> None:
     ],
     ids=lambda words: " ".join(map(str, words)),
 )
-def test_who_begins_in_another_way_keeps_its_own_connection(world: World, words: Words) -> None:
+def test_a_client_that_begins_in_another_way_keeps_its_own_connection(
+    world: World, words: Words
+) -> None:
     beginning: list[Words] = [("HELLO", 3)]
     sharing, other = (world.begun(beginning) for _ in range(2))
     assert len(world.ways(sharing, other)) == 1
@@ -172,7 +174,9 @@ def test_who_begins_in_another_way_keeps_its_own_connection(world: World, words:
     assert len(world.ways(sharing, other)) == 2
 
 
-def test_who_changes_its_state_again_and_again_keeps_its_own_connection(world: World) -> None:
+def test_a_client_that_changes_its_state_again_and_again_keeps_its_own_connection(
+    world: World,
+) -> None:
     client, sharing = world.begun([]), world.begun([])
     for number in range(20):
         assert client.ask("SELECT", number % 2) == OK

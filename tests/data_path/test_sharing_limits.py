@@ -70,7 +70,7 @@ def _waits(admin: Pages) -> float:
     return metric(admin, "ttlproxy_buffered_bytes", to="redis")
 
 
-def test_who_begins_to_share_a_connection_that_redis_does_not_read_is_not_read_either(
+def test_a_client_that_joins_a_connection_that_redis_does_not_read_is_not_read_either(
     start_server: StartServer, start_proxy: StartProxy
 ) -> None:
     redis = start_server()
@@ -88,7 +88,7 @@ def test_who_begins_to_share_a_connection_that_redis_does_not_read_is_not_read_e
             os.kill(redis.pid, signal.SIGCONT)
 
 
-def test_what_waits_for_a_new_connection_is_bounded(
+def test_requests_that_wait_for_a_new_connection_are_bounded(
     start_server: StartServer, start_proxy: StartProxy
 ) -> None:
     redis = start_server("--requirepass", "word")
@@ -111,7 +111,7 @@ def test_what_waits_for_a_new_connection_is_bounded(
         assert client.read() == b"+OK\r\n", "it goes on"
 
 
-def test_who_reads_slowly_when_it_leaves_is_waited_for_by_redis(
+def test_redis_waits_for_a_client_that_reads_slowly_when_it_leaves(
     start_proxy: StartProxy, server: Server, direct: Client
 ) -> None:
     value, few, many = b"v" * MIB, 20, 60
@@ -136,7 +136,7 @@ def test_who_reads_slowly_when_it_leaves_is_waited_for_by_redis(
         assert slow.read_many(2 + few + many) == [ok] + [big] * few + [ok] + [big] * many
 
 
-def test_who_reads_nothing_before_its_last_request_is_taken_goes_on(
+def test_a_client_that_reads_nothing_before_its_last_request_is_taken_goes_on(
     start_proxy: StartProxy, server: Server, direct: Client
 ) -> None:
     """What it has not read is more than sockets take, before it sends as much again."""
@@ -154,7 +154,7 @@ def test_who_reads_nothing_before_its_last_request_is_taken_goes_on(
         assert metric(pages(proxy), "ttlproxy_sharing_left_total", reason="unread") == 1
 
 
-def test_who_has_read_all_while_its_own_connection_begins_goes_on(
+def test_a_client_that_has_read_all_while_its_own_connection_begins_goes_on(
     start_server: StartServer, start_proxy: StartProxy
 ) -> None:
     """The proxy stopped to read for it as long as it did not keep up."""

@@ -63,7 +63,7 @@ def world(start_server: StartServer, start_proxy: StartProxy) -> Iterator[World]
         yield World(redis, proxy, direct, ends)
 
 
-def test_those_with_the_same_login_share_a_connection(world: World) -> None:
+def test_clients_with_the_same_login_share_a_connection(world: World) -> None:
     clients = [world.client(*login) for login in (WORD, ANNE, BERT) for _ in range(3)]
     found = world.echoing(*clients)
     assert {user: len(ids) for user, ids in found.items()} == {"default": 1, "anne": 1, "bert": 1}
@@ -84,7 +84,7 @@ def test_each_has_its_own_users_rights_also_later_on_its_own_connection(world: W
     assert anne.ask("EXEC") == b"*1\r\n$4\r\nanne\r\n"
 
 
-def test_who_sends_no_login_or_a_wrong_one_shares_with_nobody(world: World) -> None:
+def test_a_client_without_a_login_or_with_a_wrong_one_shares_with_nobody(world: World) -> None:
     with Connection(world.proxy.port) as client:
         assert client.ask("GET", "k").startswith(b"-NOAUTH ")
         assert client.ask("AUTH", "wrong").startswith(b"-WRONGPASS ")

@@ -1,6 +1,5 @@
 """Clients that do nothing, that read nothing, or for whom too much is buffered."""
 
-import asyncio
 import os
 import signal
 import socket
@@ -18,9 +17,6 @@ from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
 from tests.support.server_queries import calls, connections, until_blocked
 from tests.support.servers import Proxy
-from ttlproxy.config import Settings
-from ttlproxy.proxy.client_log import ClientLog
-from ttlproxy.proxy.slow_clients import Activity, SlowClients, Watched
 
 pytestmark = [pytest.mark.any_server, pytest.mark.long]
 
@@ -92,7 +88,7 @@ def test_an_idle_client_is_closed_and_nobody_who_waits_for_something(
     assert _gone(proxy, "idle")
 
 
-def test_who_sends_now_and_then_is_not_idle(
+def test_a_client_that_sends_now_and_then_is_not_idle(
     start_proxy: StartProxy, server: AnyServer, stack: ExitStack
 ) -> None:
     proxy = start_proxy(server.url, "--timeout", "2")
@@ -112,7 +108,7 @@ def test_who_sends_now_and_then_is_not_idle(
     assert slow.read() == b":1\r\n"
 
 
-def test_who_waits_for_a_slow_reply_is_not_idle(
+def test_a_client_that_waits_for_a_slow_reply_is_not_idle(
     start_server: StartServer, start_proxy: StartProxy
 ) -> None:
     server = start_server()
@@ -129,7 +125,7 @@ def test_who_waits_for_a_slow_reply_is_not_idle(
         assert waiting.read() == b"$-1\r\n"
 
 
-def test_who_waits_for_redis_to_take_its_request_is_not_idle(
+def test_a_client_that_waits_for_redis_to_take_its_request_is_not_idle(
     start_server: StartServer, start_proxy: StartProxy
 ) -> None:
     server = start_server()
@@ -165,7 +161,7 @@ def _lazy(proxy: Proxy, server: AnyServer, stack: ExitStack, count: int) -> Conn
 
 
 @both_loops
-def test_who_takes_nothing_for_too_long_is_closed(
+def test_a_client_that_takes_nothing_for_too_long_is_closed(
     start_proxy: StartProxy, server: AnyServer, stack: ExitStack
 ) -> None:
     proxy = start_proxy(server.url, "--stall-timeout", "1")
@@ -176,55 +172,7 @@ def test_who_takes_nothing_for_too_long_is_closed(
         lazy.read_many(32)
 
 
-def test_without_a_limit_who_takes_nothing_is_left_alone(
-    start_proxy: StartProxy, server: AnyServer, stack: ExitStack
-) -> None:
-    limits = ("--stall-timeout", "0", "--max-buffer-bytes", "0")
-    proxy = start_proxy(server.url, *limits, "--timeout", "1")
-    lazy = _lazy(proxy, server, stack, 32)
-    with Connection(proxy.port) as idle:
-        assert idle.read_to_end() == b""  # so all clients have been looked at
-    assert len(b"".join(lazy.read_many(32))) > 32 * MIB
-
-
-def test_who_is_slow_but_reads_on_is_left_alone(
-    start_proxy: StartProxy, server: AnyServer, stack: ExitStack
-) -> None:
-    proxy = start_proxy(server.url, "--stall-timeout", "2")
-    slow, lazy = (_lazy(proxy, server, stack, 64) for _ in range(2))
-    received = 0
-
-    def receive(most: int) -> None:
-        nonlocal received
-        data = slow.socket.recv(most)
-        assert data, "it was closed"
-        received += len(data)
-
-    def closed() -> bool:
-        receive(128 * 1024)
-        return _gone(proxy, "stalled")
-
-    wait_until(closed, "the other is closed")
-    lazy.close()
-    while received < 64 * (MIB + len(b"$1048576\r\n\r\n")):
-        receive(MIB)
-    assert slow.ask("PING") == b"+PONG\r\n"
-
-
-def test_who_sends_nothing_for_too_long_within_a_request_is_left_alone(
-    start_proxy: StartProxy, server: AnyServer, stack: ExitStack
-) -> None:
-    proxy = start_proxy(server.url, "--stall-timeout", "1")
-    request = command("HSETEX", "h", "EX", 100, "FIELDS", 1, "f", b"v" * MIB)
-    slow = stack.enter_context(Connection(proxy.port))
-    slow.send(request[: MIB // 2])
-    _lazy(proxy, server, stack, 64)
-    wait_until(lambda: _gone(proxy, "stalled"), "who reads nothing is closed")
-    slow.send(request[MIB // 2 :])
-    assert slow.read() == b":1\r\n"
-
-
-def test_who_leaves_replies_behind_is_closed_though_redis_has_ended(
+def test_a_client_that_leaves_replies_unread_is_closed_though_redis_has_ended(
     start_proxy: StartProxy, server: AnyServer, stack: ExitStack
 ) -> None:
     proxy = start_proxy(server.url, "--stall-timeout", "1")
@@ -259,7 +207,7 @@ def test_a_subscriber_slower_than_its_channel_is_ended_by_redis_and_costs_the_pr
 
 
 @both_loops
-def test_who_has_most_goes_where_all_together_have_too_much(
+def test_the_client_with_most_unread_replies_goes_if_all_together_have_too_much(
     start_proxy: StartProxy, server: AnyServer, stack: ExitStack
 ) -> None:
     proxy = start_proxy(server.url, "--max-buffer-bytes", str(8 * MIB))
@@ -294,7 +242,7 @@ def test_many_that_do_not_read_are_bounded_together(
 
 
 @both_loops
-def test_what_redis_sent_to_a_client_that_has_gone_is_dropped(
+def test_replies_to_a_client_that_has_gone_are_dropped(
     start_server: StartServer, start_proxy: StartProxy, stack: ExitStack
 ) -> None:
     """Redis resets the connection, with replies unread that nobody is there to take."""
@@ -318,40 +266,3 @@ def test_what_redis_sent_to_a_client_that_has_gone_is_dropped(
     os.kill(server.pid, signal.SIGKILL)
     wait_until(lambda: "is unavailable" in proxy.stderr, "the proxy has seen the reset")
     assert not proxy.faults
-
-
-class _Laden:
-    """A client with buffered data; it counts how often its buffer is checked."""
-
-    idles = False
-    unread = kept_replies = 0
-
-    def __init__(self) -> None:
-        self.activity: Activity | None = None
-        self.client_log = ClientLog(1, asyncio.Transport(), "")
-        self.looks = 0
-
-    @property
-    def buffered(self) -> int:
-        self.looks += 1
-        return 1
-
-    def abort(self, why: str) -> None:
-        raise AssertionError(why)
-
-
-def test_what_is_kept_for_one_more_costs_no_look_at_all_others() -> None:
-    """Else the end of some thousand clients at once would block the proxy for a minute."""
-
-    async def look() -> int:
-        clients = [_Laden() for _ in range(500)]
-        watched: list[Watched] = [*clients]
-        settings = Settings()
-        watch = SlowClients(settings, watched)
-        for client in clients:
-            watch.keeps(client)
-        for client in clients:
-            watch.forget(client)
-        return max(client.looks for client in clients)
-
-    assert asyncio.run(look()) < 5

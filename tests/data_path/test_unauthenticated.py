@@ -121,7 +121,7 @@ def test_every_command_of_ours_is_refused_as_redis_s_own_are(before_it: Proxy) -
         assert has_ttl(client.ask("STTLMEMBER", "s", "m"), 100)
 
 
-def test_what_stands_behind_the_login_means_what_it_means_to_who_is_let_in(
+def test_requests_behind_the_login_mean_what_they_mean_after_it(
     before_it: Proxy,
 ) -> None:
     many = command("HSETEX", "h", "EX", 100, "FIELDS", 5, *"a1b2c3d4e5")
@@ -172,7 +172,7 @@ def test_a_login_goes_to_redis_behind_the_replies_before_it(
         proxy.stop()
 
 
-def test_what_an_unknown_client_asks_changes_nothing_for_others(
+def test_requests_of_an_unknown_client_change_nothing_for_others(
     locked: Server, before_it: Proxy
 ) -> None:
     with Connection(before_it.port) as stranger, Connection(before_it.port) as client:
@@ -208,7 +208,6 @@ CEILING = 24 << 20
 MANY = 30
 
 
-@pytest.mark.one_of(2)
 @both_loops
 @pytest.mark.any_server
 @pytest.mark.parametrize("before", [b"", WRONG], ids=["at once", "after a wrong password"])

@@ -13,8 +13,8 @@ import pytest
 
 from tests.conftest import StartProxy, StartServer
 from tests.distance.kinds import KINDS
-from tests.distance.relay import FarRelay
 from tests.support.containers import AnyServer
+from tests.support.network_path import NetworkPath
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
 from tests.support.redis_client import Client
@@ -41,7 +41,7 @@ def tries(
     """Does what a kind says, again and again."""
     server = start_server()
     with ExitStack() as stack:
-        relay = stack.enter_context(FarRelay(server.port, DELAY_S))
+        relay = stack.enter_context(NetworkPath(server.port, delay_s=DELAY_S))
         urls = server.url, f"redis://127.0.0.1:{relay.port}"
         near, far = (
             stack.enter_context(closing(Client(start_proxy(url, asks=request.param).port)))
@@ -59,7 +59,7 @@ def tries(
         yield tried
 
 
-def test_what_follows_a_reply_meets_its_effect_through_a_farther_proxy_too(tries: Tries) -> None:
+def test_requests_after_a_reply_meet_its_effect_through_a_farther_proxy_too(tries: Tries) -> None:
     for kind in KINDS:
         tries(kind)
 
@@ -127,7 +127,7 @@ def test_a_rule_counts_from_the_reply_to_exec_on(
     server: AnyServer, start_proxy: StartProxy
 ) -> None:
     """Also one of two in a transaction of other requests."""
-    with FarRelay(server.port, 0.05) as relay, ExitStack() as stack:
+    with NetworkPath(server.port, delay_s=0.05) as relay, ExitStack() as stack:
         near, far = (
             stack.enter_context(closing(Client(start_proxy(url).port)))
             for url in (server.url, f"redis://127.0.0.1:{relay.port}")
@@ -145,7 +145,7 @@ def test_a_proxy_that_has_lost_its_pushes_notices_that_before_a_rule_counts(
     server: AnyServer, start_proxy: StartProxy, direct: Client
 ) -> None:
     """The other one has counted it before."""
-    with FarRelay(server.port, 0.05) as relay, ExitStack() as stack:
+    with NetworkPath(server.port, delay_s=0.05) as relay, ExitStack() as stack:
         lost = stack.enter_context(
             closing(Client(start_proxy(f"redis://127.0.0.1:{relay.port}").port))
         )
@@ -281,7 +281,7 @@ def test_a_relay_keeps_the_order_of_bytes_while_its_delay_changes() -> None:
     sent = b"".join(b"%06d" % number for number in range(3000))
     with (
         socket.create_server(("127.0.0.1", 0)) as listener,
-        FarRelay(listener.getsockname()[1]) as relay,
+        NetworkPath(listener.getsockname()[1]) as relay,
         socket.create_connection(("127.0.0.1", relay.port)) as near,
     ):
         near.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

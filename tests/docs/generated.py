@@ -7,6 +7,7 @@ A part is between two comments that name it. Each part is on one page, once.
 from __future__ import annotations
 
 import re
+import runpy
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -16,6 +17,7 @@ from typing import Final
 from tests.docs import quoted_figures, scale_figures
 from tests.docs.man_pages import man_pages
 from ttlproxy.admin.routes import ROUTES
+from ttlproxy.cli.completion import completion_of
 from ttlproxy.cli.flags import USUAL, flag, groups, metavar
 from ttlproxy.commands.features import leaderboards
 from ttlproxy.commands.router import LONGER, VIRTUALS
@@ -30,6 +32,9 @@ ROOT: Final = Path(__file__).parents[2]
 PAGES: Final = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 PROMETHEUS: Final = ROOT / "deploy" / "prometheus"
 MAN: Final = ROOT / "man"
+COMPLETIONS: Final = ROOT / "completions"
+# The file of each shell, as its shell looks for it.
+_COMPLETED: Final = {"bash": "ttlproxy", "zsh": "_ttlproxy", "fish": "ttlproxy.fish"}
 _RULE: Final = """\
 # alerts.yaml for the Prometheus Operator: python -m tests.docs.generated writes it.
 apiVersion: monitoring.coreos.com/v1
@@ -272,16 +277,30 @@ def pattern(name: str) -> re.Pattern[str]:
     return re.compile(start.removesuffix("\\\n") + ".*?" + end.removeprefix("\\\n"), re.DOTALL)
 
 
+def completions() -> dict[str, str]:
+    """The text of each shell's completion, by the name of its file."""
+    return {file: f"{completion_of(shell)}\n" for shell, file in _COMPLETED.items()}
+
+
+def alerts() -> str:
+    """Those in alerts.yaml; where their runbooks are follows from the repository's address."""
+    runbooks = f"{runpy.run_path(str(ROOT / 'setup.py'))['ADDRESS']}/blob/main/docs/runbooks.md"
+    written = (PROMETHEUS / "alerts.yaml").read_text("utf-8")
+    return re.sub("(?<=runbook_url: )[^#]*", runbooks, written)
+
+
 def prometheus_rule() -> str:
     """A PrometheusRule with the alerts."""
-    alerts = (PROMETHEUS / "alerts.yaml").read_text("utf-8")
-    return _RULE + textwrap.indent(alerts[alerts.index("groups:") :], "  ")
+    text = alerts()
+    return _RULE + textwrap.indent(text[text.index("groups:") :], "  ")
 
 
 if __name__ == "__main__":
+    (PROMETHEUS / "alerts.yaml").write_text(alerts(), "utf-8")
     (PROMETHEUS / "prometheus-rule.yaml").write_text(prometheus_rule(), "utf-8")
-    for name, text in man_pages().items():
-        (MAN / name).write_text(text, "utf-8")
+    for folder, files in ((MAN, man_pages()), (COMPLETIONS, completions())):
+        for name, text in files.items():
+            (folder / name).write_text(text, "utf-8")
     for page in PAGES:
         text = page.read_text("utf-8")
         for each in SECTIONS:

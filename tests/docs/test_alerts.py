@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 import pytest
 import yaml
 
-from tests.docs.generated import PROMETHEUS, prometheus_rule
+from tests.docs.generated import PROMETHEUS, alerts, prometheus_rule
 from tests.docs.programs import run, tool
 from tests.support.servers import ROOT
 from ttlproxy.config import Settings
@@ -23,7 +23,6 @@ from ttlproxy.telemetry.metrics_catalogue import METRICS
 ALERTS: Final = PROMETHEUS / "alerts.yaml"
 DASHBOARD: Final = PROMETHEUS / "dashboard.json"
 RUNBOOKS: Final = ROOT / "docs" / "runbooks.md"
-_RUNBOOKS_AT: Final = "https://ttlproxy.example.com/runbooks/"
 # Metrics of prometheus-client and of Prometheus itself.
 _OTHER_METRICS: Final = {"up", "process_cpu_seconds_total", "process_resident_memory_bytes"}
 RULES: Final[dict[str, dict[str, Any]]] = {
@@ -236,6 +235,7 @@ def test_prometheus_takes_the_alerts_and_the_queries_of_the_dashboard(tmp_path: 
 
 def test_the_manifest_of_the_operator_has_the_same_alerts() -> None:
     manifest = (PROMETHEUS / "prometheus-rule.yaml").read_text()
+    assert ALERTS.read_text() == alerts(), "python -m tests.docs.generated writes it anew"
     assert manifest == prometheus_rule(), "python -m tests.docs.generated writes it anew"
     assert yaml.safe_load(manifest)["spec"] == yaml.safe_load(ALERTS.read_text())
 
@@ -245,7 +245,7 @@ def test_every_alert_has_a_runbook() -> None:
     assert headings == [*RULES]
     for alert, rule in RULES.items():
         assert rule["annotations"]["summary"]
-        assert rule["annotations"]["runbook_url"] == f"{_RUNBOOKS_AT}#{alert.lower()}"
+        assert rule["annotations"]["runbook_url"].endswith(f"/docs/runbooks.md#{alert.lower()}")
 
 
 def test_reasons_and_labels_that_alerts_name_are_there() -> None:

@@ -332,6 +332,14 @@ def test_the_image_has_a_numeric_user_and_needs_no_shell() -> None:
         assert json.loads(line[line.index("[") :])[0] == "ttlproxy"
 
 
+def test_the_build_of_the_image_gets_the_files_that_it_copies() -> None:
+    lines = (ROOT / "Dockerfile").read_text().splitlines()
+    copies = [line.split()[1:-1] for line in lines if line.startswith("COPY ")]
+    copied = {name for words in copies if not words[0].startswith("--") for name in words}
+    given = (ROOT / ".dockerignore").read_text().splitlines()
+    assert {f"!{name}" for name in copied} == {line for line in given if line.startswith("!")}
+
+
 @pytest.mark.parametrize(
     "name",
     [

@@ -1,4 +1,4 @@
-"""The man pages are those of the tables, and man shows them without a complaint."""
+"""The man pages and completions are those of the tables, and man shows them without a complaint."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from tests.docs.generated import MAN
+from tests.docs.generated import COMPLETIONS, MAN, completions
 from tests.docs.man_pages import man_pages
 from tests.support.requirements import absent
 
@@ -17,6 +17,11 @@ PAGES = man_pages()
 def test_the_man_pages_say_what_the_tables_say() -> None:
     written = {path.name: path.read_text("utf-8") for path in MAN.iterdir()}
     assert written == PAGES, "python -m tests.docs.generated writes them anew"
+
+
+def test_the_completions_say_what_the_tables_say() -> None:
+    written = {path.name: path.read_text("utf-8") for path in COMPLETIONS.iterdir()}
+    assert written == completions(), "python -m tests.docs.generated writes them anew"
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -159,8 +159,8 @@ def test_the_wheel_runs_with_what_is_pinned_and_nothing_else(
         if path.is_file() and "__pycache__" not in path.parts:
             assert str(path.relative_to(ROOT)) in names
     assert all(name.startswith(("ttlproxy/", "ttlproxy-")) for name in names)
-    pages = {path.name for path in (ROOT / "man").iterdir()}
-    assert pages == {Path(name).name for name in names if "/data/share/man/man1/" in name}
+    shared = {path.name for folder in ("man", "completions") for path in (ROOT / folder).iterdir()}
+    assert shared == {Path(name).name for name in names if "/data/share/" in name}
     empty = tmp_path / "empty"
     _run(sys.executable, "-m", "venv", "--without-pip", empty)
     pip = (sys.executable, "-m", "pip", "--disable-pip-version-check")

@@ -19,10 +19,10 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from tests.chaos.switch import Switch
 from tests.conftest import StartProxy, StartServer
 from tests.docs.programs import SLOW, build_go, java, javac, run
 from tests.support.made_once import made_once
+from tests.support.network_path import NetworkPath
 from tests.support.npm import CLIENTS
 from tests.support.redis_client import Client
 from tests.support.relay import Relay
@@ -107,7 +107,7 @@ def _ended(
     count: Callable[[Client], int],
     send: Callable[[str], Callable[[], str]],
     server: Server,
-    switch: Switch,
+    switch: NetworkPath,
     start_proxy: StartProxy,
     other: Proxy,
     end: str,
@@ -152,7 +152,7 @@ def test_a_client_sends_a_request_again_or_reports_an_error(
     counts = _COUNTS | (_TRANSACTION if client in ("redis-py", "ioredis") else {})
     with closing(Client(other.port)) as pushing:
         pushing.ask("RPUSH", "tasks", "t1", "t2", "t3")
-    with Switch(other.port) as switch:
+    with NetworkPath(other.port) as switch:
         command = _command(client, settings, switch.port, request)
         with _program(command) as send:
             for line, count in counts.items():
@@ -181,7 +181,7 @@ def test_a_task_may_be_there_twice_unless_it_has_an_id(
     server = start_server()
     other = start_proxy(server.url)
     with (
-        Switch(other.port) as switch,
+        NetworkPath(other.port) as switch,
         _program(_command(library, settings, switch.port, request)) as send,
     ):
         for line, key in _TASKS[library].items():

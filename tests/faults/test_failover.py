@@ -1,6 +1,6 @@
 """Another server replaces the proxy's Redis, and no connection is lost by that alone.
 
-A name or a virtual address moves like that: `Switch` keeps relaying existing connections.
+A name or a virtual address moves like that: `NetworkPath` keeps relaying existing connections.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.chaos.switch import Switch
 from tests.conftest import StartProxy, StartServer
 from tests.support.conversation import let_pass
 from tests.support.deadlines import BOUNDED
 from tests.support.event_loops import both_loops
+from tests.support.network_path import NetworkPath
 from tests.support.processes import free_port, wait_until
 from tests.support.raw_client import Connection, command
 from tests.support.redis_client import Client
@@ -39,7 +39,7 @@ class Pair(NamedTuple):
 
     master: Server
     replica: Server
-    switch: Switch
+    switch: NetworkPath
     proxy: Proxy
 
 
@@ -58,7 +58,7 @@ def _promote(server: Server) -> None:
 def pair(start_server: StartServer, start_proxy: StartProxy) -> Iterator[Pair]:
     master, replica = start_server(), start_server()
     _replicate(replica, master)
-    with Switch(master.port) as switch:
+    with NetworkPath(master.port) as switch:
         yield Pair(master, replica, switch, start_proxy(f"redis://127.0.0.1:{switch.port}"))
 
 
@@ -227,7 +227,7 @@ def test_each_worker_sees_a_failover_itself(
 ) -> None:
     master, replica = start_server(), start_server()
     _replicate(replica, master)
-    with Switch(master.port) as switch:
+    with NetworkPath(master.port) as switch:
         proxy = start_proxy(f"redis://127.0.0.1:{switch.port}", "--workers", "2")
         pair = Pair(master, replica, switch, proxy)
         with ExitStack() as stack:
@@ -243,7 +243,7 @@ def test_an_address_that_moves_while_the_old_master_lives(
     start_server: StartServer, start_proxy: StartProxy
 ) -> None:
     old, new = start_server(), start_server()
-    with Switch(old.port) as switch:
+    with NetworkPath(old.port) as switch:
         proxy = start_proxy(f"redis://127.0.0.1:{switch.port}")
         pair = Pair(old, new, switch, proxy)
         with _held(pair, ("HSETEX", "h", *BOUNDED, "EX", 100, "FIELDS", 1, "a", 1)) as client:
@@ -276,7 +276,7 @@ def test_sessions_end_where_only_the_link_was_cut_off_from_the_old_server(
     start_server: StartServer, start_proxy: StartProxy
 ) -> None:
     old, new = start_server(), start_server()
-    with Switch(old.port) as switch:
+    with NetworkPath(old.port) as switch:
         proxy = start_proxy(f"redis://127.0.0.1:{switch.port}")
         with Connection(proxy.port) as client, Connection(old.port) as direct:
             assert client.ask("PING") == b"+PONG\r\n"
@@ -292,7 +292,7 @@ def test_sessions_end_though_the_old_server_does_not_close_their_connections(
     start_server: StartServer, start_proxy: StartProxy
 ) -> None:
     old, new = start_server(), start_server()
-    with Switch(old.port) as switch, Connection(old.port) as direct:
+    with NetworkPath(old.port) as switch, Connection(old.port) as direct:
         assert direct.ask("SET", LEASE, "somebody else", "PX", 600_000) == b"+OK\r\n"
         proxy = start_proxy(f"redis://127.0.0.1:{switch.port}", "--connect-timeout", "0.2")
         with (
@@ -374,7 +374,7 @@ def test_replicas_behind_one_address_are_alike(
     master, one, other = start_server(), start_server(), start_server()
     _replicate(one, master)
     _replicate(other, master)
-    with Switch(one.port) as switch:
+    with NetworkPath(one.port) as switch:
         proxy = start_proxy(f"redis://127.0.0.1:{switch.port}")
         with Connection(proxy.port) as first:
             first.ask("PING")

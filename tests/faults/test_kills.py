@@ -7,10 +7,10 @@ from random import Random
 
 import pytest
 
-from tests.chaos.switch import Switch
 from tests.conftest import StartProxy, StartServer, in_cluster_mode
 from tests.support.deadlines import has_ttl
 from tests.support.event_loops import both_loops
+from tests.support.network_path import NetworkPath
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
 from tests.support.redis_client import Client
@@ -261,7 +261,7 @@ def test_connections_that_are_reset_end_no_proxy(
 ) -> None:
     """An event loop may refuse to write to such a connection, with an error that is no OSError."""
     server = start_server()
-    with Switch(server.port) as switch:
+    with NetworkPath(server.port) as switch:
         proxy = start_proxy(f"redis://127.0.0.1:{switch.port}")
 
         def expires() -> bool:

@@ -12,11 +12,11 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.chaos.switch import Switch
 from tests.conftest import StartProxy, StartServer
 from tests.support.admin_pages import FLAGS, becomes, metric, pages
 from tests.support.deadlines import BOUNDED
 from tests.support.event_loops import both_loops
+from tests.support.network_path import NetworkPath
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
 from tests.support.relay import Gate, Relay
@@ -136,7 +136,7 @@ def test_a_host_that_has_vanished_is_found_out(
 ) -> None:
     """Its connections look alive, and it accepts no new one."""
     server = start_server()
-    with Switch(server.port) as switch:
+    with NetworkPath(server.port) as switch:
         proxy = start_proxy(f"redis://127.0.0.1:{switch.port}", "--connect-timeout", "0.3")
         with Connection(proxy.port) as client:
             client.ask("PING")

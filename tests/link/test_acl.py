@@ -37,7 +37,7 @@ async def test_users_are_read_and_changes_told(redis: Redis, direct: Client) -> 
         direct.ask("ACL", "DELUSER", "ann")
 
 
-async def test_who_refuses_once_is_asked_again_in_the_next_life(
+async def test_a_server_that_refuses_once_is_asked_again_in_the_next_life(
     redis: Redis, direct: Client, become: Become
 ) -> None:
     rights = Rights()

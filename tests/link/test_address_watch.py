@@ -153,7 +153,7 @@ async def test_of_several_servers_no_replica_is_served(
         several.check()
 
 
-def test_what_people_see(watching: Watching, tmp_path: Path) -> None:
+def test_the_address_that_people_see(watching: Watching, tmp_path: Path) -> None:
     assert watching("redis-sentinel://127.0.0.1:1/0#main").shown == ""
     assert watching(f"unix://{tmp_path}/sock").shown == f"{tmp_path}/sock"
 
@@ -201,7 +201,7 @@ async def test_a_look_is_repeated_while_the_name_is_not_found(
     await _finds_another(probing)
 
 
-async def test_who_may_not_ask_which_server_it_is_does_not_ask_again_and_again(
+async def test_a_proxy_that_may_not_ask_which_server_it_is_does_not_ask_again_and_again(
     watching: Watching, server: AnyServer, direct: Client, known: Known, probe: Probe
 ) -> None:
     direct.ask("ACL", "SETUSER", "narrow", "on", "nopass", "~*", "+@all", "-info")

@@ -53,7 +53,9 @@ async def test_a_deadline_that_another_proxy_sets_is_known(life: Running, direct
     await until(lambda: life.context.registry.bounds(0) == {b"s": soon_ms})
 
 
-async def test_what_has_come_is_taken_without_waiting(life: Running, direct: Client) -> None:
+async def test_announcements_that_have_come_are_taken_without_waiting(
+    life: Running, direct: Client
+) -> None:
     _announce(direct, KEYS.announcement(0, direct.now_ms() + SOON_MS, b"s"))
     while not life.context.registry.bounds(0):
         life.link.announcements.receive()  # the event loop gets no turn

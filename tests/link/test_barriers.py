@@ -125,7 +125,7 @@ async def test_a_pause_that_ends_before_it_is_proven_is_none(
         gate.release()
 
 
-async def test_what_is_not_clear_soon_may_be_a_pause(
+async def test_a_verdict_that_does_not_come_soon_may_mean_a_pause(
     context: Context, server: AnyServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Gate(b"TIME") as gate, Relay(server.port, 1000, gate) as relay:
@@ -214,7 +214,9 @@ async def test_when_it_ends_nobody_is_held_back_any_more(
     await asyncio.to_thread(wait_until, lambda: not _ours(server), "its connections are closed")
 
 
-async def test_who_asks_when_it_ends_has_an_answer(barriers: Barriers, begin: Begin) -> None:
+async def test_a_caller_that_asks_when_it_ends_has_an_answer(
+    barriers: Barriers, begin: Begin
+) -> None:
     sending = begin()
     await asyncio.sleep(0)
     asking = asyncio.create_task(barriers.judged())

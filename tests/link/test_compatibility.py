@@ -61,7 +61,7 @@ def test_an_odd_version_can_be_read() -> None:
         compatibility.check_layout(b"__ttl:", b"%d" % (LAYOUT + 1), b"\xff\0")
 
 
-def test_what_depends_on_the_version() -> None:
+def test_some_traits_depend_on_the_version() -> None:
     for version, pauses, subkeys in (("6.2.14", True, False), ("7.0.0", False, False)):
         said = {"redis_version": version}
         assert compatibility.pauses_script(said) == pauses

@@ -32,6 +32,7 @@ from ttlproxy.addresses import SecretFile, Upstream
 from ttlproxy.core.counters import DIALS_FAILED, Dials
 from ttlproxy.link import client
 from ttlproxy.link.connecting.connections import close, open_now, plain_socket
+from ttlproxy.link.connecting.failures import cause
 from ttlproxy.link.connecting.pipeline import run
 from ttlproxy.link.connecting.reachability import accepts, identity, met
 from ttlproxy.net.sockets import dial_failure
@@ -250,10 +251,12 @@ async def test_a_write_that_is_not_read_is_given_up(connect: Connect) -> None:
         ended.set()
 
 
-async def test_what_is_not_there_is_told(nowhere: Upstream, tmp_path: Path) -> None:
-    for each in (nowhere, Upstream(path=str(tmp_path / "none"))):
-        with pytest.raises(OSError, match=r"refused|No such file"):
+async def test_an_address_where_nothing_listens_is_told(nowhere: Upstream, tmp_path: Path) -> None:
+    missing = Upstream(path=str(tmp_path / "none"))
+    for each, what in ((nowhere, "nothing listens at"), (missing, "there is no socket at")):
+        with pytest.raises(OSError, match=r"refused|No such file") as refused:
             plain_socket(each, LIMIT_S)
+        assert str(cause(refused.value)).startswith(f"{what} {each.address}")
         assert not await accepts(each, LIMIT_S)
         assert await met(each, LIMIT_S) is None
 
@@ -389,7 +392,7 @@ async def test_connections_are_closed_even_if_their_user_is_cancelled_meanwhile(
     await until(is_closed)
 
 
-async def test_what_goes_wrong_in_a_close_that_nobody_waits_for_any_more_is_not_reported() -> None:
+async def test_a_failure_of_a_close_that_nobody_waits_for_any_more_is_not_reported() -> None:
     """As at the end of the process, which cancels what still closes connections."""
     reported: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))

@@ -41,7 +41,7 @@ def test_internal_keys_have_the_prefix_that_is_set() -> None:
     assert context.scripts["reap"].text != _context().scripts["reap"].text
 
 
-def test_what_is_announced_wakes_the_reaper() -> None:
+def test_an_announcement_wakes_the_reaper() -> None:
     context = _context()
     context.agenda.leads = True
     context.registry.announced(*S, FAR_MS)
@@ -88,7 +88,7 @@ async def test_whether_clients_are_served_is_told_to_those_who_ask_and_those_who
     assert not Serving().tried.is_set()
 
 
-def test_what_a_rule_has_still_to_date_goes_to_another_master_at_the_end() -> None:
+def test_keys_that_a_rule_has_still_to_date_go_to_another_master_at_the_end() -> None:
     """Also what a client's connection to the old one tells afterwards."""
     context, told = _context(), list[DbKey]()
     context.on_awaiting_ttl = told.extend

@@ -162,7 +162,7 @@ async def test_a_connection_that_was_opened_anew_has_its_server_looked_at(
 
 
 @pytest.mark.parametrize("right", ["role", "info"])
-async def test_who_may_ask_only_one_of_both_is_still_told_the_role(
+async def test_a_user_with_only_one_of_role_and_info_is_still_told_the_role(
     narrow: Running, direct: Client, right: str
 ) -> None:
     direct.ask("ACL", "SETUSER", "narrow", f"-{right}")
@@ -224,7 +224,7 @@ async def test_a_regular_one_does_the_upkeep_and_others_do_not(
     await until(lambda: life.link.heartbeat.answers > answers + 2)
 
 
-async def test_how_many_keys_are_managed_is_known_from_the_last_regular_one(
+async def test_the_number_of_managed_keys_is_known_from_the_last_regular_heartbeat(
     server: AnyServer, direct: Client, rare: None, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Others do not ask."""
@@ -259,7 +259,7 @@ async def test_nothing_is_asked_between_regular_ones(server: AnyServer, direct: 
         assert link.link.heartbeat.answers <= answers + 1
 
 
-async def test_what_seldom_changes_is_looked_at_twice_if_there_is_a_reason(
+async def test_settings_that_seldom_change_are_looked_at_twice_if_there_is_a_reason(
     life: Running, server: AnyServer, direct: Client
 ) -> None:
     looks, answers = _looks_at_users(server), life.link.heartbeat.answers
@@ -273,7 +273,7 @@ async def test_what_seldom_changes_is_looked_at_twice_if_there_is_a_reason(
 
 
 @pytest.mark.any_server
-async def test_what_a_server_publishes_is_looked_at_thoroughly(
+async def test_the_events_that_a_server_publishes_are_looked_at_thoroughly(
     life: Running, direct: Client
 ) -> None:
     traits = life.context.scripts.traits
@@ -297,7 +297,7 @@ async def test_after_a_swap_that_may_have_come_all_is_read_anew(
         await until(lambda: _is_read(link, soon_ms))
 
 
-async def test_what_is_read_without_announcements_is_not_served(
+async def test_nobody_is_served_with_a_registry_that_was_read_without_announcements(
     life: Running, server: AnyServer, direct: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They are lost while the registry is read."""

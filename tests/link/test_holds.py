@@ -182,7 +182,7 @@ async def test_after_a_loss_it_asks_again(world: World, direct: Client) -> None:
 
 @later
 @pytest.mark.parametrize("only_reads", [False, True])
-async def test_what_redis_refuses_is_the_reason_in_the_end(
+async def test_a_refusal_by_redis_is_the_reason_in_the_end(
     world: World, become: Become, only_reads: bool
 ) -> None:
     await become("-eval -evalsha")

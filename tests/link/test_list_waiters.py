@@ -119,7 +119,9 @@ async def test_a_client_that_came_earlier_has_its_turn_first_though_it_joins_lat
     await cancel(*waiting)
 
 
-async def test_who_is_gone_takes_the_attempt_along(waiters: ListWaiters, direct: Client) -> None:
+async def test_a_client_that_is_gone_takes_the_attempt_along(
+    waiters: ListWaiters, direct: Client
+) -> None:
     direct.ask("RPUSH", "l", "item")
     attempts, limit = Attempts(True), asyncio.get_running_loop().create_future()
     waiting = asyncio.create_task(waiters.wait(PLACE, attempts, limit))
@@ -268,7 +270,7 @@ async def test_an_item_that_nobody_can_take_is_looked_at_less_and_less_often(
     assert pauses[:3] == [1, 2, 3]
 
 
-async def test_what_is_no_list_is_asked_for_less_and_less_often(
+async def test_a_key_that_is_no_list_is_asked_for_less_and_less_often(
     waiters: ListWaiters, server: AnyServer, pauses: list[int]
 ) -> None:
     with closing(Client(server.port, 3)) as other:

@@ -107,7 +107,7 @@ async def test_a_former_master_ends_all_sessions(
 
 
 @pytest.mark.any_server("7.0")  # 6.2 counts COMMAND COUNT as COMMAND
-async def test_what_is_known_of_a_server_is_not_asked_again(
+async def test_facts_about_a_server_are_not_asked_again(
     life: Running, server: AnyServer, direct: Client
 ) -> None:
     """The life ends with its connections, and the next is with the same server."""

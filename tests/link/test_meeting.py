@@ -56,7 +56,9 @@ async def test_a_proxy_of_another_layout_is_refused_also_where_nothing_is_stored
         await _refuses(server.url, why=f"the layout 9, and this one has {LAYOUT}")
 
 
-async def test_whoever_may_not_look_for_others_is_served(server: AnyServer, direct: Client) -> None:
+async def test_a_proxy_that_may_not_look_for_others_is_served(
+    server: AnyServer, direct: Client
+) -> None:
     direct.ask("ACL", "SETUSER", "deaf", "on", "nopass", "~*", "&*", "+@all", "-pubsub")
     try:
         async with running(Running(f"redis://deaf:x@127.0.0.1:{server.port}")) as link:

@@ -100,7 +100,7 @@ async def test_a_large_database_is_read_in_parts(
     assert looked() == 0, "a hash may be found twice in one walk, and then no more"
 
 
-async def test_what_redis_refuses_in_one_database_stops_no_other_and_is_tried_again(
+async def test_a_refusal_in_one_database_stops_no_other_and_is_tried_again(
     native: NativeDeadlines,
     context: Context,
     counters: Counters,

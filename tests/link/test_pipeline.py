@@ -55,7 +55,7 @@ async def test_an_error_is_the_reply_to_its_own_request(redis: Redis) -> None:
         valid(bad)
 
 
-async def test_what_would_be_carried_out_in_another_database_counts_as_refused(
+async def test_a_request_that_another_database_would_get_counts_as_refused(
     redis: Redis, become: Become
 ) -> None:
     await become("-select")

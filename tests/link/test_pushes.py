@@ -84,7 +84,7 @@ def _ours(port: int) -> list[dict[str, str]]:
     return [each for each in connections(port) if each["name"] == "ttlproxy:pushes"]
 
 
-async def test_what_is_announced_is_there_when_its_writer_has_the_reply(
+async def test_an_announcement_is_there_when_its_writer_has_the_reply(
     pushes: Pushes, told: Told, server: AnyServer, direct: Client
 ) -> None:
     await pushes.open(Upstream.parse(server.url), LIMIT_S, 0)
@@ -142,7 +142,7 @@ async def test_a_loss_is_told_once_after_what_came_before(
     assert len(told.seen) == 2
 
 
-async def test_what_was_closed_tells_nothing_and_opens_no_more(
+async def test_a_closed_connection_tells_nothing_and_opens_no_more(
     pushes: Pushes, told: Told, server: AnyServer, direct: Client
 ) -> None:
     upstream = Upstream.parse(server.url)

@@ -158,7 +158,7 @@ async def test_a_key_that_was_lost_to_its_schedule_is_put_there_when_it_is_asked
 
 
 @pytest.mark.parametrize("rules", ["-eval -evalsha", "-eval -evalsha -zscore -exists"])
-async def test_what_redis_refuses_is_not_taken_for_nothing_due(
+async def test_a_refusal_is_not_taken_for_nothing_due(
     requests: ReapRequests,
     begin: Begin,
     become: Become,
@@ -208,7 +208,7 @@ async def test_all_that_is_due_in_a_database_goes_and_no_other(
     assert direct.ask("EXISTS", "s") == 1
 
 
-async def test_what_must_be_swept_is_swept(
+async def test_a_request_may_ask_for_a_sweep(
     requests: ReapRequests, begin: Begin, direct: Client
 ) -> None:
     manage(direct, "s", m=FAR_MS, gone=FAR_MS)
@@ -218,7 +218,7 @@ async def test_what_must_be_swept_is_swept(
     assert direct.ask("ZRANGE", KEYS.index(b"s"), 0, -1) == [b"m"]
 
 
-async def test_what_redis_refuses_holds_up_those_who_need_it_until_it_is_fixed(
+async def test_a_refusal_holds_up_the_requests_that_need_it_until_it_is_fixed(
     requests: ReapRequests, begin: Begin, direct: Client, become: Become, context: Context
 ) -> None:
     context.clock.adjust(direct.now_ms(), context.clock.reading())
@@ -298,7 +298,7 @@ async def test_entries_without_an_element_that_a_reap_finds_are_swept_later(
     assert set(context.agenda.take_sweeps(FAR_MS)) == {S}
 
 
-async def test_what_redis_refuses_for_a_while_is_tried_again(
+async def test_a_passing_refusal_is_tried_again(
     requests: ReapRequests, begin: Begin, direct: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     manage(direct, "s", m=1)
@@ -386,7 +386,7 @@ async def _served(requests: ReapRequests, begin: Begin) -> ReapRequest:
     return requests.add([S], [], [])
 
 
-async def test_who_waits_when_it_stops_must_ask_again(
+async def test_a_request_that_waits_when_it_stops_must_be_made_again(
     requests: ReapRequests, begin: Begin, direct: Client, become: Become
 ) -> None:
     manage(direct, "s", m=1)

@@ -25,7 +25,7 @@ def reap(settings: Settings, context: Context, counters: Counters) -> ReapScript
     return ReapScript(settings, context)
 
 
-async def test_what_is_due_goes_and_the_rest_is_known(
+async def test_due_elements_go_and_the_rest_is_known(
     reap: ReapScript,
     redis: Redis,
     context: Context,
@@ -176,7 +176,7 @@ async def test_rules_that_have_changed_are_read_before_anything_goes(
     assert direct.ask("EXISTS", "s") == 0
 
 
-async def test_where_rules_cannot_be_read_nothing_goes(
+async def test_nothing_goes_if_rules_cannot_be_read(
     reap: ReapScript,
     redis: Redis,
     server: AnyServer,
@@ -196,7 +196,7 @@ async def test_where_rules_cannot_be_read_nothing_goes(
         assert other.ask("EXISTS", "s") == 0
 
 
-async def test_what_is_announced_while_a_reap_is_under_way_counts_more_than_its_answer(
+async def test_an_announcement_during_a_reap_counts_more_than_its_answer(
     reap: ReapScript, redis: Redis, context: Context, registry: Registry, direct: Client
 ) -> None:
     context.clock.adjust(direct.now_ms(), context.clock.reading())
@@ -226,7 +226,7 @@ async def test_tasks_that_share_a_connection_take_turns(
     assert direct.ask("EXISTS", *(key for _, key in places)) == len(left)
 
 
-async def test_what_a_rule_hands_on_is_counted_and_a_key_without_one_goes_with_it(
+async def test_elements_that_a_rule_hands_on_are_counted_and_a_key_without_one_goes_with_it(
     reap: ReapScript, redis: Redis, context: Context, direct: Client, counters: Counters
 ) -> None:
     set_rule(direct, context.script_calls.signer, "s", "RPUSH - 0", "late")
@@ -240,7 +240,7 @@ async def test_what_a_rule_hands_on_is_counted_and_a_key_without_one_goes_with_i
     assert counters.unsigned == {}
 
 
-async def test_what_cannot_be_handed_on_stays_and_is_told(
+async def test_an_element_that_cannot_be_handed_on_stays_and_is_told(
     reap: ReapScript, redis: Redis, context: Context, direct: Client, counters: Counters
 ) -> None:
     set_rule(direct, context.script_calls.signer, "s", "RPUSH - 0", "late")

@@ -100,7 +100,7 @@ def _dates(direct: Client, key: bytes, *members: bytes) -> Callable[[], bool]:
     return lambda: bool(direct.ask("ZRANGE", KEYS.index(key), 0, -1) == list(members))
 
 
-async def test_what_is_due_at_the_start_and_what_falls_due_goes_from_all_databases(
+async def test_elements_that_are_due_at_the_start_and_later_ones_go_from_all_databases(
     server: AnyServer, direct: Client
 ) -> None:
     with closing(Client(server.port, 3)) as other:
@@ -128,7 +128,7 @@ async def _pass_time(direct: Client) -> None:
         await asyncio.to_thread(direct.ask, "PING")
 
 
-async def test_what_nobody_has_announced_is_found_after_a_while(
+async def test_a_deadline_that_nobody_has_announced_is_found_after_a_while(
     server: AnyServer, direct: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_LONGEST_SLEEP_MS", 10)
@@ -172,7 +172,7 @@ async def test_entries_without_an_element_are_swept_when_it_is_time(
             await until(_dates(direct, name, b"m"))
 
 
-async def test_what_a_reap_finds_without_an_element_is_swept(
+async def test_index_entries_that_a_reap_finds_without_an_element_are_swept(
     server: AnyServer, direct: Client
 ) -> None:
     async with _reaping(server.url):
@@ -222,7 +222,7 @@ async def test_a_lease_without_an_end_or_with_one_after_its_time_is_taken_over(
         assert 0 < direct.ask("PTTL", LEASE) <= 500_000
 
 
-async def test_who_does_not_get_the_lease_is_not_woken_by_deadlines(
+async def test_a_proxy_without_the_lease_is_not_woken_by_deadlines(
     server: AnyServer, direct: Client
 ) -> None:
     async with _reaping(server.url, lease_ms=600_000) as reaping:
@@ -259,7 +259,7 @@ async def test_each_of_a_few_proxies_acts_at_deadlines_until_one_has_the_lease(
             await until(_gone(direct, "s"))
 
 
-async def test_whoever_is_one_of_many_leads_only_once_something_is_late(
+async def test_one_of_many_proxies_leads_only_once_something_is_late(
     server: AnyServer, direct: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fleet, "FEW", 1)
@@ -326,7 +326,7 @@ async def test_the_lease_is_kept_for_what_follows_and_given_back_at_the_end(
         await asyncio.to_thread(wait_until, lambda: not _ours(server), "its connection is closed")
 
 
-async def test_who_has_no_lease_or_no_redis_gives_none_back(
+async def test_a_reaper_without_a_lease_or_a_redis_gives_none_back(
     server: AnyServer, direct: Client
 ) -> None:
     async with _reaping(server.url, lease_ms=600_000) as reaping:
@@ -376,7 +376,7 @@ async def test_its_connection_is_not_evicted_and_is_opened_again(
             direct.ask("CLIENT", "KILL", "ID", ours["id"])
 
 
-async def test_what_redis_refuses_for_one_key_is_parked_and_others_are_reaped(
+async def test_a_key_that_redis_refuses_is_parked_and_others_are_reaped(
     narrow: str, direct: Client
 ) -> None:
     async with _reaping(narrow) as reaping:
@@ -436,7 +436,7 @@ async def test_a_parked_key_is_tried_again_when_its_pause_is_over(
         await until(_gone(direct, "bad"))
 
 
-async def test_what_redis_refuses_as_a_whole_is_noted_and_tried_again(
+async def test_a_call_that_redis_refuses_as_a_whole_is_noted_and_tried_again(
     narrow: str, direct: Client
 ) -> None:
     async with _reaping(narrow) as reaping:
@@ -522,7 +522,7 @@ async def test_connections_that_are_refused_are_tried_less_and_less_often(
         await until(_gone(direct, "t"))
 
 
-async def test_what_redis_refuses_is_tried_less_and_less_often(
+async def test_a_refused_call_is_tried_less_and_less_often(
     narrow: str, direct: Client, pauses: list[int]
 ) -> None:
     direct.ask("SET", LEASE, "somebody", "PX", 600_000)

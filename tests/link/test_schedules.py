@@ -82,7 +82,7 @@ async def test_all_pages_of_a_schedule_are_loaded_and_what_needs_attention_soon_
 
 
 @pytest.mark.parametrize("is_known", [False, True])
-async def test_where_schedules_are_not_trusted_families_are_found_by_all_indexes(
+async def test_families_are_found_by_all_indexes_if_schedules_are_not_trusted(
     schedules: Schedules,
     redis: Redis,
     registry: Registry,
@@ -121,7 +121,7 @@ async def test_a_schedule_that_redis_refuses_is_told(
         await trusting.load(redis, 0, is_known=False)
 
 
-async def test_what_redis_refuses_in_a_rebuild_is_noted_and_tried_again(
+async def test_a_refusal_in_a_rebuild_is_noted_and_the_key_tried_again(
     schedules: Schedules, redis: Redis, direct: Client, become: Become, counters: Counters
 ) -> None:
     manage(direct, "s", m=FAR_MS)
@@ -142,7 +142,7 @@ async def test_what_redis_refuses_in_a_rebuild_is_noted_and_tried_again(
     assert direct.ask("ZRANGE", KEYS.schedule, 0, -1) == [b"s"]
 
 
-async def test_what_is_due_is_read_in_all_databases_the_earliest_first(
+async def test_due_keys_are_read_in_all_databases_the_earliest_first(
     schedules: Schedules, redis: Redis, direct: Client, server: AnyServer, counters: Counters
 ) -> None:
     for key, at in (("b", 20), ("a", 10), ("c", 30), ("now", 50)):
@@ -200,7 +200,7 @@ async def test_a_key_with_an_index_that_the_schedule_lacks_is_due(
     assert await trusting.due_among(redis, [(0, b"s"), (0, b"t"), (0, b"u")], NOW_MS) == {(0, b"s")}
 
 
-async def test_where_something_else_is_in_the_place_of_a_schedule_each_managed_key_is_due(
+async def test_each_managed_key_is_due_if_something_else_is_in_the_place_of_a_schedule(
     trusting: Schedules, redis: Redis, direct: Client, server: AnyServer
 ) -> None:
     manage(direct, "s", m=FAR_MS)
@@ -234,7 +234,7 @@ async def test_a_key_that_redis_refuses_to_tell_of_may_be_due(
     assert found == {(0, key) for key in due}
 
 
-async def test_where_schedules_are_not_trusted_each_key_with_an_index_is_due(
+async def test_each_key_with_an_index_is_due_if_schedules_are_not_trusted(
     schedules: Schedules, redis: Redis, direct: Client, context: Context, server: AnyServer
 ) -> None:
     """Whatever the schedule says. Also where Redis does not tell."""
@@ -379,7 +379,7 @@ async def test_a_small_keyspace_is_not_searched_at_each_heartbeat(
     assert looks == [1, 10, 10]
 
 
-async def test_where_nothing_is_nothing_is_searched(context: Context, redis: Redis) -> None:
+async def test_a_search_without_databases_finds_nothing(context: Context, redis: Redis) -> None:
     orphans = Orphans(context, unpaused, all_know)
     await _search(orphans, redis, [], 2)
 

@@ -175,7 +175,7 @@ async def test_a_server_that_is_met_gets_all_scripts(
     assert scripts.loaded
 
 
-async def test_what_suits_the_commands_of_the_server(
+async def test_scripts_suit_the_commands_of_the_server(
     cache: ScriptCache, redis: Redis, scripts: Scripts
 ) -> None:
     said = await _said(redis)
@@ -279,7 +279,7 @@ async def test_events_that_were_on_when_the_server_was_met(
         direct.ask("CONFIG", "SET", "notify-keyspace-events", "")
 
 
-async def test_who_may_not_ask_for_events_keeps_what_was_known(
+async def test_a_proxy_that_may_not_ask_for_events_keeps_what_was_known(
     cache: ScriptCache, redis: Redis, scripts: Scripts, direct: Client, become: Become
 ) -> None:
     direct.ask("CONFIG", "SET", "notify-keyspace-events", "KEA")
@@ -339,7 +339,7 @@ async def test_scripts_that_redis_does_not_load_are_not_believed_to_be_there(
     assert not scripts.loaded
 
 
-async def test_who_may_never_ask_for_events_is_served_without(
+async def test_a_proxy_that_may_never_ask_for_events_is_served_without(
     cache: ScriptCache, redis: Redis, scripts: Scripts, direct: Client, become: Become
 ) -> None:
     direct.ask("CONFIG", "SET", "notify-keyspace-events", "KEA")

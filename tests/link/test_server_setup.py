@@ -116,7 +116,7 @@ async def test_a_renamed_command_is_in_the_table(start_server: StartServer) -> N
         await connected.aclose()
 
 
-async def test_what_users_lack_is_known(
+async def test_the_rights_that_users_lack_are_known(
     setup: ServerSetup, redis: Redis, context: Context, ann: bytes
 ) -> None:
     await setup.prepare(redis)
@@ -128,7 +128,7 @@ async def test_what_users_lack_is_known(
     assert context.scripts.traits.careful, "somebody's rights are checked"
 
 
-async def test_whose_users_could_not_be_read_may_show_them_in_the_next_life(
+async def test_a_server_whose_users_could_not_be_read_may_show_them_in_the_next_life(
     setup: ServerSetup, redis: Redis, context: Context, acl: Acl, become: Become
 ) -> None:
     await become("-acl")
@@ -168,7 +168,7 @@ async def test_each_life_begins_with_all_scripts_in_the_server_if_it_has_one(
         assert context.scripts.loaded
 
 
-async def test_where_the_server_publishes_keyspace_events_our_scripts_do(
+async def test_our_scripts_publish_keyspace_events_if_the_server_does(
     setup: ServerSetup, redis: Redis, context: Context, direct: Client
 ) -> None:
     direct.ask("CONFIG", "SET", "notify-keyspace-events", "KEA")

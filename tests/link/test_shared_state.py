@@ -55,7 +55,7 @@ async def test_the_first_writes_and_the_others_adopt(
     assert _stored(direct) == (b"x" * 64, OURS)
 
 
-async def test_what_is_gone_is_written_again_and_what_another_wrote_is_adopted(
+async def test_a_lost_state_is_written_again_and_that_of_another_is_adopted(
     state: SharedState, redis: Redis, context: Context, direct: Client
 ) -> None:
     await state.claim(redis)
@@ -140,7 +140,7 @@ async def test_families_whose_number_is_wrong_are_not_believed(
     assert await _families(state, redis) is None
 
 
-async def test_where_the_state_cannot_be_read_families_are_not_known(
+async def test_families_are_not_known_if_the_state_cannot_be_read(
     state: SharedState, redis: Redis, become: Become
 ) -> None:
     await become("-hkeys")
@@ -170,7 +170,7 @@ async def test_the_state_of_another_layout_is_left_alone_and_nobody_goes_on(
     assert _stored(direct) == (b"x" * 64, layout.encode())
 
 
-async def test_what_is_no_state_is_left_alone_and_nobody_goes_on(
+async def test_a_value_that_is_no_state_is_left_alone_and_nobody_goes_on(
     state: SharedState, redis: Redis, direct: Client
 ) -> None:
     direct.ask("SET", STATE, "junk")
@@ -180,7 +180,7 @@ async def test_what_is_no_state_is_left_alone_and_nobody_goes_on(
 
 
 @pytest.mark.parametrize(("said", "is_fit"), [("1", False), ("2", True), ("junk", True)])
-async def test_what_came_before_the_first_release_is_refused(
+async def test_a_layout_from_before_the_first_release_is_refused(
     state: SharedState, redis: Redis, direct: Client, said: str, is_fit: bool
 ) -> None:
     direct.ask("SET", KEYS.old_layout, said)
@@ -215,7 +215,7 @@ async def test_a_secret_from_a_file_is_not_stored(
     assert _stored(direct) == (None, OURS)
 
 
-async def test_who_may_not_read_it_goes_on(
+async def test_a_proxy_that_may_not_read_the_state_goes_on(
     state: SharedState, redis: Redis, context: Context, direct: Client, become: Become
 ) -> None:
     await state.claim(redis)
@@ -326,7 +326,7 @@ async def test_it_stays_while_another_master_has_deadlines_or_is_away(
 
 
 @pytest.mark.parametrize("need", ["a deadline", "a rule"])
-async def test_what_is_gone_although_it_is_needed_leaves_keys_to_hide(
+async def test_a_state_that_is_gone_although_it_is_needed_leaves_keys_to_hide(
     context: Context, redis: Redis, direct: Client, need: str
 ) -> None:
     """As after SWAPDB, until it is written again."""

@@ -86,7 +86,7 @@ async def _store(proxy: Proxy, redis: Redis) -> None:
     await proxy.stored.store(redis)
 
 
-async def test_what_one_proxy_has_read_all_others_know_without_asking(
+async def test_a_table_that_one_proxy_has_read_is_known_to_others_without_asking(
     first: Proxy, second: Proxy, redis: Redis, server: AnyServer
 ) -> None:
     await _store(first, redis)
@@ -125,7 +125,7 @@ async def test_the_stored_commands_are_the_servers_own(
         (b"run_id:", b"hidden:"),  # a server that does not tell which one it is
     ],
 )
-async def test_what_was_stored_for_another_server_is_read_anew(
+async def test_a_table_that_was_stored_for_another_server_is_read_anew(
     first: Proxy, second: Proxy, redis: Redis, line: bytes, instead: bytes
 ) -> None:
     await _store(first, redis)
@@ -135,7 +135,7 @@ async def test_what_was_stored_for_another_server_is_read_anew(
     assert second.stored.met(info.replace(line, instead), replies) is None
 
 
-async def test_what_was_stored_before_a_module_brought_commands_is_read_anew(
+async def test_a_table_that_was_stored_before_a_module_brought_commands_is_read_anew(
     first: Proxy, second: Proxy, redis: Redis
 ) -> None:
     await _store(first, redis)
@@ -159,7 +159,7 @@ async def test_after_a_restart_nobody_reads_a_table_again_that_was_found_stored(
     assert second.stored.is_wanted
 
 
-async def test_what_no_proxy_has_signed_is_not_believed(
+async def test_a_table_that_no_proxy_has_signed_is_not_believed(
     first: Proxy, second: Proxy, redis: Redis, direct: Client
 ) -> None:
     await _store(first, redis)
@@ -182,7 +182,7 @@ async def test_a_server_that_refuses_to_store_is_served_all_the_same(
     assert second.acl.categories == first.acl.categories
 
 
-async def test_who_may_not_read_what_is_stored_asks_the_server(
+async def test_a_proxy_that_may_not_read_the_stored_table_asks_the_server(
     first: Proxy, second: Proxy, redis: Redis, become: Become
 ) -> None:
     await _store(first, redis)
@@ -203,11 +203,11 @@ async def test_nothing_is_stored_in_front_of_a_cluster(first: Proxy, redis: Redi
 @pytest.mark.parametrize(
     "broken", [b"", b"junk", pack([b"a"])[:-1], pack(b"a") + b"a", pack(b"a" * (1 << 24))]
 )
-def test_what_was_not_packed_is_an_error(broken: bytes) -> None:
+def test_unpacking_other_bytes_is_an_error(broken: bytes) -> None:
     with pytest.raises(ValueError, match=r"."):
         unpack(broken)
 
 
-def test_what_was_packed_is_unpacked() -> None:
+def test_a_packed_table_is_unpacked() -> None:
     value: Packable = [b"a\r\n", 7, -1, None, [], [b"", [b"b"]]]
     assert unpack(pack(value)) == value

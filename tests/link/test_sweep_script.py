@@ -65,7 +65,7 @@ async def test_nothing_is_due_in_a_key_without_an_index(
     assert registry.bounds(0) == {}
 
 
-async def test_what_is_no_index_goes_and_nothing_is_due_in_its_key(
+async def test_a_value_that_is_no_index_goes_and_nothing_is_due_in_its_key(
     sweep: SweepScript, redis: Redis, registry: Registry, direct: Client
 ) -> None:
     manage(direct, "s", m=FAR_MS)
@@ -77,7 +77,7 @@ async def test_what_is_no_index_goes_and_nothing_is_due_in_its_key(
     assert direct.ask("SMEMBERS", "s") == [b"m"]
 
 
-async def test_what_redis_refuses_is_told_and_noted(
+async def test_a_refusal_by_redis_is_told_and_noted(
     sweep: SweepScript, redis: Redis, counters: Counters, direct: Client, become: Become
 ) -> None:
     manage(direct, "s", m=FAR_MS)
@@ -174,7 +174,7 @@ async def test_a_key_expires_at_another_time_than_its_index_says(
     assert await sweep.must_be_swept(redis, 0, [b"s"], 0) == []
 
 
-async def test_what_waits_in_an_outbox_has_no_element_to_be_looked_for(
+async def test_an_entry_that_waits_in_an_outbox_has_no_element_to_be_looked_for(
     sweep: SweepScript, redis: Redis, direct: Client
 ) -> None:
     box = Keys(clustered=True).outbox_to(b"k", 1)

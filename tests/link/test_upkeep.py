@@ -101,7 +101,7 @@ async def test_overdue_keys_are_counted_and_a_broken_schedule_is_built_again(
     assert direct.ask("ZCARD", KEYS.schedule) == 2
 
 
-async def test_what_was_read_of_the_commands_is_stored_but_not_in_a_pause(
+async def test_the_table_of_commands_is_stored_but_not_in_a_pause(
     context: Context,
     counters: Counters,
     known: KnownServer,
@@ -117,7 +117,7 @@ async def test_what_was_read_of_the_commands_is_stored_but_not_in_a_pause(
         assert direct.ask("HEXISTS", STATE, FIELD) == is_stored
 
 
-async def test_what_is_late_makes_another_proxy_stand_in(
+async def test_a_late_deadline_makes_another_proxy_stand_in(
     upkeep: Upkeep, context: Context, registry: Registry, redis: Redis, direct: Client
 ) -> None:
     now_ms = direct.now_ms()
@@ -132,7 +132,7 @@ async def test_what_is_late_makes_another_proxy_stand_in(
     assert context.agenda.stands_in_ms == 0
 
 
-async def test_who_does_not_walk_looks_for_no_orphans_and_no_old_entries(
+async def test_a_proxy_that_does_not_walk_looks_for_no_orphans_and_no_old_entries(
     upkeep: Upkeep, known: KnownServer, context: Context, redis: Redis, direct: Client
 ) -> None:
     manage(direct, "orphan", m=FAR_MS)

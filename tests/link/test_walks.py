@@ -32,7 +32,7 @@ def at_once(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_AT_FIRST", (0.0, 0.0))
 
 
-async def test_who_is_alone_walks_and_writes_nothing(
+async def test_a_lone_proxy_walks_and_writes_nothing(
     walks: Walks, context: Context, redis: Redis, server: AnyServer
 ) -> None:
     context.fleet.is_alone = True
@@ -49,7 +49,7 @@ async def test_of_several_one_begins_if_it_hears_of_no_other(walks: Walks, redis
 
 
 @pytest.mark.usefixtures("at_once")
-async def test_whoever_walks_announces_it_once_in_a_while(
+async def test_the_proxy_that_walks_announces_it_once_in_a_while(
     context: Context, redis: Redis, server: AnyServer, direct: Client
 ) -> None:
     walks = Walks(context, unpaused)
@@ -76,7 +76,7 @@ async def test_of_two_the_one_with_the_smaller_name_goes_on(context: Context, re
 
 
 @pytest.mark.usefixtures("at_once")
-async def test_who_hears_of_one_with_a_larger_name_says_at_once_that_it_walks(
+async def test_a_proxy_that_hears_of_one_with_a_larger_name_says_at_once_that_it_walks(
     context: Context, redis: Redis, server: AnyServer
 ) -> None:
     walks = Walks(context, unpaused)
@@ -97,7 +97,7 @@ async def test_nothing_is_written_in_a_pause(
 
 
 @pytest.mark.usefixtures("at_once")
-async def test_who_may_not_announce_it_does_a_part(
+async def test_a_proxy_that_may_not_announce_its_walk_does_a_part(
     context: Context, redis: Redis, become: Become, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await become("-set")
@@ -109,7 +109,7 @@ async def test_who_may_not_announce_it_does_a_part(
 
 @pytest.mark.usefixtures("at_once")
 @pytest.mark.parametrize("chance", [0.05, 0.5])
-async def test_who_may_not_announce_it_tries_no_more_often(
+async def test_a_proxy_that_may_not_announce_its_walk_tries_no_more_often(
     context: Context,
     redis: Redis,
     server: AnyServer,

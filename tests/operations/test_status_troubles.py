@@ -58,7 +58,7 @@ def test_the_command_beside_a_parked_key_fixes_it(watched: Proxy, admin: Pages) 
         assert [(key["db"], key["name"]) for key in group["keys"]] == [(0, "bad")]
         cli, *words = shlex.split(group["fix"])
         assert cli == "redis-cli"
-        assert words[:2] == ["-h", "127.0.0.1"]
+        assert words[:4] == ["-h", "127.0.0.1", "-p", "PORT"]
         assert words[4:] == ["RENAMENX", "it's taken", "it's taken:aside"]
         assert client.ask(*words[4:]) == b":1\r\n"
         wait_until(lambda: client.ask("LLEN", "it's taken") == b":1\r\n", "the element arrives")
@@ -111,6 +111,32 @@ def test_clients_are_shown_with_what_they_do_and_what_is_kept_for_them(
         assert found["rows"][0]["state"] == "in a request", "the largest buffer comes first"
         address = "{}:{}".format(*blocked.socket.getsockname())
         assert rows["blocked"]["address"] == address
+
+
+@pytest.mark.parametrize("flags", [(), ("--share-upstream", "1")])
+def test_clients_are_shown_with_name_user_and_library(
+    server: AnyServer, start_proxy: StartProxy, flags: tuple[str, ...]
+) -> None:
+    proxy = start_proxy(server.url, *FLAGS, *flags)
+    with Connection(proxy.port) as client, Connection(proxy.port) as other:
+        client.ask("ACL", "SETUSER", "shop", "on", ">secret", "~*", "&*", "+@all")
+        client.ask("PING")
+        client.ask("CLIENT", "SETINFO", "lib-name", "redis-py")
+        client.ask("CLIENT", "SETINFO", "LIB-VER", "8.1")
+        client.ask("HELLO", 2, "SETNAME", "cart")
+        client.ask("AUTH", "shop", "secret")
+        client.ask("AUTH", "shop", "wrong")
+        other.ask("CLIENT", "SETNAME", "cart")
+        other.ask("RESET")
+
+        def are_shown(now: dict[str, Any]) -> bool:
+            rows = now["clients"].get("rows", [])
+            return [row["user"] for row in rows] == ["shop", "default"]
+
+        found = until(pages(proxy), "both", are_shown)
+        said = [(row["name"], row["library"]) for row in found["clients"]["rows"]]
+        assert said == [("cart", "redis-py 8.1"), ("", "")]
+        client.ask("ACL", "DELUSER", "shop")
 
 
 def test_connections_that_ended_are_counted_by_reason(watched: Proxy, admin: Pages) -> None:

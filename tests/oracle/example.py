@@ -18,7 +18,7 @@ from tests.oracle.model import Model, Plan, Session, Step
 from tests.oracle.possible_states import DisagreementError, TooManyError, Worlds, same
 from tests.oracle.strategies import FAR_MS, Element, Key, Time, Word, Words
 from tests.oracle.virtual import VIRTUAL
-from tests.support.processes import attempts
+from tests.support.processes import attempts, wait_until
 from tests.support.redis_client import Client
 from tests.support.redis_content import LEASE, Content, read
 from ttlproxy.commands.types import hashes
@@ -224,6 +224,9 @@ class Trial:
                 last.ask("DEL", *self.keys)
                 last.ask("ONEXPIRE", RULE, "DEL")
                 last.close()
+            if self.ruled:
+                for port in self.site.proxy_ports:
+                    _forgets_rules(port)
             self._look(swept=True)
 
     def close(self) -> None:
@@ -297,6 +300,16 @@ class Trial:
                 f"what stands in Redis at {now_ms}, and what should:\n   {expected}\n"
                 f"   faults: {content.faults}"
             ) from None
+
+
+def _forgets_rules(port: int) -> None:
+    """Returns when the proxy knows that there is no rule: it has heard so, and reads them soon.
+    Until then what is past when it is set waits for a reap, which the next example does not allow.
+    """
+    asker = Client(port)
+    words = (["MULTI"], ["SADD", "s", "m"], ["SEXPIREATMEMBER", "s", "m", "1"], ["EXISTS", "s"])
+    wait_until(lambda: asker.ask_many([*words, ["EXEC"]])[-1][-1] == 0, "the rules are read")
+    asker.close()
 
 
 def _evicted_wrongly(

@@ -6,7 +6,6 @@ import os
 import signal
 import socket
 import stat
-import subprocess
 import sys
 from asyncio import StreamReader, StreamWriter
 from collections.abc import AsyncIterator
@@ -19,8 +18,9 @@ import pytest
 from tests.support.requirements import absent
 from tests.support.servers import Binary
 from ttlproxy.addresses import Upstream
-from ttlproxy.errors import EmbeddedError, NoEmbeddedRedis
-from ttlproxy.process import embedded
+from ttlproxy.cli.main import load
+from ttlproxy.errors import EmbeddedError, ListenError, NoEmbeddedRedis
+from ttlproxy.process import app, embedded
 from ttlproxy.process.embedded import Embedded
 
 PROXY_THAT_IS_KILLED = """
@@ -233,34 +233,14 @@ async def test_a_directory_that_cannot_be_used_is_named(tmp_path: Path) -> None:
         await Embedded(tmp_path / "file" / "d").start()
 
 
-@pytest.mark.any_server
 @pytest.mark.parametrize("flag", ["--listen", "--admin"])
-@pytest.mark.parametrize("workers", [1, 2])
-@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
-def test_a_port_that_is_taken_is_found_before_a_server_is_started(
-    data_dir: Path, flag: str, workers: int, loop: str
+async def test_a_port_that_is_taken_is_found_before_a_server_is_started(
+    data_dir: Path, flag: str
 ) -> None:
-    if loop == "uvloop" and importlib.util.find_spec("uvloop") is None:
-        absent("uvloop", "uvloop is not installed")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
-        flags = {"--listen": "127.0.0.1:0", "--workers": str(workers), flag: address}
-        words = chain.from_iterable(flags.items())
-        ended = subprocess.run(
-            [
-                sys.executable,
-                "-m",
-                "ttlproxy",
-                *words,
-                "--data-dir",
-                data_dir,
-                "--event-loop",
-                loop,
-            ],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-    assert ended.returncode == 1
-    assert f"{flag} {address}: another program has this port" in ended.stderr
+        flags = {"--listen": "127.0.0.1:0", "--data-dir": str(data_dir), flag: address}
+        settings = load([*chain.from_iterable(flags.items())])
+        with pytest.raises(ListenError, match=f"{flag} {address}: another program has this port"):
+            await app.serve(settings, lambda serves: None, lambda: settings)
     assert not data_dir.exists()

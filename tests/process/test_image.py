@@ -18,7 +18,7 @@ from ttlproxy import __version__
 
 pytestmark = [pytest.mark.any_server, pytest.mark.timeout(1200)]
 
-# On Debian's Python 3.13 it is 29 MB; with the debugging symbols of its libraries it was 54.
+# On Debian's Python 3.13 it is 20 MB; with the debugging symbols of its libraries it was 54.
 MOST_BYTES = 34_000_000
 
 

@@ -208,6 +208,7 @@ def test_the_doctor_says_who_is_served(
     start_server: StartServer, listen: str, mode: str, word: str, severity: str, what: str
 ) -> None:
     server = start_server("--requirepass", word) if word else start_server()
-    found = examine(server.url.replace("//", f"//:{word}@"), listen=listen, protected_mode=mode)
+    url = server.url.replace("//", f"//:{word}@")
+    found = examine(url, only=["protected-mode"], listen=listen, protected_mode=mode)
     finding = of("protected-mode", found)
     assert (str(finding.severity), finding.what) == (severity, what)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 import pytest
 
 from tests.proxy.conftest import Run, let_pass
 from ttlproxy.config import Settings
+from ttlproxy.net.log_summaries import Summaries
+from ttlproxy.proxy import accept
 from ttlproxy.proxy.accept import Admission
 
 HEADER = b"PROXY TCP4 192.0.2.7 192.0.2.1 4711 6379\r\n"
@@ -81,34 +83,45 @@ def test_one_too_many_that_waits_with_its_header_is_closed_and_counted(run: Run)
     run(main)
 
 
-@pytest.mark.parametrize("sent", [b"", HEADER[:7]])
-def test_who_ends_without_a_header_is_closed_and_counted(run: Run, sent: bytes) -> None:
+@pytest.mark.parametrize(
+    ("sent", "ends", "level", "why"),
+    [
+        # As a load balancer does that only checks whether somebody listens.
+        (b"", True, "DEBUG", "it ended before its PROXY header"),
+        (HEADER[:7], True, "DEBUG", "it ended before its PROXY header"),
+        (b"PING\r\n", False, "INFO", "it does not begin with a PROXY header"),
+        (HEADER[:-2], False, "INFO", "its PROXY header did not arrive in time"),
+    ],
+)
+def test_a_connection_without_a_header_is_closed_counted_and_logged(
+    run: Run,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    sent: bytes,
+    ends: bool,
+    level: str,
+    why: str,
+) -> None:
+    caplog.set_level("DEBUG", accept.__name__)
+    monkeypatch.setattr(accept, "_summaries", Summaries(accept.log))
+
     async def main() -> None:
         with ExitStack() as stack:
             door = Door(stack, "yes")
             client = door.comes()
             client.sendall(sent)
-            client.shutdown(socket.SHUT_WR)
+            if ends:
+                client.shutdown(socket.SHUT_WR)
             await door.until(clients=0, lost=1)
-            assert client.recv(1) == b""
+            with suppress(ConnectionResetError):
+                assert client.recv(1) == b""
 
     run(main)
+    assert [each.levelname for each in caplog.records] == [level]
+    assert why in caplog.text
 
 
-def test_who_sends_something_else_is_closed_and_counted(run: Run) -> None:
-    async def main() -> None:
-        with ExitStack() as stack:
-            door = Door(stack, "yes")
-            client = door.comes()
-            client.sendall(b"PING\r\n")
-            await door.until(clients=0, lost=1)
-            with pytest.raises(ConnectionResetError):
-                client.recv(1)
-
-    run(main)
-
-
-def test_who_sends_no_whole_header_is_closed_after_a_while_and_counted(run: Run) -> None:
+def test_a_client_that_sends_no_whole_header_is_closed_after_a_while(run: Run) -> None:
     async def main() -> None:
         with ExitStack() as stack:
             door = Door(stack, "yes")
@@ -123,7 +136,7 @@ def test_who_sends_no_whole_header_is_closed_after_a_while_and_counted(run: Run)
     run(main)
 
 
-def test_where_no_header_is_asked_for_nobody_waits(run: Run) -> None:
+def test_nobody_waits_if_no_header_is_asked_for(run: Run) -> None:
     async def main() -> None:
         with ExitStack() as stack:
             door = Door(stack, "no")

@@ -191,7 +191,7 @@ def test_the_reply_to_the_check_is_kept_back(path: Path) -> None:
 
 @pytest.mark.parametrize("reply", [scores, doubles])
 @pytest.mark.parametrize("score", [None, NOT_DUE, b"1e+300", b"inf"])
-def test_what_is_not_due_is_no_reason_to_wait(
+def test_a_key_that_is_not_due_is_no_reason_to_wait(
     path: Path, reply: Callable[..., bytes], score: bytes | None
 ) -> None:
     path.say(read("a"))
@@ -373,7 +373,7 @@ def test_writes_are_one_call_that_may_stop(path: Path) -> None:
         (add_dated, False, (0, 0, 0, 3, 3)),
     ],
 )
-def test_those_that_are_left_wait_for_a_reap_and_each_counts_once(
+def test_calls_that_are_left_wait_for_a_reap_and_each_counts_once(
     path: Path,
     done: int,
     write: Callable[[str], bytes],
@@ -405,7 +405,7 @@ def test_those_that_are_left_wait_for_a_reap_and_each_counts_once(
 
 
 @pytest.mark.parametrize("done", [0, 2])
-def test_what_a_call_has_left_is_no_such_call(path: Path, done: int) -> None:
+def test_a_rest_that_a_call_has_left_does_not_stop_again(path: Path, done: int) -> None:
     """Else it might stop for good where nobody reaps. The next one is."""
     path.say(add("a") + add("b") + add("c"))
     path.answer(b"*%d\r\n" % done + b":1\r\n" * done)
@@ -460,7 +460,7 @@ LONG = encode((b"SADD", b"a", *[b"%d" % number for number in range(90)]))
         [LONG] * (1 + (1 << 15) // len(LONG)),
     ],
 )
-def test_what_is_not_one_call_waits_for_a_reap(path: Path, chunk: list[bytes]) -> None:
+def test_requests_that_are_not_one_call_wait_for_a_reap(path: Path, chunk: list[bytes]) -> None:
     path.say(b"".join(chunk))
     assert not path.is_held
     keys = {Requests().feed(each)[0][1] for each in chunk}

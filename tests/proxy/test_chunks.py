@@ -287,7 +287,7 @@ def test_a_reply_too_many_ends_the_client(
     assert world.backends[world.links[0]].is_closed
 
 
-def test_what_is_not_plain_for_one_master_goes_there_in_the_general_way(
+def test_a_request_that_is_not_plain_for_one_master_goes_there_in_the_general_way(
     runner: asyncio.Runner, world: RoutedWorld
 ) -> None:
     world.links[1].context.registry.announced(0, TWO, 1 << 50)

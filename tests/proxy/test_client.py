@@ -161,7 +161,7 @@ def test_a_client_that_redis_closes_may_close_in_its_turn(run: Run, tmp_path: Pa
     run(main)
 
 
-def test_who_goes_before_it_has_a_connection_leaves_no_trace(run: Run, tmp_path: Path) -> None:
+def test_a_client_that_disconnects_while_connecting_is_forgotten(run: Run, tmp_path: Path) -> None:
     async def main() -> None:
         async with proxied(tmp_path) as proxy:
             proxy.link.serving.stop()
@@ -176,7 +176,9 @@ def test_who_goes_before_it_has_a_connection_leaves_no_trace(run: Run, tmp_path:
     run(main)
 
 
-def test_who_resets_its_connection_takes_that_to_redis_along(run: Run, tmp_path: Path) -> None:
+def test_a_client_that_resets_its_connection_takes_that_to_redis_along(
+    run: Run, tmp_path: Path
+) -> None:
     async def main() -> None:
         async with proxied(tmp_path) as proxy:
             client, redis = await proxy.client()
@@ -190,7 +192,7 @@ def test_who_resets_its_connection_takes_that_to_redis_along(run: Run, tmp_path:
     run(main)
 
 
-def test_who_departs_sends_no_more_and_gets_what_was_sent(
+def test_a_departing_client_sends_no_more_and_gets_its_replies(
     run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Its server is not served any more: no request must reach that."""
@@ -213,7 +215,7 @@ def test_who_departs_sends_no_more_and_gets_what_was_sent(
     run(main)
 
 
-def test_who_departs_while_it_waits_for_an_item_gets_the_error_that_ends_the_wait(
+def test_a_departing_client_that_waits_for_an_item_gets_the_error_that_ends_the_wait(
     run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A master that becomes a replica refuses. Nothing can be asked of it any more."""
@@ -235,7 +237,7 @@ def test_who_departs_while_it_waits_for_an_item_gets_the_error_that_ends_the_wai
     run(main)
 
 
-def test_who_connects_while_the_server_changes_departs(
+def test_a_client_that_connects_while_the_server_changes_departs(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def main() -> None:
@@ -276,7 +278,7 @@ def test_a_request_is_held_for_the_link_as_long_as_the_setting_says(
     run(main)
 
 
-def test_who_waits_for_the_link_too_long_is_told_before_it_is_closed(
+def test_a_client_that_waits_for_the_link_too_long_is_told_before_it_is_closed(
     run: Run, tmp_path: Path
 ) -> None:
     async def main() -> None:
@@ -295,9 +297,7 @@ def test_who_waits_for_the_link_too_long_is_told_before_it_is_closed(
 
 
 @pytest.mark.parametrize("request_", [OURS, LEASE], ids=["for the link", "for an item"])
-def test_what_is_kept_for_clients_that_wait_counts(
-    run: Run, tmp_path: Path, request_: bytes
-) -> None:
+def test_requests_of_clients_that_wait_count(run: Run, tmp_path: Path, request_: bytes) -> None:
     async def main() -> None:
         async with proxied(tmp_path, max_buffer_bytes=MIB) as proxy:
             clients = [await proxy.client() for _ in range(8)]
@@ -312,7 +312,7 @@ def test_what_is_kept_for_clients_that_wait_counts(
     run(main)
 
 
-def test_what_redis_does_not_take_counts(run: Run, tmp_path: Path) -> None:
+def test_requests_that_redis_does_not_take_count(run: Run, tmp_path: Path) -> None:
     async def main() -> None:
         async with proxied(tmp_path, max_buffer_bytes=MIB) as proxy:
             for _ in range(8):
@@ -386,7 +386,7 @@ def test_the_pieces_that_redis_has_not_taken_count(run: Run, tmp_path: Path) -> 
     run(main)
 
 
-def test_who_has_gone_counts_no_more(run: Run, tmp_path: Path) -> None:
+def test_a_client_that_has_gone_counts_no_more(run: Run, tmp_path: Path) -> None:
     async def main() -> None:
         async with proxied(tmp_path, max_buffer_bytes=MIB) as proxy:
             for count in range(1, 9):
@@ -402,7 +402,7 @@ def test_who_has_gone_counts_no_more(run: Run, tmp_path: Path) -> None:
     run(main)
 
 
-def test_what_comes_before_a_login_goes_to_redis_though_the_link_is_away(
+def test_requests_before_a_login_go_to_redis_though_the_link_is_away(
     run: Run, tmp_path: Path
 ) -> None:
     """Redis alone decides about it."""
@@ -418,7 +418,7 @@ def test_what_comes_before_a_login_goes_to_redis_though_the_link_is_away(
     run(main)
 
 
-def test_who_does_not_close_is_closed_though_its_server_is_served_no_more(
+def test_a_client_that_does_not_close_is_closed_though_its_server_is_served_no_more(
     run: Run, tmp_path: Path
 ) -> None:
     async def main() -> None:
@@ -433,7 +433,9 @@ def test_who_does_not_close_is_closed_though_its_server_is_served_no_more(
     run(main)
 
 
-def test_who_had_to_wait_for_redis_may_close_in_its_turn(run: Run, tmp_path: Path) -> None:
+def test_a_client_that_had_to_wait_for_redis_may_close_in_its_turn(
+    run: Run, tmp_path: Path
+) -> None:
     async def main() -> None:
         async with proxied(tmp_path) as proxy:
             client, redis = await proxy.client()
@@ -450,7 +452,9 @@ def test_who_had_to_wait_for_redis_may_close_in_its_turn(run: Run, tmp_path: Pat
     run(main)
 
 
-def test_who_is_connecting_while_the_proxy_drains_is_let_go(run: Run, tmp_path: Path) -> None:
+def test_a_client_that_is_connecting_while_the_proxy_drains_is_let_go(
+    run: Run, tmp_path: Path
+) -> None:
     async def main() -> None:
         async with proxied(tmp_path) as proxy:
             client = await proxy.connects()
@@ -466,7 +470,9 @@ def test_who_is_connecting_while_the_proxy_drains_is_let_go(run: Run, tmp_path: 
     run(main)
 
 
-def test_who_sends_no_more_is_told_at_once_that_there_is_no_item(run: Run, tmp_path: Path) -> None:
+def test_a_client_that_sends_no_more_is_told_at_once_that_there_is_no_item(
+    run: Run, tmp_path: Path
+) -> None:
     async def main() -> None:
         async with proxied(tmp_path) as proxy:
             proxy.link.serving.stop()
@@ -526,7 +532,7 @@ def test_a_drain_lets_a_transaction_finish_and_ends_it_then(run: Run, tmp_path: 
     run(main)
 
 
-def test_what_waits_for_a_reap_counts(run: Run, tmp_path: Path) -> None:
+def test_requests_that_wait_for_a_reap_count(run: Run, tmp_path: Path) -> None:
     async def main() -> None:
         async with proxied(tmp_path, max_buffer_bytes=MIB) as proxy:
             proxy.link.context.registry.announced(0, b"h", 1)

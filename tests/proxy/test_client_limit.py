@@ -35,7 +35,7 @@ def test_too_many_clients_are_logged_once_a_minute(
     run(main)
 
 
-def test_who_has_not_begun_to_speak_tls_takes_a_place(run: Run, tmp_path: Path) -> None:
+def test_a_client_that_has_not_begun_to_speak_tls_takes_a_place(run: Run, tmp_path: Path) -> None:
     cert, key = Authority(tmp_path).issue("localhost")
     settings = Settings.read({"tls_cert": cert, "tls_key": key, "max_clients": 2})
 

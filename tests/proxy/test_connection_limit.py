@@ -77,7 +77,7 @@ async def test_the_connection_that_was_used_the_longest_ago_makes_room() -> None
     assert not busy.is_unused
 
 
-async def test_who_came_first_is_admitted_first() -> None:
+async def test_the_first_client_to_come_is_admitted_first() -> None:
     world, link = World(), _link()
     one, other = await world.connected(link, link)
     first, second = Connection(world, link), Connection(world, link)
@@ -120,7 +120,7 @@ async def test_an_unused_connection_to_another_master_makes_room_for_one_too_man
     assert world.gone == [one]
 
 
-async def test_who_stops_waiting_takes_nothing() -> None:
+async def test_a_client_that_stops_waiting_takes_nothing() -> None:
     world, link = World(each=1), _link()
     (one,) = await world.connected(link)
     gone, next_one = Connection(world, link), Connection(world, link)
@@ -133,7 +133,7 @@ async def test_who_stops_waiting_takes_nothing() -> None:
     await Connection(world, link).entering
 
 
-async def test_who_leaves_just_when_it_is_admitted_takes_nothing() -> None:
+async def test_a_client_that_leaves_just_when_it_is_admitted_takes_nothing() -> None:
     world, link = World(each=1), _link()
     (one,) = await world.connected(link)
     gone = Connection(world, link)

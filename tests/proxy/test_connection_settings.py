@@ -32,6 +32,23 @@ def test_a_new_connection_is_told_what_counts_in_the_end(requests: str, told: st
     assert b", ".join(b" ".join(words) for words in settings).decode() == told
 
 
+@pytest.mark.parametrize(
+    ("requests", "user"),
+    [
+        ("CLIENT SETNAME n", "default"),
+        ("AUTH secret", "default"),
+        ("AUTH alice secret", "alice"),
+        ("HELLO 3 AUTH setname secret", "setname"),
+        ("AUTH alice secret, HELLO 3 AUTH bob secret", "bob"),
+    ],
+)
+def test_the_user_is_that_of_the_last_login(requests: str, user: str) -> None:
+    settings = ConnectionSettings()
+    for request in requests.encode().split(b", "):
+        settings.keep(request.split())
+    assert settings.user.decode() == user
+
+
 def test_tracking_of_all_keys_is_told_from_a_prefix_of_that_name() -> None:
     settings = ConnectionSettings()
     settings.keep(b"CLIENT TRACKING ON PREFIX BCAST".split())

@@ -100,7 +100,7 @@ def test_however_many_leave_at_once_a_turn_handles_a_few(
     run(main)
 
 
-def test_what_redis_still_sends_to_one_that_has_gone_is_dropped(
+def test_replies_to_a_client_that_has_gone_are_dropped(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """With uvloop, which refuses to write to a closed connection."""
@@ -122,7 +122,7 @@ def test_what_redis_still_sends_to_one_that_has_gone_is_dropped(
         runner.run(main())
 
 
-def test_what_a_client_still_sends_to_a_redis_that_has_gone_is_dropped(
+def test_requests_to_a_redis_that_has_gone_are_dropped(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """With uvloop, as above."""

@@ -21,7 +21,7 @@ async def _read(client: Streams, count: int) -> None:
     await client[0].readexactly(count)
 
 
-def test_who_departs_ends_once_its_server_sends_nothing_more(run: Run) -> None:
+def test_a_departing_client_ends_once_its_server_sends_nothing_more(run: Run) -> None:
     async def main() -> None:
         async with connected() as (_, backend, redis), socket_pair() as (transport, _):
             ended = asyncio.Event()
@@ -43,7 +43,7 @@ def test_writing_cannot_be_ended_where_the_connection_is_over(run: Run) -> None:
     run(main)
 
 
-def test_who_departs_stays_while_its_server_still_sends(run: Run) -> None:
+def test_a_departing_client_stays_while_its_server_still_sends(run: Run) -> None:
     """A server that is busy for a moment has not sent its last yet."""
 
     async def main() -> None:
@@ -60,7 +60,7 @@ def test_who_departs_stays_while_its_server_still_sends(run: Run) -> None:
     run(main)
 
 
-def test_who_departs_has_time_to_read(run: Run) -> None:
+def test_a_departing_client_has_time_to_read(run: Run) -> None:
     async def main() -> None:
         async with connected() as (_, backend, _), socket_pair() as (transport, client):
             ended = asyncio.Event()
@@ -74,7 +74,7 @@ def test_who_departs_has_time_to_read(run: Run) -> None:
     run(main)
 
 
-def test_who_departs_and_is_gone_ends_at_the_next_look(run: Run) -> None:
+def test_a_departing_client_that_is_gone_ends_at_the_next_look(run: Run) -> None:
     async def main() -> None:
         async with connected() as (_, backend, _), socket_pair() as (transport, _):
             ended = asyncio.Event()
@@ -100,7 +100,7 @@ def test_a_departure_that_is_cancelled_ends_nobody(run: Run) -> None:
     run(main)
 
 
-def test_what_a_client_has_not_taken_is_not_cut_off_by_its_close(run: Run) -> None:
+def test_replies_that_a_client_has_not_taken_are_not_cut_off_by_its_close(run: Run) -> None:
     async def main() -> None:
         async with socket_pair() as (transport, client):
             transport.write(bytes(MUCH))

@@ -44,7 +44,7 @@ async def test_only_what_owes_nothing_is_closed_and_it_is_opened_again() -> None
 
 
 @pytest.mark.parametrize("words", [(b"WATCH", KEYS[1]), (b"CLIENT", b"TRACKING", b"ON")])
-async def test_what_redis_keeps_for_the_client_stays(words: tuple[bytes, ...]) -> None:
+async def test_a_connection_with_state_for_the_client_stays(words: tuple[bytes, ...]) -> None:
     world = await RoutedWorld.opened(MASTERS)
     world.say(encode(words))
     for master, link in enumerate(world.links):

@@ -48,7 +48,7 @@ async def test_a_master_that_is_away_or_down_holds_up_its_requests_alone(
     world.close()
 
 
-async def test_what_is_refused_for_another_reason_ends_the_client() -> None:
+async def test_a_refusal_for_another_reason_ends_the_client() -> None:
     world = await _asked(ReapRefused("NOPERM"))
     assert world.to_client.is_closed
     world.close()

@@ -60,7 +60,7 @@ class _Served:
 
 
 @pytest.mark.parametrize("has_moved", [False, True])
-async def test_what_moves_while_a_connection_is_made_is_asked_as_its_new_masters(
+async def test_a_key_that_moves_while_a_connection_is_made_is_asked_of_its_new_master(
     has_moved: bool,
 ) -> None:
     """The old master's link would not know any more what is due there."""

@@ -206,7 +206,7 @@ def test_messages_are_no_replies_and_subscriptions_are_answered_once_all_is_conf
 @pytest.mark.parametrize(
     "data", [b"what\r\n", OK + OK + OK], ids=["no reply", "more than was asked for"]
 )
-def test_what_cannot_be_counted_passes_and_nobody_is_told(data: bytes) -> None:
+def test_replies_that_cannot_be_counted_pass_and_nobody_is_told(data: bytes) -> None:
     client = Client()
     client.replies.expect(1)
     client.replies.tell(Told(0, client.tell))
@@ -221,7 +221,7 @@ def test_what_cannot_be_counted_passes_and_nobody_is_told(data: bytes) -> None:
     assert client.lines[-1] is None
 
 
-def test_what_is_kept_of_a_reply_is_the_clients_once_nothing_is_counted() -> None:
+def test_the_kept_part_of_a_reply_is_the_clients_once_nothing_is_counted() -> None:
     client = Client()
     client.replies.ask(client.tell_ours)
     client.takes(b"-ERR begun")
@@ -230,7 +230,7 @@ def test_what_is_kept_of_a_reply_is_the_clients_once_nothing_is_counted() -> Non
     assert client.got == b"-ERR begun"
 
 
-def test_what_was_counted_is_told_though_later_requests_are_not_counted() -> None:
+def test_counted_replies_are_told_though_later_requests_are_not_counted() -> None:
     client = Client()
     client.replies.ask(client.tell_ours)
     client.replies.uncount()
@@ -253,7 +253,7 @@ def test_the_end_of_a_round_trip_says_whether_the_last_reply_was_an_error() -> N
     assert client.got == OK + OK + b"-ERR no\r\n"
 
 
-def test_who_is_unsubscribed_unasked_is_owed_as_before() -> None:
+def test_a_client_that_is_unsubscribed_unasked_is_owed_as_before() -> None:
     """As in RESP2, when the slot of a shard channel moves."""
     client = Client()
     client.replies.tell(Told(0, confirmations=1))

@@ -239,17 +239,6 @@ def test_a_deadline_in_the_past_waits_for_rules_that_no_proxy_has_read(
     assert app.ask("EXEC") == b"*3\r\n:2\r\n:2\r\n:%d\r\n" % (1 + left)
 
 
-@pytest.mark.usefixtures("no_reaper")
-def test_a_deadline_in_the_past_does_not_wait_for_rules_that_are_gone(
-    app: Connection, direct: Client
-) -> None:
-    app.ask("ONEXPIRE", "k", "KEEP")
-    direct.ask("DEL", "__ttl:rules")
-    for words in ("MULTI", "HSET k a 1 b 1", "HPEXPIREATFIELD k a 1", "HLEN k"):
-        app.ask(*words.split())
-    assert app.ask("EXEC") == b"*3\r\n:2\r\n:2\r\n:1\r\n"
-
-
 def test_an_element_that_nobody_reads_is_gone_from_redis_soon_after(
     every: Talk, direct: Client
 ) -> None:

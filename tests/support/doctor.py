@@ -6,27 +6,38 @@ import asyncio
 import io
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 from ttlproxy.config import Settings
 from ttlproxy.net.progress import Progress
-from ttlproxy.operations.doctor import Finding, examined
+from ttlproxy.operations.doctor import CHECKS, Finding, examination, examined
 
 
 def examine(
     url: str,
     *,
+    only: Sequence[str] = tuple(CHECKS),
     sample: int = 1000,
     fix: bool = False,
     state: Path | None = None,
     say: Callable[[str], None] = lambda line: None,
     **settings: object,
 ) -> list[Finding]:
-    """All findings; with `fix` the findings after fixing, which goes on where `state` says;
-    `say` takes what it did."""
+    """The findings of all checks, or of `only` these; with `fix` those after fixing, which goes on
+    where `state` says; `say` takes what it did."""
     chosen = Settings.read({"upstream": url, **settings})
     assert chosen.upstream
     progress = Progress(say, io.StringIO(), note=lambda line: None)
-    return asyncio.run(examined(chosen, chosen.upstream, sample, progress, fixes=fix, state=state))
+    with patch.object(examination, "CHECKS", {name: CHECKS[name] for name in only}):
+        return asyncio.run(
+            examined(chosen, chosen.upstream, sample, progress, fixes=fix, state=state)
+        )
+
+
+def check(name: str, url: str, **settings: Any) -> Finding:
+    """The one finding of this check alone."""
+    return of(name, examine(url, only=[name], **settings))
 
 
 def above_info(findings: Sequence[Finding]) -> list[tuple[str, str]]:

@@ -20,12 +20,6 @@ def calls(port: int, name: str) -> int:
     return int(stat.split(",")[0].removeprefix("calls="))
 
 
-def until_quiet(port: int) -> None:
-    """Returns when a new proxy has looked at its own keys, a second after it has written the first.
-    It calls EXISTS there."""
-    wait_until(lambda: calls(port, "hexists") > 0, "the first look at the proxy's own keys")
-
-
 def let_beat(port: int, count: int) -> None:
     """Returns after so many heartbeats of all proxies together, when the next has begun: each
     begins with a look at what they share."""

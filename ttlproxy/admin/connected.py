@@ -1,4 +1,4 @@
-"""What is connected to Redis, as its CLIENT LIST says: programs, and other proxies.
+"""The connections to Redis that its CLIENT LIST has: of programs, and of other proxies.
 
 Names and users are what users have written, so they are left out where the inspector is off.
 """

@@ -40,7 +40,7 @@ def gauge(name: str, times: float = 1) -> Series:
 
 
 def up(series: Series) -> Series:
-    """The same series, but unknown while the link is down: its last value is out of date."""
+    """The series, with gaps while the link is down: its last value is out of date then."""
 
     def value(now: Report, before: Report, seconds: float) -> float | None:
         return series.read(now, before, seconds) if now.get("ttlproxy_link_up") else None
@@ -191,7 +191,7 @@ class Growth:
             self._taken += 1
 
     def rows(self) -> list[dict[str, object]]:
-        """Those that have ever grown, as JSON objects."""
+        """The series that have ever grown, as JSON objects."""
         then = self._before[0] if len(self._before) > HOUR_LENGTH else {}
         return [
             {"label": label, "all": count, "hour": max(count - then.get(label, 0), 0)}

@@ -57,7 +57,7 @@ async def elements(
 async def _value_heads(
     inquiry: Inquiry, db: int, key: bytes, names: Sequence[bytes]
 ) -> list[dict[str, object]]:
-    """What each element holds; nothing of one that is not there."""
+    """The value of each element; nothing of one that is not there."""
     words = (b"EVAL", _VALUE_HEADS, b"1", key, b"%d" % _MOST, *names)
     *_, found = await inquiry.ask([(db, (b"SELECT", db)), (db, words)] if db else [(db, words)])
     return [{"value": shown(head[0]), "value_length": head[1]} if head else {} for head in found]

@@ -1,4 +1,4 @@
-"""What the status page shows beside figures: clients, parked keys, masters, rules, and the doctor's
+"""Parts of the status page beside figures: clients, parked keys, masters, rules, and the doctor's
 findings.
 
 Names of keys and clients' addresses are what users have written, so they are left out where the
@@ -39,16 +39,21 @@ def clients(found: Sequence[Details], *, names: bool) -> dict[str, Any]:
         "all": sum(table["all"] for table in tables),
         "states": dict(states.most_common()),
         "buffered": sum(table["buffered"] for table in tables),
-        "rows": _chosen(rows) if names else [],
+        "rows": [_named(row) for row in _chosen(rows)] if names else [],
     }
 
 
 def _chosen(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Those with the largest buffers, then the oldest."""
+    """The clients with the largest buffers, then the oldest."""
     rows = list(rows)
     loaded = nlargest(_EACH, (row for row in rows if row["buffered"]), key=_buffered)
     rest = [row for row in rows if row not in loaded]
     return loaded + nlargest(_EACH, rest, key=lambda row: row["age_s"])
+
+
+def _named(row: Mapping[str, Any]) -> dict[str, Any]:
+    said = ("name", "user", "library")
+    return {**row, **{what: shown(bytes.fromhex(row[what])) for what in said}}
 
 
 def _buffered(row: Mapping[str, Any]) -> int:

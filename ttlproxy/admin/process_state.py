@@ -37,7 +37,8 @@ class Subject(Protocol):
         """Somebody looks: `details` are gathered anew, for a later call. Returns at once."""
 
     def details(self) -> Sequence[Details]:
-        """What each process gathered at the last look; a worker's name its pid as `worker`."""
+        """The details that each process gathered at the last look; a worker's name its pid as
+        `worker`."""
 
     def script_names(self) -> Mapping[bytes, str]:
         """SHA -> name of the scripts; empty if this process has none."""

@@ -28,6 +28,7 @@ from ttlproxy.scripts.script_calls import ScriptCalls
 
 # A page has no use for an answer that takes longer.
 _LONGEST_S: Final = 2.0
+_NO_ANSWER: Final = f"Redis did not answer within {_LONGEST_S:.0f} s"
 _IDLE_S: Final = 60.0
 _MOST_DATABASES: Final = 16
 _DATABASE: Final = re.compile(rb"^db(\d+):", re.MULTILINE)
@@ -49,6 +50,7 @@ class Inquiry:
         self._redis: Redis | None = None
         self._masters: list[NodeOfSeveral] = []  # of a Cluster, if there are several
         self._turn = asyncio.Lock()
+        self._in_vain = 0  # how often Redis did not answer
         self._idle: asyncio.TimerHandle | None = None
         self._closing: asyncio.Task[None] | None = None
 
@@ -87,14 +89,18 @@ class Inquiry:
             raise Unanswered(f"Redis refuses: {refusal}") from refusal
 
     async def try_to_ask(self, requests: Iterable[tuple[int, Words]]) -> list[Any]:
-        """The same; where Redis refuses a request, its error is the reply."""
+        """Asks as `ask` does; where Redis refuses a request, its error is the reply."""
+        in_vain = self._in_vain
         async with self._turn:
+            if self._in_vain != in_vain:  # those that wait for their turn do not wait again
+                raise Unanswered(_NO_ANSWER)
             try:
                 async with asyncio.timeout(_LONGEST_S):
                     replies = await run(await self._connection(), requests)
             except TimeoutError:
+                self._in_vain += 1
                 await self._disconnect()
-                raise Unanswered(f"Redis did not answer within {_LONGEST_S:.0f} s") from None
+                raise Unanswered(_NO_ANSWER) from None
             except (RedisError, OSError, UpstreamError, ValueError) as trouble:
                 await self._disconnect()
                 raise Unanswered(str(cause(trouble))) from trouble

@@ -79,7 +79,7 @@ async def readyz(request: web.Request) -> web.Response:
 
 
 def _lacking(subject: Subject) -> list[str]:
-    """What a proxy that is ready does not serve, in words."""
+    """The servers that a proxy which is ready does not serve, in words."""
     troubles = [f"not served: {name}: {why}" for name, why in subject.nodes().items() if why]
     return troubles or list(filter(None, [subject.trouble()]))
 

@@ -1,4 +1,4 @@
-"""What the pages ask the schedules of a Cluster's slots, of which there are 16,384."""
+"""The questions of the pages to the schedules of a Cluster's slots, of which there are 16,384."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ async def slowest(inquiry: Inquiry, names: Mapping[bytes, str]) -> Answer:
 
 
 async def _evals(inquiry: Inquiry) -> dict[str, float | None] | None:
-    """What the server has counted of EVAL and its like; None if it does not say."""
+    """The numbers that the server has counted of EVAL and its like; None if it does not say."""
     (said,) = await inquiry.ask([(0, (b"INFO", b"commandstats"))])
     rows = [[int(number or 0) for number in row] for row in _EVALS.findall(said)]
     return _calls(*map(sum, zip(*rows, strict=True))) if rows else None
@@ -74,7 +74,7 @@ def _calls(calls: int, took_us: float, failed: int = 0) -> dict[str, float | Non
 
 
 def reaps(report: Report) -> dict[str, float | None] | None:
-    """What the proxy has counted of its calls of the reap script."""
+    """The numbers that the proxy has counted of its calls of the reap script."""
     if _REAPS not in report:
         return None
     _, counts, seconds = cast(Buckets, report[_REAPS])
@@ -82,8 +82,8 @@ def reaps(report: Report) -> dict[str, float | None] | None:
 
 
 def scripts(report: Report) -> list[dict[str, object]]:
-    """What the proxy has counted of its calls of each script, the most frequent first; the mean of
-    their round trips is null if none was measured."""
+    """The numbers that the proxy has counted of its calls of each script, the most frequent first;
+    the mean of their round trips is null if none was measured."""
     calls, trips, seconds = (cast(dict[str, float], report.get(name, {})) for name in _BY_SCRIPT)
     return [
         {

@@ -142,14 +142,13 @@ def _has_inspector(settings: Settings) -> bool:
 
 
 def _listens(settings: Settings) -> dict[str, str]:
-    """Where clients connect, in words, and redis-cli for it on this machine; empty if it is any
-    free port."""
+    """The address at which clients connect, in words, empty if it is any free port; and redis-cli
+    for it on this machine."""
     listen = settings.listen
-    if not (listen.port or listen.path):
-        return {"address": "", "redis_cli": ""}
     words = redis_cli.to_proxy(listen, tls=settings.tls_cert is not None)
     where = str(listen) if listen.local == listen else f"port {listen.port} of any address"
-    return {"address": where, "redis_cli": redis_cli.typed(words, 0, [])}
+    is_known = listen.port or listen.path
+    return {"address": where if is_known else "", "redis_cli": redis_cli.typed(words, 0, [])}
 
 
 def _admin_port(settings: Settings) -> int | None:

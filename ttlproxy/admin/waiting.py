@@ -1,4 +1,5 @@
-"""What waits in Redis beside the elements with deadlines: deferred commands, and kept elements.
+"""Counts what waits in Redis beside the elements with deadlines: deferred commands, and kept
+elements.
 
 The set of other internal keys names where they are. Of many names some are looked at, picked by
 chance, and stand for all; what is due next comes from the schedule as well, so it is rarely missed.
@@ -141,7 +142,7 @@ async def _others(inquiry: Inquiry, db: int) -> tuple[int, list[bytes]]:
 async def _survey(
     inquiry: Inquiry, db: int, place: tuple[bytes, bytes], most: int
 ) -> tuple[int, list[bytes]]:
-    """The same for one place: a name in one of a Cluster's slots, and the words of slots."""
+    """Counts in one place: a name in one of a Cluster's slots, and the words of slots."""
     name, words = place
     size, *_, names = await inquiry.call(db, "others_survey", (name,), most, words, 1)
     return size, names

@@ -113,14 +113,14 @@ async def _adopt(settings: Settings, own: argparse.Namespace) -> int:
 
 
 def _named(proxy: Upstream, own: argparse.Namespace) -> dict[str, str]:
-    """What makes it the same run."""
+    """The words that make it the same run."""
     flags = ("ex", "px", "jitter", "type", "db", "apply")
     same = {flag: str(getattr(own, flag)) for flag in flags}
     return {"proxy": proxy.shown, "pattern": own.match, **same}
 
 
 def _proxy(listen: Listen, own: argparse.Namespace) -> Upstream:
-    """Where the proxy is, and how to log in there. Raises SettingsError."""
+    """The address of the proxy, and how to log in there. Raises SettingsError."""
     try:
         proxy = Upstream.parse(own.proxy) if own.proxy else _at_home(listen)
         file = own.proxy_password_file

@@ -144,8 +144,13 @@ async def _completion(settings: Settings, own: argparse.Namespace) -> int:
     """Raises SettingsError if no shell is named."""
     if len(own.words) != 1 or own.words[0] not in SHELLS:
         raise SettingsError([f"completion: say one of {', '.join(SHELLS)}"])
-    say("\n".join(SHELLS[own.words[0]](_words())))
+    say(completion_of(own.words[0]))
     return 0
+
+
+def completion_of(shell: str) -> str:
+    """What one of SHELLS reads."""
+    return "\n".join(SHELLS[shell](_words()))
 
 
 SUBCOMMANDS: Final = {

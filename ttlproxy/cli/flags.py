@@ -12,7 +12,7 @@ from typing import Any, Final, NoReturn
 from ttlproxy.config import SETTINGS, Setting
 from ttlproxy.errors import SettingsError
 
-# What most people set: --help and docs/settings.md show these first.
+# The settings that most people change: --help and docs/settings.md show these first.
 USUAL = ("upstream", "listen", "admin", "workers", "data_dir")
 
 # A word that is the upstream. Its scheme may be wrong: that is said of it.
@@ -131,7 +131,7 @@ def positive(text: str) -> int:
 
 
 def database(text: str) -> int:
-    """The same."""
+    """Raises ArgumentTypeError, as argparse wants it."""
     if not text.isdecimal():
         raise argparse.ArgumentTypeError("must be the number of a database")
     return int(text)

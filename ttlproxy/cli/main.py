@@ -106,7 +106,7 @@ def load(argv: Sequence[str], subcommand: str = "") -> Settings:
 
 
 def loaded(argv: Sequence[str], subcommand: str = "") -> tuple[Settings, dict[str, str]]:
-    """The same, and where each that is set comes from."""
+    """The settings, as from `load`, and where each that is set comes from."""
     given, problems = _flags(argv, subcommand)
     given.pop("check", None)
     config = given.pop("config", None) or os.environ.get("TTLPROXY_CONFIG") or ""
@@ -228,7 +228,7 @@ def _file(path: str, problems: list[str]) -> dict[str, Any]:
 
 
 def _hint(text: str, problem: str) -> str:
-    """What may be wrong in the line of this TOML that the problem names."""
+    """A hint at what may be wrong in the line of this TOML that the problem names."""
     place = _LINE.search(problem)
     line = text.splitlines()[int(place[1]) - 1] if place else ""
     return "; text must be in quotation marks" if _UNQUOTED.match(line) else ""

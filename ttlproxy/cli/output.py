@@ -1,4 +1,4 @@
-"""What the command line prints: lines, times to deadlines, and where a new proxy is."""
+"""Prints for the command line: lines, times to deadlines, and where a new proxy is."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ SUMMARIES: Final = {
 }
 # Two that share a module; each of the others has the one of its name.
 _MODULES: Final = {"export": "migration", "import": "migration"}
-# The same of all subcommands.
+# All subcommands have the same exit codes.
 CODES: Final[Mapping[int, str]] = {
     0: "done, and all is well",
     1: "it failed, or the answer is no",

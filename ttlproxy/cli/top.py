@@ -80,8 +80,8 @@ async def _shown(settings: Settings, own: argparse.Namespace) -> int:
 
 
 def _looked(admin: Listen, timeout_s: float) -> dict[str, Any]:
-    """What the status page shows, with the keys that are due next as `due`, if they may be seen.
-    Raises HealthError."""
+    """Returns what the status page shows, with the keys that are due next as `due`, if they may be
+    seen. Raises HealthError."""
     found = _json(admin, "/status.json", timeout_s)
     return {**found, "due": _json(admin, "/inspect.json", timeout_s) if found["inspector"] else {}}
 
@@ -132,7 +132,7 @@ async def _pause(seconds: float, ended: asyncio.Event) -> None:
 
 
 def screen(admin: Listen, found: Mapping[str, Any], width: int, height: int) -> list[str]:
-    """The lines of one screen; `found`: of `_looked`. What is not known is no 0."""
+    """The lines of one screen; `found`: of `_looked`. A figure that is not known is no 0."""
     series = found["series"]
     rows = [
         (f"ttlproxy {found['version']}", f"at {admin}, in front of {found['upstream']}"),
@@ -196,7 +196,7 @@ def _states(clients: Mapping[str, Any]) -> str:
 
 
 def _clients(clients: Mapping[str, Any]) -> Iterator[str]:
-    """Those with the most that waits for them, then the oldest."""
+    """The clients with the most that waits for them, then the oldest."""
     for row in clients.get("rows", []):
         buffered = f", {row['buffered']:,} bytes buffered" if row["buffered"] else ""
         yield f"  {row['address']:<24}{row['state']}, here for {_age(row['age_s'])}{buffered}"

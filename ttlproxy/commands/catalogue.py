@@ -147,15 +147,10 @@ def _one_of(alternatives: Sequence[tuple[Argument, ...]], name: str) -> Argument
 _CATEGORIES = {"sorted-set": "sortedset", "generic": "keyspace", "server": "connection"}
 
 
-def reads(virtual: Virtual) -> bool:
-    """Whether the command only reads its keys; False if it has none."""
-    return bool(virtual.positions) and all(spec.access == READ for spec in virtual.positions)
-
-
 def acl_categories(virtual: Virtual) -> list[str]:
     """The ACL categories of the command, each with its `@`."""
     kind = _CATEGORIES.get(virtual.group, virtual.group)
-    return ["@read" if reads(virtual) else "@write", f"@{kind}", "@slow"]
+    return ["@read" if virtual.reads else "@write", f"@{kind}", "@slow"]
 
 
 def _statuses(words: Iterable[str]) -> dict[str, Any]:
@@ -168,7 +163,7 @@ def _map(**entries: Any) -> dict[str, Any]:
 
 def row(virtual: Virtual) -> list[Any]:
     """Its row as in Redis 7; for a 6.2 server the script takes the first seven columns."""
-    flags = ["readonly"] if reads(virtual) else ["write"]
+    flags = ["readonly"] if virtual.reads else ["write"]
     specs = virtual.positions
     if virtual.denies_oom:
         flags.append("denyoom")
@@ -328,7 +323,7 @@ class Catalogue:
             return (*args[:2], b"PING", b"x")
         if len(keys) > 1:
             return (*args[:2], b"LMOVE", *keys, b"LEFT", b"LEFT")
-        like = (b"HMGET", keys[0], b"x") if reads(virtual) else (b"HSET", keys[0], b"x", b"x")
+        like = (b"HMGET", keys[0], b"x") if virtual.reads else (b"HSET", keys[0], b"x", b"x")
         return (*args[:2], *like)
 
     def _asked(self, request: Args) -> Virtual | None:

@@ -204,6 +204,11 @@ class Virtual:
         return self.waits is not _never
 
     @property
+    def reads(self) -> bool:
+        """Whether it only reads its keys; False if it has none."""
+        return bool(self.positions) and all(spec.access == READ for spec in self.positions)
+
+    @property
     def denies_oom(self) -> bool:
         """Whether it is refused when Redis's memory is full: it adds elements or deadlines."""
         return self.sets_deadlines or FILLED in {spec.access for spec in self.positions[:1]}

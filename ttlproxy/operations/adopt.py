@@ -107,12 +107,12 @@ _TOGETHER: Final = 16
 _SPREAD: Final = 32
 # Words of a request; Lua's unpack fails at 8,000.
 _MOST: Final = 5_000
-# Where a run begins, and what was done until there.
+# The place at which a run begins, and what was done until there.
 _Begun: TypeAlias = tuple[Place, Counter[str]]
 
 
 class Wanted(NamedTuple):
-    """Which elements get which deadline.
+    """The elements that get a deadline, and which.
 
     pattern: of keys; db: their database; ttl_ms: the time to live; jitter: up to so many percent
     more, at random; kind: the type of the keys, all if empty

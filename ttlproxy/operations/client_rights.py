@@ -23,7 +23,7 @@ COMMANDS: Final = (
     "+evalsha",
     "+info",
 )
-# What a client of a Cluster asks for; before 7.0 it is among the dangerous commands.
+# A client of a Cluster sends these; before 7.0 they are among the dangerous commands.
 _IN_CLUSTER: Final = (
     "+asking",
     *(f"+cluster|{word}" for word in ("myid", "nodes", "shards", "slots")),

@@ -24,7 +24,7 @@ _OF_SERVER: Final = {
     "MISCONF": (b"BGSAVE",),
     "NOREPLICAS": (b"INFO", b"replication"),
 }
-# The same by reason. BYTES is for the operator to fill in: more than INFO memory shows.
+# Other commands, by reason. BYTES is for the operator to fill in: more than INFO memory shows.
 _BY_REASON: Final = {
     "oom": (b"CONFIG", b"SET", b"maxmemory", b"BYTES"),
     "unreachable": (b"CLUSTER", b"NODES"),

@@ -164,7 +164,7 @@ async def _give_back(redis: Redis, db: int, keys: Keys, names: Sequence[bytes]) 
 
 
 async def _databases(redis: Redis, at: str) -> list[_Database]:
-    """Those that hold keys; `at`: what they begin with for people."""
+    """The databases that hold keys, and their names for people, which begin with `at`."""
     keyspace: dict[str, Any] = await redis.info("keyspace")
     sizes = {int(name[2:]): about["keys"] for name, about in keyspace.items() if name[:2] == "db"}
     return [_Database(db, sizes[db], f"{at}database {db}", redis) for db in sorted(sizes)]

@@ -17,7 +17,7 @@ def to_redis(upstream: Upstream) -> list[str]:
 
 
 def to_proxy(listen: Listen, *, tls: bool) -> list[str]:
-    """redis-cli for the proxy that listens there, on the proxy's machine."""
+    """redis-cli for the proxy that listens there, on the proxy's machine; PORT: any free port."""
     return _start(listen.local.host, listen.port, listen.path, tls=tls)
 
 
@@ -30,12 +30,12 @@ def typed(start: Sequence[str], db: int, words: Sequence[bytes]) -> str:
 
 
 def _start(host: str, port: int, path: str, *, tls: bool) -> list[str]:
-    where = ["-s", path] if path else ["-h", host, "-p", str(port)]
+    where = ["-s", path] if path else ["-h", host, "-p", str(port or "PORT")]
     return ["redis-cli", *where, *(["--tls"] if tls else [])]
 
 
 def _quoted(word: bytes) -> str:
-    """One word. What is no printable text is written as in C, which POSIX has since 2024 and bash,
+    """One word. Text that is not printable is written as in C, which POSIX has since 2024 and bash,
     ksh and zsh have had for long."""
     text = word.decode("utf-8", "surrogateescape")
     if text.isprintable():

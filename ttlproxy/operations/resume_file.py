@@ -30,7 +30,7 @@ class ResumeFile:
         self._error = error
 
     def load(self, read: Callable[[Any], T]) -> T | None:
-        """What `read` makes of what was kept; None if there is no file.
+        """Gives what `read` makes of what was kept; None if there is no file.
 
         Raises `error`, also if it is of another run. `read` may raise KeyError, TypeError or
         ValueError.

@@ -57,7 +57,7 @@ AnyEmbedded: TypeAlias = Embedded | EmbeddedCluster
 
 
 class Serves(NamedTuple):
-    """What runs, once clients may connect.
+    """The facts about a proxy, once clients may connect.
 
     page: the address of the status page, if there is one; trouble: why Redis is not there; empty if
     it is

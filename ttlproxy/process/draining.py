@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 
 class Drained(Protocol):
-    """Who has clients."""
+    """A server that has clients."""
 
     async def drain(self, limit_s: float) -> None:
         """Accepts nobody, and lets what is in flight finish, for at most `limit_s`."""

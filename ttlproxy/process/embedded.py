@@ -61,7 +61,8 @@ class Embedded:
 
     @staticmethod
     def socket_in(data_dir: Path) -> Path | None:
-        """Where the server of this directory can be reached, if one was started and may run."""
+        """The socket at which the server of this directory can be reached, if one was started and
+        may run."""
         try:
             socket = Path((data_dir / "ttlproxy.lock").read_text())
         except (OSError, ValueError):
@@ -70,7 +71,7 @@ class Embedded:
 
     @property
     def description(self) -> list[str]:
-        """What runs, in lines for people."""
+        """Lines for people about what runs."""
         return [
             f"in front of an embedded Redis: {self.binary.name} {self.version}",
             f"  binary  {self.binary} (pid {self.pid})",

@@ -45,7 +45,7 @@ class EmbeddedCluster:
 
     @property
     def description(self) -> list[str]:
-        """What runs, in lines for people."""
+        """Lines for people about what runs."""
         server = self.servers[0]
         return [
             f"in front of an embedded Redis Cluster: {server.binary.name} {server.version}",

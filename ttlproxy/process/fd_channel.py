@@ -55,7 +55,7 @@ class Sender:
 
     @property
     def clients(self) -> int:
-        """How many connections the other end has."""
+        """The number of connections that the other end has."""
         return self._given - self._ended
 
     def give(self, client: socket.socket) -> bool:

@@ -1,4 +1,4 @@
-"""How many clients, and connections to masters, the limit of open files allows."""
+"""Computes how many clients, and connections to masters, the limit of open files allows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ log = logging.getLogger(__name__)
 
 # A client takes two: its own socket and the one to Redis.
 _OF_CLIENT: Final = 2
-# What a process takes at most where the system sets no limit.
+# A process takes this many at most where the system sets no limit.
 _PLENTY: Final = 1 << 20
 # A limit below the default of max_clients is told from this part on: a few less hinder nobody.
 _WORTH_TELLING: Final = 0.9
@@ -19,7 +19,7 @@ RESERVED: Final = 64
 
 
 def room(limit: int, most: int, processes: int) -> int:
-    """How many of `most` clients fit, at least 1, if each process may open `limit` files."""
+    """The number of `most` clients that fit, at least 1, if each process may open `limit` files."""
     return max(min(most, (limit - RESERVED) // _OF_CLIENT * processes), 1)
 
 

@@ -1,4 +1,4 @@
-"""What a proxy is built of, in front of one Redis or of several masters of a Cluster."""
+"""The parts that a proxy is built of, in front of one Redis or of several masters of a Cluster."""
 
 from __future__ import annotations
 

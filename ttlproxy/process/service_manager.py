@@ -1,4 +1,4 @@
-"""What a service manager such as systemd is told: ready, stopping, still alive (sd_notify(3)).
+"""Tells a service manager such as systemd how it is: ready, stopping, still alive (sd_notify(3)).
 
 Knows the protocol and its variables; does not know what the process does.
 """
@@ -22,7 +22,7 @@ _IDLE_S: Final = 1.0
 
 
 class ServiceManager:
-    """Who has started this process and wants to know how it is; often nobody.
+    """The program that has started this process and wants to know how it is; often there is none.
 
     path: of the manager's socket, empty if there is none, with @ first if it is an abstract one;
     every_s: seconds between two signs of life, 0 if none is wanted

@@ -82,7 +82,7 @@ def _serve(settings: Settings, end: socket.socket, work: Work) -> NoReturn:
 
 
 def _close_sockets(but: int) -> None:
-    """Those of other workers and of the listener must end with the process that has them."""
+    """Sockets of other workers and of the listener must end with the process that has them."""
     for name in os.listdir("/dev/fd"):
         number = int(name)
         with suppress(OSError):  # that of the list itself is closed

@@ -59,7 +59,7 @@ class Workers:
 
     @property
     def clients(self) -> int:
-        """How many are connected."""
+        """The number of clients that are connected."""
         return sum(sender.clients for sender in self._senders.values())
 
     async def run(self) -> None:

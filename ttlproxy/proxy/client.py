@@ -9,7 +9,7 @@ goes on taking requests, and keeps its replies.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
@@ -304,6 +304,14 @@ class Client(asyncio.Protocol):
     def database(self) -> int | None:
         """The logical database that it is believed to be in; None before it is connected."""
         return self._session.db if self._session is not None else None
+
+    @property
+    def user(self) -> bytes:
+        return self._session.user if self._session is not None else b""
+
+    @property
+    def introduced(self) -> Mapping[bytes, bytes]:
+        return self._session.introduced if self._session is not None else {}
 
     def abort(self, why: str) -> None:
         """Ends the connection at once: the bytes kept for it are free when this returns."""

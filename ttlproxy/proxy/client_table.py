@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from heapq import nlargest, nsmallest
 from itertools import chain
 from typing import Any, Final, Protocol
@@ -32,6 +32,14 @@ class Listed(Protocol):
     @property
     def database(self) -> int | None:
         """The logical database that it is believed to be in; None if that is not known."""
+
+    @property
+    def user(self) -> bytes:
+        """The user that it is logged in as; empty if it is not, or is not connected yet."""
+
+    @property
+    def introduced(self) -> Mapping[bytes, bytes]:
+        """What it says of itself, as `session.sharing.introduction` gives it."""
 
     @property
     def unread(self) -> int:
@@ -72,9 +80,17 @@ def _row(client: Listed) -> dict[str, Any]:
     return {
         "number": log.number,
         "address": log.peer,
+        **_introduced(client.user, client.introduced),
         "age_s": log.age_s,
         "state": client.state,
         "db": client.database,
         "unread": client.unread,
         "buffered": client.buffered,
     }
+
+
+def _introduced(user: bytes, said: Mapping[bytes, bytes]) -> dict[str, str]:
+    """Its name, user and library with version, as hexadecimal numbers; empty if not known."""
+    name, *library = (said.get(what, b"") for what in (b"SETNAME", b"LIB-NAME", b"LIB-VER"))
+    words = {"name": name, "user": user, "library": b" ".join(filter(None, library))}
+    return {what: word.hex() for what, word in words.items()}

@@ -90,7 +90,7 @@ AsyncCommands: TypeAlias = Commands[
     Awaitable[list[Row]],
     Awaitable[Throttled],
 ]
-# What the commands return in a pipeline: the pipeline.
+# In a pipeline, commands return the pipeline.
 PipelineCommands: TypeAlias = Commands[
     Queued,
     Queued,

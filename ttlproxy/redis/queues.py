@@ -1,4 +1,4 @@
-"""What happens at a deadline, leases, deferred commands, leaderboards and the limiter."""
+"""Rules for deadlines, leases, deferred commands, leaderboards and the limiter."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Throttle = TypeVar("Throttle")
 
 
 class Expired(Sender, Generic[Flag, MaybeWords, Rules, AllTaken, AllLeft, Deadlines]):
-    """What happens to an element at its deadline, and what is due next."""
+    """Rules for what happens to an element at its deadline, and what is due next."""
 
     def onexpire(
         self,
@@ -184,7 +184,7 @@ class Queues(Sender, Generic[Int, MaybeInt, MaybeWord, MaybeWords, MaybeLease, A
         px: Ttl | None = None,
         block: Ttl | None = None,
     ) -> MaybeLease:
-        """The same for one item: the item and its token, for `unlease` and `renew`, or None."""
+        """Leases one item: the item and its token, for `unlease` and `renew`, or None."""
         asked = _leasing(source, destination, ex, px, None, block)
         reply: MaybeLease = self.execute_command(*asked, "TOKEN")
         return reply

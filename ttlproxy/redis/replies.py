@@ -60,7 +60,7 @@ class Lease(NamedTuple):
 
 
 class Throttled(NamedTuple):
-    """What CL.THROTTLE says; seconds: -1 if it is not limited."""
+    """The reply of CL.THROTTLE; seconds: -1 if it is not limited."""
 
     limited: bool
     limit: int

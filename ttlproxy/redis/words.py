@@ -1,4 +1,5 @@
-"""What the methods take, and the words that they send for it. Knows redis-py's types only."""
+"""The types that the methods take, and the words that they send for them. Knows redis-py's types
+only."""
 
 from __future__ import annotations
 

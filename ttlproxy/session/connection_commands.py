@@ -160,6 +160,7 @@ def _reset(state: SessionState, args: list[bytes], now_ms: int) -> None:
         state.may_track(False)
     state.selects(0)
     state.tries(DEFAULT_USER)
+    state.introduces((b"CLIENT", b"SETNAME", b""))
     if not state.listens:
         state.silent = False
     if state.rights.asks_login and not state.unauthenticated:
@@ -174,6 +175,7 @@ def _was_reset(state: SessionState, line: bytes) -> None:
 
 
 def _client(state: SessionState, args: list[bytes], now_ms: int) -> bytes | None:
+    state.introduces(args)
     word = args[1].upper()
     leads_away = _LEADS_AWAY.get(word)
     if leads_away is not None:
@@ -249,6 +251,7 @@ def _hello(state: SessionState, args: list[bytes], now_ms: int) -> None:
         state.tell(lambda line: _was_greeted(state, before, line))
     elif args[1:] and state.listens:
         state.uncounted = True  # what comes is in the form of one version, or of the other
+    state.introduces(args)
     for word, user in pairwise(args[2:]):
         if word.upper() == b"AUTH":
             state.tries(user)

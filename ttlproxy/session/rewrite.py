@@ -62,11 +62,11 @@ def _virtual(
         return refuse(state, route, errors.TOO_MANY_WORDS_AT_ONCE)
     state.names(route.keys(args), now_ms)
     if virtual.of_deferred:
-        state.defers(route.keys(args), now_ms)
+        state.defers(route.keys(args), now_ms, changes=not virtual.reads)
     call, wait_ms = virtual.plan(args), virtual.waits(args)
     if virtual.sets_deadlines:
         state.manages([(state.db, args[virtual.target])])
-    if virtual.tells_all:
+    if virtual.tells_all and not state.script_calls.reads(call):
         state.registry.expect()
         if not state.script_calls.has_state:
             state.must_be_sure([(state.db, state.script_calls.keys.rules)])
@@ -293,7 +293,7 @@ def _stored_by(
     calls = state.script_calls
     if virtual.sets_deadlines:
         return (args[virtual.target],)
-    if virtual.of_deferred:
+    if virtual.of_deferred and not virtual.reads:
         return map(calls.keys.deferred, route.keys(args))
     return () if calls.has_state or not virtual.tells_all else (calls.keys.rules,)
 

@@ -296,7 +296,8 @@ class Session(Passing):
         instead_of = self._suspect if named else self._decide
         find = self._router.find
         found = [(find(args[0]), args, begin, end) for args, begin, end in requests.exact(commands)]
-        self._reach(found)
+        if not self.unauthenticated:  # until they have been handled, or their EXEC
+            self.registry.include(rewrite.in_other_databases(found))
         self.may_be_held = rewrite.must_be_sure(self, found) or rewrite.may_be_held(
             self, found, now_ms
         )
@@ -390,12 +391,6 @@ class Session(Passing):
         self.awaits = self.is_unsent = waits
         self.hides = is_refused or waits
         return encode((errors.UNCOUNTED_IN_MULTI,)) if is_refused else None
-
-    def _reach(self, found: list[rewrite.Routed]) -> None:
-        """Keys that requests write to other databases are asked of, too, until they have been
-        handled, or their EXEC."""
-        if not self.unauthenticated:
-            self.registry.include(rewrite.in_other_databases(found))
 
     def _suspect(self, route: Route, args: list[bytes], now_ms: int) -> bytes | None:
         """The bytes for Redis in place of a request that may name an internal key."""

@@ -102,6 +102,8 @@ def _client(words: Sequence[bytes]) -> _Begins | None:
 # Requests that most libraries send with each new connection: the subcommands of CLIENT that have
 # one reply in every case, and only change what CLIENT LIST shows. With their numbers of words.
 INTRODUCES: Final = {b"SETINFO": 4, b"SETNAME": 3}
+_SAID: Final = frozenset({b"SETNAME", b"LIB-NAME", b"LIB-VER"})
+_LONGEST: Final = 64
 _BEGINNINGS: Final[dict[bytes, Callable[[Sequence[bytes]], _Begins | None]]] = {
     b"AUTH": _auth,
     b"HELLO": _hello,
@@ -114,6 +116,16 @@ def _read(words: Sequence[bytes]) -> _Begins | None:
     """None for a request of another kind."""
     read = _BEGINNINGS.get(words[0].upper())
     return None if read is None else read(words)
+
+
+def introduction(words: Sequence[bytes]) -> dict[bytes, bytes]:
+    """What a request says of its client, cut: SETNAME, LIB-NAME or LIB-VER, and that. Redis may
+    refuse it."""
+    begins = _read(words)
+    if begins is None or not begins.introduces:
+        return {}
+    *_, what, said = begins.introduces
+    return {what.upper(): said[:_LONGEST]} if what.upper() in _SAID else {}
 
 
 def outcome(words: Sequence[bytes]) -> Callable[[bytes], bool] | None:

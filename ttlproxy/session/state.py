@@ -25,10 +25,12 @@ from ttlproxy.session.replies import (
     Told,
     V,
 )
+from ttlproxy.session.sharing import introduction
 from ttlproxy.wire import encode
 
 _AT_FIRST: Final = frozenset({DEFAULT_USER})
 _NOT_ASKED: Final[Mapping[bytes, bool]] = {}
+_NOTHING: Final[Mapping[bytes, bytes]] = {}
 
 
 class SessionState(Effects):
@@ -57,6 +59,7 @@ class SessionState(Effects):
     requests: how many of the last chunk go to Redis; told: those of them whose replies matter
     tells, confirmations: of the request that is looked at, what is to be told its reply, and how
     many confirmations it has
+    introduced: what the client says of itself, as `handshake.introduction` gives it
     uncounted: a request may have no reply, or several
     owes(): whether Redis owes replies to earlier chunks
     awaits: all that was sent must be answered before more is read; is_unsent: also before the last
@@ -88,6 +91,7 @@ class SessionState(Effects):
         "flushed",
         "hides",
         "indexed",
+        "introduced",
         "is_unsent",
         "listens",
         "look",
@@ -161,6 +165,7 @@ class SessionState(Effects):
         self.ours: tuple[bytes, Tell] | None = None
         self.tells: list[Tell] = []
         self.confirmations = 0
+        self.introduced: Mapping[bytes, bytes] = _NOTHING
 
     def begin_step(self) -> None:
         super().begin_step()
@@ -191,6 +196,16 @@ class SessionState(Effects):
     def db(self) -> int:
         """The logical database that the client is believed to be in."""
         return self.databases[0]
+
+    @property
+    def user(self) -> bytes:
+        """The user that Redis has last let the client log in as; empty before a login."""
+        return b"" if self.unauthenticated else self._users.values[-1]
+
+    def introduces(self, words: Sequence[bytes]) -> None:
+        """The client may say something of itself."""
+        if said := introduction(words):
+            self.introduced = {**self.introduced, **said}
 
     def tell(self, tell: Callable[[bytes], None]) -> None:
         """`tell` is to be told how the reply to this request begins, if that is ever known."""
@@ -322,11 +337,12 @@ class SessionState(Effects):
         else:
             self.modifies = True
 
-    def defers(self, keys: Iterable[bytes], now_ms: int) -> None:
+    def defers(self, keys: Iterable[bytes], now_ms: int, *, changes: bool) -> None:
         """A request reads or changes what is deferred for these keys."""
         places = list(map(self.script_calls.keys.deferred, keys))
         self.names(places, now_ms)
-        self.manages((self.db, place) for place in places)
+        if changes:
+            self.manages((self.db, place) for place in places)
 
     def hide(self, tell: Tell) -> None:
         """A request of ours goes to Redis, whose reply is told, and is not the client's."""

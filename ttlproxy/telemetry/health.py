@@ -1,7 +1,7 @@
 """A proxy's health in words, its metrics, and what is gathered only when somebody looks.
 
-Never blocks: any thread may ask. What takes the event loop some work is gathered on demand: a
-reader starts it, and sees the result at one of the next looks.
+Never blocks: any thread may ask. Details that take the event loop some work are gathered on demand:
+a reader starts it, and sees the result at one of the next looks.
 """
 
 from __future__ import annotations

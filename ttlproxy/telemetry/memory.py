@@ -35,7 +35,7 @@ _NO_LIMIT: Final = 1 << 60
 
 
 class _Layout(NamedTuple):
-    """Where a version has what: the folder below the mount, and the names of files.
+    """The files of a version: the folder below the mount, and the names of files.
 
     cache: the line of memory.stat with file cache that the kernel drops if it needs memory
     """
@@ -82,7 +82,7 @@ def needed(settings: Settings) -> float:
 
 
 def shortage(settings: Settings) -> Shortage | None:
-    """What to do if the group's limit is lower than what the settings allow; else None."""
+    """The advice if the group's limit is lower than what the settings allow; else None."""
     limit, most, rest = container_memory().limit, needed(settings), _at_rest(settings)
     if limit >= most:
         return None
@@ -105,7 +105,7 @@ def _mib(count: float) -> str:
 
 
 def _at_rest(settings: Settings) -> int:
-    """What the processes and their clients need, without buffers and requests."""
+    """The bytes that the processes and their clients need, without buffers and requests."""
     workers = settings.workers * _WORKER if settings.workers > 1 else 0
     pages = _PAGES if settings.admin is not None else 0
     return _PROCESS + workers + pages + settings.max_clients * _CLIENT

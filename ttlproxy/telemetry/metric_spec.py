@@ -1,4 +1,4 @@
-"""What a metric is, and what it is read from. Knows none."""
+"""Describes what a metric is, and what it is read from. Knows none."""
 
 from __future__ import annotations
 

@@ -12,9 +12,9 @@ from redis.exceptions import RedisError
 
 from tests.chaos.history import Excuses, Window
 from tests.chaos.system import Log, machine_ms
-from tests.distance.relay import FarRelay
 from tests.support.cluster import BUS, Cluster, Node
 from tests.support.network import Network
+from tests.support.network_path import NetworkPath
 from tests.support.processes import attempts, wait_until
 from tests.support.redis_client import Client, Word
 from tests.support.servers import Binary, Proxy
@@ -71,7 +71,7 @@ class ClusterSystem:
         self.evicting: list[Window] = []
         self.is_cautious = False
         self.proxies: list[Proxy] = []
-        self.relays: list[FarRelay] = []
+        self.relays: list[NetworkPath] = []
         self.words = [
             _KEYS.word(number * SLOTS // _MASTERS + at).decode()
             for at in range(_SLOTS_OF_A_MASTER)
@@ -106,7 +106,7 @@ class ClusterSystem:
     def _put_far(self) -> None:
         """Each node names a relay as its port, so proxies and replicas reach it through that."""
         for node in self.nodes:
-            self.relays.append(self._stack.enter_context(FarRelay(node.port)))
+            self.relays.append(self._stack.enter_context(NetworkPath(node.port)))
             self.announce(node)
         ports = {relay.port for relay in self.relays}
 

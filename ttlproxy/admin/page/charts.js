@@ -171,7 +171,7 @@ class LineChart {
 class ColumnChart {
   constructor(host, title) {
     Object.assign(this, { host, title });
-    this.legend = make('div', { class: 'legend' });
+    this.legend = make('div', { class: 'legend' }, '–'); // not known yet
     this.svg = draw('svg', { role: 'img', 'aria-label': title });
     this.table = make('details', {}, make('summary', {}, 'As a table'));
     host.append(this.legend, this.svg, this.table);

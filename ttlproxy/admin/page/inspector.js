@@ -171,7 +171,7 @@ function firstSteps() {
   const commands = ['HSET cart:1 apple 2 pear 1', 'HEXPIREFIELD cart:1 apple 60'].map((command) => `${cli} ${command}`);
   const steps = make('div', { class: 'steps' });
   steps.append(make('p', {}, 'Connect your programs to ttlproxy in place of Redis. To see a key here, type this on the machine of ttlproxy:'));
-  steps.append(...commands.map((command) => make('p', {}, copyable(cli ? command : command.replace(/^ /, 'redis-cli -p PORT ')))));
+  steps.append(...commands.map((command) => make('p', {}, copyable(command))));
   return steps;
 }
 

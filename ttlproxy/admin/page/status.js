@@ -200,7 +200,9 @@ function showDeadlines(found) {
   const columns = due.elements.map((elements, at) => [elements, `in ${at * step} to ${(at + 1) * step} ${noun}`]);
   const sum = (counts) => counts.reduce((all, each) => all + each, 0);
   const about = isEstimate(found) ? 'about ' : '';
-  charts.deadlines.show(columns, ['now', end], `${about}${plural(sum(due.elements), 'element')}, first deadline of ${plural(sum(due.keys), 'key')}`);
+  const all = sum(due.elements);
+  const words = all ? `${about}${plural(all, 'element')}, first deadline of ${plural(sum(due.keys), 'key')}` : `nothing is due ${end.replace('in', 'within')}`;
+  charts.deadlines.show(columns, ['now', end], words);
   say(byId('deadlines-note'), isEstimate(found) ? `Elements, estimated from ${count(found.sampled)} of ${plural(found.keys, 'key')}.` : 'Elements, counted every few seconds while this page is open.');
 }
 
@@ -272,7 +274,9 @@ function clockOf(master) {
 }
 
 function showMasters(masters) {
-  byId('masters-card').hidden = !masters.length;
+  const card = byId('masters-card');
+  if (card.hidden && masters.length) byId('scripts-card').querySelector('details').open = false; // else the page is long
+  card.hidden = !masters.length;
   fill(byId('masters'), masters, (all) => scrolled(table('Each master', [
     ['Address', 'mono', (master) => master.address],
     ['State', 'state-of', (master) => make('span', { class: master.why_not ? 'bad' : '' }, master.why_not || 'served')],

@@ -109,6 +109,8 @@ function showClients(clients, isShown) {
       ['Not read by it', 'number', (row) => bytes(row.unread)],
       ['Kept in all', 'number', (row) => bytes(row.buffered)],
     ];
+    const said = [['Name', 'mono', 'name'], ['User', 'mono', 'user'], ['Library', '', 'library']].filter(([, , what]) => rows.some((row) => row[what]));
+    columns.splice(2, 0, ...said.map(([title, kind, what]) => [title, kind, (row) => row[what] || '–']));
     if (rows.some((row) => row.worker)) columns.splice(1, 0, ['Worker', '', (row) => String(row.worker)]);
     return scrolled(table('Each client', columns, rows));
   });
@@ -171,7 +173,7 @@ function showScripts(evals, reaps, scripts) {
     ...sums.map(([title, calls]) => ({ title, ...calls })),
     ...scripts.filter(({ script }) => script !== 'reap').map((calls) => ({ ...calls, title: calls.script, failed: null, isSample: true })),
   ];
-  showCard('scripts', rows.length, 'no script was called');
+  showCard('scripts', rows.length, 'no script was called', count(rows.length));
   fill(byId('scripts'), rows, (all) => folded('Script calls', [
     ['Calls of', '', (row) => (row.isSample ? scriptName(row.title) : row.title)],
     ['Calls', 'number', (row) => count(row.calls)],

@@ -292,21 +292,34 @@ def _way(upstream: Upstream, keepalive_s: int) -> dict[str, Any]:
 
 
 def plain_socket(upstream: Upstream, timeout_s: float, keepalive_s: int = 0) -> socket.socket:
-    """A connected socket, blocking with a timeout, with TLS if that is set. Raises OSError."""
-    if upstream.path:
-        connection = socket.socket(socket.AF_UNIX)
-        connection.settimeout(timeout_s)
-        try:
-            connection.connect(upstream.path)
-        except OSError:
-            connection.close()
+    """A connected socket, blocking with a timeout, with TLS if that is set. Raises OSError, which
+    names the address as redis-py's errors do."""
+    try:
+        connection = _dialled(upstream, timeout_s)
+    except OSError as trouble:
+        if trouble.errno is None:
             raise
+        said = f"Error {trouble.errno} connecting to {upstream.address}. {trouble.strerror}."
+        raise OSError(said) from trouble
+    if upstream.path:
         return connection
-    connection = socket.create_connection((upstream.host, upstream.port), timeout_s)
     keep_own_alive(connection, keepalive_s)
     if not upstream.tls:
         return connection
     return of_redis(upstream).wrap_socket(connection, server_hostname=upstream.server_name)
+
+
+def _dialled(upstream: Upstream, timeout_s: float) -> socket.socket:
+    if not upstream.path:
+        return socket.create_connection((upstream.host, upstream.port), timeout_s)
+    connection = socket.socket(socket.AF_UNIX)
+    connection.settimeout(timeout_s)
+    try:
+        connection.connect(upstream.path)
+    except OSError:
+        connection.close()
+        raise
+    return connection
 
 
 _ENOUGH: Final = 64

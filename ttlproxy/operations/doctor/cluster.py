@@ -129,7 +129,7 @@ def _clocks(clocks_ms: Sequence[int]) -> Finding:
 
 
 def failover(masters: Sequence[MasterFacts]) -> Iterator[Finding]:
-    """What would be lost: masters without a replica, and replicas that are behind."""
+    """A failover loses writes where a master has no replica, or one that is behind."""
     replicas: dict[str, set[str]] = {master.id: set() for master in masters}
     for node in (node for master in masters for node in master.nodes):
         if node.is_there and node.master in replicas:
@@ -180,6 +180,6 @@ def _at_risk(masters: Sequence[MasterFacts], replicas: Mapping[str, set[str]]) -
 
 
 def _online(replication: Mapping[str, str]) -> int:
-    """How many replicas have the master's data, and are sent what it writes."""
+    """The number of replicas that have the master's data, and are sent what it writes."""
     each = (value for name, value in replication.items() if name[:5] == "slave" and "ip=" in value)
     return sum("state=online" in value for value in each)

@@ -27,7 +27,7 @@ _SLACK_MS = 1000
 _COLLECTIONS = frozenset({b"hash", b"set", b"zset", b"list"})
 
 
-class Look(NamedTuple):
+class KeyState(NamedTuple):
     """The reply of key_examine.lua for one key; -1 means none."""
 
     kind: bytes
@@ -51,13 +51,13 @@ class Fault(NamedTuple):
     check: str
     severity: Severity
     many: str
-    holds: Callable[[Look], bool]
+    holds: Callable[[KeyState], bool]
     why: str
     fix: str = ""
 
 
-def _indexed(look: Look) -> bool:
-    return look.place == b"zset" and look.kind in _COLLECTIONS
+def _indexed(key: KeyState) -> bool:
+    return key.place == b"zset" and key.kind in _COLLECTIONS
 
 
 _FAULTS = (
@@ -65,7 +65,7 @@ _FAULTS = (
         "leftover",
         WARNING,
         "have deadlines for elements that no longer exist",
-        lambda look: look.gone > 0,
+        lambda key: key.gone > 0,
         "A client writes to Redis without a proxy. A new element of the same name may be removed"
         " at the old deadline.",
     ),
@@ -73,7 +73,7 @@ _FAULTS = (
         "replaced",
         WARNING,
         "have deadlines but no elements: they were deleted, or have another type now",
-        lambda look: look.place == b"zset" and look.kind not in _COLLECTIONS,
+        lambda key: key.place == b"zset" and key.kind not in _COLLECTIONS,
         "A client has deleted or replaced them without a proxy. New elements under these names"
         " may be removed at the old deadlines.",
     ),
@@ -81,38 +81,38 @@ _FAULTS = (
         "misplaced",
         ERROR,
         "have something else where their deadlines should be",
-        lambda look: look.place not in (b"zset", b"none"),
+        lambda key: key.place not in (b"zset", b"none"),
         "A client has written to an internal key. Commands with deadlines fail on these keys.",
     ),
     Fault(
         "schedule",
         ERROR,
         "have deadlines but are missing from the schedule, or are too late in it",
-        lambda look: _indexed(look) and not 0 <= look.scheduled_ms <= look.first_ms,
+        lambda key: _indexed(key) and not 0 <= key.scheduled_ms <= key.first_ms,
         "The proxies do not know when they are due: expired elements are not being removed.",
     ),
     Fault(
         "stale",
         WARNING,
         "are in the schedule, but their deadlines are lost",
-        lambda look: look.place == b"none" and look.scheduled_ms >= 0 and look.kind != b"none",
+        lambda key: key.place == b"none" and key.scheduled_ms >= 0 and key.kind != b"none",
         "Redis may have evicted the deadlines. The elements that had them never expire.",
     ),
     Fault(
         "stale",
         INFO,
         "are in the schedule but do not exist",
-        lambda look: look.place == b"none" and look.scheduled_ms >= 0 and look.kind == b"none",
+        lambda key: key.place == b"none" and key.scheduled_ms >= 0 and key.kind == b"none",
         "The reaper drops them from the schedule when they are due.",
     ),
     Fault(
         "lifetime",
         ERROR,
         "have deadlines that will be lost before their elements",
-        lambda look: (
-            _indexed(look)
-            and look.index_left_ms >= 0
-            and (look.left_ms < 0 or look.left_ms > look.index_left_ms + _SLACK_MS)
+        lambda key: (
+            _indexed(key)
+            and key.index_left_ms >= 0
+            and (key.left_ms < 0 or key.left_ms > key.index_left_ms + _SLACK_MS)
         ),
         "A client has changed the expiry of the key without a proxy.",
     ),
@@ -120,7 +120,7 @@ _FAULTS = (
         "native",
         INFO,
         "also have field deadlines of the server's own",
-        lambda look: look.native > 0,
+        lambda key: key.native > 0,
         "The earlier of the two applies.",
         "HPERSIST of these fields, through a proxy, removes both",
     ),
@@ -129,50 +129,50 @@ _FAULTS = (
 
 async def content(target: Target) -> AsyncIterator[Finding]:
     """A finding for each fault in the sample."""
-    looks = await _looks(target)
-    deadlines, is_sound = sum(look.looked for look in looks.values()), True
+    states = await _sample_states(target)
+    deadlines, is_sound = sum(state.looked for state in states.values()), True
     for fault in _FAULTS:
-        keys = [key for (_, key), look in looks.items() if fault.holds(look)]
+        keys = [key for (_, key), state in states.items() if fault.holds(state)]
         if not keys:
             continue
         is_sound = False
-        what = f"keys that {fault.many}: {len(keys)} of {len(looks)}"
+        what = f"keys that {fault.many}: {len(keys)} of {len(states)}"
         if fault.check == "leftover":
-            gone = sum(look.gone for look in looks.values())
+            gone = sum(state.gone for state in states.values())
             what += f" (deadlines: {gone} of {deadlines})"
         fix = fault.fix or f"ttlproxy doctor --apply --upstream {target.shown}"
         shown = tuple(keys[:_SHOWN])
         yield Finding(fault.severity, what, fault.why, fix, shown, check=fault.check)
     if is_sound:
-        said = f"{counted(len(looks), 'key')} and {counted(deadlines, 'deadline')}, no fault found"
+        said = f"{counted(len(states), 'key')} and {counted(deadlines, 'deadline')}, no fault found"
         yield Finding(OK, said)
 
 
-async def _looks(target: Target) -> dict[DbKey, Look]:
+async def _sample_states(target: Target) -> dict[DbKey, KeyState]:
     places = await _sampled(target)
     script_calls = await target.script_calls("key_examine")
     each = max(1, min(_EACH, target.sample // max(1, len(places))))
-    looks: dict[DbKey, Look] = {}
+    states: dict[DbKey, KeyState] = {}
 
     def how_far() -> str:
-        return f"examined {len(looks)} of {counted(len(places), 'key')}"
+        return f"examined {len(states)} of {counted(len(places), 'key')}"
 
     for at in range(0, len(places), _TOGETHER):
-        looks.update(await looked_at(target, script_calls, places[at : at + _TOGETHER], each))
+        states.update(await examine_keys(target, script_calls, places[at : at + _TOGETHER], each))
         target.progress.at(how_far)
-    return looks
+    return states
 
 
-async def looked_at(
+async def examine_keys(
     target: Target, script_calls: ScriptCalls, places: Sequence[DbKey], each: int
-) -> dict[DbKey, Look]:
+) -> dict[DbKey, KeyState]:
     """Examines these keys, and at most `each` deadlines of every key."""
     words = (b"%d" % each,)
     calls = [
         (db, script_calls.words(Call("key_examine", (key,), words), b"")) for db, key in places
     ]
     replies = await run(target.redis, calls)
-    return {place: Look(*valid(reply)) for place, reply in zip(places, replies, strict=True)}
+    return {place: KeyState(*valid(reply)) for place, reply in zip(places, replies, strict=True)}
 
 
 async def _sampled(target: Target) -> list[DbKey]:
@@ -187,7 +187,7 @@ async def _sampled(target: Target) -> list[DbKey]:
         places |= dict.fromkeys((db, key) for key in keys)
         room = target.sample
         pages = max(_LEAST_PAGES, int(room * _PAGES_FOR_ONE))
-        async for key in indexed(target, db, tell, pages):
+        async for key in _with_index(target, db, tell, pages):
             places[db, key] = None
             room -= 1
             if not room:
@@ -196,13 +196,13 @@ async def _sampled(target: Target) -> list[DbKey]:
     return [place for place in places if target.keys.destination(place[1]) is None]
 
 
-async def indexed(
-    target: Target, db: int, tell: Callable[[], None], pages: int | None = None
+async def _with_index(
+    target: Target, db: int, tell: Callable[[], None], pages: int
 ) -> AsyncIterator[bytes]:
     """The data keys of a database that have an index; scans at most `pages` pages of names, and
     calls `tell` after each."""
     cursor = b"0"
-    while pages is None or pages > 0:
+    for _ in range(pages):
         words = (b"SCAN", cursor, b"MATCH", target.keys.pattern, b"COUNT", PAGE)
         cursor, names = await target.ask(*words, db=db)
         for name in names:
@@ -211,4 +211,3 @@ async def indexed(
         tell()
         if cursor == b"0":
             return
-        pages = pages and pages - 1

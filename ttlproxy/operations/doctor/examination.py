@@ -30,7 +30,7 @@ from ttlproxy.operations.doctor.cluster import master_facts, of_cluster
 from ttlproxy.operations.doctor.finding import ERROR, INFO, OK, WARNING, Finding, worst_first
 from ttlproxy.operations.doctor.fix import FixState, fixed
 from ttlproxy.operations.doctor.required_rights import rules as rules_for_proxy
-from ttlproxy.operations.doctor.target import Target, look_at
+from ttlproxy.operations.doctor.target import Target, read_target
 
 SAMPLE: Final = 1000
 
@@ -154,7 +154,7 @@ class _Examination:
             await close_all(masters)
 
     async def _target(self, redis: Redis) -> Target:
-        return await look_at(redis, self._settings, self._sample, self._progress)
+        return await read_target(redis, self._settings, self._sample, self._progress)
 
 
 async def _of(name: str, check: Check, target: Target) -> list[Finding]:

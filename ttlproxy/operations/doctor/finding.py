@@ -50,7 +50,7 @@ class Finding:
 
 
 def worst_first(findings: Sequence[Finding]) -> list[Finding]:
-    """Those of the same severity in the same order as before."""
+    """Findings of the same severity stay in their order."""
     return sorted(findings, key=lambda finding: -finding.severity)
 
 

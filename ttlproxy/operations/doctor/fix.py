@@ -19,7 +19,7 @@ from ttlproxy.core.registry import DbKey
 from ttlproxy.errors import DoctorError
 from ttlproxy.link import NodeOfSeveral, announcing, run, valid
 from ttlproxy.net.progress import of_names
-from ttlproxy.operations.doctor.content import PAGE, looked_at
+from ttlproxy.operations.doctor.content import PAGE, examine_keys
 from ttlproxy.operations.doctor.target import Target
 from ttlproxy.operations.key_walk import KeyWalk, Pace, Place
 from ttlproxy.operations.resume_file import ResumeFile
@@ -30,8 +30,8 @@ _PAGE: Final = b"500"
 
 
 class FixState:
-    """How far it is. Raises DoctorError if the file cannot be read or written, or is of another
-    run."""
+    """Keeps how far the fixing is. Raises DoctorError if the file cannot be read or written, or is
+    of another run."""
 
     def __init__(self, path: Path | None, upstream: str, prefix: str) -> None:
         """In the file at `path`, about the internal keys with this prefix in this upstream; without
@@ -41,7 +41,7 @@ class FixState:
         self._begun = (self._file and self._file.load(_read)) or {}
 
     def begun(self, where: str) -> tuple[Place, Counter[str]]:
-        """How far the walk there was, and what it had counted until then."""
+        """Returns how far the walk there was, and what it had counted until then."""
         place, counts = self._begun.get(where, (Place(), Counter[str]()))
         return place, Counter(counts)
 
@@ -142,8 +142,8 @@ class _Fixing:
 async def _scheduled(target: Target, db: int) -> AsyncIterator[list[bytes]]:
     """Keys in the schedule that have no index, in pages: the walk over indexes finds the others."""
     async for page in target.schedules.pages(target.redis, db):
-        looks = [(db, (b"EXISTS", target.keys.index(key))) for key, _ in page]
-        there = await run(target.redis, looks)
+        requests = [(db, (b"EXISTS", target.keys.index(key))) for key, _ in page]
+        there = await run(target.redis, requests)
         yield [key for (key, _), exists in zip(page, there, strict=True) if not valid(exists)]
 
 
@@ -167,11 +167,11 @@ async def _sweep(target: Target, script_calls: ScriptCalls, places: Sequence[DbK
 
 async def _announce(target: Target, script_calls: ScriptCalls, places: Sequence[DbKey]) -> int:
     """Announces the first deadline of each key that has one; returns how many have one."""
-    looks = await looked_at(target, script_calls, places, 0)
+    states = await examine_keys(target, script_calls, places, 0)
     names = [
-        (db, target.keys.announcement(db, look.first_ms, key))
-        for (db, key), look in looks.items()
-        if look.first_ms >= 0
+        (db, target.keys.announcement(db, state.first_ms, key))
+        for (db, key), state in states.items()
+        if state.first_ms >= 0
     ]
     requests = [(db, words) for db, name in names for words in announcing(name)]
     for reply in await run(target.redis, requests):

@@ -10,7 +10,7 @@ from ttlproxy.commands import Call
 from ttlproxy.core.counted import counted
 from ttlproxy.core.keys import STATE
 from ttlproxy.link import other_prefixes, run, valid
-from ttlproxy.operations.doctor.content import looked_at
+from ttlproxy.operations.doctor.content import examine_keys
 from ttlproxy.operations.doctor.finding import ERROR, INFO, OK, WARNING, Finding
 from ttlproxy.operations.doctor.target import Target
 
@@ -103,9 +103,11 @@ async def outboxes(target: Target) -> AsyncIterator[Finding]:
     if not names:
         return
     script_calls = await target.script_calls("key_examine", "outbox_read")
-    looks = await looked_at(target, script_calls, [(0, name) for name in names], 1)
+    states = await examine_keys(target, script_calls, [(0, name) for name in names], 1)
     now_ms = await target.now_ms()
-    waiting = {key: now_ms - look.first_ms for (_, key), look in looks.items() if look.first_ms > 0}
+    waiting = {
+        key: now_ms - state.first_ms for (_, key), state in states.items() if state.first_ms > 0
+    }
     late = [name for name, age_ms in waiting.items() if age_ms > _LATE_MS]
     if not late:
         return

@@ -11,10 +11,12 @@ from typing import Final
 from redis.exceptions import NoPermissionError, ResponseError
 
 from ttlproxy.commands import Call
+from ttlproxy.core.counted import counted
 from ttlproxy.link import run
 from ttlproxy.operations.doctor.finding import ERROR, INFO, WARNING, Finding
 from ttlproxy.operations.doctor.required_rights import SINCE, all_scripted
 from ttlproxy.operations.doctor.target import Target
+from ttlproxy.scripts import Scripts, Traits
 
 # The doctor's own scripts. The proxies do not load them, so they are not among theirs.
 _PROBE: Final = files(__package__).joinpath("probe.lua").read_bytes()
@@ -107,16 +109,19 @@ def _is_no_fault(refusal: ResponseError) -> bool:
 
 async def scripts(target: Target) -> AsyncIterator[Finding]:
     """Users' scripts and functions run inside the server, where no proxy sees their writes."""
-    probes = [sha1(text).hexdigest().encode() for text in (_PROBE, _COMPILE)]
-    known = await target.ask(b"SCRIPT", b"EXISTS", *probes, *target.scripts().digests())
+    ours = {sha1(text).hexdigest().encode() for text in (_PROBE, _COMPILE)}
+    of_pages = Scripts(target.keys.prefix)
+    of_pages.suit(Traits(clustered=target.keys.clustered))
+    ours.update(target.scripts().digests(), of_pages.digests())
+    known = await target.ask(b"SCRIPT", b"EXISTS", *ours)
     kept = (await target.redis.info("memory")).get("number_of_cached_scripts", 0)
     others, libraries = max(0, int(kept) - sum(map(int, known))), await _libraries(target)
     if others or libraries:
         named = f": {', '.join(sorted(libraries))}" if libraries else ""
         yield Finding(
             INFO,
-            f"the server has {others} scripts and {len(libraries)} function libraries of"
-            f" users{named}",
+            f"the server has {counted(others, 'script')} and"
+            f" {counted(len(libraries), 'function library', 'function libraries')} of users{named}",
             "An element that one of them overwrites keeps its old deadline.",
             "remove the deadline with HPERSISTFIELD, SPERSISTMEMBER or their like, through a proxy",
         )

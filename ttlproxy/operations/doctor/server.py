@@ -162,7 +162,7 @@ async def role(target: Target) -> AsyncIterator[Finding]:
 
 async def layout(target: Target) -> AsyncIterator[Finding]:
     keys = target.keys
-    found = await target.ask(b"HMGET", keys.home(keys.state), b"layout", b"version")
+    found = await target.ask(b"HMGET", keys.home(keys.state), b"layout", b"program")
     try:
         check_layout(keys.prefix, *found)
         with suppress(ResponseError):  # it is none, or may not be read
@@ -305,7 +305,8 @@ async def persistence(target: Target) -> AsyncIterator[Finding]:
     what, why = "nothing is saved to disk", "A restart loses all elements and deadlines."
     if target.config.get("save", "?"):
         unsaved = info.get("rdb_changes_since_last_save", 0)
-        what = f"only snapshots are saved; {unsaved} changes are in no snapshot yet"
+        what = f"only snapshots are saved; {counted(unsaved, 'change is', 'changes are')} in no"
+        what += " snapshot yet"
         why = "A crash loses the latest elements together with their deadlines."
     yield Finding(INFO, what, why, "CONFIG SET appendonly yes")
 

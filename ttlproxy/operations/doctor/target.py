@@ -129,11 +129,11 @@ class Target:
         return [other for reply in replies for other in valid(reply)]
 
     async def attached(self) -> int:
-        """How many proxies are connected to the server."""
+        """The number of proxies that are connected to the server."""
         return await attached(self.redis, self.keys.prefix)
 
 
-async def look_at(redis: Redis, settings: Settings, sample: int, progress: Progress) -> Target:
+async def read_target(redis: Redis, settings: Settings, sample: int, progress: Progress) -> Target:
     """Asks for the facts that all checks need. Raises RedisError if the server refuses INFO."""
     info = await redis.info()
     keys = Keys(settings.prefix.encode(), clustered=bool(info.get("cluster_enabled")))

@@ -1,4 +1,4 @@
-"""What is moved: elements of keys, with deadlines in Unix time in ms. Knows no connection."""
+"""The elements of keys that are moved, with deadlines in Unix time in ms. Knows no connection."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from ttlproxy.link.connecting.pipeline import Words
 
-# So many at a time: a page is one transaction at the target.
+# Elements in a page, which is one transaction at the target.
 PAGE: Final = 200
 # As TYPE says it where there is no key.
 NO_KEY: Final = b"none"
@@ -57,7 +57,7 @@ class Found(NamedTuple):
 
 
 class Outcome(StrEnum):
-    """What has become of an element; the value names it in the file of the state."""
+    """The outcome for an element; the value names it in the file of the state."""
 
     DATED = "dated"
     ADDED = "added"
@@ -70,8 +70,8 @@ class Outcome(StrEnum):
     PASSED = "passed"
 
 
-class Glance(NamedTuple):
-    """What is at the target: each element of a page, whether there is such a key at all, and Unix
+class TargetState(NamedTuple):
+    """The state of the target: each element of a page, whether there is such a key at all, and Unix
     time."""
 
     found: Sequence[Found]
@@ -80,7 +80,7 @@ class Glance(NamedTuple):
 
 
 class Source(Protocol):
-    """Where deadlines come from.
+    """A source of deadlines.
 
     slack_ms: a deadline that differs by no more is the same one
     compares: `value` of its elements must be that at the target; otherwise both are the same data
@@ -96,26 +96,28 @@ class Source(Protocol):
 
 
 class Target(Protocol):
-    """Where deadlines go; slack_ms: as of a source."""
+    """A target of deadlines; slack_ms: as of a source."""
 
     slack_ms: int
 
-    def look(self, page: Page, *, with_values: bool) -> Awaitable[Glance]:
-        """What is there now; watches it. Raises MigrationError or redis-py's RedisError."""
+    def read_state(self, page: Page, *, with_values: bool) -> Awaitable[TargetState]:
+        """Returns what is there now, and watches it. Raises MigrationError or redis-py's
+        RedisError."""
 
-    def dates(self, page: Page, elements: Sequence[Element]) -> list[Words]:
+    def ttl_requests(self, page: Page, elements: Sequence[Element]) -> list[Words]:
         """The requests that give these their deadlines, where they have none. Each element has a
         deadline."""
 
     def outcomes(self, request: Words, reply: Any) -> Counter[Outcome]:
-        """What has become of the elements of such a request."""
+        """Counts what has become of the elements of such a request."""
 
-    def adds(self, page: Page, elements: Sequence[Element]) -> list[Words]:
+    def add_requests(self, page: Page, elements: Sequence[Element]) -> list[Words]:
         """The requests that add these, which are not there, without deadlines."""
 
 
 class TimedWords(NamedTuple):
-    """What sets a deadline, what reads one, and the word before the elements."""
+    """date, read: the commands that set a deadline, and that read one; elements: the word before
+    the elements."""
 
     date: bytes
     read: bytes

@@ -28,7 +28,7 @@ from ttlproxy.operations.migration.timed import READINGS, TimedSource, TimedTarg
 
 @dataclass(frozen=True)
 class Options:
-    """What is asked for. Of those that a job does not take, none is set.
+    """The options of a call. One that the job does not take is not set.
 
     proxy: a running ttlproxy; other: the server on the other side, None if it is the proxy
     db: the logical database, on both sides; rate: elements a second; state: the file

@@ -93,7 +93,7 @@ class Migration:
     async def _pass(self, moved: Moved, state: State, progress: Progress, *, is_dry: bool) -> Mover:
         """Goes through all keys; the mover has examples.
 
-        What is done is saved now and then, and at the end, unless it is a dry run. Raises
+        The state is saved now and then, and at the end, unless it is a dry run. Raises
         MigrationError, also if there was nothing to do, because then the options are wrong.
         """
         options = self._options

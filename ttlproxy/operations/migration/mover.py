@@ -41,7 +41,7 @@ class State:
         )
 
     def kept(self) -> dict[str, Any]:
-        """What JSON can have."""
+        """The state as JSON can have it."""
         return vars(self)
 
     def check(self) -> None:
@@ -64,7 +64,7 @@ HIDDEN: Final = "hidden"
 
 
 def elements(counts: Counter[str]) -> int:
-    """How many elements are counted."""
+    """The number of elements that are counted."""
     return counts.total() - sum(counts[name] for name in (KEYS, UNFIT, HIDDEN))
 
 
@@ -144,24 +144,24 @@ class Mover:
         if not page.elements:
             await self.server.transaction([])
             return Counter()
-        glance = await self.target.look(page, with_values=self.rules.compares)
-        plan = self.rules.plan(page, glance)
-        written = [*plan.dates, *plan.adds][: _EXAMPLES - len(self.examples)]
+        found = await self.target.read_state(page, with_values=self.rules.compares)
+        plan = self.rules.plan(page, found)
+        written = [*plan.to_expire, *plan.to_add][: _EXAMPLES - len(self.examples)]
         self.examples += [f"{shown(page.key)} {shown(element.name)}" for element in written]
         if self.is_dry:
             await self.server.transaction([])
             return plan.outcomes
-        return await self._written(page, plan, has_key=glance.has_key)
+        return await self._written(page, plan, has_key=found.has_key)
 
     async def _written(self, page: Page, plan: Plan, *, has_key: bool) -> Counter[Outcome] | None:
-        dates = self.target.dates(page, plan.dates)
-        adds = self.target.adds(page, plan.adds)
-        timed = [element for element in plan.adds if element.deadline_ms is not None]
+        dates = self.target.ttl_requests(page, plan.to_expire)
+        adds = self.target.add_requests(page, plan.to_add)
+        timed = [element for element in plan.to_add if element.deadline_ms is not None]
         whole: list[Words] = []
         if adds and not has_key and page.key_deadline_ms is not None:
             whole = [(b"PEXPIREAT", page.key, page.key_deadline_ms)]
         replies = await self.server.transaction(
-            [*dates, *adds, *self.target.dates(page, timed), *whole]
+            [*dates, *adds, *self.target.ttl_requests(page, timed), *whole]
         )
         if replies is None:
             return None

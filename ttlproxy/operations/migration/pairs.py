@@ -18,10 +18,10 @@ from ttlproxy.operations.migration.elements import (
     PROXY_WORDS,
     Element,
     Found,
-    Glance,
     Outcome,
     Page,
     Part,
+    TargetState,
     milliseconds,
     shown,
 )
@@ -141,7 +141,7 @@ class PairsTarget:
         self._naming = naming
         self._unit = unit
 
-    async def look(self, page: Page, *, with_values: bool) -> Glance:
+    async def read_state(self, page: Page, *, with_values: bool) -> TargetState:
         """See Target. The elements themselves are not looked at."""
         key = self._naming.other(page.key)
         words = (b"ZMSCORE", key, *(element.name for element in page.elements))
@@ -157,9 +157,9 @@ class PairsTarget:
             Found(True, deadline_ms(at, self._unit, name, key) if at else None)
             for (name, *_), at in zip(page.elements, self._server.valid(scores), strict=True)
         ]
-        return Glance(found, milliseconds(self._server.valid(time)))
+        return TargetState(found, milliseconds(self._server.valid(time)))
 
-    def dates(self, page: Page, elements: Sequence[Element]) -> list[Words]:
+    def ttl_requests(self, page: Page, elements: Sequence[Element]) -> list[Words]:
         """See Target."""
         if not elements:
             return []
@@ -174,6 +174,6 @@ class PairsTarget:
         there_too = (len(request) - 3) // 2 - reply
         return Counter({Outcome.DATED: reply, Outcome.OTHER: there_too})
 
-    def adds(self, page: Page, elements: Sequence[Element]) -> list[Words]:
+    def add_requests(self, page: Page, elements: Sequence[Element]) -> list[Words]:
         """See Target. Nothing is ever missing here."""
         return []

@@ -1,4 +1,5 @@
-"""What happens to each element of a page. A pure decision: knows no connection and no clock."""
+"""Decides what happens to each element of a page. A pure decision: knows no connection and no
+clock."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ttlproxy.operations.migration.elements import Element, Found, Glance, Outcome, Page
+from ttlproxy.operations.migration.elements import Element, Found, Outcome, Page, TargetState
 
 
 class How(NamedTuple):
@@ -19,8 +20,8 @@ class How(NamedTuple):
 class Plan(NamedTuple):
     """The elements that get a deadline, those that are added, and what becomes of all."""
 
-    dates: Sequence[Element]
-    adds: Sequence[Element]
+    to_expire: Sequence[Element]
+    to_add: Sequence[Element]
     outcomes: Counter[Outcome]
 
 
@@ -31,16 +32,16 @@ class Rules(NamedTuple):
     compares: bool
     slack_ms: int
 
-    def plan(self, page: Page, glance: Glance) -> Plan:
-        dates, adds, outcomes = list[Element](), list[Element](), Counter[Outcome]()
-        for element, found in zip(page.elements, glance.found, strict=True):
-            outcome = self._outcome(page.kind, element, found, glance.now_ms)
+    def plan(self, page: Page, state: TargetState) -> Plan:
+        to_expire, to_add, outcomes = list[Element](), list[Element](), Counter[Outcome]()
+        for element, found in zip(page.elements, state.found, strict=True):
+            outcome = self._outcome(page.kind, element, found, state.now_ms)
             outcomes[outcome] += 1
             if outcome is Outcome.ADDED:
-                adds.append(element)
+                to_add.append(element)
             elif outcome in (Outcome.DATED, Outcome.DELETED):
-                dates.append(element)
-        return Plan(dates, adds, outcomes)
+                to_expire.append(element)
+        return Plan(to_expire, to_add, outcomes)
 
     def _outcome(self, kind: bytes, element: Element, found: Found, now_ms: int) -> Outcome:
         at = element.deadline_ms

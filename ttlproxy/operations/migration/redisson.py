@@ -1,4 +1,4 @@
-"""What Redisson's RMapCache and RSetCache keep, for a copy that any client can read.
+"""Reads what Redisson's RMapCache and RSetCache keep, for a copy that any client can read.
 
 Redisson's source (RedissonMapCache, RedissonSetCache) has the layout. An RMapCache is a hash. Each
 value has a header (struct.pack('dLc0') of Redis's Lua): the longest time without use in ms, 0 if

@@ -1,4 +1,4 @@
-"""What people read of an import or export: sentences from counts."""
+"""Makes the sentences that people read of an import or export, from counts."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from ttlproxy.operations.migration.mover import BUSY, HIDDEN, KEYS, elements
 
 
 class Sentences(NamedTuple):
-    """What follows the number of elements, or of keys: before anything is written, after it, and in
-    the check at the end."""
+    """The words that follow the number of elements, or of keys: before anything is written, after
+    it, and in the check at the end."""
 
     dry: str
     moved: str
@@ -109,7 +109,7 @@ def _as_it_is(count: int, sentence: str) -> str:
 
 
 def so_far(counts: Counter[str]) -> str:
-    """How many keys and elements."""
+    """The number of keys and of elements."""
     return f"{counted(counts[KEYS], 'key')}, {counted(elements(counts), 'element')}"
 
 

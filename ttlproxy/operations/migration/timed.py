@@ -16,10 +16,10 @@ from ttlproxy.operations.migration.elements import (
     PROXY_WORDS,
     Element,
     Found,
-    Glance,
     Outcome,
     Page,
     Part,
+    TargetState,
     TimedWords,
     milliseconds,
     shown,
@@ -139,7 +139,7 @@ class TimedSource:
         return Page(name, b"list", [Element(element, int(at)) for element, at in listed])
 
 
-# What a request that sets a deadline says of an element.
+# The reply of a request that sets a deadline, about an element -> what has become of it.
 _BY_REPLY: Final[Mapping[int, Outcome]] = {
     1: Outcome.DATED,
     0: Outcome.OTHER,
@@ -179,10 +179,10 @@ class TimedTarget:
         self._server = server
         self._words = words
 
-    async def look(self, page: Page, *, with_values: bool) -> Glance:
+    async def read_state(self, page: Page, *, with_values: bool) -> TargetState:
         """See Target."""
         if page.kind == NO_KEY:
-            return Glance([Found(is_there=False) for _ in page.elements], 0, has_key=False)
+            return TargetState([Found(is_there=False) for _ in page.elements], 0, has_key=False)
         names = [element.name for element in page.elements]
         read, word = self._words[page.kind].read, self._words[page.kind].elements
         wants_values = with_values and page.kind in _VALUES
@@ -202,9 +202,9 @@ class TimedTarget:
             Found(at != _NOT_THERE, None if at < 0 else at, value)
             for at, value in zip(self._server.valid(deadlines), values, strict=True)
         ]
-        return Glance(found, milliseconds(self._server.valid(time)), there != NO_KEY)
+        return TargetState(found, milliseconds(self._server.valid(time)), there != NO_KEY)
 
-    def dates(self, page: Page, elements: Sequence[Element]) -> list[Words]:
+    def ttl_requests(self, page: Page, elements: Sequence[Element]) -> list[Words]:
         """See Target."""
         groups: dict[int, list[bytes]] = {}
         for name, at, _ in elements:
@@ -219,7 +219,7 @@ class TimedTarget:
         """See Target."""
         return Counter(_BY_REPLY[number] for number in reply)
 
-    def adds(self, page: Page, elements: Sequence[Element]) -> list[Words]:
+    def add_requests(self, page: Page, elements: Sequence[Element]) -> list[Words]:
         """See Target."""
         if not elements:
             return []

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from ttlproxy.core.permissions import DEFAULT_USER
+
 # Subcommands of CLIENT, and how many words name what they set; TRACKING: see `keep`.
 KEPT: Final = {
     b"SETNAME": 2,
@@ -46,6 +48,12 @@ class ConnectionSettings:
     @property
     def is_resp3(self) -> bool:
         return _HELLO in self._words and self._words[_HELLO][1] == b"3"
+
+    @property
+    def user(self) -> bytes:
+        """The one that the client is logged in as."""
+        login = self._words.get(_AUTH, [])
+        return login[1] if len(login) == 3 else DEFAULT_USER
 
     @property
     def tracks(self) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, cast
 
@@ -38,6 +38,7 @@ from ttlproxy.proxy.routed.ways import Ways
 from ttlproxy.proxy.sharing.shared_upstream import LaneUpstream
 from ttlproxy.proxy.slow_clients import Activity
 from ttlproxy.session.session import LaneSession
+from ttlproxy.session.sharing import introduction
 
 if TYPE_CHECKING:
     from ttlproxy.proxy.routed_server import RoutedServer
@@ -420,6 +421,15 @@ class RoutedClient(asyncio.Protocol):
     def database(self) -> int | None:
         """A Cluster has only one."""
         return 0
+
+    @property
+    def user(self) -> bytes:
+        return b"" if self.lanes.is_unauthenticated else self.connection_settings.user
+
+    @property
+    def introduced(self) -> Mapping[bytes, bytes]:
+        said = map(introduction, self.connection_settings)
+        return {what: words for each in said for what, words in each.items()}
 
     def abort(self, why: str) -> None:
         """Ends the connection at once: the bytes kept for it are free when this returns."""

@@ -190,6 +190,8 @@ class SharingClient(Client):
         if found is None or not self._handshake.introduces(found.introductions):
             self._cut(data)
             return
+        for words in found.introductions:
+            session.introduces(words)
         self._send_shared(shared, session, data, found.requests)
 
     def _cut(self, data: bytes) -> None:

@@ -9,9 +9,10 @@ if at then
   end
 end
 -- Whether elements that get this deadline are removed in this step. Not if there are rules of ONEXPIRE, for a rule may
--- say what becomes of them: then they are due now, and stay until they are reaped. Redis is asked, because a proxy may
--- not have read the rules that came with a replica's data. A Cluster's slot has only their version, also after the last.
-local at_once = at and at <= now
+-- say what becomes of them: then they are due now, and stay until they are reaped. What the proxy knows counts, because
+-- clients may write to the list of rules; and so does the list, because the proxy may not have read the rules that came
+-- with a replica's data. A Cluster's slot has only their version, also after the last.
+local at_once = at and at <= now and not ruled
 if at_once then
   local fields = redis.pcall('HKEYS', prefix .. const.RULES .. slot_tag)
   at_once = not fields.err
@@ -19,5 +20,7 @@ if at_once then
     local is_write_rule = string.sub(field, 2, #const.WRITE_RULE + 1) == const.WRITE_RULE
     at_once = at_once and slot_tag == '' and (is_write_rule or string.sub(field, 1, 1) ~= ':')
   end
-  at = at_once and at or now - 1
+end
+if at and at <= now and not at_once then
+  at = now - 1
 end
