@@ -16,8 +16,8 @@ from urllib.parse import quote, unquote
 
 REDIS_PORT = 6379
 SENTINEL_PORT = 26379
-# What listens on all addresses of IPv4 or IPv6 is also at the machine's own. On `::` it hears no
-# IPv4: asyncio sets IPV6_V6ONLY.
+# A server that listens on all addresses of IPv4 or IPv6 is also at the machine's own. On `::` it
+# hears no IPv4: asyncio sets IPV6_V6ONLY.
 _LOCAL = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 _PLAIN_SCHEMES = ("redis", "rediss")
 _SENTINEL_SCHEMES = ("redis-sentinel", "rediss-sentinel")
@@ -55,7 +55,7 @@ class Address(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """What `str` gives."""
+        """Reads the text that `str` gives."""
         host, _, port = text.rpartition(":")
         return cls(host.strip("[]"), int(port))
 
@@ -89,7 +89,7 @@ class Listen:
 
     @property
     def local(self) -> Self:
-        """Where programs on this machine find it."""
+        """The address at which programs on this machine find it."""
         return replace(self, host=_LOCAL.get(self.host, self.host))
 
     @property
@@ -322,7 +322,7 @@ def _listed(addresses: tuple[Address, ...]) -> str:
 
 
 def _hint(host: str, port: str) -> str:
-    """What to add to an error about an address to listen on."""
+    """The text to add to an error about an address to listen on."""
     if port.isascii() and port.isdigit() and int(port) > 65535:
         return ": the highest port is 65535"
     if not host and _is_port(port):
@@ -335,8 +335,8 @@ def _is_port(text: str) -> bool:
 
 
 def _known_options(query: str) -> str:
-    """What stands in place of the options of a URL of redis-py that it has; their values, and
-    unknown ones, may be parts of a password."""
+    """The text in place of a redis-py URL's options; their values, and unknown ones, may be parts
+    of a password."""
     names = [part.partition("=")[0] for part in query.removeprefix("?").split("&")]
     return "; ".join(f"{name}: {_OPTIONS[name]}" for name in names if name in _OPTIONS)
 

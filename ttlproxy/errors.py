@@ -149,8 +149,8 @@ class MigrationError(TtlproxyError):
 
 
 class UnfitKey(MigrationError):  # noqa: N818 - the name says it
-    """What is in one key does not fit the options, or may not be read: its deadlines stay as they
-    are."""
+    """The content of one key does not fit the options, or may not be read: its deadlines stay as
+    they are."""
 
 
 class AdoptError(TtlproxyError):
@@ -215,7 +215,7 @@ UNKNOWN_DATABASE = b"ERR ttlproxy cannot tell the database: too many SELECTs hav
 TOO_MANY_WORDS_AT_ONCE = b"ERR too many arguments: ttlproxy's commands take 200000 words at most"
 # An unknown command, sent to Redis so that it aborts EXEC.
 TOO_LARGE_IN_MULTI = b"TOO-LARGE-FOR-MAX-REQUEST-BYTES"
-# The same, in place of what makes replies uncountable where one of them is to be hidden.
+# The error in place of what makes replies uncountable where one of them is to be hidden.
 UNCOUNTED_IN_MULTI = b"NOT-IN-A-TRANSACTION-THAT-CHANGES-DEADLINES"
 NOT_IN_A_CLUSTER = b"ERR %b is not allowed in cluster mode"
 NO_COPY_IN_A_CLUSTER = b"ERR Copying to another database is not allowed in cluster mode"

@@ -62,7 +62,7 @@ def slots(cluster: Cluster) -> MovingSlots:
 @pytest.fixture
 def context(cluster: Cluster, slots: MovingSlots) -> Context:
     context = Context(load(["--upstream", cluster.nodes[0].url]), Counters())
-    context.meet(clustered=True)
+    context.set_clustered(clustered=True)
     context.ask_for_keys = slots.ask
     return context
 
@@ -78,7 +78,7 @@ async def test_what_is_due_and_what_has_an_index_is_known_wherever_that_is(
     context.rights.trusts_schedules = True
     on_its_way.carry_over(*moved) if moved else None
     assert await Schedules(context).due_among(redis, PLACES, NOW_MS) == {(0, LATE)}
-    assert await SweepScript(context, Counters()).with_index(redis, PLACES) == PLACES[:2]
+    assert await SweepScript(context).with_index(redis, PLACES) == PLACES[:2]
 
 
 async def test_where_the_new_master_cannot_be_asked_anything_may_be_due(
@@ -88,7 +88,7 @@ async def test_where_the_new_master_cannot_be_asked_anything_may_be_due(
     context.ask_for_keys = MovingSlots(lambda address: client(nowhere, "test", 1.0), 1.0).ask
     on_its_way.carry_over(*INDEXES, SCHEDULE)
     assert await Schedules(context).due_among(redis, PLACES, NOW_MS) == {*PLACES}
-    assert await SweepScript(context, Counters()).with_index(redis, PLACES) == PLACES
+    assert await SweepScript(context).with_index(redis, PLACES) == PLACES
 
 
 async def test_other_replies_stay_as_they_are(

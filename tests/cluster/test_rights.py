@@ -58,7 +58,7 @@ def test_she_has_none_on_those_of_others(alice: Connection, node: Node) -> None:
 def test_her_scripts_check_no_rights_first() -> None:
     rights = Rights(internal=KEYS.beside)
     rights.suit(frozenset())
-    rights.learn([DEFAULT, b"user alice on " + b" ".join(ALICE)])
+    rights.set_users([DEFAULT, b"user alice on " + b" ".join(ALICE)])
     assert rights.have_all([b"alice"])
 
 
@@ -88,7 +88,7 @@ def test_a_schedule_is_trusted_unless_somebody_with_few_keys_may_write_to_one(
 ) -> None:
     rights = Rights()
     rights.place(KEYS.schedule + b":{", KEYS.counted, by_slot=True)
-    rights.learn([DEFAULT, f"user app on #af {words} +@all".encode()])
+    rights.set_users([DEFAULT, f"user app on #af {words} +@all".encode()])
     assert rights.trusts_schedules is trusts
 
 
@@ -104,7 +104,7 @@ def test_a_schedule_is_trusted_unless_somebody_with_few_keys_may_write_to_one(
 def test_keys_are_counted_for_who_may_read_what_each_slot_has(words: str, may: bool) -> None:
     rights = Rights()
     rights.place(KEYS.schedule + b":{", KEYS.counted, by_slot=True)
-    rights.learn([DEFAULT, f"user app on #af {words} +@all".encode()])
+    rights.set_users([DEFAULT, f"user app on #af {words} +@all".encode()])
     assert rights.may_count([b"app"]) is may
 
 

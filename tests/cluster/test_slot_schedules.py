@@ -20,7 +20,7 @@ from ttlproxy.cli.main import load
 from ttlproxy.core.counters import Counters
 from ttlproxy.core.keys import SLOTS, Keys, slot
 from ttlproxy.link import Context, SlotSchedules, client
-from ttlproxy.link.knowledge.glance import Glance
+from ttlproxy.link.knowledge.sample import Sample
 from ttlproxy.link.reaper.removal import ReapScript
 from ttlproxy.link.reaper.schedules import Schedules
 from ttlproxy.link.reaper.walks import Orphans
@@ -44,7 +44,7 @@ async def redis(node: Node) -> AsyncIterator[Redis]:
 def _surveyed(node: Node) -> SlotSchedules:
     """The schedules of a node, with scripts that suit it."""
     context = Context(load(["--upstream", node.url]), Counters())
-    context.meet(clustered=True)
+    context.set_clustered(clustered=True)
     has_flags = node.ask("COMMAND", "INFO", "EVAL_RO") != [None]
     context.scripts.suit(Traits(clustered=True, flags=has_flags))
     found = SlotSchedules(context.keys)
@@ -305,13 +305,13 @@ def context(node: Node) -> Context:
     """Of a node without keys."""
     assert node.ask("FLUSHALL") == b"OK"
     made = Context(load(["--upstream", node.url]), Counters())
-    made.meet(clustered=True)
+    made.set_clustered(clustered=True)
     made.scripts.suit(Traits(clustered=True))
     return made
 
 
 def _reaps(context: Context) -> ReapScript:
-    return ReapScript(load([]), context, context.counters)
+    return ReapScript(load([]), context)
 
 
 async def test_a_reap_tells_when_its_slot_needs_attention_again(
@@ -384,8 +384,8 @@ async def test_a_heartbeat_asks_slots_for_their_size_once_for_all_who_want_it(
     context.schedule_queries = schedules
     sizes = []
     for _ in range(-(-len(schedules.slots()) // 64)):
-        glance = Glance(context, with_sizes=True)
-        sizes.append((await glance.sizes(redis), await glance.sizes(redis)))
+        sample = Sample(context, with_sizes=True)
+        sizes.append((await sample.sizes(redis), await sample.sizes(redis)))
     assert sizes == [(None, None)] * (len(sizes) - 1) + [({0: 3000}, {0: 3000})]
 
 
@@ -448,11 +448,11 @@ async def test_what_dbsize_leaves_out_is_corrected_at_each_master(masters: Maste
         kept, others = KEYS.kept(key), KEYS.shared_by(key, KEYS.others)
         assert node.ask("RPUSH", kept, "element", "value", FAR_MS) == 3
         context = Context(load(["--upstream", node.url]), Counters())
-        context.meet(clustered=True)
+        context.set_clustered(clustered=True)
         connected = client(Upstream.parse(node.url), "test", 30.0)
         search = Orphans(context, _never, _all_know)
         while not node.ask("SISMEMBER", others, kept):
-            await search.look(connected, [0])
+            await search.search(connected, [0])
         await connected.aclose()
         assert context.counters.refusals == 0
 

@@ -79,28 +79,28 @@ def test_a_sweep_that_was_put_back_is_due_as_before_unless_a_request_came_since(
 def test_a_write_just_before_the_sweep_gets_another_one() -> None:
     """It may be carried out after the sweep that the first one caused."""
     agenda = Agenda()
-    agenda.date([H], 1000)
-    agenda.date([H], 1100)
+    agenda.apply_ttl([H], 1000)
+    agenda.apply_ttl([H], 1100)
     first_ms, second_ms = 1000 + SWEEP_AFTER_MS, 1100 + SWEEP_AFTER_MS
     taken = agenda.take_sweeps(first_ms + 1)
-    assert agenda.take_dates(taken) == {H}
+    assert agenda.take_awaiting_ttl(taken) == {H}
     taken = agenda.take_sweeps(second_ms + 1)
     assert taken == {H: second_ms}
-    assert agenda.take_dates(taken) == {H}
+    assert agenda.take_awaiting_ttl(taken) == {H}
     assert agenda.take_sweeps(NEVER) == {}
 
 
 def test_deadlines_by_rule_that_were_not_given_are_given_later_or_by_another_server() -> None:
     agenda = Agenda()
-    agenda.date([H, S], 1000)
+    agenda.apply_ttl([H, S], 1000)
     taken = agenda.take_sweeps(5000)
-    dates = agenda.take_dates(taken)
+    dates = agenda.take_awaiting_ttl(taken)
     agenda.put_back(taken, dates)
-    assert agenda.take_dates(agenda.take_sweeps(5000)) == {H, S}
-    agenda.date([H, S], 2000)
+    assert agenda.take_awaiting_ttl(agenda.take_sweeps(5000)) == {H, S}
+    agenda.apply_ttl([H, S], 2000)
     assert agenda.drop(lambda key: key == b"h") == {H}
     taken = agenda.take_sweeps(5000)
-    assert agenda.take_dates(taken) == {S}
+    assert agenda.take_awaiting_ttl(taken) == {S}
 
 
 def test_each_sweep_that_is_left_gets_a_look() -> None:

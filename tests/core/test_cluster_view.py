@@ -76,7 +76,7 @@ def test_hearsay_counts_only_for_slots_whose_master_has_said_nothing() -> None:
     view = ClusterView(2)
     view.follow({0: "a"})
     flags = frozenset({"master"})
-    view.meet([ClusterNode("b", "h", 1, "", flags, 1, frozenset((0, 1)), "")])
+    view.set_nodes([ClusterNode("b", "h", 1, "", flags, 1, frozenset((0, 1)), "")])
     assert _shown(view) == [b"6381 0", b"6382 1"]
 
 

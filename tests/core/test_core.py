@@ -147,7 +147,7 @@ def test_both_find_the_same_ends_of_replies_wherever_they_are_cut(
 def test_a_stream_without_a_reply_is_refused_and_nothing_is_taken_of_it(data: bytes) -> None:
     ends = ReplyEnds()
     try:
-        found = ends.take(data)
+        found = ends.feed(data)
     except ValueError:
         return
     assert found == sorted(set(found))

@@ -118,12 +118,12 @@ def _learn_rules(world: World) -> None:
         name_of(b"{tag}*"): WriteRule(0, keeps_all=True),
     }
     rows = {name: rule.row((name,)) for name, rule in rules.items()}
-    world.registry.book.learn(0, WriteRules(rows))
+    world.registry.rules.replace(0, WriteRules(rows))
 
 
 def _know_family(world: World) -> None:
     """Of which other proxies do not know yet."""
-    world.registry.families.learn([b"oth"])
+    world.registry.families.add([b"oth"])
 
 
 def _learn_rules_and_select(world: World) -> None:
@@ -151,7 +151,7 @@ def _world(max_request_bytes: int = 1 << 30) -> World:
     for key, bound in BOUNDS.items():
         world.registry.announced(0, key, bound)
     families = world.session.script_calls.families
-    families.known.learn([b"pla"])
+    families.known.add([b"pla"])
     families.doubt()
     families.confirm(families.known.all)  # as only what is known is ever confirmed
     return world

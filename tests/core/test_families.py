@@ -45,27 +45,27 @@ def test_a_key_is_of_its_family(key: bytes) -> None:
 def test_there_are_few_and_each_key_is_of_one(keys: list[bytes]) -> None:
     known = Known()
     for at, key in enumerate(keys):
-        known.learn_of([key])
+        known.add_of([key])
         assert all(map(known.covers, keys[: at + 1]))
-        assert known.of(key) in known.heads
-    assert len(known.heads) <= MOST_WIDE + 1
+        assert known.of(key) in known.prefixes
+    assert len(known.prefixes) <= MOST_WIDE + 1
 
 
 def test_beyond_many_a_family_is_wider() -> None:
     known = Known()
     names = [b"word:%b:" % bytes([97 + number // 26, 97 + number % 26]) for number in range(MOST)]
-    known.learn_of(names)
-    assert len(known.heads) == MOST
-    known.learn_of([b"another:word:zz"])
+    known.add_of(names)
+    assert len(known.prefixes) == MOST
+    known.add_of([b"another:word:zz"])
     assert known.covers(b"another:one")
     assert not known.covers(b"word:zz:zz")
-    known.learn_of([b"word:zz:zz"])
-    assert known.heads == (b"another:", b"word:")
+    known.add_of([b"word:zz:zz"])
+    assert known.prefixes == (b"another:", b"word:")
     assert known.all.issuperset(names), "each is acknowledged, also where another has its keys"
 
 
 def test_a_word_that_is_no_bulk_string_is_no_key() -> None:
     known = Known()
-    known.learn([ALL])
+    known.add([ALL])
     assert not known.covers(None)  # type: ignore[arg-type]
     assert known.covers(b"any")

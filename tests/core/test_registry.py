@@ -19,7 +19,7 @@ SOON_MS = NOW_MS + 5000
 
 def _registry(*, is_read: bool = True, wakes: list[tuple[int, int]] | None = None) -> Registry:
     families = Known()
-    families.learn([ALL])
+    families.add([ALL])
 
     def wake(db: int, deadline_ms: int) -> None:
         if wakes is not None:
@@ -66,7 +66,7 @@ def test_a_key_of_no_family_is_none_that_may_be_managed() -> None:
     assert b"k" not in asker.names
     assert not asker.names
     assert asker.places(b"k") == registry.places(b"k") == []
-    registry.families.learn([b"k"])
+    registry.families.add([b"k"])
     assert b"k1" in asker.names
     assert asker.places(b"k1") == [(0, b"k1")]
     assert b"other" not in asker.names
@@ -249,11 +249,11 @@ def test_keys_in_all_databases_may_be_due_if_a_client_may_be_in_several() -> Non
 def test_so_may_they_where_requests_write_to_another_database() -> None:
     registry = _registry()
     asker = registry.asker((0,))
-    asker.reach([(4, b"k")])
+    asker.include([(4, b"k")])
     assert asker.names[b"k"] == asker.names[b"other"] == UNKNOWN
     assert sorted(asker.places(b"k")) == [(0, b"k"), (4, b"k")]
     assert asker.places(b"other") == [(0, b"other")]
-    asker.reach_no_more()
+    asker.include_no_more()
     assert asker.names[b"k"] == UNTIL_MS
     assert asker.places(b"k") == [(0, b"k")]
 
@@ -262,11 +262,11 @@ def test_a_rule_of_onwrite_makes_a_key_one_that_may_be_managed_and_where_nothing
     registry = Registry()
     asker = registry.asker((0,))
     rule = WriteRule(1000)
-    registry.book.learn(0, WriteRules({name_of(b"k*", b"set"): rule.row((b"k*",))}))
+    registry.rules.replace(0, WriteRules({name_of(b"k*", b"set"): rule.row((b"k*",))}))
     assert asker.names[b"k1"] == NOTHING_DUE
     assert b"other" not in asker.names
     assert b"k1" not in asker.managed
-    registry.book.doubt([0])
+    registry.rules.doubt([0])
     assert asker.names[b"other"] == UNKNOWN, "it may match one"
 
 
@@ -293,8 +293,8 @@ def test_a_proxy_that_is_alone_hears_nothing_before_it_has_asked_for_something()
 def test_a_new_family_is_of_interest_where_names_are_looked_at() -> None:
     registry = Registry()
     registry.families.tell(registry.families_changed)
-    registry.families.learn([b"k"])
-    assert registry.book.heads == (b"k",)
+    registry.families.add([b"k"])
+    assert registry.rules.literal_prefixes == (b"k",)
 
 
 def _asked(asker: Asker, key: bytes, now_ms: int) -> bool:

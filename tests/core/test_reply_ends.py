@@ -21,8 +21,8 @@ def test_each_end_is_found_wherever_the_bytes_are_cut(
     ends = ReplyEnds()
     found: list[int] = []
     for begin, end in pairwise([0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]):
-        found += [begin + at for at in ends.take(data[begin:end])]
-        assert ends.is_between == (end in (0, *found[-1:]))
+        found += [begin + at for at in ends.feed(data[begin:end])]
+        assert (not ends.begun) == (end in (0, *found[-1:]))
     expected = [sum(map(len, replies[: number + 1])) for number in range(len(replies))]
     assert found == expected
     assert whole_replies(data) == (0 if PUSH in replies else len(replies))
@@ -54,13 +54,13 @@ def test_the_ends_of_many_replies_are_found(
     replies = [*short[:at], *others, *short[at:]]
     data, ends = b"".join(replies), ReplyEnds()
     expected = [*accumulate(map(len, replies))]
-    assert ends.take(data[:-cut]) == expected[:-1]
-    assert not ends.is_between
-    assert ends.take(data[-cut:]) == [cut]
-    assert ends.take(data) == expected
+    assert ends.feed(data[:-cut]) == expected[:-1]
+    assert ends.begun
+    assert ends.feed(data[-cut:]) == [cut]
+    assert ends.feed(data) == expected
 
 
 @pytest.mark.parametrize("data", [b"hello\r\n", b"$x\r\n", b"*z\r\n", b"\r\n"])
 def test_bytes_that_are_no_reply_are_told(data: bytes) -> None:
     with pytest.raises(ValueError, match=r"."):
-        ReplyEnds().take(data)
+        ReplyEnds().feed(data)

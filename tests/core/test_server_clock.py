@@ -37,7 +37,7 @@ def test_it_is_not_behind_the_servers_however_long_a_reply_took(local_s: list[fl
     sent = clock.reading()
     assert sent == 100_000
     local_s[0] += 0.03
-    clock.learn(5_000_000, sent)  # it may have been said just after it was sent
+    clock.adjust(5_000_000, sent)  # it may have been said just after it was sent
     assert clock.now_ms() == 5_000_031
     local_s[0] += 1
     assert clock.now_ms() == 5_001_031
@@ -45,7 +45,7 @@ def test_it_is_not_behind_the_servers_however_long_a_reply_took(local_s: list[fl
 
 def test_it_is_not_behind_a_clock_that_is_being_corrected(local_s: list[float]) -> None:
     clock = Watched()
-    clock.learn(5_000_000, clock.reading())
+    clock.adjust(5_000_000, clock.reading())
     for passed_s in (1, 2, 5, 10):
         local_s[0] = 100.0 + passed_s
         server_ms = 5_000_000.999 + passed_s * 1000 * 1.0004
@@ -54,7 +54,7 @@ def test_it_is_not_behind_a_clock_that_is_being_corrected(local_s: list[float]) 
 
 def test_the_reply_to_time_counts_in_microseconds(local_s: list[float]) -> None:
     clock = Watched()
-    clock.learn_time([b"5000", b"999999"], clock.reading())
+    clock.adjust_by([b"5000", b"999999"], clock.reading())
     assert clock.now_ms() == 5_001_000
 
 
@@ -72,24 +72,24 @@ def test_the_reply_to_time_counts_in_microseconds(local_s: list[float]) -> None:
 )
 def test_a_clock_that_was_set_is_noticed(local_s: list[float], by_ms: int, jumps: int) -> None:
     clock = Watched()
-    clock.learn(5_000_000, clock.reading())
+    clock.adjust(5_000_000, clock.reading())
     clock.jumps = 0
     local_s[0] += 10
-    clock.learn(5_010_000 + by_ms, clock.reading())
+    clock.adjust(5_010_000 + by_ms, clock.reading())
     assert clock.jumps == jumps
     assert clock.now_ms() == 5_010_001 + by_ms
 
 
 def test_a_slow_reply_is_no_jump(local_s: list[float]) -> None:
     clock = Watched()
-    clock.learn(5_000_000, clock.reading())
+    clock.adjust(5_000_000, clock.reading())
     clock.jumps = 0
     for said_after_s in (0, 3):
         sent = clock.reading()
         local_s[0] += said_after_s
         said_ms = 5_000_000 + round(clock.reading() - 100_000)
         local_s[0] += 3 - said_after_s
-        clock.learn(said_ms, sent)
+        clock.adjust(said_ms, sent)
     assert clock.jumps == 0
-    clock.learn(5_000_000 + round(clock.reading() - 100_000), clock.reading())
+    clock.adjust(5_000_000 + round(clock.reading() - 100_000), clock.reading())
     assert clock.jumps == 0

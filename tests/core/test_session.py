@@ -201,7 +201,7 @@ def test_each_request_is_counted_once_as_what_it_became(
 def test_commands_that_may_change_things_for_all_cause_a_look(
     world: World, request_: str, looked_at: bool
 ) -> None:
-    world.rights.learn([b"user default on nopass ~* +@all", b"user app on #af ~* +@all"])
+    world.rights.set_users([b"user default on nopass ~* +@all", b"user app on #af ~* +@all"])
     world.take(encode(tuple(request_.encode().split())))
     assert world.step.look == looked_at
 
@@ -275,7 +275,7 @@ def test_all_proxies_must_know_the_family_of_the_key_where_an_item_may_go(world:
     world.take(encode((b"LEASE", b"a", b"b", b"EX", b"9", b"BLOCK", b"0")))
     assert world.step.wait
     assert world.step.unsure == {(0, b"b")}
-    assert world.registry.families.heads == (b"b",)
+    assert world.registry.families.prefixes == (b"b",)
 
 
 def test_internal_keys_may_be_named_where_they_are_shown(world: World) -> None:

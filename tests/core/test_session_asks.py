@@ -16,8 +16,8 @@ BARRED = [b"user default on nopass ~* +@all -eval"]
 def world() -> World:
     """One with a family, whose client may run no scripts."""
     world = World()
-    world.registry.families.learn([b"h"])
-    world.rights.learn(BARRED)
+    world.registry.families.add([b"h"])
+    world.rights.set_users(BARRED)
     return world
 
 
@@ -77,14 +77,14 @@ def test_other_keys_and_requests_that_no_script_replaces_are_never_asked_for(
 
 
 def test_a_client_that_may_run_scripts_is_not_asked_for(world: World) -> None:
-    world.rights.learn([b"user default on nopass ~* +@all"])
+    world.rights.set_users([b"user default on nopass ~* +@all"])
     assert world.names("HSET h1 f v") == [b"EVALSHA"]
     assert not world.step.asks
 
 
 def test_a_client_that_may_not_read_indexes_is_asked_for(world: World) -> None:
     selector = b"(~h* +@all)"  # so it is not known whether it has all rights
-    world.rights.learn([b"user default on nopass ~h* +@all " + selector])
+    world.rights.set_users([b"user default on nopass ~h* +@all " + selector])
     assert _told(world, HSET) == ([b"HSET"], [[b"h1"]])
 
 

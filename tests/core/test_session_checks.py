@@ -31,8 +31,8 @@ def _read_until(registry: Registry, until_ms: int, **bounds: int) -> None:
 def world() -> World:
     """One with a family, whose keys may be due, and users with all rights."""
     world = World()
-    world.registry.families.learn([b"k"])
-    world.rights.learn([WIDE])
+    world.registry.families.add([b"k"])
+    world.rights.set_users([WIDE])
     _read_until(world.registry, UNKNOWN)
     return world
 
@@ -62,9 +62,9 @@ def test_unheard_only_what_names_no_key_of_a_known_family_passes(
 
 
 def test_unheard_nothing_passes_in_a_transaction_and_while_rules_are_in_doubt(world: World) -> None:
-    world.registry.book.doubt([0])
+    world.registry.rules.doubt([0])
     assert not world.session.passes_unheard(PING)
-    world.registry.book.learn(0, WriteRules({}))
+    world.registry.rules.replace(0, WriteRules({}))
     assert world.session.passes_unheard(PING)
     world.take(MULTI)
     assert not world.session.passes_unheard(PING)
@@ -74,7 +74,7 @@ def test_unheard_no_write_passes_where_a_rule_may_match(world: World) -> None:
     write = encode((b"SADD", b"ruled", b"m"))
     assert world.session.passes_unheard(write)
     name = name_of(b"r*")
-    world.registry.book.learn(0, WriteRules({name: WriteRule(9).row((name,))}))
+    world.registry.rules.replace(0, WriteRules({name: WriteRule(9).row((name,))}))
     assert not world.session.passes_unheard(write)
 
 
@@ -143,7 +143,7 @@ def test_a_key_that_is_known_to_be_due_is_reaped_first(world: World) -> None:
 def test_redis_is_asked_only_for_users_with_all_rights_and_in_schedules_that_are_trusted(
     world: World, users: list[bytes], asks: bool
 ) -> None:
-    world.rights.learn(users)
+    world.rights.set_users(users)
     assert (_asked(world, READ) is not None) == asks
 
 
@@ -201,7 +201,7 @@ def _must_not_stop(world: World) -> None:
 
 
 def _are_not_trusted(world: World) -> None:
-    world.rights.learn([WIDE, b"user narrow on nopass ~__ttl:* +@all"])
+    world.rights.set_users([WIDE, b"user narrow on nopass ~__ttl:* +@all"])
 
 
 @pytest.mark.parametrize("before", [_must_not_stop, _are_not_trusted])

@@ -48,7 +48,7 @@ def test_redis_reads_the_same_however_the_client_s_bytes_are_cut(
     places = sorted({0, len(stream), *(cut % (len(stream) + 1) for cut in cuts)})
     whole, pieces = World(), World()
     for world in (whole, pieces):  # what all proxies know, this one does
-        world.registry.families.learn([ALL])
+        world.registry.families.add([ALL])
     with mock.patch("ttlproxy.session.fast_path.MOST_TOGETHER", 1):
         sent = [pieces.take(stream[a:b]) for a, b in itertools.pairwise(places)]
     assert b"".join(sent) == whole.session.from_client(stream).to_redis

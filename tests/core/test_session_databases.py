@@ -78,7 +78,7 @@ def test_a_swap_of_databases_that_redis_takes_is_announced(
 
 def test_a_swap_by_whom_scripts_are_barred_counts_as_one_that_may_come(world: World) -> None:
     world.registry.announced(0, b"h", NOW_MS + 9)
-    world.rights.learn([b"user default on nopass ~* +@all -eval"])
+    world.rights.set_users([b"user default on nopass ~* +@all -eval"])
     assert world.take(encode((b"SWAPDB", b"0", b"7"))) == encode((b"SWAPDB", b"0", b"7"))
     assert world.step.look
     assert world.step.reap_databases == {0, 7}

@@ -12,7 +12,7 @@ from ttlproxy.wire import encode
     "words", [(b"HSETEX", b"h", b"FIELDS", b"3", *[b"f"] * 7), (b"HTTLFIELD", b"h", b"f" * 16385)]
 )
 def test_redis_refuses_too_much_before_a_login(world: World, words: tuple[bytes, ...]) -> None:
-    world.rights.learn([b"user default on #af ~* +@all"])
+    world.rights.set_users([b"user default on #af ~* +@all"])
     world.say("RESET")
     assert world.names("HTTLFIELD h f") == [b"EVALSHA"]
     assert world.take(encode(words)) == encode(words)
@@ -67,13 +67,13 @@ def test_a_command_on_one_element_stays_within_the_words_of_who_has_not_logged_i
 
 @pytest.mark.parametrize("login", ["AUTH app word", "HELLO 3 AUTH app word", "hello 2 auth app x"])
 def test_surveys_are_native_for_whom_scripts_are_barred(world: World, login: str) -> None:
-    world.rights.learn([b"user default on nopass ~* +@all", b"user app on #af ~* +@all -eval"])
+    world.rights.set_users([b"user default on nopass ~* +@all", b"user app on #af ~* +@all -eval"])
     assert world.names("AUTH word", "DBSIZE") == [b"AUTH", b"EVALSHA"]
     assert world.names(login, "DBSIZE", "RESET", "DBSIZE")[1::2] == [b"DBSIZE"] * 2
 
 
 def test_the_name_of_a_connection_is_no_user(world: World) -> None:
-    world.rights.learn([b"user default on nopass ~* +@all", b"user app on #af ~* +@all -eval"])
+    world.rights.set_users([b"user default on nopass ~* +@all", b"user app on #af ~* +@all -eval"])
     assert world.names("HELLO 3 SETNAME app", "DBSIZE") == [b"HELLO", b"EVALSHA"]
 
 
@@ -96,7 +96,7 @@ def test_a_word_alone_is_a_password_and_no_user(world: World) -> None:
 
 def test_the_reply_to_a_login_tells_who_the_client_is(world: World) -> None:
     names = (b"default", b"one", b"two")
-    world.rights.learn([b"user %b on nopass ~* &* +@all" % name for name in names])
+    world.rights.set_users([b"user %b on nopass ~* &* +@all" % name for name in names])
     steps = (
         ("AUTH one word", b"+OK", {b"one"}),
         ("AUTH two wrong", b"-WRONGPASS no", {b"one"}),
@@ -130,7 +130,7 @@ def test_a_client_is_served_after_its_login() -> None:
 
 
 def test_after_reset_whoever_may_have_logged_in_anew_is_served(world: World) -> None:
-    world.rights.learn([b"user default on #af ~* +@all"])
+    world.rights.set_users([b"user default on #af ~* +@all"])
     world.say("RESET")
     ((_, sha, *_),) = world.say("HTTLFIELD h f")
     assert sha == world.scripts["refuse"].sha

@@ -32,10 +32,12 @@ def test_an_increment_that_keeps_its_deadline_passes_like_a_read_without_a_rule(
     increment = encode((b"HINCRBY", b"h", b"n", b"1"))
     world.registry.announced(0, b"h", NOW_MS)
     assert world.session.passes(increment * 3)
-    world.registry.book.learn(0, WriteRules({name_of(b"h*"): WriteRule(9).row((name_of(b"h*"),))}))
+    world.registry.rules.replace(
+        0, WriteRules({name_of(b"h*"): WriteRule(9).row((name_of(b"h*"),))})
+    )
     assert not world.session.passes(increment)
     assert world.names("HINCRBY h n 1") == [b"EVALSHA"]
-    world.registry.book.learn(0, WriteRules({}))
+    world.registry.rules.replace(0, WriteRules({}))
     world.registry.announced(0, b"h", NOW_MS - 1)
     assert not world.session.passes(increment)
     assert world.take(increment) == increment
@@ -131,7 +133,7 @@ def test_a_key_is_watched_with_its_index_and_reaped_before(world: World) -> None
     world.registry.announced(0, b"b", NOW_MS - 1)
     assert world.say("WATCH a b") == [[b"WATCH", b"a", b"b", KEYS.index(b"a"), KEYS.index(b"b")]]
     assert world.step.reap_places == {(0, b"b")}
-    world.rights.learn([b"user default on nopass ~a ~b +@all"])
+    world.rights.set_users([b"user default on nopass ~a ~b +@all"])
     assert world.say("WATCH a b") == [[b"WATCH", b"a", b"b"]]
 
 

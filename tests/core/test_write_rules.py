@@ -44,22 +44,22 @@ def test_a_script_gets_the_rule_in_one_word() -> None:
 
 def test_of_several_databases_each_may_have_a_rule() -> None:
     book = RuleBook()
-    book.learn(3, _rules(k=WriteRule(1000)))
+    book.replace(3, _rules(k=WriteRule(1000)))
     assert book.how((0,), b"k", b"set", True) is None
     assert book.how((3,), b"k", b"set", True) == b"1+1000"
     assert book.how((3, 0), b"k", b"set", True) == b"3=1+1000;0=1"
-    book.learn(0, _rules(k=WriteRule(1000)))
+    book.replace(0, _rules(k=WriteRule(1000)))
     assert book.how((3, 0), b"k", b"set", True) == b"1+1000"
 
 
 def test_names_have_the_keys_that_match_and_all_while_rules_are_in_doubt() -> None:
     book = RuleBook()
-    registry = Registry(book=book)
+    registry = Registry(rules=book)
     registry.end_reading(registry.begin_reading(NOTHING_DUE), NOTHING_DUE)
     registry.announced(0, b"managed", 5)
     asker = registry.asker((0,))
     assert asker.names is asker.managed
-    book.learn(0, _rules(k=WriteRule(1000)))
+    book.replace(0, _rules(k=WriteRule(1000)))
     assert (b"k" in asker.names, b"other" in asker.names) == (True, False)
     assert (asker.names[b"k"], asker.names[b"managed"]) == (NOTHING_DUE, 5)
     assert asker.names.keys().isdisjoint([b"other", b"another", None, 5])
@@ -67,13 +67,13 @@ def test_names_have_the_keys_that_match_and_all_while_rules_are_in_doubt() -> No
     book.doubt([0])
     assert b"other" in asker.names
     assert asker.names[b"other"] == 0
-    book.learn(0, _rules())
+    book.replace(0, _rules())
     assert asker.names is asker.managed
 
 
 def test_only_writes_of_elements_need_a_script_where_a_rule_matches() -> None:
     world = World()
-    world.registry.book.learn(0, _rules(k=WriteRule(1000)))
+    world.registry.rules.replace(0, _rules(k=WriteRule(1000)))
     for plain in ("SET k text", "INCR k", "DEL k other", "EXISTS k", "SMEMBERS k", "EXPIRE k 5"):
         assert world.say(plain) == [plain.encode().split()]
     (words,) = world.say("SADD k a")
@@ -90,7 +90,7 @@ def test_a_write_passes_if_and_only_if_no_rule_is_for_its_key(
     """Also a key without a name, and patterns that may match any first byte."""
     world, key = World(), name.encode()
     rules = _rules(**dict.fromkeys(patterns, WriteRule(1000)))
-    world.registry.book.learn(0, rules)
+    world.registry.rules.replace(0, rules)
     (words,) = world.say(encode((b"SADD", key, b"m")))
     assert (words[0] == b"SADD") is not rules.matches(key)
 
@@ -109,7 +109,7 @@ def test_a_chunk_passes_only_if_no_rule_is_for_a_key_that_it_writes(
 ) -> None:
     """It does pass if none of these keys begins as a rule."""
     world, rules = World(), _rules(**dict.fromkeys(patterns, WriteRule(1000)))
-    world.registry.book.learn(0, rules)
+    world.registry.rules.replace(0, rules)
     if others_are_managed:
         world.registry.announced(0, b"managed", NOTHING_DUE)
     words = [
@@ -120,15 +120,15 @@ def test_a_chunk_passes_only_if_no_rule_is_for_a_key_that_it_writes(
     passes = world.session.passes(b"".join(map(encode, words)))
     if any(rules.matches(key.encode()) for key in written):
         assert not passes
-    elif not any(key.encode().startswith(tuple(rules.heads)) for key in written):
+    elif not any(key.encode().startswith(tuple(rules.literal_prefixes)) for key in written):
         assert passes or "" in {request[1] for request in requests}
 
 
 @pytest.mark.parametrize("request_", ["SADD other m", "SISMEMBER other m"])
 def test_while_rules_are_in_doubt_no_key_passes(request_: str) -> None:
     world = World()
-    world.registry.book.learn(0, _rules(k=WriteRule(1000)))
+    world.registry.rules.replace(0, _rules(k=WriteRule(1000)))
     chunk = encode(tuple(request_.encode().split()))
     assert world.session.passes(chunk)
-    world.registry.book.doubt([0])
+    world.registry.rules.doubt([0])
     assert not world.session.passes(chunk)

@@ -104,14 +104,14 @@ def test_a_clock_that_was_set_is_noticed_and_a_slow_reply_is_none() -> None:
     jumps = list[str]()
     clock = ServerClock(lambda: jumps.append("jump"))
     sent = clock.reading()
-    clock.learn(1_000_000, sent)
+    clock.adjust(1_000_000, sent)
     assert jumps == ["jump"], "nothing was known before"
-    clock.learn(996_000, sent - 7000)
-    clock.learn(1_000_000, sent)
+    clock.adjust(996_000, sent - 7000)
+    clock.adjust(1_000_000, sent)
     assert jumps == ["jump"]
-    clock.learn(1_000_000 - HOUR_MS, sent)
+    clock.adjust(1_000_000 - HOUR_MS, sent)
     assert len(jumps) == 2
-    clock.learn(1_000_000, sent)
+    clock.adjust(1_000_000, sent)
     assert len(jumps) == 3
 
 

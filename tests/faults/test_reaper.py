@@ -16,13 +16,13 @@ from tests.support.server_queries import calls
 from tests.support.servers import Proxy
 from ttlproxy.commands import Call
 from ttlproxy.core.keys import DEFAULT_PREFIX, Keys
-from ttlproxy.core.registry import Place
+from ttlproxy.core.registry import DbKey
 from ttlproxy.link import KEYS_PER_CALL
 from ttlproxy.link.reaper.reaper import (
     Done,
     ManyCalls,
     OneCall,
-    Pace,
+    Portion,
     plan,
     rest_ms,
     sweep_after_ms,
@@ -35,10 +35,10 @@ from ttlproxy.scripts.script_calls import ScriptCalls
 def test_the_due_keys_are_taken_in_their_order_and_none_is_left_out(
     due: int, batch: int, keys: int
 ) -> None:
-    queue: deque[Place] = deque((0, b"%d" % number) for number in range(due))
-    seen: list[Place] = []
+    queue: deque[DbKey] = deque((0, b"%d" % number) for number in range(due))
+    seen: list[DbKey] = []
     while queue:
-        limits = plan(queue, Pace(batch, keys))
+        limits = plan(queue, Portion(batch, keys))
         assert set(limits.values()) == {batch}
         assert len(limits) <= keys
         seen += limits

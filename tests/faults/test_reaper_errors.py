@@ -32,7 +32,7 @@ NEVER_S = 1e6
 async def _reaping(server: Server, **settings: object) -> AsyncIterator[Counters]:
     chosen = Settings.read({"upstream": server.url, **settings})
     counters = Counters()
-    link = Link(chosen, Upstream.parse(server.url), counters, Context(chosen, counters))
+    link = Link(chosen, Upstream.parse(server.url), Context(chosen, counters))
     reaper = Reaper(chosen, link)
     tasks = [asyncio.create_task(link.run()), asyncio.create_task(reaper.run())]
     try:

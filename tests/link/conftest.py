@@ -17,7 +17,7 @@ from ttlproxy.config import Settings
 from ttlproxy.core.counters import Counters
 from ttlproxy.core.expiry_actions import Action, written
 from ttlproxy.core.keys import Keys
-from ttlproxy.core.registry import Place, Registry
+from ttlproxy.core.registry import DbKey, Registry
 from ttlproxy.core.signing import RULE, Signer
 from ttlproxy.link import Context, client
 
@@ -77,7 +77,7 @@ async def become(redis: Redis, direct: Client) -> AsyncIterator[Become]:
     direct.ask("ACL", "DELUSER", "narrow")
 
 
-async def all_know(places: Iterable[Place]) -> None:
+async def all_know(places: Iterable[DbKey]) -> None:
     """All proxies know the families of these."""
 
 

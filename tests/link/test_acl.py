@@ -19,7 +19,7 @@ NAMES = [b"read", b"write"]
 async def learn_all(acl: Acl, redis: Redis, names: list[bytes]) -> None:
     """As a thorough heartbeat does."""
     replies = await run(redis, [(0, words) for words in acl.questions()])
-    await acl.learn(redis, replies, names)
+    await acl.update(redis, replies, names)
 
 
 async def test_users_are_read_and_changes_told(redis: Redis, direct: Client) -> None:
@@ -94,14 +94,14 @@ async def test_categories_are_read_again_for_another_server_only(redis: Redis) -
     acl.categories.clear()
     await learn_all(acl, redis, NAMES)
     assert acl.categories == {}, "they are known"
-    acl.meet(True)
+    acl.start_anew(True)
     await learn_all(acl, redis, NAMES)
     assert b"get" in acl.categories[b"read"]
 
 
 async def test_a_server_that_shows_no_commands_is_not_asked_for_categories(redis: Redis) -> None:
     acl = Acl(Rights())
-    acl.meet(False)
+    acl.start_anew(False)
     acl.categories[b"read"] = [b"get"]
     await learn_all(acl, redis, NAMES)
     assert acl.categories == {}
@@ -117,7 +117,7 @@ async def test_categories_that_redis_refuses_are_not_asked_for_again(
     await become("+command")
     await learn_all(acl, redis, NAMES)
     assert acl.categories == {}
-    acl.meet(True)
+    acl.start_anew(True)
     await learn_all(acl, redis, NAMES)
     assert acl.categories
 

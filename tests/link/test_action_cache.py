@@ -44,16 +44,16 @@ async def test_rules_are_read_once_until_they_change(
     set_rule(direct, SIGNER, "s", "RPUSH - 0", "late")
     assert rules.dest("s") is None
     assert rules.version(0) == b""
-    await rules.learn(redis, 0)
+    await rules.read(redis, 0)
     assert rules.dest("s") == b"late"
     assert rules.version(0) == direct.ask("HGET", KEYS.rules, "version")
     assert rules.told == [(True, False)]
     set_rule(direct, SIGNER, "s", "RPUSH - 0", "other")
-    await rules.learn(redis, 0)
+    await rules.read(redis, 0)
     assert rules.dest("s") == b"late", "nobody has told of the change"
     rules.refused(0)
     assert rules.unread == [0]
-    await rules.learn(redis, 0)
+    await rules.read(redis, 0)
     assert rules.dest("s") == b"other"
     assert rules.unread == []
 
@@ -62,11 +62,11 @@ async def test_databases_have_rules_of_their_own(
     rules: Rules, redis: Redis, direct: Client
 ) -> None:
     set_rule(direct, SIGNER, "s", "RPUSH - 3", "late")
-    await rules.learn(redis, 3)
+    await rules.read(redis, 3)
     assert rules.dest("s", 3) is None
     assert not rules.has_action(b"s")
     assert rules.told == [(False, False)]
-    await rules.learn(redis, 0)
+    await rules.read(redis, 0)
     assert rules.told[-1] == (True, True)
     assert rules.has_action(b"s")
     assert not rules.has_action(b"other")
@@ -74,14 +74,14 @@ async def test_databases_have_rules_of_their_own(
     assert rules.told[-1] == (True, True), "those of the first count still"
     assert rules.has_action(b"other") is None, "whatever has changed is not known yet"
     assert rules.set_anew == {3: 1}
-    await rules.learn(redis, 3)
+    await rules.read(redis, 3)
     rules.forget(0)
     rules.changed(3, False, b"p")
-    await rules.learn(redis, 3)
+    await rules.read(redis, 3)
     assert rules.told[-1] == (True, False), "nothing more while the first are not read again"
     assert rules.unread == [0]
     direct.ask("FLUSHDB")
-    await rules.learn(redis, 0)
+    await rules.read(redis, 0)
     assert rules.told[-1] == (False, False)
 
 
@@ -97,11 +97,11 @@ async def test_a_known_rule_ends_with_its_own_key_only(
 ) -> None:
     async def read_again() -> bytes | None:
         rules.forget(0)
-        await rules.learn(redis, 0)
+        await rules.read(redis, 0)
         return rules.dest("s")
 
     set_rule(direct, SIGNER, "s", "RPUSH - 0", "late")
-    await rules.learn(redis, 0)
+    await rules.read(redis, 0)
     direct.ask("DEL", KEYS.rules)
     assert await read_again() == b"late"
     direct.ask("DEL", KEYS.rule(b"s"))
@@ -119,7 +119,7 @@ async def test_rules_that_are_told_of_are_known_without_the_list(
     set_rule(direct, SIGNER, "s", "RPUSH - 0", "late")
     direct.ask("SET", KEYS.rules, "no list")
     rules.changed(0, False, b"s")
-    await rules.learn(redis, 0)
+    await rules.read(redis, 0)
     assert rules.dest("s") == b"late"
 
 
@@ -127,13 +127,13 @@ async def test_databases_that_were_swapped_are_asked_for_the_rules_of_both(
     rules: Rules, redis: Redis, direct: Client
 ) -> None:
     set_rule(direct, SIGNER, "s", "RPUSH - 0", "late")
-    await rules.learn(redis, 0)
-    await rules.learn(redis, 5)
+    await rules.read(redis, 0)
+    await rules.read(redis, 5)
     direct.ask("DEL", KEYS.rules)
     direct.ask("SWAPDB", 0, 5)
     rules.forget(0, 5)
-    await rules.learn(redis, 0)
-    await rules.learn(redis, 5)
+    await rules.read(redis, 0)
+    await rules.read(redis, 5)
     assert (rules.dest("s", 0), rules.dest("s", 5)) == (None, b"late")
 
 
@@ -143,7 +143,7 @@ async def test_more_rules_than_one_request_asks_for(
     count = 1001
     for number in range(count):
         set_rule(direct, SIGNER, f"s{number}", "RPUSH - 0", f"late{number}")
-    await rules.learn(redis, 0)
+    await rules.read(redis, 0)
     found = [rules.dest(f"s{number}") for number in range(count)]
     assert found == [b"late%d" % number for number in range(count)]
 
@@ -152,11 +152,11 @@ async def test_a_rule_that_no_proxy_has_signed_is_none(
     rules: Rules, redis: Redis, direct: Client, counters: Counters
 ) -> None:
     set_rule(direct, SIGNER, "s", "RPUSH - 0", "late")
-    await rules.learn(redis, 0)
+    await rules.read(redis, 0)
     assert counters.unsigned == {}
     set_rule(direct, Signer(b"y" * 64), "forged", "RPUSH - 0", "late")
     rules.forget(0)
-    await rules.learn(redis, 0)
+    await rules.read(redis, 0)
     assert rules.dest("s") == b"late"
     assert rules.dest("forged") is None
     assert counters.unsigned == {"rule": 1}
@@ -168,7 +168,7 @@ async def test_rules_that_redis_refuses_stay_unread(
     rules.forget(0)
     await become("-hgetall")
     with pytest.raises(ResponseError):
-        await rules.learn(redis, 0)
+        await rules.read(redis, 0)
     assert rules.unread == [0]
 
 
@@ -207,7 +207,7 @@ async def test_rules_that_change_while_they_are_read_are_read_again_but_not_for_
     set_rule(direct, SIGNER, "s", "RPUSH - 0", "late")
     rules = Changing(counters)
     rules.changes, rules.flushes = changes, flushes
-    await rules.learn(redis, 0)
+    await rules.read(redis, 0)
     assert rules.reads == reads
     assert rules.dest("s") == b"late"
 
@@ -221,15 +221,15 @@ async def test_rules_of_onwrite_that_change_whenever_they_are_read_stay_in_doubt
     rules = Changing(counters)
     rules.changes = 9
     for in_doubt in ({0}, {0}, {0}, set()):  # three reads at a time
-        await rules.learn(redis, 0)
-        assert rules.book.in_doubt == in_doubt
+        await rules.read(redis, 0)
+        assert rules.rules.in_doubt == in_doubt
         assert rules.unread == sorted(in_doubt)
-    assert rules.book.how((0,), b"s", b"set", False) == b"0+100000"
+    assert rules.rules.how((0,), b"s", b"set", False) == b"0+100000"
 
 
 async def test_all_are_forgotten(rules: Rules, redis: Redis) -> None:
-    await rules.learn(redis, 0)
-    await rules.learn(redis, 3)
+    await rules.read(redis, 0)
+    await rules.read(redis, 3)
     rules.forget_all()
     assert rules.unread == [0, 3]
 
@@ -241,11 +241,11 @@ async def test_two_masters_that_refuse_at_once_know_a_version_that_was_lost(
     keys = Keys(clustered=True)
     cache = ActionCache(keys, SIGNER, Refusals(counters, NodeCounts()))
     direct.ask("HSET", keys.home(keys.rules), VERSION, 5)
-    await cache.learn(redis, 0)
+    await cache.read(redis, 0)
     assert cache.version(0) == b"+5"
     cache.refused(0)
     cache.refused(0)
-    await cache.learn(redis, 0)
+    await cache.read(redis, 0)
     assert cache.version(0) == b"*"
 
 
@@ -255,15 +255,15 @@ async def test_rules_of_a_cluster_are_in_doubt_if_slots_know_a_newer_version(
     keys = Keys(clustered=True)
     cache = ActionCache(keys, SIGNER, Refusals(counters, NodeCounts()))
     direct.ask("HSET", keys.home(keys.rules), VERSION, 5)
-    await cache.learn(redis, 0)
+    await cache.read(redis, 0)
     for version in (b"4", b"5"):
         cache.told_version(version)
     cache.home_has(b"5")
     assert cache.knows(0)
     for version in (b"6", b"10", b""):
         cache.told_version(version)
-        assert cache.book.in_doubt == {0}
-        await cache.learn(redis, 0)
-        assert not cache.book.in_doubt
+        assert cache.rules.in_doubt == {0}
+        await cache.read(redis, 0)
+        assert not cache.rules.in_doubt
     cache.home_has(b"4")
     assert not cache.knows(0)

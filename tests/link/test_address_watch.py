@@ -164,13 +164,13 @@ async def test_another_server_at_the_address_is_noticed_when_somebody_looks(
     watch = watching(server.url)
     known.met(await identity(upstream, LIMIT_S))
     probing = probe(watch)
-    watch.look()
+    watch.probe_soon()
     await asyncio.wait({probing}, timeout=0.05)
     assert not probing.done()
     known.identity = OTHER
     await asyncio.wait({probing}, timeout=0.05)
     assert not probing.done(), "nobody has looked"
-    watch.look()
+    watch.probe_soon()
     await _finds_another(probing)
 
 
@@ -181,7 +181,7 @@ async def test_a_look_without_an_answer_is_repeated(
     known.met(OTHER)
     direct.ask("CLIENT", "PAUSE", 150, "ALL")
     probing = probe(watch)
-    watch.look()
+    watch.probe_soon()
     await _finds_another(probing)
 
 
@@ -194,7 +194,7 @@ async def test_a_look_is_repeated_while_the_name_is_not_found(
     known.met(OTHER)
     del names["redis.example"]
     probing = probe(watch)
-    watch.look()
+    watch.probe_soon()
     await asyncio.wait({probing}, timeout=0.05)
     assert not probing.done()
     names["redis.example"] = "127.0.0.1"
@@ -210,7 +210,7 @@ async def test_a_proxy_that_may_not_ask_which_server_it_is_does_not_ask_again_an
         watch = watching(f"redis://narrow:x@127.0.0.1:{server.port}")
         known.met(OTHER)
         probing = probe(watch)
-        watch.look()
+        watch.probe_soon()
         await until(lambda: direct.ask("ACL", "LOG") != [])
         direct.ask("ACL", "SETUSER", "narrow", "+info")
         await asyncio.wait({probing}, timeout=0.05)

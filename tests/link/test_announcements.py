@@ -157,7 +157,7 @@ async def test_rules_are_forgotten_after_a_swap_and_a_flush(
     life: Running, redis: Redis, direct: Client, words: tuple[str | bytes, ...]
 ) -> None:
     for db in (0, 3):
-        await life.context.actions.learn(redis, db)
+        await life.context.actions.read(redis, db)
     assert life.context.actions.unread == []
     # Else they are read again at once.
     life.link.announcements.load_changed = None

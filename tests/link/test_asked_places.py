@@ -7,23 +7,23 @@ import asyncio
 import pytest
 
 from tests.link.conftest import S, until
-from ttlproxy.core.registry import Place
+from ttlproxy.core.registry import DbKey
 from ttlproxy.errors import UpstreamError
 from ttlproxy.link.knowledge.asked_places import AskedPlaces
 from ttlproxy.net.tasks import cancel
 
-T: Place = (0, b"t")
+T: DbKey = (0, b"t")
 
 
 class Server:
     """Takes rounds, and answers each only when it may."""
 
     def __init__(self) -> None:
-        self.rounds: list[set[Place]] = []
+        self.rounds: list[set[DbKey]] = []
         self.may_answer = asyncio.Event()
         self.trouble: UpstreamError | None = None
 
-    async def __call__(self, places: set[Place]) -> None:
+    async def __call__(self, places: set[DbKey]) -> None:
         self.rounds.append(places)
         await self.may_answer.wait()
         if self.trouble:

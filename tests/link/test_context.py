@@ -9,7 +9,7 @@ import pytest
 from tests.link.conftest import FAR_MS, S
 from ttlproxy.cli.main import load
 from ttlproxy.core.counters import Counters
-from ttlproxy.core.registry import Place
+from ttlproxy.core.registry import DbKey
 from ttlproxy.core.signing import RULE, Signer
 from ttlproxy.link import Context
 from ttlproxy.link.connecting.serving import Serving
@@ -51,7 +51,7 @@ def test_an_announcement_wakes_the_reaper() -> None:
 
 def test_entries_that_a_request_may_leave_are_swept_once_it_must_have_been_carried_out() -> None:
     context = _context()
-    context.clock.learn(FAR_MS, context.clock.reading())
+    context.clock.adjust(FAR_MS, context.clock.reading())
     context.agenda.next_ms = FAR_MS * 2
     context.sweep_later([S])
     planned_ms = context.agenda.next_ms
@@ -90,10 +90,10 @@ async def test_whether_clients_are_served_is_told_to_those_who_ask_and_those_who
 
 def test_keys_that_a_rule_has_still_to_date_go_to_another_master_at_the_end() -> None:
     """Also what a client's connection to the old one tells afterwards."""
-    context, told = _context(), list[Place]()
-    context.on_undated = told.extend
-    context.date_later([(0, b"before")])
+    context, told = _context(), list[DbKey]()
+    context.on_awaiting_ttl = told.extend
+    context.apply_ttl_later([(0, b"before")])
     context.end()
-    context.on_undated(context.agenda.drop(lambda key: True))
-    context.date_later([(0, b"after")])
+    context.on_awaiting_ttl(context.agenda.drop(lambda key: True))
+    context.apply_ttl_later([(0, b"after")])
     assert told == [(0, b"before"), (0, b"after")]

@@ -97,7 +97,7 @@ async def test_it_comes_when_it_is_asked_for(
     await life.beats(2)
     assert life.link.heartbeat.answers == answers + 2
     assert calls(server.port, "time") == times + 2
-    life.context.clock.learn(direct.now_ms() + 3_600_000, life.context.clock.reading())
+    life.context.clock.adjust(direct.now_ms() + 3_600_000, life.context.clock.reading())
     await life.beats()
     assert abs(life.context.clock.now_ms() - direct.now_ms()) < 10_000
 
@@ -470,19 +470,19 @@ async def test_rules_of_onwrite_that_a_busy_redis_does_not_show_stay_in_doubt(
             actions, signer = link.context.actions, link.context.script_calls.signer
             set_rule(other, signer, name.decode(), "ONWRITE - 0", "1000 0 0 0 0")
             actions.changed(0, False, name)
-            await until(lambda: not actions.book.in_doubt)
-            assert actions.book.how((0,), b"s", b"set", False) == b"0+1000"
+            await until(lambda: not actions.rules.in_doubt)
+            assert actions.rules.how((0,), b"s", b"set", False) == b"0+1000"
             busy.send(command("EVAL", "while true do end", 0))
             await until(lambda: str(other.ask("PING")).startswith("BUSY"))
             refusals = link.counters.refusals
             actions.changed(0, False, name)
             await until(lambda: link.counters.refusals > refusals + 1)
-            assert actions.book.in_doubt == {0}
+            assert actions.rules.in_doubt == {0}
             assert "is busy with a script of a client, and is asked again to read" in caplog.text
             assert "ERROR" not in caplog.text
             other.ask("SCRIPT", "KILL")
-            await until(lambda: not actions.book.in_doubt)
-            assert actions.book.how((0,), b"s", b"set", False) == b"0+1000"
+            await until(lambda: not actions.rules.in_doubt)
+            assert actions.rules.how((0,), b"s", b"set", False) == b"0+1000"
 
 
 @pytest.fixture

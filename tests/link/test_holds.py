@@ -43,25 +43,22 @@ class World:
         self.requests = ReapRequests(
             settings,
             context,
-            ReapScript(settings, context, counters),
-            SweepScript(context, counters),
+            ReapScript(settings, context),
+            SweepScript(context),
             Schedules(context),
             server,
             lambda: None,
         )
         self.holds = Holds(
             settings,
-            counters,
+            context,
             self.serving,
             self.requests,
             self.barriers,
             lambda places: asyncio.Future(),
             asyncio.Future,
             self._first,
-            context.actions,
             SharedState(context, self.barriers.may_hold),
-            context.script_calls,
-            context.may_be_indexed,
         )
 
     def _first(self, job: Job) -> None:
@@ -133,7 +130,7 @@ async def _outlasts(held: asyncio.Task[None], hold_max: float) -> bool:
 async def test_it_ends_when_all_that_is_asked_for_is_reaped_and_swept(
     world: World, direct: Client, context: Context
 ) -> None:
-    context.clock.learn(direct.now_ms(), context.clock.reading())
+    context.clock.adjust(direct.now_ms(), context.clock.reading())
     manage(direct, "t", m=1)
     manage(direct, "u", m=FAR_MS, gone=FAR_MS)
     direct.ask("SREM", "u", "gone")

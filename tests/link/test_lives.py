@@ -470,7 +470,7 @@ async def test_rules_are_read_anew_in_each_life(own: Server) -> None:
         with closing(Client(own.port, 5)) as direct:
             set_rule(direct, link.context.script_calls.signer, "s", "RPUSH", "list")
         redis = link.link._connect("test")
-        await actions.learn(redis, 5)
+        await actions.read(redis, 5)
         await redis.aclose()
         assert actions.has_action(b"s")
         own.kill()

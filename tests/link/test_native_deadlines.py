@@ -42,7 +42,7 @@ async def _rule(context: Context, redis: Redis, client: Client, db: int, pattern
     """Another client sets a rule, and all proxies are told."""
     set_rule(client, context.script_calls.signer, pattern, "RPUSH - 0", "late")
     context.actions.changed(db, False, pattern.encode())
-    await context.actions.learn(redis, db)
+    await context.actions.read(redis, db)
 
 
 async def test_each_hash_that_a_new_rule_is_for_is_looked_at_once(

@@ -18,7 +18,7 @@ from tests.support.server_queries import calls
 from ttlproxy.addresses import Upstream
 from ttlproxy.config import Settings
 from ttlproxy.core.counters import Counters
-from ttlproxy.core.registry import Place, Registry
+from ttlproxy.core.registry import DbKey, Registry
 from ttlproxy.errors import UpstreamError
 from ttlproxy.link import Context, client
 from ttlproxy.link.connecting.known_server import Identity, KnownServer
@@ -52,8 +52,8 @@ def requests(
     return ReapRequests(
         settings,
         context,
-        ReapScript(settings, context, counters),
-        SweepScript(context, counters),
+        ReapScript(settings, context),
+        SweepScript(context),
         Schedules(context),
         known,
         looked.set,
@@ -103,7 +103,7 @@ async def test_of_keys_of_which_nothing_is_known_only_what_is_due_is_reaped(
     requests: ReapRequests, begin: Begin, direct: Client, context: Context, server: AnyServer
 ) -> None:
     context.rights.trusts_schedules = True
-    context.clock.learn(direct.now_ms(), context.clock.reading())
+    context.clock.adjust(direct.now_ms(), context.clock.reading())
     manage(direct, "later", m=FAR_MS)
     begin()
     before = _reaps(server)
@@ -125,11 +125,11 @@ async def test_a_key_that_is_known_to_be_due_is_reaped_without_a_question(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """In its own database."""
-    asked, really_ask = set[Place](), Schedules.due_among
+    asked, really_ask = set[DbKey](), Schedules.due_among
 
     async def due_among(
-        self: Schedules, redis: Redis, places: Collection[Place], now_ms: int
-    ) -> set[Place]:
+        self: Schedules, redis: Redis, places: Collection[DbKey], now_ms: int
+    ) -> set[DbKey]:
         asked.update(places)
         return await really_ask(self, redis, places, now_ms)
 
@@ -195,7 +195,7 @@ async def test_all_that_is_due_in_a_database_goes_and_no_other(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(Schedules.due, "__defaults__", (100,))  # keys that are read at a time
-    context.clock.learn(direct.now_ms(), context.clock.reading())
+    context.clock.adjust(direct.now_ms(), context.clock.reading())
     with closing(Client(server.port, 3)) as other:
         for number in range(300):
             manage(other, f"k{number}", m=1)
@@ -221,7 +221,7 @@ async def test_a_request_may_ask_for_a_sweep(
 async def test_a_refusal_holds_up_the_requests_that_need_it_until_it_is_fixed(
     requests: ReapRequests, begin: Begin, direct: Client, become: Become, context: Context
 ) -> None:
-    context.clock.learn(direct.now_ms(), context.clock.reading())
+    context.clock.adjust(direct.now_ms(), context.clock.reading())
     for key in ("bad", "good"):
         manage(direct, key, m=1)
     manage(direct, "worse", m=FAR_MS)

@@ -22,7 +22,7 @@ from ttlproxy.link.reaper.removal import ReapScript, Undelivered
 
 @pytest.fixture
 def reap(settings: Settings, context: Context, counters: Counters) -> ReapScript:
-    return ReapScript(settings, context, counters)
+    return ReapScript(settings, context)
 
 
 async def test_due_elements_go_and_the_rest_is_known(
@@ -35,7 +35,7 @@ async def test_due_elements_go_and_the_rest_is_known(
 ) -> None:
     now_ms = direct.now_ms()
     until_ms = now_ms + ANNOUNCED_MS
-    context.clock.learn(now_ms, context.clock.reading())
+    context.clock.adjust(now_ms, context.clock.reading())
     registry.end_reading(registry.begin_reading(until_ms), until_ms)
     manage(direct, "s", a=now_ms - 5000, b=now_ms - 4000, c=now_ms + 30_000)
     manage(direct, "whole", a=now_ms - 90)
@@ -144,7 +144,7 @@ async def test_keys_for_which_a_call_has_no_time_are_left_in_their_order(
     for key in "abcde":
         manage(direct, key, **{f"m{number}": 1 for number in range(20_000)})
     places = [(0, key.encode()) for key in "abcde"]
-    outcome = await ReapScript(settings, context, counters)(redis, dict.fromkeys(places, 20_000))
+    outcome = await ReapScript(settings, context)(redis, dict.fromkeys(places, 20_000))
     assert outcome.unreached
     assert outcome.unreached == places[len(places) - len(outcome.unreached) :]
     assert direct.ask("EXISTS", *"abcde") == len(outcome.unreached)
@@ -199,7 +199,7 @@ async def test_nothing_goes_if_rules_cannot_be_read(
 async def test_an_announcement_during_a_reap_counts_more_than_its_answer(
     reap: ReapScript, redis: Redis, context: Context, registry: Registry, direct: Client
 ) -> None:
-    context.clock.learn(direct.now_ms(), context.clock.reading())
+    context.clock.adjust(direct.now_ms(), context.clock.reading())
     registry.end_reading(registry.begin_reading(FAR_MS), FAR_MS)
     registry.announced(0, b"s", 1)
     await reap(redis, {(0, b"none"): 1})
@@ -278,7 +278,7 @@ async def test_constant_changes_of_rules_do_not_keep_others_from_reaping(
         manage(direct, "s", a=1)
         direct.ask("HSET", KEYS.rules, "version", number + 1)
         assert (await reap(redis, {S: 9})).more == {S}
-        await context.actions.learn(redis, 0)
+        await context.actions.read(redis, 0)
     direct.ask("HSET", KEYS.rules, "version", 9)
     assert (await reap(redis, {S: 9})).more == set()
     manage(direct, "s", a=1)
@@ -296,7 +296,7 @@ async def test_a_reap_tells_the_servers_clock(
 async def test_the_first_ms_of_all_times_is_a_deadline_too(
     reap: ReapScript, redis: Redis, context: Context, registry: Registry, direct: Client
 ) -> None:
-    context.clock.learn(direct.now_ms(), context.clock.reading())
+    context.clock.adjust(direct.now_ms(), context.clock.reading())
     registry.end_reading(registry.begin_reading(FAR_MS), FAR_MS)
     manage(direct, "s", a=0, b=0)
     registry.announced(0, b"s", 1)

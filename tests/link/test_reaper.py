@@ -44,7 +44,7 @@ class Reaping:
         chosen = Settings.read({"upstream": url, **settings})
         self.counters = Counters()
         self.context = Context(chosen, self.counters)
-        self.link = Link(chosen, Upstream.parse(url), self.counters, self.context)
+        self.link = Link(chosen, Upstream.parse(url), self.context)
         self.reaper = Reaper(chosen, self.link)
         self.tasks = [
             asyncio.create_task(self.link.run()),

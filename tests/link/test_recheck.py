@@ -12,7 +12,7 @@ from tests.support.containers import AnyServer
 from tests.support.redis_client import Client
 from tests.support.server_queries import calls
 from ttlproxy.core.counters import Counters
-from ttlproxy.core.registry import Place
+from ttlproxy.core.registry import DbKey
 from ttlproxy.link import KEYS_PER_CALL, Context
 from ttlproxy.link.life.upkeep import Recheck
 from ttlproxy.link.reaper.removal import SweepScript
@@ -40,15 +40,15 @@ def pause() -> Pause:
 @pytest.fixture
 def recheck(context: Context, counters: Counters, pause: Pause) -> Recheck:
     context.fleet.is_alone = True
-    return Recheck(context, SweepScript(context, counters), pause)
+    return Recheck(context, SweepScript(context), pause)
 
 
 async def _look(recheck: Recheck, redis: Redis, times: int) -> None:
     for _ in range(times):
-        await recheck.look(redis)
+        await recheck.check_page(redis)
 
 
-def _found(context: Context) -> set[Place]:
+def _found(context: Context) -> set[DbKey]:
     """What is to be swept, since this was last asked."""
     return {*context.agenda.take_sweeps(1 << 61)}
 
@@ -79,12 +79,12 @@ async def test_a_walk_begins_after_a_rest_and_goes_through_all_databases(
         await _look(recheck, redis, REST - 1)
         assert _found(context) == set()
         assert pause.asked == 0
-        await recheck.look(redis)
+        await recheck.check_page(redis)
         assert _found(context) == {(0, b"gone"), (3, b"gone")}
         other.ask("DEL", "s")
         await _look(recheck, redis, REST - 1)
         assert _found(context) == set(), "the walk has just ended"
-        await recheck.look(redis)
+        await recheck.check_page(redis)
         assert _found(context) == {(0, b"gone"), (3, b"gone"), (3, b"s")}
 
 
@@ -111,11 +111,11 @@ async def test_one_look_checks_four_calls_of_many_keys(
     count = 9 * KEYS_PER_CALL
     _manage_gone(direct, count)
     await _look(recheck, redis, REST - 1)
-    found = set[Place]()
+    found = set[DbKey]()
     looks = 0
     while len(found) < count:
         before = calls(server.port, "eval")
-        await recheck.look(redis)
+        await recheck.check_page(redis)
         looks += 1
         assert calls(server.port, "eval") - before <= 4
         new = _found(context)
@@ -141,10 +141,10 @@ async def test_when_the_first_rule_comes_a_walk_begins_at_once(
     context.registry.populate([0])
     manage(direct, "s", m=FAR_MS)
     direct.ask("DEL", "s")
-    await recheck.look(redis)
+    await recheck.check_page(redis)
     assert _found(context) == set()
     context.scripts.ruled(True, False)
-    await recheck.look(redis)
+    await recheck.check_page(redis)
     assert _found(context) == {S}
 
 
@@ -158,7 +158,7 @@ async def test_walks_that_find_nothing_for_several_proxies_become_rare(
     assert 14 <= pause.asked <= 20
     direct.ask("DEL", "s")
     while not _found(context):
-        await recheck.look(redis)
+        await recheck.check_page(redis)
     asked = pause.asked
     await _look(recheck, redis, REST)
     assert pause.asked > asked, "there may be more to find"
@@ -183,7 +183,7 @@ async def test_nothing_is_checked_in_a_pause_of_writes(
     await _look(recheck, redis, 2 * REST)
     assert _found(context) == set()
     pause.is_on = False
-    await recheck.look(redis)
+    await recheck.check_page(redis)
     assert _found(context) == {(0, b"k0")}
 
 

@@ -54,7 +54,7 @@ class World:
     """The loader of a link that does not run, with a push connection."""
 
     def __init__(self, url: str, settings: Settings, context: Context, counters: Counters) -> None:
-        link = Link(settings, Upstream.parse(url), counters, context)
+        link = Link(settings, Upstream.parse(url), context)
         self.serving: Serving = link.serving
         self.announcements: Announcements = link.announcements
         acl = Acl(context.rights, context.suit_scripts_to_users)
@@ -71,7 +71,7 @@ class World:
     async def is_read(self, redis: Redis) -> bool:
         """Looks as a heartbeat does; whether it reads all schedules."""
         looks = self.arrivals.looks
-        await self.loader.look(redis)
+        await self.loader.check(redis)
         await self.loader.load_if_needed(redis)
         return self.arrivals.looks > looks
 
@@ -207,7 +207,7 @@ async def test_endless_swaps_are_looked_at_again_a_heartbeat_later(
 async def test_a_server_that_hides_its_time_is_read_all_the_same(
     world: World, redis: Redis, direct: Client, become: Become, context: Context
 ) -> None:
-    context.clock.learn(direct.now_ms(), context.clock.reading())
+    context.clock.adjust(direct.now_ms(), context.clock.reading())
     soon_ms = direct.now_ms() + 1000
     manage(direct, "s", m=soon_ms)
     await become("-time")
@@ -387,7 +387,7 @@ async def test_a_schedule_that_others_may_write_tells_of_no_family(
     assert await world.is_read(redis)
     assert world.families == {b"s:", b"hidden:"}
     assert world.registry.until_ms == UNKNOWN, "any of their keys may be due"
-    await context.actions.learn(redis, 0)
+    await context.actions.read(redis, 0)
     assert context.actions.has_action(b"k0"), "a rule that the list lacks"
     manage(direct, "later:1", m=FAR_MS)
     walks = calls(server.port, WALKS)

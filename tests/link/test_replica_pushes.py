@@ -38,11 +38,11 @@ async def test_a_replica_is_ready_once_it_has_passed_a_checkpoint(pushes: Replic
         _state(99, role="master"),
         {},
     ):
-        pushes.learn(state, [AT_10])
+        pushes.update(state, [AT_10])
         assert not pushes.is_ready
-    pushes.learn(_state(10), [AT_10, Checkpoint(2, "history", 11)])
+    pushes.update(_state(10), [AT_10, Checkpoint(2, "history", 11)])
     assert (pushes.is_ready, pushes.since) == (True, 1)
-    pushes.learn(_state(11), [AT_10, Checkpoint(2, "history", 11)])
+    pushes.update(_state(11), [AT_10, Checkpoint(2, "history", 11)])
     assert (pushes.is_ready, pushes.since) == (True, 2)
 
 
@@ -69,17 +69,17 @@ async def test_a_checkpoint_that_failed_is_none_to_begin_with(pushes: ReplicaPus
 
 async def test_a_flush_and_new_data_of_a_master_end_all(pushes: ReplicaPushes) -> None:
     pushes.heard(1)
-    pushes.learn(_state(10), [AT_10])
+    pushes.update(_state(10), [AT_10])
     pushes._pushed([b"invalidate", None])
     assert (pushes.is_ready, pushes.since, list(pushes.announced())) == (False, None, [])
-    pushes.learn(_state(99), [AT_10])
+    pushes.update(_state(99), [AT_10])
     assert not pushes.is_ready
 
 
 async def test_too_much_is_not_kept(pushes: ReplicaPushes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_MOST", 3)
     pushes.heard(1)
-    pushes.learn(_state(10), [AT_10])
+    pushes.update(_state(10), [AT_10])
     for number in range(4):
         assert pushes.is_ready
         pushes._pushed(_said(b"%d" % number, 1))

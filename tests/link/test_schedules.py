@@ -25,7 +25,7 @@ from tests.support.containers import AnyServer
 from tests.support.redis_client import Client
 from tests.support.server_queries import calls
 from ttlproxy.core.counters import Counters
-from ttlproxy.core.registry import Place, Registry
+from ttlproxy.core.registry import DbKey, Registry
 from ttlproxy.errors import UpstreamError
 from ttlproxy.link import Context
 from ttlproxy.link.reaper.schedules import Schedules
@@ -96,7 +96,7 @@ async def test_families_are_found_by_all_indexes_if_schedules_are_not_trusted(
     set_rule(direct, context.script_calls.signer, "k*", "RPUSH - 0", "late")
     direct.ask("DEL", KEYS.rules)
     assert not await schedules.load(redis, 0, is_known=is_known)
-    await context.actions.learn(redis, 0)
+    await context.actions.read(redis, 0)
     covers = registry.families.covers
     assert [covers(name) for name in names] == [not is_known] * MANY
     assert registry.bounds(0) == {}, "any may be due already"
@@ -268,21 +268,21 @@ async def test_overdue_keys_are_counted_in_all_databases(
     direct.ask("ZADD", KEYS.schedule, 4000, "a", 7000, "b", 9000, "later")
     with closing(Client(server.port, 3)) as other:
         other.ask("ZADD", KEYS.schedule, 5000, "x")
-        overdue.learn(await ScheduleQueries(KEYS).late(redis, [0, 3, 7], 9000))
+        overdue.update(await ScheduleQueries(KEYS).late(redis, [0, 3, 7], 9000))
         assert (overdue.keys, overdue.broken) == (3, [])
         assert overdue.oldest_s(9000) == 5
         assert overdue.oldest_s(3000) == 0
         direct.ask("SET", KEYS.schedule, "junk")
-        overdue.learn(await ScheduleQueries(KEYS).late(redis, [0, 3], 9000))
+        overdue.update(await ScheduleQueries(KEYS).late(redis, [0, 3], 9000))
     assert (overdue.keys, overdue.broken, overdue.oldest_s(9000)) == (1, [0], 4)
-    overdue.learn(await ScheduleQueries(KEYS).late(redis, [], 9000))
+    overdue.update(await ScheduleQueries(KEYS).late(redis, [], 9000))
     assert (overdue.keys, overdue.broken, overdue.oldest_s(9000)) == (0, [], 0)
 
 
 async def test_a_schedule_that_may_not_be_read_is_not_broken(redis: Redis, become: Become) -> None:
     overdue = Overdue()
     await become("-zrangebyscore")
-    overdue.learn(await ScheduleQueries(KEYS).late(redis, [0], 9000))
+    overdue.update(await ScheduleQueries(KEYS).late(redis, [0], 9000))
     assert (overdue.keys, overdue.broken) == (0, [])
 
 
@@ -291,7 +291,7 @@ async def test_a_schedule_that_may_not_be_read_is_not_broken(redis: Redis, becom
 
 async def _search(orphans: Orphans, redis: Redis, databases: list[int], looks: int) -> None:
     for _ in range(looks):
-        await orphans.look(redis, databases)
+        await orphans.search(redis, databases)
 
 
 @pytest.mark.parametrize(("attached", "searches"), [(1, 13), (2, 4), (100, 2)])
@@ -320,7 +320,7 @@ async def test_keys_that_no_schedule_has_are_found_a_page_at_a_time(
         manage(other, "s", m=FAR_MS)
         other.ask("DEL", KEYS.schedule)
         orphans = Orphans(context, unpaused, all_know)
-        await orphans.look(redis, [0, 3])
+        await orphans.search(redis, [0, 3])
         assert direct.ask("ZCARD", KEYS.schedule) + other.ask("ZCARD", KEYS.schedule) < MANY
         await _search(orphans, redis, [0, 3], 40)
         assert set(direct.ask("ZRANGE", KEYS.schedule, 0, -1)) == names
@@ -332,18 +332,18 @@ async def test_all_proxies_know_the_family_of_a_key_before_it_is_added(
 ) -> None:
     manage(direct, "s", m=FAR_MS)
     direct.ask("DEL", KEYS.schedule)
-    lost, known = True, list[Place]()
+    lost, known = True, list[DbKey]()
 
-    async def be_sure(places: Iterable[Place]) -> None:
+    async def be_sure(places: Iterable[DbKey]) -> None:
         known.extend(places)
         assert not direct.ask("EXISTS", KEYS.schedule)
         if lost:
             raise UpstreamError("lost")
 
-    await Orphans(context, unpaused, be_sure).look(redis, [0])
+    await Orphans(context, unpaused, be_sure).search(redis, [0])
     assert not direct.ask("EXISTS", KEYS.schedule)
     lost = False
-    await Orphans(context, unpaused, be_sure).look(redis, [0])
+    await Orphans(context, unpaused, be_sure).search(redis, [0])
     assert direct.ask("ZRANGE", KEYS.schedule, 0, -1) == [b"s"]
     assert known == [(0, b"s")] * 2
 
@@ -355,10 +355,10 @@ async def test_a_proxy_that_hangs_does_not_hold_up_the_heartbeat(
     manage(direct, "s", m=FAR_MS)
     direct.ask("DEL", KEYS.schedule)
 
-    async def never(places: Iterable[Place]) -> None:
+    async def never(places: Iterable[DbKey]) -> None:
         await asyncio.Event().wait()
 
-    await Orphans(context, unpaused, never).look(redis, [0])
+    await Orphans(context, unpaused, never).search(redis, [0])
     assert not direct.ask("EXISTS", KEYS.schedule)
 
 
@@ -373,7 +373,7 @@ async def test_a_small_keyspace_is_not_searched_at_each_heartbeat(
         direct.ask("DEL", KEYS.schedule)
         count = 0
         while not direct.ask("EXISTS", KEYS.schedule):
-            await orphans.look(redis, [0])
+            await orphans.search(redis, [0])
             count += 1
         looks.append(count)
     assert looks == [1, 10, 10]
@@ -391,7 +391,7 @@ async def test_a_key_that_its_schedule_has_too_late_is_corrected_where_that_is_n
     context.rights.trusts_schedules = trusts
     manage(direct, "s", m=1000)
     direct.ask("ZADD", KEYS.schedule, FAR_MS, "s")
-    await Orphans(context, unpaused, all_know).look(redis, [0])
+    await Orphans(context, unpaused, all_know).search(redis, [0])
     assert direct.ask("ZSCORE", KEYS.schedule, "s") == b"%d" % (FAR_MS if trusts else 1000)
 
 
@@ -406,7 +406,7 @@ async def test_names_that_are_no_indexes_are_noted_for_dbsize(
     direct.ask("SADD", KEYS.others, "__ttl:gone")
     manage(direct, "s", m=FAR_MS)
     orphans = Orphans(context, unpaused, all_know)
-    await orphans.look(redis, [0])
+    await orphans.search(redis, [0])
     assert set(direct.ask("SMEMBERS", KEYS.others)) >= {later, kept}
     assert b"__ttl:gone" not in direct.ask("SMEMBERS", KEYS.others)
     assert not set(direct.ask("SMEMBERS", KEYS.others)) & {
@@ -422,7 +422,7 @@ async def test_the_search_forgets_counts_of_more_than_a_month_ago(
     counts = KEYS.counts(b"s")
     young = direct.now_ms() // 1000 * 2**20 + 1
     direct.ask("ZADD", counts, 1, "old", young, "young")
-    await Orphans(context, unpaused, all_know).look(redis, [0])
+    await Orphans(context, unpaused, all_know).search(redis, [0])
     assert direct.ask("ZRANGE", counts, 0, -1) == [b"young"]
 
 
@@ -432,7 +432,7 @@ async def test_junk_in_the_place_of_the_others_stops_no_search(
     direct.ask("SET", KEYS.others, "junk")
     manage(direct, "s", m=FAR_MS)
     direct.ask("DEL", KEYS.schedule)
-    await Orphans(context, unpaused, all_know).look(redis, [0])
+    await Orphans(context, unpaused, all_know).search(redis, [0])
     assert direct.ask("ZCARD", KEYS.schedule) == 1
 
 
@@ -442,7 +442,7 @@ async def test_a_key_that_cannot_be_added_to_its_schedule_is_told_of(
     manage(direct, "s", m=FAR_MS)
     direct.ask("DEL", KEYS.schedule)
     await become("resetkeys ~__ttl:*")
-    await Orphans(context, unpaused, all_know).look(redis, [0])
+    await Orphans(context, unpaused, all_know).search(redis, [0])
     assert counters.refusals == 1
 
 
@@ -467,6 +467,6 @@ async def test_while_writes_are_paused_nothing_is_corrected(
     direct.ask("DEL", KEYS.schedule)
     direct.ask("SADD", KEYS.others, "__ttl:gone")
     orphans = Orphans(context, paused, all_know)
-    await orphans.look(redis, [0])
+    await orphans.search(redis, [0])
     assert direct.ask("EXISTS", KEYS.schedule) == 0
     assert direct.ask("SMEMBERS", KEYS.others) == [b"__ttl:gone"]

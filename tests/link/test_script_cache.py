@@ -59,7 +59,7 @@ async def _said(redis: Redis) -> Mapping[str, str]:
 async def _met(
     cache: ScriptCache, redis: Redis, said: Mapping[str, str], names: Sequence[str]
 ) -> None:
-    cache.meet(said, names, await run(redis, [(0, words) for words in AT_FIRST]))
+    cache.start_anew(said, names, await run(redis, [(0, words) for words in AT_FIRST]))
 
 
 async def _meet(cache: ScriptCache, redis: Redis) -> None:
@@ -72,7 +72,7 @@ async def _look(cache: ScriptCache, redis: Redis, scripts: Scripts, *, events: b
     """Looks as a heartbeat does; returns whether anything has changed."""
     traits = scripts.traits
     known, setting = await run(redis, [(0, cache.question()), (0, EVENTS)])
-    return await cache.learn(redis, traits, known, setting if events else None)
+    return await cache.update(redis, traits, known, setting if events else None)
 
 
 def _loaded(direct: Client, scripts: Scripts) -> bool:

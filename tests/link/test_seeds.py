@@ -7,7 +7,7 @@ import pytest
 from ttlproxy.addresses import Upstream
 from ttlproxy.core.topology import ClusterNode, cluster_nodes
 from ttlproxy.link.masters import seeds
-from ttlproxy.link.masters.seeds import Seeds, Told
+from ttlproxy.link.masters.seeds import NodeAnswer, Seeds
 
 A, B, C = (letter * 40 for letter in "abc")
 
@@ -37,7 +37,7 @@ def both() -> Seeds:
     return Seeds(Upstream.parse("redis://10.0.0.1:7000,10.0.0.2:7000"), lambda: 1.0)
 
 
-def _asked(told: Told | None) -> str | None:
+def _asked(told: NodeAnswer | None) -> str | None:
     return told.asked.address if told is not None else None
 
 

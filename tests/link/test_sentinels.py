@@ -17,7 +17,7 @@ from ttlproxy.addresses import Address, Upstream
 from ttlproxy.errors import UpstreamError
 from ttlproxy.link.connecting import reachability
 from ttlproxy.link.connecting import sentinels as module
-from ttlproxy.link.connecting.sentinels import Answer, Sentinels, chosen
+from ttlproxy.link.connecting.sentinels import Answer, SentinelGroup, chosen
 from ttlproxy.net.tasks import cancel
 
 A, B = Address("127.0.0.1", 7001), Address("127.0.0.1", 7002)
@@ -45,9 +45,9 @@ async def start() -> AsyncIterator[Start]:
 
 
 @asynccontextmanager
-async def _asked(*addresses: Address) -> AsyncIterator[Sentinels]:
+async def _asked(*addresses: Address) -> AsyncIterator[SentinelGroup]:
     url = f"redis-sentinel://{','.join(map(str, addresses))}#{NAME}"
-    sentinels = Sentinels(Upstream.parse(url), lambda: LONG_S)
+    sentinels = SentinelGroup(Upstream.parse(url), lambda: LONG_S)
     running = asyncio.create_task(sentinels.run())
     try:
         yield sentinels
@@ -65,7 +65,7 @@ async def _round_trips(sentinel: ScriptedSentinel) -> None:
     await writer.wait_closed()
 
 
-async def _until(sentinels: Sentinels, holds: Callable[[], bool]) -> None:
+async def _until(sentinels: SentinelGroup, holds: Callable[[], bool]) -> None:
     while not holds():
         await sentinels.changed()
 
@@ -89,7 +89,7 @@ def test_the_newest_answer_counts_then_the_most_frequent_one(
 
 
 async def test_nothing_is_known_before_they_are_asked() -> None:
-    sentinels = Sentinels(Upstream.parse(f"redis-sentinel://h#{NAME}"), lambda: LONG_S)
+    sentinels = SentinelGroup(Upstream.parse(f"redis-sentinel://h#{NAME}"), lambda: LONG_S)
     (sentinel,) = sentinels.each
     assert (sentinel.answer, sentinel.trouble, sentinel.was_asked) == (None, "", False)
     assert sentinels.latest() is None
@@ -277,7 +277,7 @@ class _Promotion:
         self.sentinel = sentinel
         self.candidate = Address("127.0.0.1", server.port)
 
-    async def begins(self, sentinels: Sentinels, service: str = NAME) -> None:
+    async def begins(self, sentinels: SentinelGroup, service: str = NAME) -> None:
         await sentinels.answer()
         await self.sentinel.has_listener.wait()
         self.sentinel.promotes(self.candidate, service)

@@ -148,7 +148,7 @@ async def test_a_server_that_refuses_command_is_not_asked_for_the_commands_of_ca
     await setup.prepare(redis)
     refused = _refused(direct)
     assert refused
-    await acl.learn(redis, await run(redis, [(0, words) for words in acl.questions()]), [b"read"])
+    await acl.update(redis, await run(redis, [(0, words) for words in acl.questions()]), [b"read"])
     assert _refused(direct) == refused
 
 

@@ -78,12 +78,12 @@ async def test_rules_are_read_again_with_a_secret_that_was_not_known(
     """As a replica meets them that has taken another master's data: it can write nothing."""
     await state.claim(redis)
     set_rule(direct, Signer(b"x" * 64), "s*", "KEEP")
-    await context.actions.learn(redis, 0)
+    await context.actions.read(redis, 0)
     assert context.actions.of(0).of(b"s") is None
     direct.ask("HSET", STATE, "secret", "x" * 64)
     await become("-eval -evalsha")
     await state.keep(redis)
-    await context.actions.learn(redis, 0)
+    await context.actions.read(redis, 0)
     assert context.actions.of(0).of(b"s") is not None
 
 
@@ -103,11 +103,11 @@ async def test_families_are_noted_as_all_by_a_proxy_that_knows_all(
     assert direct.ask(*note) == -1
     await state.keep(redis)
     assert await _families(state, redis) is None
-    calls.families.known.learn([b"b:", b""])
+    calls.families.known.add([b"b:", b""])
     state.knows_all = lambda: True
     await state.keep(redis)
     assert await _families(state, redis) == {b"a:", b"b:", b""}
-    calls.families.known.learn([b"c:"])
+    calls.families.known.add([b"c:"])
     await state.keep(redis)
     assert await _families(state, redis) == {b"a:", b"b:", b"c:", b""}
     assert direct.ask(*calls.words(state.noting([b"d:"]), b"0", by_text=True)) == 5
@@ -117,7 +117,7 @@ async def test_families_are_noted_as_all_by_a_proxy_that_knows_all(
 async def test_families_that_are_gone_with_the_state_are_noted_again(
     state: SharedState, redis: Redis, context: Context, direct: Client
 ) -> None:
-    context.script_calls.families.known.learn([b"a:"])
+    context.script_calls.families.known.add([b"a:"])
     state.knows_all = lambda: True
     await state.keep(redis)
     assert await _families(state, redis) == {b"a:"}
@@ -133,7 +133,7 @@ async def test_families_that_are_gone_with_the_state_are_noted_again(
 async def test_families_whose_number_is_wrong_are_not_believed(
     state: SharedState, redis: Redis, context: Context, direct: Client, field: tuple[str, str]
 ) -> None:
-    context.script_calls.families.known.learn([b"a:"])
+    context.script_calls.families.known.add([b"a:"])
     state.knows_all = lambda: True
     await state.keep(redis)
     direct.ask("HSET", STATE, *field)
@@ -275,7 +275,7 @@ async def test_it_is_written_where_it_is_needed(
         context.registry.manages([0])
     if need == "a rule":
         set_rule(direct, context.script_calls.signer, "s*", "KEEP")
-        await context.actions.learn(redis, 0)
+        await context.actions.read(redis, 0)
     stored = state.stored() if need == "a request" else None
     await state.keep(redis)
     assert context.script_calls.has_state
@@ -334,7 +334,7 @@ async def test_a_state_that_is_gone_although_it_is_needed_leaves_keys_to_hide(
         context.managed = {3: 1}
     else:
         set_rule(direct, context.script_calls.signer, "s*", "KEEP")
-        await context.actions.learn(redis, 0)
+        await context.actions.read(redis, 0)
         context.actions.forget(0, 1)
     await SharedState(context, paused).keep(redis)
     assert context.script_calls.has_state is None

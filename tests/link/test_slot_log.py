@@ -11,7 +11,7 @@ def _logged(caplog: pytest.LogCaptureFixture, *looks: list[int]) -> list[str]:
     caplog.set_level("INFO")
     slot_log = SlotLog()
     for lacking in looks:
-        slot_log.look(lacking)
+        slot_log.log(lacking)
     return caplog.messages
 
 

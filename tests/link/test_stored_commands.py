@@ -47,7 +47,7 @@ class Proxy:
         await self.setup.prepare(redis)
         await self.state.claim(redis)  # as a heartbeat does where there are several
         asked = [(0, words) for words in self.acl.questions()]
-        await self.acl.learn(redis, await run(redis, asked), self.context.router.categories)
+        await self.acl.update(redis, await run(redis, asked), self.context.router.categories)
 
     async def ask(self, redis: Redis) -> tuple[bytes, list[object]]:
         """INFO's reply, and what is stored."""
@@ -193,7 +193,7 @@ async def test_a_proxy_that_may_not_read_the_stored_table_asks_the_server(
 
 
 async def test_nothing_is_stored_in_front_of_a_cluster(first: Proxy, redis: Redis) -> None:
-    first.context.meet(clustered=True)
+    first.context.set_clustered(clustered=True)
     assert not first.stored.questions()
     first.stored.met(b"run_id:1\r\n", [])
     first.stored.read(b"", b"rows")

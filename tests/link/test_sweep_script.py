@@ -38,7 +38,7 @@ def registry(context: Context) -> Registry:
 
 @pytest.fixture
 def sweep(context: Context, counters: Counters) -> SweepScript:
-    return SweepScript(context, counters)
+    return SweepScript(context)
 
 
 async def test_every_page_of_an_index_is_swept(

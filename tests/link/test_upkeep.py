@@ -23,7 +23,7 @@ from ttlproxy.core.registry import Registry
 from ttlproxy.link import Context
 from ttlproxy.link.connecting.known_server import Identity, KnownServer
 from ttlproxy.link.connecting.pipeline import run
-from ttlproxy.link.knowledge.glance import Glance
+from ttlproxy.link.knowledge.sample import Sample
 from ttlproxy.link.life.upkeep import Upkeep
 from ttlproxy.link.reaper.removal import SweepScript
 from ttlproxy.link.reaper.ruled_deadlines import NativeDeadlines
@@ -71,7 +71,7 @@ def _upkeep(
         ScriptCache(context.scripts, Barriers(context, lambda name: Redis()), context.fleet),
         Schedules(context),
         NativeDeadlines(context, unpaused),
-        SweepScript(context, counters),
+        SweepScript(context),
         Walks(context, unpaused),
         stored,
         SharedState(context, is_paused),
@@ -82,15 +82,15 @@ def _upkeep(
 
 async def _run(upkeep: Upkeep, context: Context, redis: Redis) -> None:
     """As a heartbeat does."""
-    glance = Glance(context, True)
-    glance.learn(await run(redis, glance.requests()))
-    await upkeep.run(redis, glance, thorough=True)
+    sample = Sample(context, True)
+    sample.add_replies(await run(redis, sample.requests()))
+    await upkeep.run(redis, sample, thorough=True)
 
 
 async def test_overdue_keys_are_counted_and_a_broken_schedule_is_built_again(
     upkeep: Upkeep, context: Context, registry: Registry, redis: Redis, direct: Client
 ) -> None:
-    context.clock.learn(direct.now_ms(), context.clock.reading())
+    context.clock.adjust(direct.now_ms(), context.clock.reading())
     for key, at in (("late", 1), ("s", FAR_MS)):
         manage(direct, key, m=at)
         registry.announced(0, key.encode(), at)
@@ -121,7 +121,7 @@ async def test_a_late_deadline_makes_another_proxy_stand_in(
     upkeep: Upkeep, context: Context, registry: Registry, redis: Redis, direct: Client
 ) -> None:
     now_ms = direct.now_ms()
-    context.clock.learn(now_ms, context.clock.reading())
+    context.clock.adjust(now_ms, context.clock.reading())
     context.agenda.begin(leads=False)
     manage(direct, "s", m=FAR_MS)
     registry.announced(*S, FAR_MS)

@@ -30,7 +30,7 @@ from ttlproxy.operations.client_rights import rules as client_rules
 )
 def test_a_user_may_run_scripts_where_its_rules_allow_both_calls(rules: str, may: bool) -> None:
     rights = Rights()
-    rights.learn([b"user default on nopass ~* &* +@all", f"user app {rules}".encode()])
+    rights.set_users([b"user default on nopass ~* &* +@all", f"user app {rules}".encode()])
     assert rights.may_script([b"default", b"app"]) is may
     assert rights.may_script([b"default", b"nobody"])
 
@@ -55,13 +55,13 @@ def test_a_user_may_ask_acl_cat_where_its_rules_allow_that(
 ) -> None:
     rights = Rights()
     rights.suit(calls)
-    rights.learn([b"user default on nopass ~* &* +@all", f"user app {rules}".encode()])
+    rights.set_users([b"user default on nopass ~* &* +@all", f"user app {rules}".encode()])
     assert rights.may_ask_acl([b"default", b"app"]) is may
 
 
 def test_who_has_not_logged_in_is_told_so_by_redis() -> None:
     rights = Rights()
-    rights.learn([b"user default off ~* &* -@all", b"user app on #af ~* &* +@all"])
+    rights.set_users([b"user default off ~* &* -@all", b"user app on #af ~* &* +@all"])
     assert rights.may_script([b"default", b"app"])
 
 
@@ -78,7 +78,7 @@ def test_who_has_not_logged_in_is_told_so_by_redis() -> None:
 )
 def test_a_user_may_watch_internal_keys_where_a_pattern_allows_it(rules: str, may: bool) -> None:
     rights = Rights()
-    rights.learn([b"user default on nopass ~* &* +@all", f"user app {rules}".encode()])
+    rights.set_users([b"user default on nopass ~* &* +@all", f"user app {rules}".encode()])
     assert rights.may_watch([b"default", b"app"]) is may
 
 
@@ -125,7 +125,7 @@ NARROW = " ".join(rule.decode() for rule in client_rules(Keys(), [b"alice:*"]))
 def test_scripts_need_no_dry_run_for_a_user_who_has_all_rights(rules: str, have: bool) -> None:
     rights = Rights(internal=Keys().beside)
     rights.suit(frozenset(), (), WRITTEN)
-    rights.learn([b"user default on nopass ~* &* +@all", f"user app {rules}".encode()])
+    rights.set_users([b"user default on nopass ~* &* +@all", f"user app {rules}".encode()])
     assert rights.have_all([b"default", b"app"]) is have
     assert rights.all_have_all is have
     assert rights.have_all([b"default"])

@@ -16,14 +16,14 @@ from tests.support.processes import free_port, wait_until
 from tests.support.raw_client import Connection
 from tests.support.servers import Proxy
 from ttlproxy.net import log_summaries
-from ttlproxy.net.log_summaries import Summaries, Tally
+from ttlproxy.net.log_summaries import LineCount, Summaries
 
 log = logging.getLogger("a log")
 MORE = re.compile(r"(\d+) more in a second: ")
 
 
 def test_the_first_of_each_kind_is_told_and_the_others_are_counted() -> None:
-    tally = Tally()
+    tally = LineCount()
     assert tally.is_first("refused", "a")
     assert not tally.is_first("refused", "a")
     assert tally.is_first("closed", "a")
@@ -33,7 +33,7 @@ def test_the_first_of_each_kind_is_told_and_the_others_are_counted() -> None:
 
 
 def test_what_goes_on_is_counted_on_and_what_has_ended_begins_anew() -> None:
-    tally = Tally()
+    tally = LineCount()
     tally.is_first("refused", "a")
     tally.is_first("refused", "a")
     assert tally.end() == {"refused": {"a": 1}}
@@ -44,7 +44,7 @@ def test_what_goes_on_is_counted_on_and_what_has_ended_begins_anew() -> None:
 
 
 def test_neither_kinds_nor_addresses_grow_without_bounds() -> None:
-    tally = Tally()
+    tally = LineCount()
     logged = [tally.is_first(f"reason {number}", "a") for number in range(10_000)]
     for number in range(10_000):
         logged.append(tally.is_first("reason 0", f"address {number}"))

@@ -14,7 +14,7 @@ from tests.support.session_world import KEYS, NOW_MS, RULES, SCRIPTS
 from ttlproxy.core.counters import Handled
 from ttlproxy.core.families import ALL, Known
 from ttlproxy.core.permissions import Rights
-from ttlproxy.core.registry import Place, Registry
+from ttlproxy.core.registry import DbKey, Registry
 from ttlproxy.core.write_rules import WriteRule, WriteRules, name_of
 from ttlproxy.proxy.checks import Checks
 from ttlproxy.proxy.reply_queue import ReplyQueue
@@ -77,7 +77,7 @@ class Path:
 
     def __init__(self, family: bytes = ALL) -> None:
         families = Known()
-        families.learn([family])
+        families.add([family])
         # Nothing was read: something may be due in each key.
         self.registry = Registry(families=families)
         self.registry.families_changed()
@@ -101,7 +101,7 @@ class Path:
         self.is_held = False
         self.got = b""  # by the client
         self.at_redis: list[list[bytes]] = []
-        self.reaped: list[Place] = []
+        self.reaped: list[DbKey] = []
         self._early = b""
 
     def say(self, *chunks: bytes) -> None:
@@ -382,7 +382,7 @@ def test_calls_that_are_left_wait_for_a_reap_and_each_counts_once(
 ) -> None:
     if has_rule:
         rules = WriteRules({name_of(b"*", b"set"): WriteRule(1000).row(())})
-        path.registry.book.learn(0, rules)
+        path.registry.rules.replace(0, rules)
 
     path.say(write("a") + write("b") + write("c"), read("behind"))
     assert path.counted() == counted

@@ -69,7 +69,7 @@ class Proxy:
         self.counters = Counters()
         context = Context(settings, self.counters)
         context.script_calls.families.confirm([ALL])
-        self.link = Link(settings, upstream, self.counters, context, lambda: self.server.leave())
+        self.link = Link(settings, upstream, context, lambda: self.server.leave())
         self.source = Source()
         self.server = Server(settings, self.link, self.counters, self.source)
         self._accepted = asyncio.Queue[Streams]()
@@ -247,7 +247,7 @@ def test_a_client_that_connects_while_the_server_changes_departs(
             def changes() -> None:
                 link.server.term += 1
 
-            monkeypatch.setattr(link.address, "look", changes)
+            monkeypatch.setattr(link.address, "probe_soon", changes)
             client = await proxy.connects()
             client[1].write(GET)
             assert await client[0].read() == b""

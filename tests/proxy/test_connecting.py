@@ -38,7 +38,7 @@ class Redis:
 def _link() -> Link:
     settings, counters = Settings(), Counters()
     upstream = Upstream.parse("redis://127.0.0.1:1")
-    return Link(settings, upstream, counters, Context(settings, counters))
+    return Link(settings, upstream, Context(settings, counters))
 
 
 def test_the_link_is_waited_for(run: Run) -> None:

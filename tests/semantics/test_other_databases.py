@@ -20,7 +20,7 @@ class Pair:
     """
 
     def __init__(self, writer: Client, stranger: Client, direct: Client) -> None:
-        self.writer, self.stranger, self._direct = writer, stranger, direct
+        self.writer, self.unauthenticated, self._direct = writer, stranger, direct
 
     def put(self, db: int, key: str, *, px: int) -> None:
         self.writer.ask("SELECT", db)
@@ -60,7 +60,7 @@ COPIES: list[tuple[Word, ...]] = [
 def test_a_key_in_another_database_whose_elements_are_due_is_in_nobodys_way(
     pair: Pair, words: tuple[Word, ...], way: str
 ) -> None:
-    stranger = pair.stranger
+    stranger = pair.unauthenticated
     stranger.ask_many([("SADD", "s", "a"), ("SADD", "t", "a")])
     pair.put(1, "t", px=20)
     pair.until_due(20)
@@ -81,7 +81,7 @@ def test_a_key_in_another_database_whose_elements_are_due_is_in_nobodys_way(
 
 def test_a_key_that_is_replaced_in_another_database_loses_its_deadlines(pair: Pair) -> None:
     """They would be those of equal elements in the copy."""
-    stranger = pair.stranger
+    stranger = pair.unauthenticated
     stranger.ask("SADD", "s", "late")
     pair.put(1, "t", px=100_000)
     assert stranger.ask("COPY", "s", "t", "DB", 1, "REPLACE") == 1
@@ -90,7 +90,7 @@ def test_a_key_that_is_replaced_in_another_database_loses_its_deadlines(pair: Pa
 
 
 def test_deadlines_are_taken_along_into_another_database(pair: Pair) -> None:
-    stranger = pair.stranger
+    stranger = pair.unauthenticated
     pair.put(0, "s", px=100_000)
     pair.put(0, "t", px=100_000)
     assert stranger.ask_many([("COPY", "s", "c", "DB", 1), ("MOVE", "t", 1)]) == [1, 1]
@@ -100,7 +100,7 @@ def test_deadlines_are_taken_along_into_another_database(pair: Pair) -> None:
 
 @pytest.mark.parametrize("way", ["in a pipeline", "in MULTI", "in MULTI step by step"])
 def test_what_is_due_in_a_database_does_not_come_with_it(pair: Pair, way: str) -> None:
-    stranger, swap, look = pair.stranger, ("SWAPDB", 0, 1), ("EXISTS", "s")
+    stranger, swap, look = pair.unauthenticated, ("SWAPDB", 0, 1), ("EXISTS", "s")
     stranger.ask("SADD", "s", "a")
     pair.put(1, "s", px=20)
     pair.until_due(20)
@@ -116,7 +116,7 @@ def test_what_is_due_in_a_database_does_not_come_with_it(pair: Pair, way: str) -
 
 
 def test_a_database_that_redis_lacks_takes_no_key(pair: Pair) -> None:
-    stranger = pair.stranger
+    stranger = pair.unauthenticated
     stranger.ask("SADD", "s", "a")
     for words in (("COPY", "s", "t", "DB", 99), ("MOVE", "s", 99), ("COPY", "s", "t", "DB", -1)):
         assert "out of range" in str(stranger.ask(*words))

@@ -86,7 +86,7 @@ def _link() -> Any:
         router=ROUTER,
         script_calls=ScriptCalls(SCRIPTS, keys, bytes),
         registry=registry,
-        actions=SimpleNamespace(book=registry.book),
+        actions=SimpleNamespace(rules=registry.rules),
         rights=Rights(),
         clock=SimpleNamespace(now_ms=lambda: NOW_MS),
         keys=keys,
@@ -193,7 +193,7 @@ class RoutedWorld:
         """A master sends this."""
         lane = self.client.lanes.to(self.links[master])
         if self._ends:
-            lane.taken(data, self._ends[master].take(data))
+            lane.taken(data, self._ends[master].feed(data))
         else:
             lane.write(data)
 

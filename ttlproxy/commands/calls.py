@@ -36,7 +36,7 @@ def set_deadlines(
 
 
 def left_to_server(call: Call, *, unsure: bool) -> Call:
-    """The same for a command that the server has itself: see scripts/lib/left_to_server.lua.
+    """A call of a command that the server has itself: see scripts/lib/left_to_server.lua.
 
     unsure: whether the key may have a rule of ONEXPIRE that is not read yet
     """
@@ -65,7 +65,7 @@ def refusal(name: str, text: bytes, time: Time = NO_TIME) -> Call:
 
 
 def typed_refusal(noun: Noun, name: str, key: bytes, text: bytes, time: Time) -> Call:
-    """The same, but WRONGTYPE comes first."""
+    """A refusal like that of `refusal`, but WRONGTYPE comes first."""
     return Call(f"{noun.type}_refuse", (key,), _refusal_argv(name, text, time))
 
 
@@ -141,8 +141,8 @@ def on_all_keys(name: str, script: str) -> Override:
 def replacing(name: str, positions: Sequence[KeySpec], *, needed_later: bool = True) -> Override:
     """A command that replaces the keys that `positions` call REPLACED, and reads the others.
 
-    A request that is too long for Lua goes on as it came, and its keys are swept. What is not
-    `needed_later` writes strings.
+    A request that is too long for Lua goes on as it came, and its keys are swept. A command that is
+    not `needed_later` writes strings.
     """
 
     def replaced(args: Args) -> Args:

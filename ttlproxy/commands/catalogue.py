@@ -100,7 +100,7 @@ class _Form:
         found.append(replace(option, flags=("optional", *option.flags)))
 
     def _alternatives(self) -> list[tuple[Argument, ...]]:
-        """What stands between bars, up to the end of the bracket."""
+        """The alternatives between bars, up to the end of the bracket."""
         found = [self.sequence()]
         while self._words.pop() == "|":
             found.append(self.sequence())

@@ -23,7 +23,7 @@ from ttlproxy import errors
 from ttlproxy.commands import calls, parsing
 from ttlproxy.commands.element_commands import GETTERS, SETTERS, LongForms, Names, example_time
 from ttlproxy.commands.options import Conditions
-from ttlproxy.commands.parsing import MAX_DEADLINE_MS, Counted, Refused, Time, Unit
+from ttlproxy.commands.parsing import MAX_DEADLINE_MS, Counted, Refused, Time, TimeUnit
 from ttlproxy.commands.spec import FIRST_READ, Call, Plan, Virtual
 from ttlproxy.commands.types import hashes
 from ttlproxy.commands.types.sorted_sets import NOUN
@@ -116,7 +116,7 @@ Args = Sequence[bytes]
 _UNITS = {b"S": parsing.SECONDS, b"MS": parsing.MILLISECONDS}
 
 
-def _any_time(word: bytes, unit: Unit, command: str) -> Time:
+def _any_time(word: bytes, unit: TimeUnit, command: str) -> Time:
     """A time that may be negative: then it is in the past."""
     if not parsing.is_integer(word):
         raise Refused(errors.NOT_AN_INTEGER)
@@ -126,7 +126,7 @@ def _any_time(word: bytes, unit: Unit, command: str) -> Time:
     return Time(b"%d" % (number * unit.ms), unit.base) if number >= 0 else Time(b"0", b"0")
 
 
-def _plan_expiremember(name: str, unit: Unit, args: Args) -> Call:
+def _plan_expiremember(name: str, unit: TimeUnit, args: Args) -> Call:
     try:
         _any_time(args[3], parsing.MILLISECONDS, name)  # the number before the word for its unit
         given = _UNITS.get(args[4].upper()) if len(args) > 4 else unit
@@ -138,7 +138,7 @@ def _plan_expiremember(name: str, unit: Unit, args: Args) -> Call:
     return calls.set_deadlines("keydb_expire", name, args[1], time, args[2:3], flag=True)
 
 
-def _plan_ttl(unit: Unit, args: Args) -> Call:
+def _plan_ttl(unit: TimeUnit, args: Args) -> Call:
     return Call("keydb_ttl", (args[1],), (b"%d" % unit.ms, args[2]))
 
 

@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 from ttlproxy import errors
 from ttlproxy.commands import calls, parsing
-from ttlproxy.commands.options import SHOWN_EXPIRIES, Form, Options, long_form, short_form
-from ttlproxy.commands.parsing import NO_TIME, Counted, Noun, Refused, Time, Unit
+from ttlproxy.commands.options import SHOWN_EXPIRIES, Form, TimedOptions, long_form, short_form
+from ttlproxy.commands.parsing import NO_TIME, Counted, Noun, Refused, Time, TimeUnit
 from ttlproxy.commands.route import repeating
 from ttlproxy.commands.spec import FIRST_READ, Call, Plan, Virtual
 
@@ -48,7 +48,7 @@ def refusing_timed(form: Form, read: Plan) -> Plan:
     )
 
 
-def timed_call(form: Form, script: str, key: bytes, options: Options) -> Call:
+def timed_call(form: Form, script: str, key: bytes, options: TimedOptions) -> Call:
     """The call of the script that writes what the options say."""
     return calls.set_deadlines(
         script,
@@ -118,7 +118,7 @@ class LongForms:
             self.persist(),
         )
 
-    def setter(self, word: str, unit: Unit) -> Virtual:
+    def setter(self, word: str, unit: TimeUnit) -> Virtual:
         noun, name = self.noun, self.name(word)
         how = "time to live" if unit.relative else "expiry time"
         conditional = f"{example_time(unit)} NX {noun.named('a', 'none')}"
@@ -142,7 +142,7 @@ class LongForms:
             sets_deadlines=True,
         )
 
-    def getter(self, word: str, unit: Unit) -> Virtual:
+    def getter(self, word: str, unit: TimeUnit) -> Virtual:
         noun, name = self.noun, self.name(word)
         what = "time to live" if unit.relative else "expiry time"
         return Virtual(
@@ -210,7 +210,7 @@ class LongForms:
             return f"O(L+{cost}), {meaning}, L the length of the {self.noun.type}"
         return f"O({cost}), {meaning}"
 
-    def _planning_set(self, name: str, unit: Unit) -> Plan:
+    def _planning_set(self, name: str, unit: TimeUnit) -> Plan:
         script = f"{self.noun.type}_expire"
 
         def read(args: Args) -> Call:
@@ -234,11 +234,11 @@ class LongForms:
         return Call(script, (args[1],), (*words, *found))
 
 
-def _in(unit: Unit) -> str:
+def _in(unit: TimeUnit) -> str:
     return f"in {unit.name}" if unit.relative else f"as Unix time in {unit.name}"
 
 
-def example_time(unit: Unit) -> int:
+def example_time(unit: TimeUnit) -> int:
     """A time in the future: 100 seconds from now, or the year 2100."""
     return (100 if unit.relative else 4102444800) * (1000 // unit.ms)
 
@@ -262,7 +262,7 @@ def family(noun: Noun, names: Names, fill: str) -> tuple[Virtual, ...]:
     )
 
 
-def _setter(long: LongForms, word: str, unit: Unit) -> Virtual:
+def _setter(long: LongForms, word: str, unit: TimeUnit) -> Virtual:
     noun, row = long.noun, long.setter(word, unit)
     number = example_time(unit)
     return replace(
@@ -282,7 +282,7 @@ def _setter(long: LongForms, word: str, unit: Unit) -> Virtual:
     )
 
 
-def _getter(long: LongForms, word: str, unit: Unit) -> Virtual:
+def _getter(long: LongForms, word: str, unit: TimeUnit) -> Virtual:
     noun, row = long.noun, long.getter(word, unit)
     lines = [
         long.filled,
@@ -335,7 +335,7 @@ def _is_short_with_more(noun: Noun, args: Args) -> bool:
     return has_time and not named
 
 
-def _plan_set(noun: Noun, row: Virtual, unit: Unit, args: Args) -> Call:
+def _plan_set(noun: Noun, row: Virtual, unit: TimeUnit, args: Args) -> Call:
     """4 or 5 words are the short form, more are the long one."""
     if len(args) > 5 and not _is_short_with_more(noun, args):
         return row.plan(args)

@@ -41,7 +41,7 @@ class Form(NamedTuple):
     capped: bool = False
 
 
-class Options(NamedTuple):
+class TimedOptions(NamedTuple):
     """A parsed request of such a command.
 
     cap: MAXLEN as scripts take it, see scripts/lib/words.lua
@@ -73,13 +73,13 @@ class _Reading:
         self._conditions: list[bytes] = []
         self.time = NO_TIME
 
-    def take(self, args: Sequence[bytes], at: int) -> int:
+    def read_option(self, args: Sequence[bytes], at: int) -> int:
         """Takes the option at `at`; returns the place behind it."""
         word = args[at].upper()
         if word in EXPIRIES or word == self._form.keep:
-            return self._take_expiry(args, at, word)
+            return self._read_expiry(args, at, word)
         if word == b"MAXLEN" and self._form.capped:
-            return self._take_cap(args, at)
+            return self._read_cap(args, at)
         if word not in self._form.conditions.words:
             raise Refused(errors.unknown_argument(args[at]))
         self._conditions.append(word)
@@ -88,12 +88,12 @@ class _Reading:
             raise Refused(refusal)
         return at + 1
 
-    def options(self, elements: Sequence[bytes]) -> Options:
+    def options(self, elements: Sequence[bytes]) -> TimedOptions:
         """All that was read, with the elements."""
         condition = b"".join(dict.fromkeys(self._conditions))
-        return Options(self.time, self._keep, condition, elements, self._cap)
+        return TimedOptions(self.time, self._keep, condition, elements, self._cap)
 
-    def _take_expiry(self, args: Sequence[bytes], at: int, word: bytes) -> int:
+    def _read_expiry(self, args: Sequence[bytes], at: int, word: bytes) -> int:
         if self._keep or self.time is not NO_TIME:
             raise Refused(errors.one_expiry(self._form.keep.decode()))
         self._keep = word == self._form.keep
@@ -104,7 +104,7 @@ class _Reading:
         self.time = parsing.time(args[at + 1], EXPIRIES[word], self._form.command)
         return at + 2
 
-    def _take_cap(self, args: Sequence[bytes], at: int) -> int:
+    def _read_cap(self, args: Sequence[bytes], at: int) -> int:
         """`MAXLEN n [EVICT]`, with XADD's errors."""
         if self._cap:
             raise Refused(errors.twice(b"MAXLEN"))
@@ -124,7 +124,7 @@ def read_options(
     args: Sequence[bytes],
     elements: Callable[[Form, Sequence[bytes], int], Sequence[bytes]],
     none: bytes,
-) -> Options:
+) -> TimedOptions:
     """The options of a request, from args[2] on, and its elements.
 
     elements: reads them from the place of their keyword on; options may follow them
@@ -135,7 +135,7 @@ def read_options(
         at = 2
         while at < len(args):
             if args[at].upper() != form.noun.keyword:
-                at = reading.take(args, at)
+                at = reading.read_option(args, at)
                 continue
             if found:
                 raise Refused(errors.twice(form.noun.keyword))
@@ -148,12 +148,12 @@ def read_options(
     return reading.options(found)
 
 
-def long_form(form: Form, args: Sequence[bytes]) -> Options:
+def long_form(form: Form, args: Sequence[bytes]) -> TimedOptions:
     """`key [condition] [MAXLEN n [EVICT]] [expiry] MEMBERS n member ...`."""
     return read_options(form, args, _counted, errors.wrong_arity(form.command))
 
 
-def short_form(form: Form, args: Sequence[bytes]) -> Options | None:
+def short_form(form: Form, args: Sequence[bytes]) -> TimedOptions | None:
     """`key [KEEPTTL] seconds member ...`; None for the long form, which has no integer there."""
     keep = args[2].upper() == b"KEEPTTL"
     at = 3 if keep else 2
@@ -163,7 +163,7 @@ def short_form(form: Form, args: Sequence[bytes]) -> Options | None:
     members = args[at + 1 :]
     if not members or len(members) % form.width:
         raise Refused(errors.wrong_arity(form.command), found)
-    return Options(found, keep, b"", members)
+    return TimedOptions(found, keep, b"", members)
 
 
 def _counted(form: Form, args: Sequence[bytes], at: int) -> Sequence[bytes]:

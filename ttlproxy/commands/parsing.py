@@ -24,7 +24,7 @@ CONDITIONS = frozenset({b"NX", b"XX", b"GT", b"LT"})
 _INTEGER = re.compile(rb"0|-?[1-9][0-9]{0,18}")
 
 
-class Unit(NamedTuple):
+class TimeUnit(NamedTuple):
     """The unit of a time, and whether it counts from now or from 1970."""
 
     ms: int
@@ -45,10 +45,10 @@ class Unit(NamedTuple):
         return self.name if self.relative else f"unix-time-{self.name}"
 
 
-SECONDS = Unit(1000, True)
-MILLISECONDS = Unit(1, True)
-UNIX_SECONDS = Unit(1000, False)
-UNIX_MILLISECONDS = Unit(1, False)
+SECONDS = TimeUnit(1000, True)
+MILLISECONDS = TimeUnit(1, True)
+UNIX_SECONDS = TimeUnit(1000, False)
+UNIX_MILLISECONDS = TimeUnit(1, False)
 
 
 class Time(NamedTuple):
@@ -108,7 +108,7 @@ def is_integer(word: bytes) -> bool:
     return _INTEGER.fullmatch(word) is not None and -(2**63) <= int(word) < 2**63
 
 
-def time(word: bytes, unit: Unit, command: str) -> Time:
+def time(word: bytes, unit: TimeUnit, command: str) -> Time:
     """A time argument. Raises Refused."""
     if not is_integer(word):
         raise Refused(errors.NOT_AN_INTEGER)

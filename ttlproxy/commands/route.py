@@ -76,7 +76,7 @@ ONE_KEY: Final = 2  # its first argument
 # Its first argument, whose deadlines it keeps: the same where no rule of ONWRITE may date it.
 KEPT_KEY: Final = 3
 READ_KEY: Final = 4  # its first argument, only read: enough that nothing is due there
-# The same where keys are looked up: it must be known that nothing is due. For tables alone.
+# Its first argument, which is looked up: it must be known that nothing is due. For tables alone.
 KNOWN_KEY: Final = 5
 # Commands that put elements into keys and cannot become scripts -> the access to these keys.
 _PUTTING: Final = {

@@ -221,12 +221,12 @@ class Virtual:
 
     @cached_property
     def min_words(self) -> int:
-        """How many words the shortest form has, the name counted."""
+        """The number of words of the shortest form, the name counted."""
         return 1 + min(_least_words(form) for form in self.forms)
 
     @cached_property
     def max_words(self) -> float:
-        """How many words the longest form has, the name counted; inf without limit."""
+        """The number of words of the longest form, the name counted; inf without limit."""
         if self.open_ended:
             return inf
         return 1 + max(_most_words(form) for form in self.forms)
@@ -335,12 +335,12 @@ class Survey:
 
 
 def _most_words(form: str) -> float:
-    """How many words a form has if each bracket holds one; inf if one may be repeated."""
+    """The number of words of a form if each bracket holds one; inf if one may be repeated."""
     return inf if "..." in form else len(form.split())
 
 
 def _least_words(form: str) -> int:
-    """How many words a form has without those in brackets."""
+    """The number of words of a form without those in brackets."""
     words = depth = 0
     for word in form.split():
         words += not (depth or word.startswith("["))

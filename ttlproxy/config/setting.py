@@ -20,7 +20,7 @@ from ttlproxy.core.keys import outbox_name, state_name
 
 
 class Kind(NamedTuple):
-    """What a setting may be.
+    """The values that a setting may have.
 
     read: gives the value of text, or of what a TOML file has there; raises ValueError, which says
       what is wrong
@@ -53,7 +53,7 @@ class Setting(NamedTuple):
         return self.declared.default not in (MISSING, None)
 
     def value(self, given: Mapping[str, object]) -> object:
-        """What is given for it, or its default. Raises ValueError."""
+        """The value that is given for it, or its default. Raises ValueError."""
         name = self.declared.name
         if name not in given or (given[name] is None and self.declared.default is None):
             return self.default

@@ -411,7 +411,7 @@ class Settings:
 
     @property
     def node_ports(self) -> int:
-        """How many ports the nodes have that clients of a Cluster find; 0 if it is one node."""
+        """The number of ports of the nodes that clients of a Cluster find; 0 if it is one node."""
         return len(self.addresses) - 1
 
     @property
@@ -429,7 +429,7 @@ class Settings:
 
     @property
     def addresses(self) -> list[Listen]:
-        """Where clients connect: `listen`, and where the nodes are."""
+        """The addresses where clients connect: `listen`, and those of the nodes."""
         if self.cluster_view == "one":
             return [self.listen]
         nodes = ports_after(self.listen, self.cluster_ports)

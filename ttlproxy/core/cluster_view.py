@@ -21,8 +21,8 @@ _OF_SERVER: Final = b"-"
 
 
 class ClusterView:
-    """Which masters are at which port, by the port's number: 1 is the first behind that of
-    `listen`, which is about the whole Cluster.
+    """The masters by the number of their port: 1 is the first behind that of `listen`, which is
+    about the whole Cluster.
 
     Masters have the order of their last slots, as redis-cli takes a master's first slots away. So
     all proxies in front of a Cluster say the same, and a replica that is promoted is at the port of
@@ -47,7 +47,7 @@ class ClusterView:
         """The ids of the masters at a port; empty if it is about the whole Cluster."""
         return self._masters[number - 1] if 0 < number <= self.ports else []
 
-    def meet(self, nodes: Iterable[ClusterNode]) -> None:
+    def set_nodes(self, nodes: Iterable[ClusterNode]) -> None:
         """One of them names all. Its word counts for slots whose own master has said nothing."""
         if self.ports and "" in self._owners:
             masters = [node for node in nodes if node.is_master]

@@ -70,7 +70,7 @@ class Dials:
 
 
 class CommandCounts(NamedTuple):
-    """What Redis has counted of some commands. rejected: not carried out at all; failed: others
+    """Redis's counts of some commands. rejected: not carried out at all; failed: others
     that have returned an error."""
 
     calls: int = 0
@@ -173,7 +173,7 @@ class Sharing:
 
 
 class Handled:
-    """How many of the clients' requests were handled in each way.
+    """Counts the clients' requests by the way in which they were handled.
 
     forwarded: unchanged; rewritten: native commands that became a script call; virtual: ours
     by_rule: those of the rewritten ones that write by a rule of ONWRITE

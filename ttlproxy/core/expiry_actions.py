@@ -21,7 +21,7 @@ VERSION: Final = b"version"
 # How often an element can be delivered at most, for rules with a MAX.
 MOST_DELIVERIES: Final = 2**20 - 1
 _HOW = re.compile(rb"\S+ \S+ \d+( \S+)*")
-# How many keys' actions are cached, and the longest name of such a key: 1 MB at most.
+# The number of keys whose actions are cached, and the longest name of such a key: 1 MB at most.
 _REMEMBERED = 1024
 _LONGEST_REMEMBERED = 256
 # The actions that a rule can have.

@@ -40,7 +40,7 @@ def family_of(key: bytes) -> bytes:
 
 
 def wide_family_of(key: bytes) -> bytes:
-    """The same, for many families: the first word alone."""
+    """The wide family of a key, for when there are many: the first word alone."""
     found = _FIRST_DELIMITER.match(key[:_LONGEST])
     return found.group() if found and not re.search(rb"[0-9]", found.group()) else ALL
 
@@ -48,7 +48,7 @@ def wide_family_of(key: bytes) -> bytes:
 class Known:
     """The families that a process knows, for all servers.
 
-    all: all that it has heard of; heads: those of them that do not begin as another does
+    all: all that it has heard of; prefixes: those of them that do not begin as another does
     has_state: whether the state that proxies share is in Redis, without which nothing else of ours
       may be; None if that is not known: see link/server/shared_state.py
     """
@@ -56,37 +56,37 @@ class Known:
     def __init__(self) -> None:
         self.has_state: bool | None = True  # the link asks before anybody is served
         self.all: set[bytes] = set()
-        self.heads: tuple[bytes, ...] = ()
+        self.prefixes: tuple[bytes, ...] = ()
         self._tell: list[Callable[[], None]] = []
 
     def __bool__(self) -> bool:
-        return bool(self.heads)
+        return bool(self.prefixes)
 
     def covers(self, key: bytes) -> bool:
-        """Who sends no bulk string sends no key."""
-        return key.__class__ is bytes and key.startswith(self.heads)
+        """A word that is no bulk string is no key."""
+        return key.__class__ is bytes and key.startswith(self.prefixes)
 
     def of(self, key: bytes) -> bytes:
         """The family of a key: the one that is known, or a new one."""
-        for head in self.heads:
+        for head in self.prefixes:
             if key.startswith(head):
                 return head
-        if len(self.heads) < MOST:
+        if len(self.prefixes) < MOST:
             return family_of(key)
-        return wide_family_of(key) if len(self.heads) < MOST_WIDE else ALL
+        return wide_family_of(key) if len(self.prefixes) < MOST_WIDE else ALL
 
-    def learn_of(self, keys: Iterable[bytes]) -> None:
+    def add_of(self, keys: Iterable[bytes]) -> None:
         """These keys have deadlines, or are to get some."""
         for key in keys:
-            if not key.startswith(self.heads):
-                self.learn([self.of(key)])
+            if not key.startswith(self.prefixes):
+                self.add([self.of(key)])
 
-    def learn(self, families: Iterable[bytes]) -> None:
+    def add(self, families: Iterable[bytes]) -> None:
         new = {*families} - self.all
         if not new:
             return
         self.all |= new
-        self.heads = tuple(sorted(each for each in self.all if not _is_within(each, self.all)))
+        self.prefixes = tuple(sorted(each for each in self.all if not _is_within(each, self.all)))
         for tell in self._tell:
             tell()
 
@@ -108,7 +108,7 @@ class Sender(Protocol):
     """A client whose writes are on their way to Redis as they came, where no family was known."""
 
     def mark(self) -> object:
-        """What `has_landed` takes: it stands for all that was sent until now."""
+        """The argument of `has_landed`: it stands for all that was sent until now."""
 
     def has_landed(self, mark: object) -> bool:
         """Whether Redis has answered all of that which writes."""
@@ -145,7 +145,7 @@ class _Names(Protocol):
 
 
 class Words:
-    """Those keys, for one question only."""
+    """The keys of known families, for one question only."""
 
     __slots__ = ("_names",)
 

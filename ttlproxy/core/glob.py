@@ -86,7 +86,7 @@ def matching(pattern: bytes, *, in_any_case: bool = False) -> re.Pattern[bytes]:
 
 
 def stars(pattern: bytes) -> int:
-    """How many runs of stars the pattern has."""
+    """The number of runs of stars in the pattern."""
     return len(_between_stars(pattern)) - 1
 
 

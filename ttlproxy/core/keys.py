@@ -151,7 +151,7 @@ class Keys:
         # In a Cluster, a slot's hash of this name has how far its outboxes are, and what it has
         # been brought from others'.
         self.outbox = outbox_name(prefix)
-        # Where versions before the first release kept the number of their layout.
+        # The key in which versions before the first release kept the number of their layout.
         self.old_layout = prefix + b"layout"
         self.announcement_prefix = prefix + ANNOUNCEMENT
         # A proxy that begins to serve sets and deletes this key: an announcement to the others.
@@ -188,7 +188,7 @@ class Keys:
         return self._beside(NONE, key)
 
     def told_channel(self, news: bytes) -> bytes:
-        """Who subscribes to it has acknowledged these news."""
+        """A proxy that subscribes to it has acknowledged these news."""
         return self.told + self.prefix + news
 
     def told_by(self, channel: bytes) -> bytes | None:
@@ -384,7 +384,7 @@ class Keys:
         return self.prefix + WALKS + who + b":" + tag
 
     def walking(self, name: bytes) -> bytes | None:
-        """Who has announced that, in an announcement of `walks`; None for any other name."""
+        """The proxy that an announcement of `walks` names; None for any other name."""
         said = self.prefix + WALKS
         return name[len(said) :].partition(b":")[0] if name.startswith(said) else None
 

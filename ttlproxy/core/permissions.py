@@ -105,7 +105,7 @@ class Rights:
         self._written = tuple(written)
 
     def place(self, schedule: bytes, fixed: Sequence[bytes], by_slot: bool) -> None:
-        """Sets the names of internal keys on this server, for the next `learn`.
+        """Sets the names of internal keys on this server, for the next `set_users`.
 
         fixed: the keys that the script for DBSIZE names; by_slot: it is a Cluster, and `schedule`
         is how the names of all schedules begin
@@ -124,7 +124,7 @@ class Rights:
             self.all_have_all = False
             self._whole = frozenset()
 
-    def learn(self, lines: Sequence[bytes]) -> bool:
+    def set_users(self, lines: Sequence[bytes]) -> bool:
         """Takes the lines of ACL LIST; returns whether they have changed."""
         has_changed, self._lines = lines != self._lines, lines
         users = [line.split(b" ", 2) for line in lines]
@@ -201,7 +201,7 @@ def reaches_narrowly(rules: bytes, key: bytes) -> bool:
 
 
 def may_reach_narrowly(rules: bytes, beginning: bytes) -> bool:
-    """The same for any key whose name begins like this; true if unsure."""
+    """Whether that may be so for any key whose name begins like this; true if unsure."""
     heads = [_WILDCARD.split(pattern, 1)[0] for pattern in _narrowly_written(rules)]
     return any(head.startswith(beginning) or beginning.startswith(head) for head in heads)
 

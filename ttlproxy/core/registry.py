@@ -1,4 +1,4 @@
-"""Which managed keys need attention soon, as far as a proxy knows.
+"""The managed keys that need attention soon, as far as a proxy knows.
 
 Before `until_ms` only keys in `bounds` do. A script announces each first deadline that is less than
 a minute ahead, so what a schedule did not have when it was read up to there cannot fall due before,
@@ -27,10 +27,10 @@ NOTHING_DUE: Final = 1 << 62
 UNKNOWN: Final = 0
 # Scripts announce a first deadline that is less than this ahead.
 ANNOUNCED_MS: Final = 60_000
-# So many bounds that reaps have found are kept where schedules are not read.
+# The most bounds of reaps that are kept where schedules are not read.
 _MOST_KEPT: Final = 200_000
 
-Place = tuple[int, bytes]
+DbKey = tuple[int, bytes]
 """A key in a logical database: (db, key)."""
 
 
@@ -65,11 +65,11 @@ class Registry:
         "_reads_until_ms",
         "_reaps_under_way",
         "_wake",
-        "book",
         "expecting",
         "families",
         "has_action",
         "hears",
+        "rules",
         "undo_log",
         "until_ms",
     )
@@ -78,17 +78,17 @@ class Registry:
         self,
         wake: Callable[[int, int], None] = lambda db, deadline_ms: None,
         has_action: Callable[[bytes], bool | None] = lambda key: False,
-        book: RuleBook | None = None,
+        rules: RuleBook | None = None,
         families: Known | None = None,
     ) -> None:
         """`wake(db, deadline_ms)` is called for deadlines that are announced, and for the first of
         those that are read; `has_action(key)` says whether a rule of ONEXPIRE applies to the key,
-        None while rules are being read; `book`: the rules of ONWRITE; `families`: those whose keys
+        None while rules are being read; `rules`: the rules of ONWRITE; `families`: those whose keys
         may have deadlines."""
         self.until_ms = UNKNOWN
         self.hears = True
         self.has_action = has_action
-        self.book = RuleBook() if book is None else book
+        self.rules = RuleBook() if rules is None else rules
         self.families = Known() if families is None else families
         self.undo_log: UndoLog | None = None
         """Of one of several masters: what this registry gives up of database 0."""
@@ -104,8 +104,8 @@ class Registry:
         self.expecting = True
         self._expects = self._manages = self._managed = False
         # Places of reaps under way -> how many; and those where an announcement came meanwhile.
-        self._reaps_under_way: Counter[Place] = Counter()
-        self._overtaken: set[Place] = set()
+        self._reaps_under_way: Counter[DbKey] = Counter()
+        self._overtaken: set[DbKey] = set()
         self._wake = wake
 
     def databases(self) -> list[int]:
@@ -115,7 +115,7 @@ class Registry:
     # For sessions.
 
     def asker(self, databases: tuple[int, ...]) -> Asker:
-        """What a session asks, whose client is in one of these databases."""
+        """The `Asker` of a session whose client is in one of these databases."""
         return Asker(self, databases)
 
     def known(self, db: int) -> _Database:
@@ -129,7 +129,7 @@ class Registry:
     def bounds(self, db: int) -> dict[bytes, int]:
         return self.known(db).bounds
 
-    def places(self, key: bytes) -> list[Place]:
+    def places(self, key: bytes) -> list[DbKey]:
         """The places where `key` may be managed."""
         return [(db, key) for db in self._populated] if self.families.covers(key) else []
 
@@ -152,7 +152,7 @@ class Registry:
 
     def families_changed(self) -> None:
         """There is a new family."""
-        self.book.cover(self.families.heads)
+        self.rules.cover(self.families.prefixes)
 
     def beat(self, now_ms: int) -> None:
         """Redis's clock says `now_ms`."""
@@ -177,7 +177,7 @@ class Registry:
         """
         self._announced.add(db)
         self._populate(db)
-        self.families.learn_of((key,))
+        self.families.add_of((key,))
         self._wake(db, deadline_ms)
         if self.hears:
             self._take(db, ((key, deadline_ms),))
@@ -236,23 +236,23 @@ class Registry:
                 del known.bounds[key]
         self._overtaken.update(place for place in self._reaps_under_way if has_gone(place[1]))
 
-    def begin_reap(self, place: Place) -> None:
+    def begin_reap(self, place: DbKey) -> None:
         """A reap or sweep is about to be sent; `set_first_deadline` may follow, `end_reap` must."""
         self._reaps_under_way[place] += 1
 
-    def end_reap(self, place: Place) -> None:
+    def end_reap(self, place: DbKey) -> None:
         """A reap or sweep has been answered, or never will be."""
         self._reaps_under_way[place] -= 1
         if not self._reaps_under_way[place]:
             del self._reaps_under_way[place]
             self._overtaken.discard(place)
 
-    def set_first_deadline(self, place: Place, first_ms: int | None) -> None:
+    def set_first_deadline(self, place: DbKey, first_ms: int | None) -> None:
         """A reap found that the first deadline left is `first_ms`; None: the index is gone.
 
         Ignored if an announcement came after the reap was sent, or while another reap was under
-        way: the announcement may be newer. What will be known when the present reading ends counts
-        already: the schedule may have been read before the reap.
+        way: the announcement may be newer. Entries of the present reading count already: the
+        schedule may have been read before the reap.
         """
         db, key = place
         bounds = self.bounds(db)
@@ -299,8 +299,8 @@ class Registry:
 
 
 class Asker:
-    """What one session asks: of keys in the databases that its client may be in, and where its
-    requests write to others.
+    """Answers one session: about keys in the databases that its client may be in, and in others to
+    which its requests write.
 
     bounds: key -> its bound, where only one database matters; else empty
     managed: the same, where keys of known families are there too
@@ -326,18 +326,18 @@ class Asker:
 
     @property
     def names(self) -> Mapping[bytes, int]:
-        """The same, where keys that a rule of ONWRITE matches are there too. A look at `bounds`,
-        and at how a name begins (`book.begins`), costs less."""
-        return self._ruled if self._registry.book else self.managed
+        """The managed keys, and those that a rule of ONWRITE matches. A look at `bounds`,
+        and at how a name begins (`rules.first_bytes`), costs less."""
+        return self._ruled if self._registry.rules else self.managed
 
-    def reach(self, places: Iterable[Place]) -> None:
+    def include(self, places: Iterable[DbKey]) -> None:
         """Requests write to these places: they are asked of, too."""
         for db, key in places:
             self._beyond.setdefault(key, set()).add(db)
         if self._beyond:
             self._look()
 
-    def reach_no_more(self) -> None:
+    def include_no_more(self) -> None:
         """Requests that write to other databases are over."""
         if self._beyond:
             self._beyond = {}
@@ -353,14 +353,14 @@ class Asker:
         # They have what sessions ask of a mapping.
         names = FamilyNames(self.bounds, self._registry.families, self)
         self.managed = cast(Mapping[bytes, int], names)
-        ruled = RuledNames(self.managed, self._registry.book, NOTHING_DUE)
+        ruled = RuledNames(self.managed, self._registry.rules, NOTHING_DUE)
         self._ruled = cast(Mapping[bytes, int], ruled)
 
     def databases(self) -> list[int]:
         """The logical databases that the client may be in; none where no key is managed."""
         return list(self._databases) if self._registry.families else []
 
-    def places(self, key: bytes) -> list[Place]:
+    def places(self, key: bytes) -> list[DbKey]:
         """The places where `key` may be managed."""
         if not self._registry.families.covers(key):
             return []
@@ -374,8 +374,8 @@ class Asker:
         return self._registry.families
 
     @property
-    def book(self) -> RuleBook:
-        return self._registry.book
+    def rules(self) -> RuleBook:
+        return self._registry.rules
 
     def manages(self, databases: Iterable[int]) -> None:
         self._registry.manages(databases)

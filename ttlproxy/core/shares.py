@@ -7,7 +7,8 @@ from itertools import accumulate, pairwise
 
 
 def shares(sizes: Sequence[int], most: int) -> list[int]:
-    """How many to take from places of these sizes, `most` together, or all if there are fewer."""
+    """The number to take from each of places of these sizes, `most` together, or all if there are
+    fewer."""
     total = sum(sizes)
     wanted = min(most, total)
     ends = [end * wanted // max(total, 1) for end in accumulate(sizes, initial=0)]

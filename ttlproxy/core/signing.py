@@ -1,8 +1,8 @@
 """Signatures of what clients ask for and the proxy carries out later. Does no I/O.
 
 Deferred commands and rules of ONEXPIRE are in keys that some clients may write. A signature shows
-that a proxy has checked the content; scripts/lib/signed.lua verifies it inside Redis. What proxies
-store for each other is signed, too.
+that a proxy has checked the content; scripts/lib/signed.lua verifies it inside Redis. The values
+that proxies store for each other are signed, too.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What CLUSTER NODES says about the node that was asked. Knows no connection.
+"""The answer of CLUSTER NODES about the node that was asked. Knows no connection.
 
 Redis documents the format with the command; src/cluster.c, clusterGenNodeDescription writes it.
 """
@@ -41,7 +41,7 @@ def asked_node(text: str) -> Node:
 
 
 def _size(text: str) -> int:
-    """How many slots these are: one number, or the first and the last."""
+    """The number of these slots: they are one number, or the first and the last."""
     match = _SLOTS.fullmatch(text)
     first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
     if not first <= last < SLOTS:

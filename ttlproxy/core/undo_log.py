@@ -1,4 +1,5 @@
-"""What the registry of a master has given up, until the master's replicas have given it up too.
+"""The entries that the registry of a master has given up, until the master's replicas have given
+them up too.
 
 A replica has what its master had some time ago. The registry knows of every key that needed
 attention at its master then, up to some instant, except where a reap or a new reading of the
@@ -70,7 +71,7 @@ class UndoLog:
             self._size -= len(self._parts.pop(each).raised)
 
     def since(self, number: int) -> Undone:
-        """What was given up in this part and those after it."""
+        """The entries that were given up in this part and in those after it."""
         found = Undone(
             {}, set(), min(part.until_ms for at, part in self._parts.items() if at >= number)
         )

@@ -23,13 +23,13 @@ _OF_LETTERS: Final = {letter: type_ for type_, letter in _LETTERS.items()}
 HOW: Final = b"ONWRITE - 0"
 # A rule as a script gets it, where elements keep what they have, and nothing else is said.
 NOTHING_BUT_KEEPS: Final = b"1K"
-# How many keys are remembered, and the longest name of such a key: 4 MB at most.
+# The number of keys that are remembered, and the longest name of such a key: 4 MB at most.
 _REMEMBERED: Final = 16_384
 _LONGEST_REMEMBERED: Final = 256
 
 
 class WriteRule(NamedTuple):
-    """What a rule gives to elements.
+    """The deadlines and limits that a rule gives to elements.
 
     ttl_ms: the time to live, 0 for none; jitter: up to so many percent more, at random
     refreshes: elements that are there and only added or altered again get the deadline anew
@@ -96,7 +96,7 @@ class _OfType:
     def __init__(self, rules: Mapping[bytes, WriteRule]) -> None:
         self._named = rules
         self._patterns = Patterns(rules)
-        self.heads = {Glob(pattern).head for pattern in rules}
+        self.literal_prefixes = {Glob(pattern).head for pattern in rules}
 
     def pattern_of(self, key: bytes) -> bytes | None:
         """A rule whose pattern equals the key's name wins, then the longest pattern."""
@@ -129,12 +129,12 @@ class WriteRules:
         )
 
     def __bool__(self) -> bool:
-        return bool(self.heads)
+        return bool(self.literal_prefixes)
 
     @property
-    def heads(self) -> set[bytes]:
+    def literal_prefixes(self) -> set[bytes]:
         """How the names begin that may match."""
-        return self._of_any.heads
+        return self._of_any.literal_prefixes
 
     def matches(self, key: bytes) -> bool:
         """Whether a rule for any type is for a key."""
@@ -160,8 +160,8 @@ class RuleBook:
     """The rules of all databases, as sessions ask for them.
 
     in_doubt: databases whose rules may have changed; until they are read, no key may be looked at
-    begins: of each byte, whether names begin with it that may match, or are of a known family
-    heads: with which bytes they begin, of which `begins` has the first; (b"",) if with any
+    first_bytes: of each byte, whether names begin with it that may match, or are of a known family
+    literal_prefixes: how they begin, in more bytes; (b"",) if in any way
     """
 
     def __init__(self) -> None:
@@ -171,10 +171,10 @@ class RuleBook:
         # Of keys that were asked about lately: the rules of each database and type, if any.
         self._found: dict[tuple[bytes, bytes, tuple[int, ...]], tuple[WriteRule | None, ...]] = {}
         self._matched: dict[bytes, bool] = {}
-        # The heads as far as rules are known.
-        self._known_heads: tuple[bytes, ...] = ()
-        self.heads: tuple[bytes, ...] = ()
-        self.begins = NO_BYTE
+        # The literal prefixes as far as rules are known.
+        self._known_prefixes: tuple[bytes, ...] = ()
+        self.literal_prefixes: tuple[bytes, ...] = ()
+        self.first_bytes = NO_BYTE
 
     def __bool__(self) -> bool:
         """Whether there may be a rule."""
@@ -189,7 +189,7 @@ class RuleBook:
         self.in_doubt.update(databases)
         self._begin()
 
-    def learn(self, db: int, rules: WriteRules) -> bool:
+    def replace(self, db: int, rules: WriteRules) -> bool:
         """These are the rules of a database now; whether that is new."""
         self._found.clear()
         self._matched.clear()
@@ -199,8 +199,8 @@ class RuleBook:
             self._rules[db] = rules
         else:
             self._rules.pop(db, None)
-        heads = set[bytes]().union(*(each.heads for each in self._rules.values()))
-        self._known_heads = tuple(heads)
+        prefixes = (each.literal_prefixes for each in self._rules.values())
+        self._known_prefixes = tuple(set[bytes]().union(*prefixes))
         self._begin()
         return is_new
 
@@ -211,20 +211,20 @@ class RuleBook:
 
     def _begin(self) -> None:
         """Sets how the names begin that are of interest."""
-        heads = self._known_heads + self._families
-        if self.in_doubt or b"" in heads:
-            self.begins, self.heads = ANY_BYTE, (b"",)
+        prefixes = self._known_prefixes + self._families
+        if self.in_doubt or b"" in prefixes:
+            self.first_bytes, self.literal_prefixes = ANY_BYTE, (b"",)
         else:
-            self.heads = heads
-            first = {head[0] for head in self.heads}
-            self.begins = tuple(byte in first for byte in range(256)) if first else NO_BYTE
+            self.literal_prefixes = prefixes
+            first = {head[0] for head in self.literal_prefixes}
+            self.first_bytes = tuple(byte in first for byte in range(256)) if first else NO_BYTE
 
     def matches(self, key: bytes) -> bool:
         """Whether a rule of any database may be for a key."""
         found = self._matched.get(key)
         if found is None:
-            # Nearly always, at a tenth of the cost. Who sends no bulk string sends no key.
-            if key.__class__ is not bytes or not key.startswith(self._known_heads):
+            # Nearly always, at a tenth of the cost. A word that is no bulk string is no key.
+            if key.__class__ is not bytes or not key.startswith(self._known_prefixes):
                 return False
             found = any(rules.matches(key) for rules in self._rules.values())
             if len(key) <= _LONGEST_REMEMBERED:
@@ -234,7 +234,7 @@ class RuleBook:
         return found
 
     def matches_in(self, db: int, key: bytes) -> bool:
-        """The same for one database."""
+        """Whether a rule of this database may be for a key."""
         return db in self.in_doubt or self._rules.get(db, _NONE).matches(key)
 
     def how(
@@ -267,11 +267,11 @@ class RuledNames:
     """Managed keys, and those that a rule of ONWRITE matches, which count as managed: nothing is
     due there. While rules are in doubt, each word counts as a key with something due."""
 
-    __slots__ = ("_book", "_bounds", "_other")
+    __slots__ = ("_bounds", "_other", "_rules")
 
-    def __init__(self, bounds: Mapping[bytes, int], book: RuleBook, nothing_due: int) -> None:
+    def __init__(self, bounds: Mapping[bytes, int], rules: RuleBook, nothing_due: int) -> None:
         self._bounds = bounds
-        self._book = book
+        self._rules = rules
         self._other = nothing_due
 
     def __bool__(self) -> bool:
@@ -283,16 +283,16 @@ class RuledNames:
         return self._bounds
 
     def __contains__(self, key: bytes) -> bool:
-        book = self._book
-        return key in self._bounds or bool(book.in_doubt) or book.matches(key)
+        rules = self._rules
+        return key in self._bounds or bool(rules.in_doubt) or rules.matches(key)
 
     def __getitem__(self, key: bytes) -> int:
-        if self._book.in_doubt:
+        if self._rules.in_doubt:
             return 0
         bound = self._bounds.get(key)
         if bound is not None:
             return bound
-        if self._book.matches(key):
+        if self._rules.matches(key):
             return self._other
         raise KeyError(key)
 
@@ -300,7 +300,7 @@ class RuledNames:
         bound = self._bounds.get(key)
         if bound is not None:
             return bound
-        return self._other if self._book.matches(key) else default
+        return self._other if self._rules.matches(key) else default
 
     def keys(self) -> Words:
         return Words(self)

@@ -20,8 +20,8 @@ from ttlproxy.link.connecting.known_server import ServerClock, attached, other_p
 from ttlproxy.link.connecting.pipeline import KEYS_PER_CALL, answered, run, valid
 from ttlproxy.link.connecting.pushes import announcing
 from ttlproxy.link.connecting.reachability import Role, mismatch
-from ttlproxy.link.connecting.sentinels import Sentinel, Sentinels
-from ttlproxy.link.life.link import Link, Node
+from ttlproxy.link.connecting.sentinels import Sentinel, SentinelGroup
+from ttlproxy.link.life.link import Link, ServerStatus
 from ttlproxy.link.life.list_waiters import ListWaiters
 from ttlproxy.link.masters.masters import Masters
 from ttlproxy.link.masters.several_nodes import NodeOfSeveral, close_all, several_masters
@@ -49,13 +49,13 @@ __all__ = [
     "Link",
     "ListWaiters",
     "Masters",
-    "Node",
     "NodeOfSeveral",
     "Role",
     "ScheduleQueries",
     "Sentinel",
-    "Sentinels",
+    "SentinelGroup",
     "ServerClock",
+    "ServerStatus",
     "SlotSchedules",
     "announcing",
     "answered",

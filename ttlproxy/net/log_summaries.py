@@ -20,7 +20,7 @@ _REST: Final = "other reasons"
 _ELSEWHERE: Final = "elsewhere"
 
 
-class Tally:
+class LineCount:
     """Counts the events since the last summary. Knows no clock and no log."""
 
     def __init__(self) -> None:
@@ -50,7 +50,7 @@ class Summaries:
 
     def __init__(self, log: logging.Logger) -> None:
         self._log = log
-        self._tallies: dict[int, Tally] = {}  # by level
+        self._tallies: dict[int, LineCount] = {}  # by level
         self._next: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         _ALL.add(self)
@@ -73,7 +73,7 @@ class Summaries:
         if not self._log.isEnabledFor(level):
             return
         address = _host(peer)
-        if self._tallies.setdefault(level, Tally()).is_first(kind, address):
+        if self._tallies.setdefault(level, LineCount()).is_first(kind, address):
             extra = {"peer": peer, **fields}
             self._log.log(level, "%s%s", line or kind, _from(peer), exc_info=trouble, extra=extra)
         self._summarise_later()

@@ -1,4 +1,4 @@
-"""What long work tells meanwhile: its results, and how far it is."""
+"""Shows the results of long work, and how far it is."""
 
 from __future__ import annotations
 

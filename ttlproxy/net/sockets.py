@@ -1,4 +1,4 @@
-"""What is done with a socket: TCP keepalive, numeric addresses, bytes that were not delivered, and
+"""Work on sockets: TCP keepalive, numeric addresses, bytes that were not delivered, and
 counts of attempts to connect. Knows no Redis.
 
 Keepalive is as Redis sets it (src/anet.c, anetKeepAlive), with shorter times for the proxy's own
@@ -44,7 +44,7 @@ def keepalive_options(seconds: int) -> Mapping[int, int]:
 
 
 def own_keepalive_options(seconds: int) -> Mapping[int, int]:
-    """The same for a connection of the proxy's own; none if `seconds` is 0."""
+    """The options for a connection of the proxy's own; none if `seconds` is 0."""
     if not seconds:
         return {}
     found = {
@@ -66,7 +66,7 @@ def keep_alive(sock: socket.socket, seconds: int) -> None:
 
 
 def keep_own_alive(sock: socket.socket, seconds: int) -> None:
-    """The same for a connection of the proxy's own."""
+    """Keeps a connection of the proxy's own alive."""
     _probe(sock, own_keepalive_options(seconds))
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from ttlproxy.config import Settings
 from ttlproxy.core.keys import Keys, hash_tag, slot
-from ttlproxy.core.registry import Place
+from ttlproxy.core.registry import DbKey
 from ttlproxy.link import Link
 from ttlproxy.link.shared.agenda import ParkedKey
 from ttlproxy.operations.redis_cli import to_proxy, to_redis, typed
@@ -93,7 +93,7 @@ def fix(link: Link, settings: Settings, parked: ParkedKey) -> str:
     return _out_of_the_way(link, settings, parked.place) if is_in_the_way else ""
 
 
-def _out_of_the_way(link: Link, settings: Settings, place: Place) -> str:
+def _out_of_the_way(link: Link, settings: Settings, place: DbKey) -> str:
     """Gives the key that refuses what is sent to it another name, so that nothing is lost."""
     proxy, keys = to_proxy(settings.listen, tls=settings.tls_cert is not None), link.context.keys
     targets = _targets(link, place)
@@ -105,7 +105,7 @@ def _out_of_the_way(link: Link, settings: Settings, place: Place) -> str:
     return typed(proxy, place[0], (b"RENAMENX", targets[0], aside)) if aside else ""
 
 
-def _targets(link: Link, place: Place) -> list[bytes]:
+def _targets(link: Link, place: DbKey) -> list[bytes]:
     """The keys that the deferred commands, or the rule of ONEXPIRE for the key, write to."""
     db, name = place
     deferring = link.context.keys.deferring(name)

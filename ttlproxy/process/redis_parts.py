@@ -22,7 +22,7 @@ class OneRedis:
         self, settings: Settings, upstream: Upstream, counters: Counters, source: ClientSource
     ) -> None:
         context = Context(settings, counters)
-        self.link = Link(settings, upstream, counters, context, lambda: self.server.leave())
+        self.link = Link(settings, upstream, context, lambda: self.server.leave())
         self.server = Server(settings, self.link, counters, source)
         self._reaper = Reaper(settings, self.link)
 

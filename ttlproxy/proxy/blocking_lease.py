@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from ttlproxy.core.registry import Place
+from ttlproxy.core.registry import DbKey
 from ttlproxy.link import ListWaiters
 from ttlproxy.session import Session, Wait
 from ttlproxy.session.replies import Tell
@@ -26,7 +26,7 @@ class BlockingLease:
         wait: Wait,
         list_waiters: ListWaiters,
         ask: Callable[[bytes, Tell], None],
-        be_sure: Callable[[Place], Awaitable[None]],
+        be_sure: Callable[[DbKey], Awaitable[None]],
     ) -> None:
         """`ask(request, tell)` sends a request, and `tell` is told its reply;
         `be_sure(place)` comes before each attempt."""

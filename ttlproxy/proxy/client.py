@@ -408,7 +408,7 @@ class Client(asyncio.Protocol):
         session, backend = self._session, self._backend
         assert session is not None
         assert backend is not None
-        if self._context.actions.book.in_doubt:
+        if self._context.actions.rules.in_doubt:
             session.put_back()
             self._early = data + self._early
             self._hold(self._link.holds.until_rules_are_read, "rules")
@@ -545,8 +545,8 @@ class Client(asyncio.Protocol):
             self._link.context.sweep_later(
                 place for key in step.sweep_after for place in places(key)
             )
-        if step.date_after:
-            self._link.context.date_later(step.date_after)
+        if step.apply_ttl_after:
+            self._link.context.apply_ttl_later(step.apply_ttl_after)
         if self._server.draining:
             self.end_at_boundary()
 

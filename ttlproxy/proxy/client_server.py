@@ -212,7 +212,7 @@ class ClientServer(ABC, Generic[AnyClient]):
     async def _dial(self, protocol: Callable[[], asyncio.Protocol], link: Link) -> None:
         """Connects to the link's server. Raises OSError, also for TLS and time-outs."""
         loop, upstream = asyncio.get_running_loop(), link.upstream
-        link.address.look()
+        link.address.probe_soon()
         with counted_dial(self.counters.dials):
             async with time_limit(self.settings.connect_timeout):
                 if upstream.path:

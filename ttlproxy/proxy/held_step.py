@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import Protocol
 
-from ttlproxy.core.registry import Place
+from ttlproxy.core.registry import DbKey
 from ttlproxy.link import Link
 from ttlproxy.proxy.blocking_lease import BlockingLease
 from ttlproxy.proxy.write_batch import Write
@@ -131,8 +131,8 @@ class HeldStep:
         finally:
             self._lease = None
 
-    async def _be_sure(self, place: Place) -> None:
-        if not self._session.may_date(place[1]):
+    async def _be_sure(self, place: DbKey) -> None:
+        if not self._session.may_set_deadline(place[1]):
             await self._link.holds.until_sure([place])
 
     def drained(self) -> None:

@@ -242,7 +242,7 @@ class ReplyQueue:
             self._to_client(data)
             return
         try:
-            ends = self._ends.take(data)
+            ends = self._ends.feed(data)
         except ValueError:
             self.relay()
             self._to_client(data)

@@ -57,7 +57,7 @@ class Server(ClientServer[Client]):
     async def share(self, client: SharingClient, state: ConnectionState) -> ClientUpstream:
         """A place on a shared connection in this state. Raises OSError, also if Redis refuses now
         what brings it there, such as a login."""
-        self.link.address.look()
+        self.link.address.probe_soon()
         assert self.pools is not None
         pool = await self.pools.of(self.link, state)
         if pool is None:

@@ -62,7 +62,7 @@ _READING = {
 # The last two only keep what scripts may do without flags: run on a full server or on stale data.
 _FLAGS = "#!lua flags=no-writes,allow-oom,allow-stale{}\n"
 _ALL_SLOTS = ",allow-cross-slot-keys"
-# Those of a script that writes, in any slot as a script without flags may.
+# The flags of a script that writes, in any slot as a script without flags may.
 _DENIES_OOM = b"#!lua flags=allow-cross-slot-keys\n"
 _WORKS_WHEN_FULL = b"#!lua flags=allow-cross-slot-keys,allow-oom\n"
 _DRY_RUN = "dry_run"
@@ -279,7 +279,7 @@ def _of_home(prefix: bytes, traits: Traits, body: str) -> dict[str, str]:
 
 
 def _first_key(keys: tuple[str, ...], traits: Traits) -> int:
-    """Where the keys of the header begin in KEYS: behind the guard, in front of a Cluster."""
+    """The position in KEYS of the header's first key: behind the guard, in front of a Cluster."""
     return 2 if traits.clustered and keys else 1
 
 
@@ -298,7 +298,7 @@ def _sha(text: bytes) -> bytes:
 
 
 def written_commands(known: Collection[str]) -> set[str]:
-    """Those of the server's commands that a script may call for a client, and that may be refused
+    """The commands of the server that a script may call for a client, and that may be refused
     when it has changed something. A command that replaces keys comes first in its script."""
     found = set(SCRIPTED)
     for name in Scripts(b""):

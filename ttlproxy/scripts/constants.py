@@ -11,7 +11,8 @@ from typing import Final
 from ttlproxy import errors
 from ttlproxy.core import expiry_actions, keys, registry, signing, write_rules
 
-# How many values `unpack` is given; it fails at 8,000. An even number keeps pairs together.
+# The number of values that `unpack` is given; it fails at 8,000. An even number keeps pairs
+# together.
 UNPACK_MAX: Final = 7200
 
 VALUES: Final[Mapping[str, int | bytes]] = {
@@ -37,13 +38,13 @@ VALUES: Final[Mapping[str, int | bytes]] = {
     "FAMILY": keys.FAMILY,
     # How the name of the state begins; the prefix follows.
     "STATE": keys.STATE,
-    # The same for outboxes.
+    # The limit for outboxes.
     "OUTBOX": keys.OUTBOX,
     "MEETING": keys.MEETING,
     "TOLD": keys.TOLD,
-    # How many entries an outbox takes.
+    # The most entries of an outbox.
     "OUTBOX_MOST": 100_000,
-    # How much higher the port of the bus of a Cluster's node is than its own.
+    # The port of the bus of a Cluster's node is higher than its own by this.
     "BUS": 10_000,
     # The field of the hash of rules that is no pattern.
     "VERSION": expiry_actions.VERSION,
@@ -72,7 +73,8 @@ VALUES: Final[Mapping[str, int | bytes]] = {
     # A script that begins so long before a key's end is over by then, in ms.
     "SOON_MS": 100,
     "UNPACK_MAX": UNPACK_MAX,
-    # How many elements are read together, where the first may be enough, and where all are wanted.
+    # The number of elements that are read together, where the first may be enough, and where all
+    # are wanted.
     "PAGE": 100,
     "LONG_PAGE": 1000,
 }

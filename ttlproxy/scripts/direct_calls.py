@@ -48,7 +48,7 @@ class DirectCall:
     _named: bytes  # the command's name among the words of the call, if that has it
     _name: int  # bytes of the request's name
     _more: int  # so many words more has ARGV than the request
-    # The same of a call by a rule of ONWRITE, whose words are behind the database and the rule.
+    # The head of a call by a rule of ONWRITE, whose words are behind the database and the rule.
     _on_write: OnWrite | None
     _ruled_name: bytes
     _ruled_what: bytes
@@ -62,13 +62,13 @@ class DirectCall:
         keys = b"%b$%d\r\n%b\r\n" % (data, len(index), index)
         return keys, words + self._more, self._named + sent[head + self._name + len(data) :]
 
-    def how(self, book: RuleBook, databases: tuple[int, ...], key: bytes) -> bytes | None:
+    def how(self, rules: RuleBook, databases: tuple[int, ...], key: bytes) -> bytes | None:
         """The rule of ONWRITE for such a request; None if none matches its key."""
         writes = self._on_write
-        return writes and book.how(databases, key, writes.type, writes.keeps)
+        return writes and rules.how(databases, key, writes.type, writes.keeps)
 
     def ruled(self, args: Sequence[bytes], sent: bytes, database: bytes, how: bytes) -> Part:
-        """The same where this rule matches the key."""
+        """The part of a call where this rule matches the key."""
         assert self._on_write is not None
         keys, words, rest = self.part(args, sent)
         origin = _bulks(b"%b %b" % (database, self._ruled_name), how)

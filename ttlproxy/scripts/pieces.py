@@ -2,12 +2,11 @@
 
 The header of a piece says what it needs and what it gives:
 
-    -- NEEDS: try.lua clock.lua data index
-    -- GIVES: deadlines_changed
+    -- NEEDS: try.lua clock.lua data index -- GIVES: deadlines_changed
 
 `try.lua` is a piece that must be included before; the other words are locals that must be declared
-before, by the script, its header or another piece. What only unused functions of a piece need may
-be missing. A piece that stands in a function or a branch gives its names only there.
+before, by the script, its header or another piece. Names that only unused functions of a piece need
+may be missing. A piece that stands in a function or a branch gives its names only there.
 
 `const.PAGE` becomes the value of that constant. Knows no connection and no prefix.
 """
@@ -126,7 +125,7 @@ class _Assembly:
 def _stripped(text: str) -> str:
     """The text of a piece without empty lines, and without comments but those that include others.
 
-    Those of a script itself leave empty lines, so that Redis's errors tell the line in its file.
+    Comments of a script itself leave empty lines, so that Redis's errors tell the line in its file.
     """
     return _EMPTY.sub("", _COMMENT.sub("", text))
 

@@ -21,7 +21,7 @@ from ttlproxy.core.keys import Keys, hash_tag, slot
 RULE_CALLS: Final = frozenset({"rule_list", "rule_set", "rule_drop", "write_rule_list"})
 # The actions whose destination is in a slot.
 _IN_A_SLOT: Final = frozenset({b"LPUSH", b"RPUSH", b"XADD", b"SPUBLISH"})
-# What the stars of a pattern may match. If both agree, any text does that has no braces.
+# The texts that the stars of a pattern may match. If both agree, any text does that has no braces.
 _CAPTURED: Final = [[b"%b%d" % (text, star) for star in range(1, 10)] for text in (b"a", b"\x01")]
 
 

@@ -69,7 +69,7 @@ class ScriptCalls:
         self.keys = keys
         self.unconfirmed = UnconfirmedChanges(scripts)
         self.direct = DirectCalls(scripts, keys)
-        # How many keys are managed in other databases than this one, for INFO; empty if all are to
+        # The number of managed keys in other databases than this one, for INFO; empty if all are to
         # be told of.
         self.managed_beside: Callable[[bytes], bytes] = lambda db: b""
         self.families = families or Families()
@@ -206,7 +206,7 @@ _ROLES: Final[dict[str, _Role]] = {
     "lease": lambda keys, data: keys.lease,
     "progress": lambda keys, data: keys.outbox,
 }
-# The same for the last name, if it stands for any number of keys.
+# The name for any number of keys, if it is the last.
 _ROLES_OF_MANY: Final[dict[str, _RoleOfMany]] = {
     "key...": lambda keys, data: (*data, *map(keys.index, data)),
     "sample...": lambda keys, data: data[1:],
@@ -217,7 +217,7 @@ _OF_A_SLOT: Final = {
     **{name: name for name in ("others", "state", "schedule", "rules", "lease")},
     "progress": "outbox",
 }
-# What else is different there.
+# Other differences there.
 _SLOT_ROLES: Final[dict[str, _Role]] = _ROLES | {"rule": lambda keys, data: keys.rule(data[1])}
 _SLOT_ROLES_OF_MANY: Final[dict[str, _RoleOfMany]] = _ROLES_OF_MANY | {
     "sample...": lambda keys, data: (),
@@ -234,7 +234,7 @@ def _roles(names: tuple[str, ...]) -> tuple[list[_Role], _RoleOfMany | None]:
 
 @cache
 def _slot_roles(names: tuple[str, ...]) -> tuple[list[_Role | str], _RoleOfMany | None]:
-    """The same in front of a Cluster; for a key that each slot has, the attribute of Keys."""
+    """The roles in front of a Cluster; for a key that each slot has, the attribute of Keys."""
     of_many = _SLOT_ROLES_OF_MANY.get(names[-1])
     alone = names[:-1] if of_many else names
     return [_OF_A_SLOT.get(name) or _SLOT_ROLES[name] for name in alone], of_many

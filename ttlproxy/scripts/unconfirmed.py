@@ -17,7 +17,7 @@ _READS: Final = 2
 
 
 class Forgetful(Protocol):
-    """What is known of keys."""
+    """The knowledge of keys."""
 
     def forget_all(self) -> None:
         """Any key may be another one now."""

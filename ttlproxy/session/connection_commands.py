@@ -22,7 +22,7 @@ from ttlproxy.core.permissions import DEFAULT_USER
 from ttlproxy.scripts.unconfirmed import Events, Flush, Swap, Users
 from ttlproxy.session.effects import Transaction
 from ttlproxy.session.replies import ERRORS, HeldReply, Tell, is_hidden
-from ttlproxy.session.state import State
+from ttlproxy.session.state import SessionState
 from ttlproxy.wire import encode
 
 # Before Redis 7.0 the memory is measured for all scripts when EVAL comes, also from other clients,
@@ -33,7 +33,7 @@ _ABORTS: Final = encode((b"EVAL",))
 
 
 def change(
-    state: State, rules: Stateful, route: Route, args: list[bytes], now_ms: int
+    state: SessionState, rules: Stateful, route: Route, args: list[bytes], now_ms: int
 ) -> bytes | None:
     """Notes what a request changes; returns what goes to Redis in its place, or None."""
     if route.fits(len(args)):
@@ -43,12 +43,12 @@ def change(
     return None
 
 
-def _multi(state: State, args: list[bytes], now_ms: int) -> None:
+def _multi(state: SessionState, args: list[bytes], now_ms: int) -> None:
     if state.transaction is None:  # Redis refuses a nested MULTI, and the first goes on
         state.transaction = Transaction()
 
 
-def _exec(state: State, args: list[bytes], now_ms: int) -> None:
+def _exec(state: SessionState, args: list[bytes], now_ms: int) -> None:
     transaction, state.transaction = state.transaction, None
     if transaction is not None:
         _carry_out(state, transaction, now_ms)
@@ -69,7 +69,7 @@ def _exec(state: State, args: list[bytes], now_ms: int) -> None:
             state.ours, state.hides = (_ABORTS, is_hidden), True
 
 
-def _carry_out(state: State, transaction: Transaction, now_ms: int) -> None:
+def _carry_out(state: SessionState, transaction: Transaction, now_ms: int) -> None:
     """EXEC is on its way: the effects that were noted come now."""
     state.manages(transaction.managed)
     state.names(transaction.named, now_ms)
@@ -78,12 +78,12 @@ def _carry_out(state: State, transaction: Transaction, now_ms: int) -> None:
     state.sees(transaction.seen)
     state.writes(transaction.written)
     state.fills(transaction.filled)
-    state.dates(transaction.dated)
+    state.apply_ttl(transaction.awaiting_ttl)
 
 
-def _is_outdated(state: State, transaction: Transaction) -> bool:
+def _is_outdated(state: SessionState, transaction: Transaction) -> bool:
     """Whether a write is queued that leaves the deadline of its element, because no key of its
-    family had one when it was queued. What the client itself has queued for the family comes
+    family had one when it was queued. Writes that the client itself has queued for the family come
     behind that write, or clears its deadline."""
     known = state.registry.families
     if not (known and transaction.passed and state.skips_replies) or state.uncounted:
@@ -92,7 +92,7 @@ def _is_outdated(state: State, transaction: Transaction) -> bool:
     return any(known.covers(key) and known.of(key) not in own for key in transaction.passed)
 
 
-def _discard(state: State, args: list[bytes], now_ms: int) -> None:
+def _discard(state: SessionState, args: list[bytes], now_ms: int) -> None:
     state.transaction = None
 
 
@@ -102,7 +102,7 @@ def selected(args: Sequence[bytes]) -> int | None:
     return int(args[1]) if may_be else None
 
 
-def _select(state: State, args: list[bytes], now_ms: int) -> bytes | None:
+def _select(state: SessionState, args: list[bytes], now_ms: int) -> bytes | None:
     """A Cluster has one database here, also where Valkey 9 has more (cluster-databases)."""
     if state.script_calls.keys.clustered:
         is_other = is_integer(args[1]) and args[1] != b"0"
@@ -112,11 +112,11 @@ def _select(state: State, args: list[bytes], now_ms: int) -> bytes | None:
     return None
 
 
-def _refused(state: State, name: str) -> bytes:
+def _refused(state: SessionState, name: str) -> bytes:
     return state.encoded(refusal(name, errors.NOT_IN_A_CLUSTER % name.encode()))
 
 
-def _swapdb(state: State, args: list[bytes], now_ms: int) -> bytes | None:
+def _swapdb(state: SessionState, args: list[bytes], now_ms: int) -> bytes | None:
     if state.script_calls.keys.clustered:
         return _refused(state, "SWAPDB")
     if not all(map(_is_number, args[1:])):
@@ -132,9 +132,9 @@ def _swapdb(state: State, args: list[bytes], now_ms: int) -> bytes | None:
     return state.encoded(Call("key_swap", (), args[1:]))
 
 
-def _flush(state: State, args: list[bytes], now_ms: int) -> None:
+def _flush(state: SessionState, args: list[bytes], now_ms: int) -> None:
     """Redis pushes that keys may be gone: with them go rules of ONWRITE, before the reply."""
-    if state.registry.book:
+    if state.registry.rules:
         state.registry.expect()
 
 
@@ -143,7 +143,7 @@ def _is_number(word: bytes) -> bool:
     return word.isdigit() and len(word) < 10
 
 
-def _watch(state: State, args: list[bytes], now_ms: int) -> bytes | None:
+def _watch(state: SessionState, args: list[bytes], now_ms: int) -> bytes | None:
     """Indexes are watched too: a changed deadline aborts EXEC, as with native HEXPIRE.
 
     MULTI is no exception: inside a transaction Redis refuses WATCH anyway.
@@ -154,7 +154,7 @@ def _watch(state: State, args: list[bytes], now_ms: int) -> bytes | None:
     return encode((*args, *map(state.script_calls.keys.index, args[1:])))
 
 
-def _reset(state: State, args: list[bytes], now_ms: int) -> None:
+def _reset(state: SessionState, args: list[bytes], now_ms: int) -> None:
     state.transaction = None
     if state.caches:
         state.may_track(False)
@@ -163,18 +163,18 @@ def _reset(state: State, args: list[bytes], now_ms: int) -> None:
     state.introduces((b"CLIENT", b"SETNAME", b""))
     if not state.listens:
         state.silent = False
-    if state.rights.asks_login and not state.stranger:
-        state.stranger = state.resets = True
+    if state.rights.asks_login and not state.unauthenticated:
+        state.unauthenticated = state.resets = True
         state.tell(partial(_was_reset, state))
 
 
-def _was_reset(state: State, line: bytes) -> None:
+def _was_reset(state: SessionState, line: bytes) -> None:
     """The reply to a RESET begins so: the client has to log in again, or has not been reset."""
     if state.resets:
-        state.resets, state.stranger = False, line[0] not in ERRORS
+        state.resets, state.unauthenticated = False, line[0] not in ERRORS
 
 
-def _client(state: State, args: list[bytes], now_ms: int) -> bytes | None:
+def _client(state: SessionState, args: list[bytes], now_ms: int) -> bytes | None:
     state.introduces(args)
     word = args[1].upper()
     leads_away = _LEADS_AWAY.get(word)
@@ -192,13 +192,13 @@ def _client(state: State, args: list[bytes], now_ms: int) -> bytes | None:
     return None
 
 
-def _tracking(state: State, args: list[bytes]) -> None:
+def _tracking(state: SessionState, args: list[bytes]) -> None:
     """Of all that a client reads, or only of what stands behind CLIENT CACHING YES (OPTIN)."""
     words = {*map(bytes.upper, args[2:])}
     state.may_track(b"ON" in words and words.isdisjoint((b"OPTIN", b"BCAST")))
 
 
-def _caching(state: State, args: list[bytes]) -> None:
+def _caching(state: SessionState, args: list[bytes]) -> None:
     if state.caches:
         state.standing = encode(tuple(args))
 
@@ -220,19 +220,19 @@ def _switched_off(words: Sequence[bytes]) -> Sequence[bytes]:
 _LEADS_AWAY: Final = {b"CAPA": _without_redirect, b"MAINT_NOTIFICATIONS": _switched_off}
 
 
-def _config(state: State, args: list[bytes], now_ms: int) -> None:
+def _config(state: SessionState, args: list[bytes], now_ms: int) -> None:
     if args[1].upper() == b"SET":
         for name, value in zip(args[2::2], args[3::2], strict=False):
             if name.lower() == b"notify-keyspace-events":
                 state.may_change(Events(value.decode(errors="replace")))
 
 
-def _script(state: State, args: list[bytes], now_ms: int) -> None:
+def _script(state: SessionState, args: list[bytes], now_ms: int) -> None:
     if args[1].upper() == b"FLUSH" and (*map(bytes.upper, args[2:]),) in _FLUSHES:
         state.may_change(Flush())
 
 
-def _acl(state: State, args: list[bytes], now_ms: int) -> None:
+def _acl(state: SessionState, args: list[bytes], now_ms: int) -> None:
     if args[1].upper() in (b"SETUSER", b"DELUSER", b"LOAD"):
         state.may_change(Users())
 
@@ -241,11 +241,11 @@ def _acl(state: State, args: list[bytes], now_ms: int) -> None:
 _FLUSHES: Final = ((), (b"ASYNC",), (b"SYNC",))
 
 
-def _auth(state: State, args: list[bytes], now_ms: int) -> None:
+def _auth(state: SessionState, args: list[bytes], now_ms: int) -> None:
     state.tries(args[1] if len(args) == 3 else DEFAULT_USER)
 
 
-def _hello(state: State, args: list[bytes], now_ms: int) -> None:
+def _hello(state: SessionState, args: list[bytes], now_ms: int) -> None:
     if args[1:2] == [b"3"]:
         before, state.resp = state.resp, b"3"
         state.tell(lambda line: _was_greeted(state, before, line))
@@ -257,22 +257,22 @@ def _hello(state: State, args: list[bytes], now_ms: int) -> None:
             state.tries(user)
 
 
-def _was_greeted(state: State, before: bytes, line: bytes) -> None:
+def _was_greeted(state: SessionState, before: bytes, line: bytes) -> None:
     """The reply to a HELLO 3 begins so; `before`: the version of the protocol until then."""
     if line[0] in ERRORS:
         state.resp = before
 
 
-def _quit(state: State, args: list[bytes], now_ms: int) -> None:
+def _quit(state: SessionState, args: list[bytes], now_ms: int) -> None:
     state.quit = True
 
 
-def _listens(state: State, args: list[bytes], now_ms: int) -> None:
+def _listens(state: SessionState, args: list[bytes], now_ms: int) -> None:
     state.listens = True
     _ends_listening(state, args, now_ms)
 
 
-def _ends_listening(state: State, args: list[bytes], now_ms: int) -> None:
+def _ends_listening(state: SessionState, args: list[bytes], now_ms: int) -> None:
     """Redis confirms each channel, in RESP2 also without one; of all together it is not known how
     many there are, and in MULTI not where the confirmations are."""
     state.confirmations = len(args) - 1
@@ -280,20 +280,20 @@ def _ends_listening(state: State, args: list[bytes], now_ms: int) -> None:
         state.uncounted = True
 
 
-def _monitors(state: State, args: list[bytes], now_ms: int) -> None:
+def _monitors(state: SessionState, args: list[bytes], now_ms: int) -> None:
     state.listens = state.uncounted = True
 
 
-def _replicates(state: State, args: list[bytes], now_ms: int) -> None:
+def _replicates(state: SessionState, args: list[bytes], now_ms: int) -> None:
     state.replicates = state.uncounted = True
 
 
-def _replconf(state: State, args: list[bytes], now_ms: int) -> None:
+def _replconf(state: SessionState, args: list[bytes], now_ms: int) -> None:
     """Redis does not answer some of these."""
     state.uncounted = True
 
 
-CHANGES: Final[dict[str, Callable[[State, list[bytes], int], bytes | None]]] = {
+CHANGES: Final[dict[str, Callable[[SessionState, list[bytes], int], bytes | None]]] = {
     "MULTI": _multi,
     "EXEC": _exec,
     "DISCARD": _discard,

@@ -1,20 +1,21 @@
 """Effects of a client's requests: actions besides sending them to Redis. Knows the registry.
 
-They are gathered from the requests of a chunk. Those of requests that Redis queues from MULTI until
-EXEC are kept until then. A step returns them with the bytes, in their order.
+They are gathered from the requests of a chunk. Effects of requests that Redis queues from MULTI
+until EXEC are kept until then. A step returns them with the bytes, in their order.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence, Set
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeVar
 
 from ttlproxy.commands import Call
-from ttlproxy.core.registry import Asker, Place
+from ttlproxy.core.registry import Asker, DbKey
 from ttlproxy.scripts.unconfirmed import UnconfirmedChange
 from ttlproxy.session.replies import Declared, HeldReply, Stopping, Told
 
-# What is gathered begins as this: an empty set of its own takes 216 bytes, and most clients need
+# The effects begin as this: an empty set of its own takes 216 bytes, and most clients need
 # none.
 _NOTHING: Final[frozenset[Any]] = frozenset()
 Element = TypeVar("Element")
@@ -35,14 +36,14 @@ class Effects:
     reap_databases: databases in which all due elements must be gone before the bytes go on
     sweep_before: places that must be swept before the bytes go on
     sweep_after: keys that a forwarded request may have changed without their index
-    date_after: places where elements without a deadline get that of a rule of ONWRITE afterwards
+    apply_ttl_after: places where elements then get deadlines by rules of ONWRITE
     unsure: places of which all proxies must know the family before the bytes go on
     """
 
     __slots__ = (
         "_blocked",
-        "_blocked_dates",
-        "date_after",
+        "_blocked_ttls",
+        "apply_ttl_after",
         "reap_databases",
         "reap_places",
         "registry",
@@ -56,16 +57,16 @@ class Effects:
         self.begin_step()
         # Keys that the last blocking commands may have changed by the time the next request comes.
         self._blocked: Set[bytes] = _NOTHING
-        self._blocked_dates: Set[Place] = _NOTHING
+        self._blocked_ttls: Set[DbKey] = _NOTHING
 
     def begin_step(self) -> None:
         """Starts empty: what was gathered so far has been handed over."""
-        self.reap_places: Set[Place] = _NOTHING
+        self.reap_places: Set[DbKey] = _NOTHING
         self.reap_databases: Set[int] = _NOTHING
-        self.unsure: Set[Place] = _NOTHING
+        self.unsure: Set[DbKey] = _NOTHING
         self.sweep_after: Set[bytes] = _NOTHING
-        self.sweep_before: Set[Place] = _NOTHING
-        self.date_after: Set[Place] = _NOTHING
+        self.sweep_before: Set[DbKey] = _NOTHING
+        self.apply_ttl_after: Set[DbKey] = _NOTHING
 
     def names(self, keys: Collection[bytes], now_ms: int) -> None:
         """A request names these keys: what is due there must be gone."""
@@ -92,30 +93,31 @@ class Effects:
         for key in keys:
             self.sweep_before = _with(self.sweep_before, self.registry.places(key))
 
-    def must_be_sure(self, places: Iterable[Place]) -> None:
+    def must_be_sure(self, places: Iterable[DbKey]) -> None:
         """All proxies must know the families of these before the bytes go on."""
         self.unsure = _with(self.unsure, places)
 
-    def dates(self, places: Iterable[Place]) -> None:
+    def apply_ttl(self, places: Iterable[DbKey]) -> None:
         """A request puts elements there to which it gives no deadlines by rules of ONWRITE."""
-        matches = self.registry.book.matches_in
+        matches = self.registry.rules.matches_in
         ruled = (place for place in places if matches(*place))
-        self.date_after = _with(self.date_after, ruled)
+        self.apply_ttl_after = _with(self.apply_ttl_after, ruled)
 
-    def blocks_on(self, keys: Iterable[bytes], filled: Iterable[Place]) -> None:
+    def blocks_on(self, keys: Iterable[bytes], filled: Iterable[DbKey]) -> None:
         """A request may wait before it changes these keys, and puts elements into some."""
         self._blocked = _with(self._blocked, keys)
-        self._blocked_dates = _with(self._blocked_dates, filled)
+        self._blocked_ttls = _with(self._blocked_ttls, filled)
 
     def unblock(self) -> None:
         """A client that sends again usually has its element: the keys it blocked on are swept."""
         if self._blocked:
             blocked, self._blocked = self._blocked, _NOTHING
-            Effects.writes(self, blocked)  # not State.writes, which notes for EXEC
-            Effects.dates(self, self._blocked_dates)
-            self._blocked_dates = _NOTHING
+            Effects.writes(self, blocked)  # not SessionState.writes, which notes for EXEC
+            Effects.apply_ttl(self, self._blocked_ttls)
+            self._blocked_ttls = _NOTHING
 
 
+@dataclass(slots=True)
 class Transaction:
     """Begins with MULTI; EXEC carries it out, DISCARD and RESET drop it.
 
@@ -129,43 +131,26 @@ class Transaction:
       written: keys that they may change without their index
       filled: keys that they may put elements into
       read: keys that they read, if the client caches what it reads
-      dated: places where rules of ONWRITE give deadlines afterwards
+      awaiting_ttl: places where rules of ONWRITE give deadlines afterwards
       unconfirmed: what they may change of what all sessions share
       declared: the commands of ours that say what its scripts need; None without one
       passed: keys to which writes are queued as they came
       tells_all: whether one of them sets a rule, which is to count for all proxies
     """
 
-    __slots__ = (
-        "dated",
-        "declared",
-        "filled",
-        "managed",
-        "modifies",
-        "named",
-        "passed",
-        "read",
-        "seen",
-        "sees_all",
-        "tells_all",
-        "unconfirmed",
-        "written",
-    )
-
-    def __init__(self) -> None:
-        self.managed: set[Place] = set()
-        self.modifies = False
-        self.named: set[bytes] = set()
-        self.read: set[bytes] = set()
-        self.sees_all = False
-        self.seen: set[int] = set()
-        self.written: set[bytes] = set()
-        self.filled: set[bytes] = set()
-        self.dated: set[Place] = set()
-        self.unconfirmed: list[UnconfirmedChange] = []
-        self.declared: Declared | None = None
-        self.passed: set[bytes] = set()
-        self.tells_all = False
+    managed: set[DbKey] = field(default_factory=set)
+    modifies: bool = False
+    named: set[bytes] = field(default_factory=set)
+    sees_all: bool = False
+    seen: set[int] = field(default_factory=set)
+    written: set[bytes] = field(default_factory=set)
+    filled: set[bytes] = field(default_factory=set)
+    read: set[bytes] = field(default_factory=set)
+    awaiting_ttl: set[DbKey] = field(default_factory=set)
+    unconfirmed: list[UnconfirmedChange] = field(default_factory=list)
+    declared: Declared | None = None
+    passed: set[bytes] = field(default_factory=set)
+    tells_all: bool = False
 
 
 class Wait(NamedTuple):
@@ -176,8 +161,8 @@ class Wait(NamedTuple):
     came earlier have lower ones, because one may be held up by what the next need not wait for
     """
 
-    source: Place
-    target: Place
+    source: DbKey
+    target: DbKey
     call: Call
     limit_ms: int
     number: int
@@ -186,14 +171,9 @@ class Wait(NamedTuple):
 class Step(NamedTuple):
     """First what must be gone, then the bytes, then what follows from them.
 
-    reap_places: places whose due elements must be gone before the bytes go on
-    reap_databases: databases in which all due elements must be gone before the bytes go on
-    sweep_before: places that must be swept before the bytes go on
-    unsure: places of which all proxies must know the family before the bytes go on
+    reap_places, reap_databases, sweep_before, unsure, sweep_after, apply_ttl_after: see Effects
     modifies: whether a request may write when it is carried out
     to_redis: the bytes
-    sweep_after: keys to sweep afterwards: a request may have changed them without their index
-    date_after: places where elements then get deadlines by rules of ONWRITE
     requests: how many requests the bytes are; told: those of them whose replies matter
     uncounted: these or later requests may have no reply, or several
     awaits: what was sent must have been answered before more is read
@@ -207,19 +187,19 @@ class Step(NamedTuple):
     """
 
     to_redis: bytes
-    reap_places: Set[Place]
+    reap_places: Set[DbKey]
     reap_databases: Set[int]
-    sweep_before: Set[Place]
-    unsure: Set[Place]
+    sweep_before: Set[DbKey]
+    unsure: Set[DbKey]
     modifies: bool
     sweep_after: Set[bytes]
-    date_after: Set[Place]
+    apply_ttl_after: Set[DbKey]
     requests: int
     told: Sequence[Told]
     uncounted: bool
     awaits: bool
     look: bool
-    asks: Sequence[Place]
+    asks: Sequence[DbKey]
     settles: HeldReply | None
     wait: Wait | None
     pauses: bool

@@ -2,7 +2,7 @@
 
 It takes a third to a half of the time of the general way, `Session._with_care`, and has the same
 effects, or declines: tests/core/test_direct_calls.py compares the two. Requests in a row that need
-the same script become one call. Where nobody knows whether something is due, the whole chunk has to
+the same script become one call. If nobody knows whether something is due, the whole chunk has to
 become one call, which ends before that (scripts/lib/several.lua).
 """
 
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from ttlproxy.core.write_rules import NOTHING_BUT_KEEPS
 from ttlproxy.scripts.direct_calls import MOST_TOGETHER, DirectCalls, Part, Target
-from ttlproxy.session.state import State
+from ttlproxy.session.state import SessionState
 from ttlproxy.wire import encode
 
 
@@ -37,13 +37,13 @@ class Rewritten(NamedTuple):
     stops: bool
 
 
-def is_open(state: State) -> bool:
+def is_open(state: SessionState) -> bool:
     """Whether a request may need no more than a call of its script by SHA."""
     return not state.flushed and state.rights.have_all(state.users)
 
 
 def rewritten(
-    state: State,
+    state: SessionState,
     direct: DirectCalls,
     commands: Iterable[list[bytes]],
     data: bytes,
@@ -55,10 +55,10 @@ def rewritten(
     """None unless each request sets deadlines of a key, or is a write on a managed key, with
     nothing due there, or `passes`. `together`: several may become one call; `may_stop`: that may
     stop, if it is all there is."""
-    names, calls, book = state.registry.names, direct.writes, state.registry.book
-    has_rules = bool(book)
+    names, calls, rules = state.registry.names, direct.writes, state.registry.rules
+    has_rules = bool(rules)
     known = getattr(names, "managed", names)  # without keys that only match a rule of ONWRITE
-    may_date, database = state.may_date, state.database
+    may_set_deadline, database = state.may_set_deadline, state.database
     setters = direct.setters if not state.silent else {}
     managed: dict[bytes, None] = {}  # by requests of this chunk
     out = _Out(direct.encoded)
@@ -74,7 +74,7 @@ def rewritten(
             if setter is not None:
                 if names.get(key, now_ms) < now_ms:
                     out.stops = True
-                if not may_date(key):
+                if not may_set_deadline(key):
                     return None
                 made = setter.part(args, database)
                 if made is None:
@@ -90,9 +90,9 @@ def rewritten(
                 if not call.fits(len(args)) or not call.takes(args):
                     return None
                 is_known = not has_rules or key in managed or key in known
-                how = call.how(book, state.databases, key) if has_rules else None
+                how = call.how(rules, state.databases, key) if has_rules else None
                 if how is not None:
-                    if state.silent or not may_date(key):
+                    if state.silent or not may_set_deadline(key):
                         return None
                     if how == NOTHING_BUT_KEEPS and not is_known:
                         return None
@@ -123,8 +123,8 @@ def rewritten(
 
 
 class _Out:
-    """What goes to Redis. `target`, `parts`: of the call that is being made, if there is one;
-    `stops`: whether it may stop."""
+    """Gathers what goes to Redis. `target`, `parts`: of the call that is being made, if there is
+    one; `stops`: whether it may stop."""
 
     __slots__ = ("_encoded", "_pieces", "calls", "parts", "requests", "stops", "target")
 

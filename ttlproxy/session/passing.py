@@ -1,4 +1,5 @@
-"""Which chunks of a client pass to Redis as they are, and which may go over a shared connection."""
+"""Tells which chunks of a client pass to Redis as they are, and which may go over a shared
+connection."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from ttlproxy.core.registry import NOTHING_DUE, Asker
 from ttlproxy.core.write_rules import ANY_BYTE
 from ttlproxy.scripts.script_calls import ScriptCalls
 from ttlproxy.session import sharing
-from ttlproxy.session.state import State
+from ttlproxy.session.state import SessionState
 from ttlproxy.wire import Requests, Table, cut, whole
 
 # Bytes per request on average, from which requests count as long.
@@ -26,7 +27,7 @@ def nothing_sent() -> tuple[int, int]:
     return 0, 0
 
 
-class Passing(State):
+class Passing(SessionState):
     """The common case of a session: a chunk needs no more than a look at its keys."""
 
     __slots__ = (
@@ -81,7 +82,7 @@ class Passing(State):
         keys = script_calls.keys
         self._hidden_names = (keys.prefix, keys.state, keys.outbox)
         # Whether the next chunk must be parsed in full: it is not a common one.
-        self._must_parse = self.stranger
+        self._must_parse = self.unauthenticated
         # The key of a request that passes while the rest of it still comes.
         self._passing: Sequence[bytes] = ()
         # The requests of the chunk that `passes` has just refused, if they are whole.
@@ -89,12 +90,12 @@ class Passing(State):
         self._names_hidden = False  # whether one of these may name an internal key
 
     def passes_unheard(self, data: bytes) -> int:
-        """How many requests a chunk is, if it goes to Redis as it is, without effects, whatever may
-        have been announced; else 0.
+        """The number of requests of a chunk, if it goes to Redis as it is, without effects,
+        whatever may have been announced; else 0.
 
         This is the common case, and all that is done for it.
         """
-        if self._must_parse or self.registry.book.in_doubt:
+        if self._must_parse or self.registry.rules.in_doubt:
             return 0
         # No bound: an earlier one may have been announced.
         count = self._plain(self._router.known.all, data, _NO_BOUNDS)
@@ -102,7 +103,8 @@ class Passing(State):
         return count
 
     def passes(self, data: bytes) -> int:
-        """The same, with all that was announced. Any other chunk then goes to `from_client`."""
+        """The number of requests of a chunk that goes to Redis as it is, with all that was
+        announced; else 0. Any other chunk then goes to `from_client`."""
         if self._must_parse:
             return 0
         if count := self._plainly(data):
@@ -112,7 +114,7 @@ class Passing(State):
         return len(requests) if end == len(data) and self.passes_read(data, requests) else 0
 
     def shares_plainly(self, data: bytes) -> int:
-        """How many requests a chunk is, if it may go over a connection to Redis that clients
+        """The number of requests of a chunk, if it may go over a connection to Redis that clients
         share, and passes as it is; else 0, and `shares` tells."""
         if self._must_parse or len(data) > sharing.LARGEST:
             return 0
@@ -123,16 +125,16 @@ class Passing(State):
     def shares(self, data: bytes) -> list[list[bytes]] | None:
         """The requests of a chunk, if it is whole and may go over a connection to Redis that
         clients share; else None. The session must never have had any other chunk."""
-        return None if self.stranger else sharing.read(data, self._router.shareable)
+        return None if self.unauthenticated else sharing.read(data, self._router.shareable)
 
     def shares_introducing(self, data: bytes) -> sharing.Introducing | None:
-        """The same for a chunk in which the client may also say what it is called."""
+        """The requests of a chunk in which the client may also say what it is called."""
         names = self._router.shareable
-        return None if self.stranger else sharing.read_introducing(data, names)
+        return None if self.unauthenticated else sharing.read_introducing(data, names)
 
-    def shares_part(self, data: bytes) -> sharing.Part | None:
-        """The same for a chunk that may end within a request."""
-        return None if self.stranger else sharing.read_cut(data, self._router.shareable)
+    def shares_part(self, data: bytes) -> sharing.CutChunk | None:
+        """The requests of a chunk that may end within a request."""
+        return None if self.unauthenticated else sharing.read_cut(data, self._router.shareable)
 
     def may_share(self, data: bytes) -> bool:
         """Whether the commands of a chunk may go there in another form, as far as it can be read;
@@ -141,19 +143,21 @@ class Passing(State):
         return requests is None or all(sharing.may_go(args, names) for args in requests)
 
     def _plainly(self, data: bytes, *, shareable: bool = False) -> int:
-        """How many requests a chunk is, if all of them certainly pass; else 0. `shareable`: over a
-        connection that clients share."""
+        """The number of requests of a chunk, if all of them certainly pass; else 0. `shareable`:
+        over a connection that clients share."""
         registry, router = self.registry, self._router
-        if registry.book.in_doubt:
+        if registry.rules.in_doubt:
             return 0
         tables = router.plain
-        if registry.book.heads and registry.until_ms < self._now_ms():
+        if registry.rules.literal_prefixes and registry.until_ms < self._now_ms():
             tables = router.known
         return self._plain(tables.shareable if shareable else tables.all, data, registry.bounds)
 
     def _plain(self, table: Table, data: bytes, bounds: Mapping[bytes, int]) -> int:
-        book = self.registry.book
-        count, first = table.plain(data, self._hidden_names, bounds, book.begins, book.heads)
+        rules = self.registry.rules
+        count, first = table.plain(
+            data, self._hidden_names, bounds, rules.first_bytes, rules.literal_prefixes
+        )
         return count if count and (first == NOTHING_DUE or first >= self._now_ms()) else 0
 
     def passes_read(self, data: bytes, requests: list[list[bytes]]) -> bool:
@@ -168,8 +172,8 @@ class Passing(State):
         return True
 
     def needs_nothing(self, data: bytes) -> int:
-        """How many requests a chunk is, if it may go to Redis as it is while nothing is known of
-        managed keys; else 0.
+        """The number of requests of a chunk, if it may go to Redis as it is while nothing is known
+        of managed keys; else 0.
 
         Examples are INFO and PING, which Redis answers in every state.
         """
@@ -212,15 +216,16 @@ class Passing(State):
         A key that is only read, or keeps its deadlines, may be managed if nothing is due there.
         """
         registry, now_ms = self.registry, 0
-        managed, begins, heads = registry.managed, registry.book.begins, registry.book.heads
+        managed, rules = registry.managed, registry.rules
+        first_bytes, prefixes = rules.first_bytes, rules.literal_prefixes
         kinds = self._passthrough
         if not managed:
-            if not heads:
+            if not prefixes:
                 kinds = self._router.keyless
-            elif begins is not ANY_BYTE and self._write_elsewhere(requests):
+            elif first_bytes is not ANY_BYTE and self._write_elsewhere(requests):
                 return True
         # Commands of which kinds may concern other keys than a managed first one: those before.
-        looked = READ_KEY + (begins is ANY_BYTE) if heads else ONE_KEY
+        looked = READ_KEY + (first_bytes is ANY_BYTE) if prefixes else ONE_KEY
         try:
             for args in requests:
                 kind = kinds[args[0]]
@@ -234,14 +239,14 @@ class Passing(State):
                                 return False
                             continue
                         # Each look costs more than the one before it.
-                        if not (begins[key[0]] and key.startswith(heads)):
+                        if not (first_bytes[key[0]] and key.startswith(prefixes)):
                             continue
                         if key not in registry.names:
                             continue
                     now_ms = now_ms or self._now_ms()
                     if registry.names[key] < now_ms:
                         return False
-                    if kind != READ_KEY and (kind != KEPT_KEY or registry.book):
+                    if kind != READ_KEY and (kind != KEPT_KEY or registry.rules):
                         return False
         except (KeyError, IndexError):
             return False  # not in the table, or no key
@@ -250,12 +255,12 @@ class Passing(State):
     def _write_elsewhere(self, requests: Sequence[list[bytes]]) -> bool:
         """Whether these only read, or write to keys that begin as no rule of ONWRITE does, while
         no key is managed. False may mean that it is not known: then each key is looked at."""
-        kinds, book = self._router.unread, self.registry.book
-        begins, heads = book.begins, book.heads
+        kinds, rules = self._router.unread, self.registry.rules
+        first_bytes, prefixes = rules.first_bytes, rules.literal_prefixes
         try:
             for args in requests:
-                # The first byte costs a fifth of all heads.
-                if kinds[args[0]] and begins[args[1][0]] and args[1].startswith(heads):
+                # The first byte costs a fifth of all prefixes.
+                if kinds[args[0]] and first_bytes[args[1][0]] and args[1].startswith(prefixes):
                     return False
         except (KeyError, IndexError):
             return False  # as in _pass_through
@@ -277,9 +282,9 @@ class Passing(State):
         return self.in_flight, self.in_flight()[0]
 
     def has_landed(self, mark: Any) -> bool:
-        """As of `Sender`. What stands behind a request that blocks is no such write
-        (`waits_in_redis`), nor is a value that is still sent (`_may_pass`). A client leaves a
-        connection when nothing is owed there."""
+        """As of `Sender`. A request behind one that blocks is no such write (`waits_in_redis`), nor
+        is a value that is still sent (`_may_pass`). A client leaves a connection when nothing is
+        owed there."""
         in_flight, last = mark
         if self.in_flight != in_flight:
             return True
@@ -290,7 +295,7 @@ class Passing(State):
         return bool(came >= last - self.streams)
 
     def has_sent(self, requests: int) -> None:
-        """So many were sent of the last step."""
+        """This number of requests of the last step was sent."""
         sent, owed = self.in_flight()
         if self.blocks_at is not None and sent - owed > self._first_blocked:
             self._first_blocked = sent - requests + self.blocks_at

@@ -1,5 +1,5 @@
-"""What replies tell: on which requests a client's state depends, and what they have done; and what
-the client gets of them.
+"""Reads replies on which a client's state depends: what their requests have done, and what the
+client gets.
 
 Redis tells clients that cache what they read (CLIENT TRACKING) which keys have changed. A deadline
 changes an index, whose name is internal: the client is told the name of its data key.
@@ -202,8 +202,8 @@ def may_be_invalidation(piece: bytes) -> bool:
 
 
 def invalidation_shown(invalidation: bytes, keys: Keys) -> bytes:
-    """The same with data keys in place of their indexes, and without other internal keys; empty if
-    nothing is left."""
+    """The invalidation with data keys in place of their indexes, and without other internal keys;
+    empty if nothing is left."""
     head = next(filter(invalidation.startswith, _HEADS), b"")
     requests, _ = cut(invalidation[len(head) :])
     if not head or not requests:
@@ -277,7 +277,7 @@ class Without:
             head, _, piece = piece.partition(b"\r\n")
             out.append(b"*%d\r\n" % (int(head[1:]) - len(self._dropped)))
         begin = 0
-        ends = self._ends.take(piece)
+        ends = self._ends.feed(piece)
         for end in ends:
             out.append(self._shown(piece[begin:end]))
             self._has_begun = False

@@ -14,12 +14,12 @@ from ttlproxy import errors
 from ttlproxy.commands import NO_KEY, Call, Override, Route, Survey, Virtual
 from ttlproxy.commands.calls import left_to_server, refusal
 from ttlproxy.commands.spec import MOST_WORDS
-from ttlproxy.core.registry import Place
+from ttlproxy.core.registry import DbKey
 from ttlproxy.core.write_rules import NOTHING_BUT_KEEPS
 from ttlproxy.session.connection_commands import change
 from ttlproxy.session.effects import Wait
 from ttlproxy.session.replies import HeldReply
-from ttlproxy.session.state import State
+from ttlproxy.session.state import SessionState
 from ttlproxy.wire import encode
 
 _NUMBERS: Final = count()  # of requests that wait
@@ -28,7 +28,7 @@ Routed: TypeAlias = tuple[Route, list[bytes], int, int]
 """A request with its route, and where it begins and ends in the chunk."""
 
 
-def decide(state: State, route: Route, args: list[bytes], now_ms: int) -> bytes | None:
+def decide(state: SessionState, route: Route, args: list[bytes], now_ms: int) -> bytes | None:
     """The bytes for Redis in place of a request; None means the request as it came."""
     if route.stateful:
         instead = change(state, route.stateful, route, args, now_ms)
@@ -46,13 +46,13 @@ def decide(state: State, route: Route, args: list[bytes], now_ms: int) -> bytes 
     return None
 
 
-def refuse(state: State, route: Route, text: bytes) -> bytes:
+def refuse(state: SessionState, route: Route, text: bytes) -> bytes:
     """A script call whose reply is this error."""
     return state.encoded(refusal(route.name, text))
 
 
 def _virtual(
-    state: State, route: Route, virtual: Virtual, args: list[bytes], now_ms: int
+    state: SessionState, route: Route, virtual: Virtual, args: list[bytes], now_ms: int
 ) -> bytes | None:
     if not virtual.fits(args):
         if state.transaction is not None:
@@ -85,12 +85,12 @@ def _virtual(
 
 
 def _override(
-    state: State, route: Route, override: Override, args: list[bytes], now_ms: int
+    state: SessionState, route: Route, override: Override, args: list[bytes], now_ms: int
 ) -> bytes | None:
     names = state.registry.names
     with_deadlines = getattr(names, "managed", names)
     by_rule = override.on_write or override.with_rule
-    if state.registry.book and not (by_rule and state.may_script()):
+    if state.registry.rules and not (by_rule and state.may_script()):
         names = with_deadlines  # a match alone needs no script
     keys = override.keys(args)
     is_of_family = any(key in names for key in keys)
@@ -115,7 +115,7 @@ def _override(
         words = state.script_calls.unindexed(route.keys(args), args)
         if words is not None:
             state.changes()
-            _dates(state, route, args)
+            _apply_ttl(state, route, args)
             return encode(words)
     call = ruled or override.plan(args)
     if override.is_native and not is_ours:
@@ -132,31 +132,31 @@ def _override(
     if ruled:
         state.manages([(state.db, ruled.keys[-1])])
     state.by_rule = ruled is not None
-    _dates(state, route, args)
+    _apply_ttl(state, route, args)
     return state.encoded(call, denies_oom=route.denies_oom)
 
 
-def _ruled(state: State, override: Override, args: list[bytes], late: bool) -> Call | None:
+def _ruled(state: SessionState, override: Override, args: list[bytes], late: bool) -> Call | None:
     """The call that a request becomes by a rule of ONWRITE; None if none matches its key, or it
     only keeps deadlines, and the key has none. `late`: it may have some by then."""
-    book, writes = state.registry.book, override.on_write
-    if not book:
+    rules, writes = state.registry.rules, override.on_write
+    if not rules:
         return None
     if writes is not None:
-        how = book.how(state.databases, args[1], writes.type, writes.keeps)
+        how = rules.how(state.databases, args[1], writes.type, writes.keeps)
         if how == NOTHING_BUT_KEEPS and not late and args[1] not in state.registry.managed:
             return None
         return None if how is None else writes.plan(args, how)
     if override.with_rule is not None:
         type_, plan = override.with_rule
-        how = book.how(state.databases, args[2], type_, True)
+        how = rules.how(state.databases, args[2], type_, True)
         return None if how is None else plan(args, how)
     return None
 
 
-def _dates(state: State, route: Route, args: list[bytes]) -> Sequence[Place]:
+def _apply_ttl(state: SessionState, route: Route, args: list[bytes]) -> Sequence[DbKey]:
     """Notes where a request puts elements, to which no script gives deadlines by rule."""
-    if not state.registry.book or not route.fits(len(args)):
+    if not state.registry.rules or not route.fits(len(args)):
         return ()
     dbs, keys, override = state.databases, {*route.put_into(args)}, route.override
     if override is not None:
@@ -164,11 +164,11 @@ def _dates(state: State, route: Route, args: list[bytes]) -> Sequence[Place]:
         target_db = override.other_db(args)
         dbs = dbs if target_db is None else (target_db,)
     places = [(db, key) for db in dbs for key in keys]
-    state.dates(places)
+    state.apply_ttl(places)
     return places
 
 
-def _is_ours(state: State, override: Override, args: list[bytes]) -> bool | None:
+def _is_ours(state: SessionState, override: Override, args: list[bytes]) -> bool | None:
     """Whether a script carries out a request although none of its keys is managed; None if a rule
     of ONEXPIRE may say so that is being read."""
     if override.always is not None and override.always(args):
@@ -179,7 +179,7 @@ def _is_ours(state: State, override: Override, args: list[bytes]) -> bool | None
     return True if True in found else None if None in found else False
 
 
-def _matters_later(state: State, override: Override) -> bool:
+def _matters_later(state: SessionState, override: Override) -> bool:
     """Whether a key may become managed before a request is carried out, and that matters.
 
     False if the client may not run scripts or touch indexes.
@@ -188,14 +188,14 @@ def _matters_later(state: State, override: Override) -> bool:
     return override.needed_later and may_meet and state.may_script() and state.may_watch()
 
 
-def _survey(state: State, survey: Survey, args: list[bytes]) -> bytes | None:
+def _survey(state: SessionState, survey: Survey, args: list[bytes]) -> bytes | None:
     if survey.of_keys:
         # In all databases that the client may be in, because a SELECT may have failed.
         state.sees_all()
     is_now = state.transaction is None and not (state.unsure or state.uncounted)
     has_nothing = state.script_calls.has_state is False and is_now
     if survey.of_keys and (state.rights.shows_internal or has_nothing):
-        # There is nothing to hide, or it is not to be. What comes behind it may make the link store
+        # There is nothing to hide, or it is not to be. A request behind it may make the link store
         # the state, which must not overtake it.
         state.awaits = state.awaits or has_nothing
         return None
@@ -210,7 +210,7 @@ def _survey(state: State, survey: Survey, args: list[bytes]) -> bytes | None:
     return None if plan is None else encode(plan)
 
 
-def _may_hear(state: State, survey: Survey) -> bool:
+def _may_hear(state: SessionState, survey: Survey) -> bool:
     """Whether a script may answer: the client has the right to all that the script calls."""
     if survey.heard and not state.rights.may_ask_acl(state.users):
         return False
@@ -219,7 +219,7 @@ def _may_hear(state: State, survey: Survey) -> bool:
     return state.may_script()
 
 
-def _native(state: State, route: Route, args: list[bytes], now_ms: int) -> None:
+def _native(state: SessionState, route: Route, args: list[bytes], now_ms: int) -> None:
     """A request that goes on as it came."""
     if route.sweeps and route.key_kind != NO_KEY:
         state.changes()
@@ -231,18 +231,20 @@ def _native(state: State, route: Route, args: list[bytes], now_ms: int) -> None:
         state.names(route.keys(args), now_ms)
         state.writes(route.written(args))
         state.fills(route.filled(args))
-    places = _dates(state, route, args)
+    places = _apply_ttl(state, route, args)
     if route.blocks:
         state.blocks_on(route.written(args), places)
 
 
-# What Redis reads from such a client (src/networking.c, processMultibulkBuffer): so many words, and
-# so many bytes in each.
+# The limits of what Redis reads from such a client (src/networking.c, processMultibulkBuffer): so
+# many words, and so many bytes in each.
 WORDS_BEFORE_LOGIN: Final = 10
 LARGEST_BEFORE_LOGIN: Final = 16 * 1024
 
 
-def decide_before_login(state: State, route: Route, args: list[bytes], now_ms: int) -> bytes | None:
+def decide_before_login(
+    state: SessionState, route: Route, args: list[bytes], now_ms: int
+) -> bytes | None:
     """The bytes for Redis in place of a request; None means the request as it came."""
     rules = route.stateful
     logs_in = rules is not None and rules.logs_in
@@ -257,17 +259,17 @@ def decide_before_login(state: State, route: Route, args: list[bytes], now_ms: i
     if rules is not None and rules.before_login:
         change(state, rules, route, args, now_ms)
     if logs_in and state.resets:
-        state.stranger = state.resets = False
+        state.unauthenticated = state.resets = False
     elif logs_in:
         state.awaits = True
         state.tell(state.logs_in)
     return None
 
 
-def must_be_sure(state: State, found: list[Routed]) -> bool:
+def must_be_sure(state: SessionState, found: list[Routed]) -> bool:
     """Whether these requests may have to wait until all proxies know a family. This one knows
     it from now on, so that no write is held which does not clear its deadline."""
-    book, names = state.registry.book, state.registry.names
+    rules, names = state.registry.rules, state.registry.names
     keys: list[bytes] = []
     for route, args, _, _ in found:
         virtual, override = route.virtual, route.override
@@ -276,15 +278,17 @@ def must_be_sure(state: State, found: list[Routed]) -> bool:
         elif override and route.fits(len(args)):
             if any(key in names for key in override.keys(args)):
                 keys += override.targets(args)
-            if book and (writes := override.on_write):
-                how = book.how(state.databases, args[1], writes.type, writes.keeps)
+            if rules and (writes := override.on_write):
+                how = rules.how(state.databases, args[1], writes.type, writes.keeps)
                 keys += args[1:2] if how not in (None, NOTHING_BUT_KEEPS) else ()
-    unsure = [key for key in keys if not state.may_date(key)]
-    state.script_calls.families.known.learn_of(unsure)
+    unsure = [key for key in keys if not state.may_set_deadline(key)]
+    state.script_calls.families.known.add_of(unsure)
     return bool(unsure)
 
 
-def _stored_by(state: State, route: Route, virtual: Virtual, args: list[bytes]) -> Iterable[bytes]:
+def _stored_by(
+    state: SessionState, route: Route, virtual: Virtual, args: list[bytes]
+) -> Iterable[bytes]:
     """The keys of which a command of ours must be sure."""
     calls = state.script_calls
     if virtual.sets_deadlines:
@@ -294,7 +298,7 @@ def _stored_by(state: State, route: Route, virtual: Virtual, args: list[bytes]) 
     return () if calls.has_state or not virtual.tells_all else (calls.keys.rules,)
 
 
-def may_be_held(state: State, found: list[Routed], now_ms: int) -> bool:
+def may_be_held(state: SessionState, found: list[Routed], now_ms: int) -> bool:
     """Whether these requests may wait for a reap, while others may set deadlines."""
     names = state.registry.names
     if not names:
@@ -309,7 +313,7 @@ def may_be_held(state: State, found: list[Routed], now_ms: int) -> bool:
     return False
 
 
-def in_other_databases(found: list[Routed]) -> Iterator[Place]:
+def in_other_databases(found: list[Routed]) -> Iterator[DbKey]:
     """The places in other databases than its client's that requests write to."""
     for route, args, _, _ in found:
         override = route.override

@@ -7,7 +7,7 @@ from typing import ClassVar, Final
 
 from ttlproxy import errors
 from ttlproxy.commands import ANY_KEY, NO_KEY, Route
-from ttlproxy.core.registry import Place
+from ttlproxy.core.registry import DbKey
 from ttlproxy.session import fast_path, rewrite
 from ttlproxy.session.effects import Step, Transaction, Wait
 from ttlproxy.session.passing import LONG, Passing, nothing_sent
@@ -22,7 +22,7 @@ _LONGEST_STOPPING: Final = 1 << 15
 class Session(Passing):
     """A client's requests on their way to Redis: each chunk passes, or becomes a step.
 
-    Where it is not known whether something is due in a key, Redis tells: before the requests of a
+    If it is not known whether something is due in a key, Redis tells: before the requests of a
     chunk (`reads`), within the call that they become (`Step.stopping`), or to the link, for which
     they wait.
 
@@ -56,7 +56,7 @@ class Session(Passing):
             self.unsure,
             self.modifies,
             self.sweep_after,
-            self.date_after,
+            self.apply_ttl_after,
             self.requests,
             self.told,
             self._is_uncounted,
@@ -71,7 +71,7 @@ class Session(Passing):
         )
         self.begin_step()
         if self.transaction is None:
-            self.registry.reach_no_more()
+            self.registry.include_no_more()
         return step
 
     def _out(self, data: bytes) -> bytes:
@@ -109,7 +109,7 @@ class Session(Passing):
     @property
     def before_login(self) -> bool:
         """Whether the client has certainly not logged in, so Redis refused its requests."""
-        return self.stranger and not self.resets
+        return self.unauthenticated and not self.resets
 
     def end(self) -> None:
         """Nothing more comes: what it knew of its client is free."""
@@ -129,7 +129,7 @@ class Session(Passing):
 
     @property
     def kept(self) -> int:
-        """How many bytes are kept of an incomplete request."""
+        """The number of bytes that are kept of an incomplete request."""
         return self._requests.kept
 
     def drop(self) -> None:
@@ -159,19 +159,19 @@ class Session(Passing):
 
     @property
     def doing(self) -> str:
-        """What the connection is in the middle of, in words of a closed set; "" if in nothing."""
+        """The work that the connection is busy with, in words of a closed set; "" if none."""
         if self.behind_blocking:
             return "blocked"
         if self.listens:
             return "subscribed"
         if self.replicates:
             return "replicating"
-        return "not logged in" if self.stranger else self.unfinished
+        return "not logged in" if self.unauthenticated else self.unfinished
 
     def _must_be_parsed(self) -> bool:
         """Whether the next chunk must be parsed in full, even if this one ends with a request."""
-        caches = self.tracks or self.standing
-        return bool(caches or self.takes_effect_later or self.stranger or self._requests.relay)
+        later = self.takes_effect_later or self.tracks or self.standing
+        return bool(later or self.unauthenticated or self._requests.relay)
 
     @property
     def _is_uncounted(self) -> bool:
@@ -232,7 +232,7 @@ class Session(Passing):
 
     def _begun(self) -> bytes:
         """The bytes of an incomplete request that go to Redis now."""
-        if self.stranger:
+        if self.unauthenticated:
             if not self._requests.exceeds(rewrite.WORDS_BEFORE_LOGIN, rewrite.LARGEST_BEFORE_LOGIN):
                 return b""
             self.requests += 1
@@ -296,7 +296,8 @@ class Session(Passing):
         instead_of = self._suspect if named else self._decide
         find = self._router.find
         found = [(find(args[0]), args, begin, end) for args, begin, end in requests.exact(commands)]
-        self._reach(found)
+        if not self.unauthenticated:  # until they have been handled, or their EXEC
+            self.registry.include(rewrite.in_other_databases(found))
         self.may_be_held = rewrite.must_be_sure(self, found) or rewrite.may_be_held(
             self, found, now_ms
         )
@@ -304,7 +305,7 @@ class Session(Passing):
         out: list[bytes] = []
         sent = 0
         for route, args, begin, end in found:
-            take = self._of_stranger if self.stranger else instead_of
+            take = self._of_unauthenticated if self.unauthenticated else instead_of
             transaction, was_counted = self.transaction, not self.uncounted
             rewritten = take(route, args, now_ms)
             if was_counted and self.uncounted and (self.caches or self.hides):
@@ -366,7 +367,8 @@ class Session(Passing):
         return self._ask(self.reads_of(keys), self.standing) if keys else b""
 
     def _read_behind(self, route: Route, transaction: Transaction) -> bytes:
-        """The same behind EXEC: in a transaction they would have replies there."""
+        """Reads behind EXEC what was read in front of its requests: there the reads would have
+        replies."""
         if route.name != "EXEC" or not transaction.read:
             return b""
         return self._ask(self.standing, self.reads_of(transaction.read))
@@ -380,8 +382,8 @@ class Session(Passing):
         return b"".join(requests)
 
     def _stays_counted(self) -> bytes | None:
-        """A request is not counted, and nothing of ours may be owed then: it waits. What goes to
-        Redis in its place where nothing of ours can be told from the rest of EXEC's reply."""
+        """A request is not counted, and nothing of ours may be owed then: it waits. Returns the
+        bytes in its place where nothing of ours can be told from the rest of EXEC's reply."""
         is_refused = self.transaction is not None and self.transaction.declared is not None
         waits = not is_refused and bool(self.requests or self.owes())
         if is_refused or waits:
@@ -390,12 +392,6 @@ class Session(Passing):
         self.hides = is_refused or waits
         return encode((errors.UNCOUNTED_IN_MULTI,)) if is_refused else None
 
-    def _reach(self, found: list[rewrite.Routed]) -> None:
-        """What requests write to other databases is asked of, too, until they have been handled, or
-        their EXEC."""
-        if not self.stranger:
-            self.registry.reach(rewrite.in_other_databases(found))
-
     def _suspect(self, route: Route, args: list[bytes], now_ms: int) -> bytes | None:
         """The bytes for Redis in place of a request that may name an internal key."""
         named = any(map(self.script_calls.keys.is_internal, route.certain_keys(args)))
@@ -403,7 +399,7 @@ class Session(Passing):
             return self._counted(route, rewrite.refuse(self, route, errors.INTERNAL_KEY))
         return self._decide(route, args, now_ms)
 
-    def _of_stranger(self, route: Route, args: list[bytes], now_ms: int) -> bytes | None:
+    def _of_unauthenticated(self, route: Route, args: list[bytes], now_ms: int) -> bytes | None:
         """The bytes for Redis in place of a request of a client that has not logged in."""
         return self._counted(route, rewrite.decide_before_login(self, route, args, now_ms))
 
@@ -432,7 +428,7 @@ class LaneSession(Session):
 
     skips_replies: ClassVar[bool] = False
 
-    def may_be_indexed(self, args: Sequence[bytes]) -> list[Place]:
+    def may_be_indexed(self, args: Sequence[bytes]) -> list[DbKey]:
         """The keys of a request that may have an index; none of a command of ours."""
         route = self._router.find(args[0])
         if route.virtual:

@@ -1,4 +1,4 @@
-"""What may go over a connection to Redis that several clients share.
+"""Reads what may go over a connection to Redis that several clients share.
 
 Redis must find exactly these requests in the bytes of a chunk, and answer each once: a frame that
 it refuses would end the connection for all. So only what was sent as clients send it is read,
@@ -25,7 +25,7 @@ _MOST: Final = 16
 
 
 class ConnectionState(NamedTuple):
-    """What a connection has been told that later requests depend on.
+    """The facts that a connection has been told and that later requests depend on.
 
     auth: the words of an AUTH, none without a login; resp: the version of the protocol; db: the
     logical database
@@ -37,8 +37,8 @@ class ConnectionState(NamedTuple):
 
     @property
     def requests(self) -> list[bytes]:
-        """Those that bring a new connection into this state. None of their replies is an error,
-        unless Redis has changed."""
+        """The requests that bring a new connection into this state. None of their replies is an
+        error, unless Redis has changed."""
         words = {
             "auth": self.auth,
             "resp": (b"HELLO", self.resp),
@@ -99,8 +99,8 @@ def _client(words: Sequence[bytes]) -> _Begins | None:
     return _Begins({}, tuple(words)) if INTRODUCES.get(subcommand) == len(words) else None
 
 
-# What most libraries send with each new connection: the subcommands of CLIENT that have one reply
-# in every case, and only change what CLIENT LIST shows. With their numbers of words.
+# Requests that most libraries send with each new connection: the subcommands of CLIENT that have
+# one reply in every case, and only change what CLIENT LIST shows. With their numbers of words.
 INTRODUCES: Final = {b"SETINFO": 4, b"SETNAME": 3}
 _SAID: Final = frozenset({b"SETNAME", b"LIB-NAME", b"LIB-VER"})
 _LONGEST: Final = 64
@@ -212,8 +212,8 @@ LARGEST: Final = 64 * 1024
 _CLIENT: Final = (b"CLIENT", b"client")
 
 
-class Part(NamedTuple):
-    """What a chunk has for the shared connection.
+class CutChunk(NamedTuple):
+    """The content of a chunk for the shared connection.
 
     requests: whole ones, maybe none; rest: the bytes of an incomplete request behind them
     """
@@ -250,7 +250,7 @@ def read(data: bytes, names: AbstractSet[bytes]) -> list[list[bytes]] | None:
 
 
 def read_introducing(data: bytes, names: AbstractSet[bytes]) -> Introducing | None:
-    """The same for a chunk in which the client may also say what it is called."""
+    """The requests of a chunk in which the client may also say what it is called."""
     if not any(word in data for word in _CLIENT):
         return None  # as nearly always; so no names are put together for nothing
     requests = read(data, {*names, *_CLIENT})
@@ -262,8 +262,8 @@ def read_introducing(data: bytes, names: AbstractSet[bytes]) -> Introducing | No
     return Introducing(requests, own)
 
 
-def read_cut(data: bytes, names: AbstractSet[bytes]) -> Part | None:
-    """The same for a chunk that may end within a request; None if something in it may not go."""
+def read_cut(data: bytes, names: AbstractSet[bytes]) -> CutChunk | None:
+    """The content of a chunk that may end within a request; None if something in it may not go."""
     requests, end = cut(data)
     scanner = Scanner(data[end:])
     if scanner.next() is not None or scanner.start or scanner.broken:
@@ -272,4 +272,4 @@ def read_cut(data: bytes, names: AbstractSet[bytes]) -> Part | None:
         return None
     if requests and read(data[:end], names) is None:
         return None
-    return Part(requests, data[end:])
+    return CutChunk(requests, data[end:])

@@ -11,7 +11,7 @@ from typing import ClassVar, Final
 from ttlproxy.commands import Call, Route
 from ttlproxy.core.cluster_view import Reached
 from ttlproxy.core.permissions import DEFAULT_USER, Rights
-from ttlproxy.core.registry import Asker, Place
+from ttlproxy.core.registry import Asker, DbKey
 from ttlproxy.scripts.script_calls import ScriptCalls
 from ttlproxy.scripts.unconfirmed import Flush, UnconfirmedChange, Users
 from ttlproxy.session.effects import Effects, Transaction, Wait
@@ -33,7 +33,7 @@ _NOT_ASKED: Final[Mapping[bytes, bool]] = {}
 _NOTHING: Final[Mapping[bytes, bytes]] = {}
 
 
-class State(Effects):
+class SessionState(Effects):
     """The state of a client, and its effects; inside MULTI these are noted for EXEC.
 
     transaction: the one that MULTI began; None outside
@@ -53,8 +53,8 @@ class State(Effects):
     settles: the reply to the last request, which is to count for all proxies; the same holds
     behind_blocking: a blocking command has passed, and its reply may still be out
     blocks_at: how many requests of the last chunk come before the first such command; None without
-    stranger: the client has not logged in, and Redis refuses nearly all its requests; `resets`:
-    because of a RESET that has not been answered, and may be refused
+    unauthenticated: the client has not logged in, so Redis refuses nearly all its requests;
+    `resets`: because of a RESET that has not been answered, and may be refused
     ours: a command of ours that goes before the last request, and what is told its reply
     requests: how many of the last chunk go to Redis; told: those of them whose replies matter
     tells, confirmations: of the request that is looked at, what is to be told its reply, and how
@@ -111,11 +111,11 @@ class State(Effects):
         "silent",
         "standing",
         "stopping",
-        "stranger",
         "tells",
         "told",
         "tracks",
         "transaction",
+        "unauthenticated",
         "uncounted",
         "unindexed",
         "users",
@@ -133,7 +133,7 @@ class State(Effects):
         owes: Callable[[], bool],
         reached: Reached | None = None,
     ) -> None:
-        self.asks: Sequence[Place] = ()
+        self.asks: Sequence[DbKey] = ()
         super().__init__(registry)
         self.owes = owes
         self.reached = reached
@@ -158,7 +158,7 @@ class State(Effects):
         self.replicates = False
         self.flushed = False
         self.may_be_held = False
-        self.stranger = rights.asks_login
+        self.unauthenticated = rights.asks_login
         self.resets = False
         self.uncounted = False
         self.hides = False
@@ -200,7 +200,7 @@ class State(Effects):
     @property
     def user(self) -> bytes:
         """The user that Redis has last let the client log in as; empty before a login."""
-        return b"" if self.stranger else self._users.values[-1]
+        return b"" if self.unauthenticated else self._users.values[-1]
 
     def introduces(self, words: Sequence[bytes]) -> None:
         """The client may say something of itself."""
@@ -218,8 +218,8 @@ class State(Effects):
         self.tells.append(told)
 
     def logs_in(self, line: bytes) -> None:
-        """The reply to an AUTH or HELLO of a stranger begins so."""
-        self.stranger = line[0] in ERRORS
+        """The reply to the AUTH or HELLO of an unauthenticated client begins so."""
+        self.unauthenticated = line[0] in ERRORS
 
     def selects(self, db: int) -> None:
         """A request may bring the client into this database, or leave it where it is."""
@@ -380,16 +380,16 @@ class State(Effects):
         if self.transaction is not None:
             self.transaction.seen.update(databases)
 
-    def manages(self, places: Iterable[Place]) -> None:
+    def manages(self, places: Iterable[DbKey]) -> None:
         """A request may give these keys deadlines."""
         places = list(places)
         if places:
             self.registry.manages({db for db, _ in places})
         if self.transaction is not None:
             self.transaction.managed.update(places)
-        self.must_be_sure(place for place in places if not self.may_date(place[1]))
+        self.must_be_sure(place for place in places if not self.may_set_deadline(place[1]))
 
-    def may_date(self, key: bytes) -> bool:
+    def may_set_deadline(self, key: bytes) -> bool:
         """Whether a request may give this key deadlines now: all proxies know its family, and the
         state that they share is stored."""
         calls = self.script_calls
@@ -401,11 +401,11 @@ class State(Effects):
         if self.transaction is not None:
             self.transaction.written.update(keys)
 
-    def dates(self, places: Iterable[Place]) -> None:
+    def apply_ttl(self, places: Iterable[DbKey]) -> None:
         places = list(places)
-        super().dates(places)
+        super().apply_ttl(places)
         if self.transaction is not None:
-            self.transaction.dated.update(places)
+            self.transaction.awaiting_ttl.update(places)
 
     def fills(self, keys: Iterable[bytes]) -> None:
         keys = list(keys)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Final
 
 from ttlproxy.core.counters import Waiting
-from ttlproxy.link import Link, Node
+from ttlproxy.link import Link, ServerStatus
 from ttlproxy.link.reaper.walks import SAMPLE
 from ttlproxy.telemetry.metric_spec import BY_NODE, MetricSpec, Source, Value
 
@@ -19,7 +19,7 @@ def oldest_overdue_s(link: Link) -> float:
     return link.context.overdue.oldest_s(link.context.clock.now_ms())
 
 
-def _by_node(read: Callable[[Node], float]) -> Callable[[Source], Value]:
+def _by_node(read: Callable[[ServerStatus], float]) -> Callable[[Source], Value]:
     """A number for each server."""
     return lambda source: {name: read(node) for name, node in source.link.nodes.items()}
 

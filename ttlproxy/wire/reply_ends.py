@@ -17,7 +17,7 @@ _BEGINNINGS: Final = frozenset(b"->|\n")
 
 
 class ReplyEnds:
-    """Where one connection's replies end.
+    """Finds where one connection's replies end.
 
     pushes: how many of the last ends are those of pushes
     """
@@ -32,16 +32,11 @@ class ReplyEnds:
         self.pushes = 0
 
     @property
-    def is_between(self) -> bool:
-        """Whether the last reply is whole, and no other has begun."""
-        return not self.begun
-
-    @property
     def begun(self) -> int:
         """The first byte of the reply, or push, that has begun; 0 without one."""
         return self._kind or (self._head[0] if self._head else 0)
 
-    def take(self, data: bytes) -> list[int]:
+    def feed(self, data: bytes) -> list[int]:
         """The positions behind each reply that ends in these bytes. Raises ValueError for what is
         no reply."""
         before = len(self._head)

@@ -188,7 +188,7 @@ class Requests:
         return len(scanner.buffer) + sum(map(len, scanner.words))
 
     def _let_pass(self, passage: Passage, data: bytes) -> list[list[bytes]]:
-        taken = passage.take(data)
+        taken = passage.feed(data)
         if passage.broken:
             rest = b"" if passage.refused else data[taken:]
             # If nothing of the request was forwarded, Redis gets the bad frame in a request of one.

@@ -71,7 +71,8 @@ MAX_LINE: Final = 64 * 1024
 MAX_ELEMENTS: Final = 1024 * 1024
 # Redis: proto-max-bulk-len, its default.
 MAX_BULK: Final = 512 * 1024 * 1024
-# How many words are kept of a request that is incomplete: the command's name and its first key.
+# The number of words that are kept of a request that is incomplete: the command's name and its
+# first key.
 _FIRST_WORDS: Final = 2
 # An integer as Redis's own parser takes it (src/util.c, string2ll).
 _INTEGER: Final = re.compile(rb"0|-?[1-9][0-9]{0,18}")
@@ -104,7 +105,7 @@ class Passage:
         """Whether the request is complete."""
         return not (self._body or self._elements)
 
-    def take(self, data: bytes) -> int:
+    def feed(self, data: bytes) -> int:
         """Returns how many of these bytes belong to the request."""
         at = 0
         while at < len(data) and not (self.done or self.broken):
@@ -193,7 +194,7 @@ class Scanner:
     def passage(self) -> Passage:
         """A Passage for the incomplete request; it has counted the bytes so far."""
         passage = Passage(self.missing)
-        passage.take(bytes(self.buffer[self._at :]))
+        passage.feed(bytes(self.buffer[self._at :]))
         return passage
 
     def rest(self) -> bytes:

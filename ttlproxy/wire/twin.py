@@ -1,4 +1,4 @@
-"""What `_core.c` does, in Python: taken where that is not built, and what it is compared with.
+"""Does in Python what `_core.c` does: taken where that is not built, and what it is compared with.
 
 Exact and simple, not fast: see ttlproxy/wire/core.py for which of the two is in use.
 """
@@ -24,11 +24,11 @@ _SIZE: Final = re.compile(rb"\$(0|[1-9][0-9]{0,8})\r\n")
 # The short ones without it.
 _COUNTS: Final = {b"*%d" % count: count for count in range(1, 100)}
 _SIZES: Final = [b"$%d" % size for size in range(1024)]
-# What follows the kind in a header of a reply.
+# The text behind the kind in a header of a reply.
 _NUMBER: Final = re.compile(rb"-?[0-9]{1,18}")
 _LINES: Final = frozenset(b"+-:_,#(")
 _BULKS: Final = frozenset(b"$=!")
-# How many values each element of an aggregate has.
+# The number of values of each element of an aggregate.
 _VALUES: Final = {ord("*"): 1, ord("~"): 1, ord(">"): 1, ord("%"): 2}
 _PUSH, _ATTRIBUTE = b">|"
 _NONE: Final = 0
@@ -96,8 +96,8 @@ def request_ends(data: bytes, begin: int) -> list[int]:
 
 
 def _after(head: bytes, left: int) -> tuple[int, int] | None:
-    """How many values are to come after a header without its line break, and how many bytes of its
-    own; None if it is none. `left`: how many were to come before it."""
+    """The number of values to come after a header without its line break, and of bytes of its own;
+    None if it is none. `left`: how many were to come before it."""
     kind, before = head[0] if head else _NONE, left or 1
     if kind in _LINES:
         return before - 1, 0
@@ -147,7 +147,7 @@ def reply_ends(
 
 
 def whole_replies(data: bytes) -> int:
-    """How many replies `data` is; 0 if it is anything else, or has a push."""
+    """The number of replies in `data`; 0 if it is anything else, or has a push."""
     try:
         ends, pushes, *_ = reply_ends(data, 0, 0, 0)
     except ValueError:
@@ -169,14 +169,14 @@ class Table:
         data: bytes,
         hidden: tuple[bytes, ...],
         managed: Mapping[bytes, int],
-        begins: Sequence[bool],
-        heads: tuple[bytes, ...],
+        first_bytes: Sequence[bool],
+        prefixes: tuple[bytes, ...],
     ) -> tuple[int, int]:
-        """How many requests `data` is, if it is whole requests that certainly pass as they are:
+        """The number of requests in `data`, if these are whole and certainly pass as they are:
         commands of the table, no word of which begins with one of `hidden`, none of whose keys is
         in `managed` (key -> bound), unless they only read it, and none of which writes a key that
-        begins as the rules of ONWRITE do (`heads`; `begins`: for each byte, whether one of these
-        begins with it). Else 0.
+        begins as the rules of ONWRITE do (`prefixes`; `first_bytes`: for each byte, whether one of
+        these begins with it). Else 0.
 
         Also the earliest bound of the managed keys that they read; it must not have passed.
         """
@@ -185,11 +185,11 @@ class Table:
             return _NONE_PASSES
         first = _NOTHING_DUE
         hidden = tuple(name for name in hidden if name in data)  # nearly always none
-        if not (managed or heads or hidden):  # then only their names count: nearly always
+        if not (managed or prefixes or hidden):  # then only their names count: nearly always
             are_known = self._kinds.keys() >= {words[0] for words in requests}
             return (len(requests), first) if are_known else _NONE_PASSES
         for words in requests:
-            bound = self._bound(words, hidden, managed, begins, heads)
+            bound = self._bound(words, hidden, managed, first_bytes, prefixes)
             if bound is None:
                 return _NONE_PASSES
             first = min(first, bound)
@@ -200,22 +200,22 @@ class Table:
         words: list[bytes],
         hidden: tuple[bytes, ...],
         managed: Mapping[bytes, int],
-        begins: Sequence[bool],
-        heads: tuple[bytes, ...],
+        first_bytes: Sequence[bool],
+        prefixes: tuple[bytes, ...],
     ) -> int | None:
         """The bound of the managed key that a request reads, or _NOTHING_DUE; None if it is not
         certain that it passes."""
         kind = self._kinds.get(words[0])
         if kind is None or (hidden and any(word.startswith(hidden) for word in words)):
             return None
-        if kind == _NO_KEY or not (managed or heads):
+        if kind == _NO_KEY or not (managed or prefixes):
             return _NOTHING_DUE
         if len(words) == 1:
             return None
         keys = words[1:] if kind == _ANY_KEY else words[1:2]
         first = _NOTHING_DUE
         for key in keys:
-            bound = self._bound_of(kind, key, managed, begins, heads)
+            bound = self._bound_of(kind, key, managed, first_bytes, prefixes)
             if bound is None:
                 return None
             first = min(first, bound)
@@ -226,11 +226,11 @@ class Table:
         kind: int,
         key: bytes,
         managed: Mapping[bytes, int],
-        begins: Sequence[bool],
-        heads: tuple[bytes, ...],
+        first_bytes: Sequence[bool],
+        prefixes: tuple[bytes, ...],
     ) -> int | None:
-        """The same for one key, or a word that may be one."""
+        """The bound of one key, or of a word that may be one."""
         if (bound := managed.get(key)) is not None:
-            return bound if kind >= _READ_KEY or (kind == _KEPT_KEY and not heads) else None
-        may_match = not key or (begins[key[0]] and key.startswith(heads))
-        return None if kind != _READ_KEY and heads and may_match else _NOTHING_DUE
+            return bound if kind >= _READ_KEY or (kind == _KEPT_KEY and not prefixes) else None
+        may_match = not key or (first_bytes[key[0]] and key.startswith(prefixes))
+        return None if kind != _READ_KEY and prefixes and may_match else _NOTHING_DUE

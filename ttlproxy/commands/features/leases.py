@@ -1,8 +1,8 @@
 """Leases: items of a list, each lent to one worker until a deadline.
 
 A lent item is a member of a set with a deadline. A worker that is done calls SREM, one that needs
-more time SEXPIREMEMBER. Other items expire like any member of the set. Who asks for a token calls
-UNLEASE and RENEW instead, which do nothing to the lease of another worker.
+more time SEXPIREMEMBER. Other items expire like any member of the set. A worker that asks for a
+token passes it to UNLEASE and RENEW, which do nothing to another worker's lease.
 """
 
 from __future__ import annotations

@@ -110,7 +110,8 @@ def _integers(options: Options) -> Args:
 
 
 def _floats(options: Options) -> Args:
-    """The same, as Redis writes numbers; an infinite bound becomes b"", which means none."""
+    """Reads floating-point options, as Redis writes numbers; an infinite bound becomes b"", which
+    means none."""
     low = _float("LBOUND", options.get(b"LBOUND", b"-inf"))
     high = _float("UBOUND", options.get(b"UBOUND", b"inf"))
     if low > high or low == parsing.INFINITE or high == -parsing.INFINITE:

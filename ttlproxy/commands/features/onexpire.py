@@ -21,7 +21,7 @@ _LONGEST_PATTERN = 1024
 _FILLERS = (b"", b"\x01 any \xff name \x7f")
 
 
-class _Asked(NamedTuple):
+class _Request(NamedTuple):
     """An action that a client asks for, and its words as ONEXPIRE will show them."""
 
     action: Action
@@ -72,7 +72,7 @@ def _check(pattern: bytes, action: Action) -> None:
         raise Refused(errors.SELF_DESTINATION)
 
 
-def _read(args: Args) -> _Asked:
+def _read(args: Args) -> _Request:
     """`verb [destination [options]]`, from args[2] on."""
     verb, rest = args[2].upper(), list(args[3:])
     if verb not in _OPTIONS:
@@ -80,7 +80,7 @@ def _read(args: Args) -> _Asked:
     if verb == b"KEEP":
         if rest:
             raise Refused(errors.SYNTAX)
-        return _Asked(Action(b"KEEP - 0", b"", b""), (b"KEEP",))
+        return _Request(Action(b"KEEP - 0", b"", b""), (b"KEEP",))
     if not rest:
         raise Refused(errors.wrong_arity("ONEXPIRE"))
     dest = rest.pop(0)
@@ -91,7 +91,7 @@ def _read(args: Args) -> _Asked:
         raise Refused(errors.SYNTAX)
     how = b" ".join((verb, *(payload or (b"-",)), most or b"0", *trim, *outbox))
     limit = (b"MAX", most, b"ELSE", spent) if most else ()
-    return _Asked(Action(how, dest, spent), (verb, dest, *payload, *trim, *limit, *outbox))
+    return _Request(Action(how, dest, spent), (verb, dest, *payload, *trim, *limit, *outbox))
 
 
 def _payload(rest: list[bytes]) -> tuple[Args, Args]:

@@ -3,7 +3,8 @@
 Redis 8's commands are here for servers that lack them. If the server has one of them itself, ours
 is for managed keys only. Their words are read as Redis 8.10 reads them: in any order. The errors
 and their order are those of src/t_hash.c there (parseHashCommandArgs, parseHashFieldExpireArgs).
-Those of Dragonfly's own HSETEX are as in its src/server/hset_family.cc (ParseHSetEx, version 1.40).
+The errors of Dragonfly's own HSETEX are as in its src/server/hset_family.cc (ParseHSetEx, version
+1.40).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from ttlproxy.commands.element_commands import (
     refusing_timed,
     timed_call,
 )
-from ttlproxy.commands.options import SHOWN_EXPIRIES, Form, Options, one_of, read_options
+from ttlproxy.commands.options import SHOWN_EXPIRIES, Form, TimedOptions, one_of, read_options
 from ttlproxy.commands.parsing import Counted, Noun, Refused
 from ttlproxy.commands.route import repeating
 from ttlproxy.commands.spec import Call, OnWrite, Plan, Virtual
@@ -42,7 +43,7 @@ NAMES = Names(
     "HPEXPIRETIMEFIELD",
     "HPERSISTFIELD",
 )
-# What may come before the seconds in Dragonfly's form of HSETEX.
+# The words that may come before the seconds in Dragonfly's form of HSETEX.
 _KEEP = b"KEEPTTL"
 _BEFORE_SECONDS = frozenset({b"NX", b"FNX", b"FXX", _KEEP})
 # Of a HSETEX in Redis's form.
@@ -77,14 +78,14 @@ def condition_and_fields(
     return b"".join(sorted(conditions)), found
 
 
-def fields_in_any_order(form: Form, args: Args) -> Options:
+def fields_in_any_order(form: Form, args: Args) -> TimedOptions:
     """The options and `FIELDS n field ...`, in any order, from args[2] on."""
     return read_options(form, args, _fields_at, errors.MISSING_FIELDS)
 
 
 def behind_seconds(args: Args) -> int:
-    """Where the fields begin in Dragonfly's form of HSETEX; 0 for Redis's, which has no integer
-    behind the conditions."""
+    """The position of the first field in Dragonfly's form of HSETEX; 0 for Redis's, which has no
+    integer behind the conditions."""
     at = 2
     while args[at].upper() in _BEFORE_SECONDS and at < len(args) - 1:
         at += 1
@@ -96,7 +97,7 @@ def is_cut(args: Args) -> bool:
     return len(args) < _LEAST_WORDS and not behind_seconds(args)
 
 
-def dragonfly_form(form: Form, args: Args) -> Options | None:
+def dragonfly_form(form: Form, args: Args) -> TimedOptions | None:
     """`[NX|FNX|FXX] [KEEPTTL] seconds field value ...`, in Dragonfly's form; None for Redis's. The
     condition begins with a D: the reply is how many fields are new."""
     at = behind_seconds(args)
@@ -111,7 +112,7 @@ def dragonfly_form(form: Form, args: Args) -> Options | None:
     time, fields = parsing.time(args[at - 1], parsing.SECONDS, form.command), args[at:]
     if not fields or len(fields) % form.width:
         raise Refused(errors.wrong_arity(form.command), time)
-    return Options(time, _KEEP in given, b"D" + b"".join(conditions), fields)
+    return TimedOptions(time, _KEEP in given, b"D" + b"".join(conditions), fields)
 
 
 def _fields_at(form: Form, args: Args, at: int) -> Args:

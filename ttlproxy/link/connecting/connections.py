@@ -112,7 +112,8 @@ class OwnConnection(AbstractConnection):
         return reply
 
     async def read_replies(self, count: int, on_reply: Callable[[], None]) -> list[object]:
-        """So many replies, Redis's errors as exceptions; `on_reply` is called for each as it comes.
+        """Reads `count` replies, Redis's errors as exceptions; `on_reply` is called for each as it
+        comes.
 
         redis-py by itself takes 2 us for each, even where it has come. Raises its ConnectionError
         or TimeoutError.
@@ -164,7 +165,7 @@ class _UnixConnection(OwnConnection, UnixDomainSocketConnection):
 
 
 class _TlsConnection(_TcpConnection, SSLConnection):
-    """The same over TLS, with our context: redis-py's own checks only the host's own name."""
+    """A TCP connection over TLS, with our context: redis-py's checks only the host's own name."""
 
     def __init__(self, *, upstream: Upstream, **settings: Any) -> None:
         super().__init__(**settings)
@@ -202,7 +203,7 @@ async def _greet(connection: AbstractConnection, *more: tuple[bytes, ...]) -> No
 
 
 async def _greet_unevictable(connection: AbstractConnection) -> None:
-    """The same, and keeps Redis from evicting the connection."""
+    """Greets, and keeps Redis from evicting the connection."""
     await _greet(connection, (b"CLIENT", b"NO-EVICT", b"ON"), (b"CLIENT", b"NO-TOUCH", b"ON"))
 
 
@@ -245,7 +246,8 @@ def client(
 
 @cache
 def _driver() -> dict[str, Any]:
-    """What CLIENT SETINFO says, which is redis-py's own. Else new versions of redis-py read theirs
+    """The words of CLIENT SETINFO, which are redis-py's own. Else new versions of redis-py read
+    theirs
     from the files of its package for each connection: the event loop would wait 1 ms."""
     try:
         from redis.driver_info import DriverInfo
@@ -342,5 +344,5 @@ class Backoff:
 
 
 def stagger_s(attached: int) -> float:
-    """How long a proxy waits so that `attached` others do not connect at the same time."""
+    """The seconds that a proxy waits so that `attached` others do not connect at the same time."""
     return random.uniform(0, min(attached * _CONNECTING_S, _LONGEST_S))

@@ -1,4 +1,4 @@
-"""Which server the upstream's URL means now, and whether that server is still there.
+"""Finds the server that the upstream's URL means now, and watches whether it is still there.
 
 The URL may have a name that moves, several servers, or Sentinels. The link asks at the beginning of
 each life, and all connections of that life, clients' connections among them, go to the numeric
@@ -20,7 +20,7 @@ from ttlproxy.errors import ServerChanged, UpstreamError
 from ttlproxy.link.connecting.failures import cause
 from ttlproxy.link.connecting.known_server import Identity, KnownServer
 from ttlproxy.link.connecting.reachability import TlsDoubt, identity, numbers_in_time, resolved
-from ttlproxy.link.connecting.sentinels import Answer, Sentinels
+from ttlproxy.link.connecting.sentinels import Answer, SentinelGroup
 from ttlproxy.net.sockets import is_number
 from ttlproxy.net.tasks import cancel
 
@@ -153,7 +153,7 @@ class OfSentinels:
     def __init__(self, upstream: Upstream, timeout_s: Callable[[], float]) -> None:
         self._upstream = upstream
         self._timeout_s = timeout_s
-        self._sentinels = Sentinels(upstream, timeout_s)
+        self._sentinels = SentinelGroup(upstream, timeout_s)
         self._used: Answer | None = None
 
     async def run(self) -> None:
@@ -192,7 +192,8 @@ class OfSentinels:
 async def _first(
     tasks: Collection[asyncio.Task[_Met]], limit_s: float, is_fit: Callable[[_Met], bool]
 ) -> _Met | None:
-    """What the first of the tasks, in their order, has met within the time, if that is fit."""
+    """The server that the first of the tasks, in their order, has met within the time, if it is
+    fit."""
     loop = asyncio.get_running_loop()
     until_s = loop.time() + limit_s
     for task in tasks:
@@ -205,7 +206,7 @@ async def _first(
 async def _any(
     tasks: Collection[asyncio.Task[_Met]], limit_s: float, is_fit: Callable[[_Met], bool]
 ) -> _Met | None:
-    """What any of the tasks has met within the time that is fit; it waits for no other then."""
+    """A fit server that any of the tasks has met within the time; it waits for no other then."""
     loop = asyncio.get_running_loop()
     until_s, pending = loop.time() + limit_s, {task for task in tasks if not task.done()}
     while not (found := _fit(tasks, is_fit)) and pending and loop.time() < until_s:
@@ -216,7 +217,7 @@ async def _any(
 
 
 def _fit(tasks: Iterable[asyncio.Task[_Met]], is_fit: Callable[[_Met], bool]) -> _Met | None:
-    """What the first of the tasks has met that has met what is fit."""
+    """The server of the first task that has met a fit one."""
     for task in tasks:
         if task.done() and task.exception() is None and is_fit(task.result()):
             return task.result()
@@ -314,14 +315,14 @@ class AddressWatch:
         if self._wants_master and met is not None and not met.is_master:
             raise UpstreamError(f"{self.now.address} is a replica, and no master")
 
-    def look(self) -> None:
+    def probe_soon(self) -> None:
         """There may be another server at the address now."""
         self._wanted.set()
 
     async def watch(self) -> None:
         """Runs for one life of the link, from its beginning. Raises ServerChanged when the
         Sentinels name another server."""
-        await self._discovery.watch(self.now, self.look)
+        await self._discovery.watch(self.now, self.probe_soon)
 
     async def probe(self) -> None:
         """Runs once the server has been met. Raises ServerChanged when new connections reach
@@ -343,7 +344,7 @@ class AddressWatch:
         except NoPermissionError:
             return  # it will not tell later either
         except (RedisError, OSError):
-            self.look()  # nobody has answered, which says nothing
+            self.probe_soon()  # nobody has answered, which says nothing
             return
         if known is not None and known.is_other(found):
             raise ServerChanged("another server is at its address now")

@@ -192,7 +192,7 @@ _CAUSES: Final = tuple(
         ),
     )
 )
-# Where one side waits for the other, or closes: the settings of TLS may be wrong.
+# Errors where one side waits for the other, or closes: the settings of TLS may be wrong.
 _MAY_BE_TLS: Final = re.compile(
     "Timeout|while reading|closed|lost|reset|SSL|Protocol|does not answer", re.IGNORECASE
 )
@@ -220,7 +220,8 @@ log = logging.getLogger(__name__)
 
 # In an error inside a script, of 6.2 and 7.0.
 _LACKS_RIGHT = re.compile("NOPERM|permission|can't (run|access)")
-# What passes by itself, and what to say of the server meanwhile. redis-py takes some codes away.
+# Refusals that pass by themselves, and the words for the server's state meanwhile. redis-py takes
+# some codes away.
 _PASSING = (
     (re.compile("^BUSY "), "is busy with a script of a client"),
     (re.compile("READONLY|read only replica"), "is a replica"),
@@ -264,7 +265,7 @@ def is_wrong_type(refusal: ResponseError) -> bool:
 
 
 def _meanwhile(refusal: ResponseError) -> str:
-    """What the server does while it refuses something; empty if an operator must fix that."""
+    """The state of a server that refuses something; empty if an operator must fix that."""
     if isinstance(refusal, UnreachableError):
         return "has no connection to another master"
     return next((said for pattern, said in _PASSING if pattern.search(str(refusal))), "")

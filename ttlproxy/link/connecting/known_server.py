@@ -56,7 +56,7 @@ class Identity(NamedTuple):
 
     @property
     def attached(self) -> int:
-        """How many proxies there are, this one among them; 0 if the server does not tell."""
+        """The number of proxies, this one among them; 0 if the server does not tell."""
         return self.trackers if self.trackers < _MANY else 0
 
     def is_other(self, met: Identity) -> bool:
@@ -70,7 +70,7 @@ class Identity(NamedTuple):
 
 
 def trackers(info: Mapping[str, str]) -> int:
-    """How many clients track keys."""
+    """The number of clients that track keys."""
     return int(info.get("tracking_clients", _MANY))
 
 
@@ -86,21 +86,21 @@ def fields(text: bytes) -> Mapping[str, str]:
 
 
 def cached_scripts(memory: bytes) -> int:
-    """How many scripts the server knows, by INFO's section of memory."""
+    """The number of scripts that the server knows, by INFO's section of memory."""
     return int(fields(memory).get("number_of_cached_scripts", 0))
 
 
 def maxlen_refusals(info: Mapping[str, str]) -> int:
-    """How many requests got TTLMAXLEN since the server's start, or since its statistics were reset;
-    0 if it does not tell."""
+    """The number of requests that got TTLMAXLEN since the server's start, or since its statistics
+    were reset; 0 if it does not tell."""
     _, _, count = info.get("errorstat_TTLMAXLEN", "").partition("count=")
     return int(count or 0)
 
 
 # By how much replies may disagree, beside the time that they took, if nobody sets the clock.
 _SLACK_MS = 50
-# How much faster than the local clock the server's may run while it is being corrected: NTP slews
-# by 500 ppm at most. Seconds may pass between two replies.
+# The server's clock may run faster than the local one by this factor while it is being corrected:
+# NTP slews by 500 ppm at most. Seconds may pass between two replies.
 _FASTEST = 1.0005
 
 
@@ -127,12 +127,12 @@ class ServerClock:
         """The server's clock in ms: at least what it shows now."""
         return int(time.monotonic() * 1000 * _FASTEST + self._offset_ms)
 
-    def learn_time(self, reply: Sequence[bytes], sent: float) -> None:
+    def adjust_by(self, reply: Sequence[bytes], sent: float) -> None:
         """The server gave this reply to a TIME sent at `sent`."""
         seconds, microseconds = map(int, reply)
-        self.learn(seconds * 1000 + microseconds // 1000, sent)
+        self.adjust(seconds * 1000 + microseconds // 1000, sent)
 
-    def learn(self, server_ms: int, sent: float) -> None:
+    def adjust(self, server_ms: int, sent: float) -> None:
         """The server said `server_ms`, cut to a whole ms, to a request sent at `sent`."""
         latest_ms, earliest_ms = server_ms + 1 - sent, server_ms - self.reading()
         jumped = (
@@ -168,7 +168,7 @@ class KnownServer:
 
     @property
     def attached(self) -> int:
-        """How many proxies it had, as far as it has told: it counts all clients that track keys."""
+        """The number of its proxies, as far as it tells: it counts all clients that track keys."""
         return self.identity.attached if self.identity is not None else 0
 
     def is_new(self, found: Identity) -> bool:
@@ -284,7 +284,7 @@ async def other_prefixes(redis: Redis, prefix: bytes) -> set[bytes]:
 
 
 async def attached(redis: Redis, prefix: bytes) -> int:
-    """How many proxies with this prefix there are.
+    """The number of proxies with this prefix.
 
     If we may not call CLIENT LIST: all clients that track keys. Raises ResponseError.
     """

@@ -70,7 +70,7 @@ async def ask(redis: Redis, parts: Mapping[str, Sequence[Words]]) -> dict[str, l
 async def _spread(
     redis: RoutingRedis, requests: Sequence[tuple[int, Words]], on_reply: Callable[[], None]
 ) -> list[object]:
-    """The same at several nodes."""
+    """Sends requests to several nodes, as `run` does to one."""
     places: dict[Redis, list[int]] = {}
     for at, (_, words) in enumerate(requests):
         places.setdefault(redis.node_of(words), []).append(at)
@@ -86,7 +86,8 @@ async def _exchange(
     requests: Iterable[tuple[int, Words]],
     on_reply: Callable[[], None],
 ) -> list[object]:
-    """The same on one connection; if redis-py connects anew, it selects the connection's `db`."""
+    """Sends requests on one connection; if redis-py connects anew, it selects the connection's
+    `db`."""
     sent: list[bytes] = []
     wanted: list[tuple[int, int | None, int]] = []  # db; positions of SELECT's and its own reply
     before = current = int(connection.db)
@@ -168,7 +169,7 @@ async def all_answered(
     db: int = 0,
     database: bytes = b"0",
 ) -> list[object]:
-    """The same for several calls, in one round trip."""
+    """The replies of several calls, in one round trip; see `answered`."""
     replies = await run(redis, [(db, script_calls.words(call, database)) for call in calls])
     unknown = [at for at, reply in enumerate(replies) if isinstance(reply, NoScriptError)]
     if unknown:
@@ -189,7 +190,7 @@ class MovingSlots:
         self._timeout_s = timeout_s
 
     async def ask(self, redis: Redis, requests: Sequence[tuple[int, Words]]) -> list[object]:
-        """The same as `run`, for requests that name one key each. Where the new master cannot be
+        """Replies as of `run`, for requests that name one key each. If the new master cannot be
         asked, the reply is the old one's AskError."""
         replies = await run(redis, requests)
         moved: dict[Address, list[int]] = {}

@@ -124,7 +124,7 @@ class PushSocket:
         raise NotImplementedError
 
     def _opening(self) -> list[Words]:
-        """What is sent together with HELLO, none of which may be refused."""
+        """The requests that are sent together with HELLO, none of which may be refused."""
         raise NotImplementedError
 
     def _begin(self, connection: socket.socket) -> None:
@@ -233,7 +233,7 @@ class AskingSocket(PushSocket):
         return [(b"CLIENT", b"SETNAME", self._name)]
 
 
-# How long the key stays if its writer was killed, or may not delete it.
+# The key stays for this time if its writer was killed, or may not delete it.
 _LEFT_MS = 1000
 
 

@@ -1,4 +1,4 @@
-"""Where a server is to be reached, and whether it can be.
+"""The address at which a server is to be reached, and whether it can be.
 
 Names become numeric addresses: every connection of ours goes to a numeric one. A Cluster tells
 where its nodes are. A server that is silent may still accept connections, or it may use TLS and
@@ -57,7 +57,7 @@ async def identity(upstream: Upstream, timeout_s: float) -> Identity:
 
 
 async def met(upstream: Upstream, timeout_s: float) -> Identity | None:
-    """The same; None if no server answers in time."""
+    """The identity of the server there; None if no server answers in time."""
     try:
         return await identity(upstream, timeout_s)
     except (RedisError, OSError):
@@ -65,7 +65,7 @@ async def met(upstream: Upstream, timeout_s: float) -> Identity | None:
 
 
 async def resolved(upstream: Upstream, timeout_s: float) -> Upstream:
-    """The same server with a numeric address: of several, the first that accepts connections.
+    """The server with a numeric address: of several addresses, the first that accepts connections.
 
     Raises OSError if the name is not found.
     """

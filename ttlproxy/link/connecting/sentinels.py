@@ -6,7 +6,7 @@ leads it names the promoted replica before the others do (src/sentinel.c,
 sentinelGetCurrentMasterAddress), with the new epoch.
 
 That Sentinel asks for INFO once a second, so it notices up to a second late that the replica is a
-master. What clients write to the old master meanwhile is lost. So once it says that it promotes a
+master. Writes of clients to the old master are lost meanwhile. So once it says that it promotes a
 replica, we ask that replica ourselves.
 """
 
@@ -130,7 +130,8 @@ class Sentinel:
         return await self._after_promotion(answer, is_failing_over), ""
 
     async def _after_promotion(self, answer: Answer, is_failing_over: bool) -> Answer:
-        """What the Sentinel will answer once it has noticed that its candidate is a master."""
+        """The answer that the Sentinel will give once it has noticed that its candidate is a
+        master."""
         candidate = self._candidate
         if not is_failing_over or candidate == answer.address:
             self._candidate = None
@@ -171,7 +172,7 @@ class Sentinel:
         self._on_change()
 
 
-class Sentinels:
+class SentinelGroup:
     """All Sentinels of a URL."""
 
     def __init__(self, upstream: Upstream, timeout_s: Callable[[], float]) -> None:
@@ -193,8 +194,8 @@ class Sentinels:
         await self._changed.wait()
 
     async def answer(self) -> Answer:
-        """Where the master is now. Raises UpstreamError, with what each Sentinel says, if none
-        knows it or they disagree."""
+        """The address of the master now. Raises UpstreamError, with what each Sentinel says, if
+        none knows it or they disagree."""
         limit_s = self._timeout_s() + _EXPLAIN_S
         await self._until(limit_s, lambda: any(each.answer for each in self.each))
         await self.until_asked(_GRACE_S)

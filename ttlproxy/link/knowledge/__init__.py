@@ -1,1 +1,1 @@
-"""What a proxy knows of keys: families, which all proxies know, and what needs attention soon."""
+"""A proxy's knowledge of keys: families, which all proxies know, and keys that are due soon."""

@@ -1,4 +1,5 @@
-"""What all proxies must know before it counts: families of keys (core/families.py), and rules.
+"""News that all proxies must know before they count: families of keys (core/families.py), and
+rules.
 
 A key of a family gets deadlines only when all proxies know the family: each sends writes there with
 the clearing of their deadlines from then on. The client that has set a rule hears OK only when all
@@ -24,7 +25,7 @@ import hiredis
 from redis.exceptions import ResponseError
 
 from ttlproxy.config import Settings
-from ttlproxy.core.registry import Place
+from ttlproxy.core.registry import DbKey
 from ttlproxy.errors import UpstreamError
 from ttlproxy.link.connecting.connections import Backoff
 from ttlproxy.link.connecting.discovery import AddressWatch
@@ -46,7 +47,7 @@ _RULES: Final = b"r:"
 _LONGEST: Final = 256
 # News of rules are over when all others have had time to acknowledge them.
 _OVER_S: Final = 30.0
-# How long all others may take to acknowledge.
+# The time that all others may take to acknowledge.
 _PATIENCE_S: Final = 2.0
 # A proxy that has lost its push connection notices that in this time, and serves nobody then. It is
 # no subscriber from the loss on, and a request may come to it before the news of the loss.
@@ -89,7 +90,7 @@ class Activation:
         self._wanted = asyncio.Event()  # there may be something to acknowledge
         self._acknowledged = asyncio.Condition()
 
-    def add(self, places: Iterable[Place]) -> asyncio.Future[None]:
+    def add(self, places: Iterable[DbKey]) -> asyncio.Future[None]:
         """Done when all proxies know the families of these places; see AskedPlaces."""
         return self._rounds.add(places)
 
@@ -99,8 +100,9 @@ class Activation:
         return self._rounds.add([_RULES_PLACE])
 
     def begins(self, news: Collection[bytes]) -> None:
-        """There is a new push connection; these news are acknowledged by other proxies. What only
-        this process knows is told again: one that came meanwhile may not have heard of it."""
+        """There is a new push connection; these news are acknowledged by other proxies. News that
+        only this process knows are told again: a proxy that came meanwhile may not have heard of
+        them."""
         self.told(news)
         self._unheard = {_FAMILY + family for family in self._known.all}.difference(news)
 
@@ -110,28 +112,28 @@ class Activation:
             if len(each) > _LONGEST:
                 continue  # no proxy tells this
             if each.startswith(_FAMILY):
-                self._known.learn([each[len(_FAMILY) :]])
+                self._known.add([each[len(_FAMILY) :]])
             elif each not in self._rules:
                 self._rules.add(each)
                 asyncio.get_running_loop().call_later(_OVER_S, self._are_over, each)
-        self.look()
+        self.wake()
 
-    def look(self) -> None:
+    def wake(self) -> None:
         """There may be something to acknowledge."""
         self._wanted.set()
 
     async def run(self) -> None:
         """Serves until cancelled."""
-        self._known.tell(self.look)
+        self._known.tell(self.wake)
         try:
             await run_all(self._rounds.run(), self._acknowledge())
         finally:
-            self._known.leave(self.look)
+            self._known.leave(self.wake)
             self._lost()
 
     def _are_over(self, rules: bytes) -> None:
         self._rules.discard(rules)
-        self.look()
+        self.wake()
 
     async def _acknowledge(self) -> None:
         """Acknowledges what this process knows, as soon as it may."""
@@ -173,7 +175,7 @@ class Activation:
             looks += 1
             await asyncio.sleep(_LOOKS.compute(min(looks, _MOST_LOOKS)))
 
-    async def _make_sure(self, places: Collection[Place]) -> None:
+    async def _make_sure(self, places: Collection[DbKey]) -> None:
         """Raises UpstreamError if a connection is lost before."""
         families = {self._known.of(key) for db, key in places if (db, key) != _RULES_PLACE}
         news = {_FAMILY + family for family in families}
@@ -187,7 +189,7 @@ class Activation:
         self._families.confirm(families)
 
     async def _note(self, families: Collection[bytes]) -> None:
-        """Who starts later knows these, too. Raises UpstreamError."""
+        """A proxy that starts later knows these, too. Raises UpstreamError."""
         call = self._shared_state.noting(families)
         words = self._context.script_calls.words(call, b"0", by_text=True)
         async with self._asking("families cannot be noted") as connection:
@@ -243,9 +245,9 @@ class Activation:
             await asyncio.sleep(_LOOKS.compute(min(looks, _MOST_LOOKS)))
 
     async def _reached(self, connection: AskingSocket, news: Collection[bytes]) -> list[int]:
-        """How many subscribe to the channel of all proxies, and to those of the news, where Redis
-        does not count them right (docs/compatibility.md): so many get a message. It says again
-        what they have heard. Raises UpstreamError."""
+        """The numbers of subscribers to the channel of all proxies, and to those of the news, where
+        Redis does not count them right (docs/compatibility.md): so many get a message. It says
+        again what they have heard. Raises UpstreamError."""
         told = [(b"PUBLISH", self._keys.told_channel(each), each) for each in news]
         first = (b"PUBLISH", self._modes.channel, next(iter(news)))
         counts = await connection.ask([first, *told])
@@ -304,4 +306,4 @@ class Activation:
 
 
 # Stands for the rules among places.
-_RULES_PLACE: Final[Place] = (-1, b"")
+_RULES_PLACE: Final[DbKey] = (-1, b"")

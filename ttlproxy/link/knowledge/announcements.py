@@ -35,7 +35,7 @@ _MOST_LOSSES = 3
 _AGAIN = Backoff(cap=0.25, base=0.005)
 # A connection that was shorter counts as a failure.
 _HEALTHY_MS = 1000
-# How long serving waits until other proxies are greeted: a write, which may be paused.
+# Serving waits for this time until other proxies are greeted: a write, which may be paused.
 _GREETING_S = 0.1
 
 

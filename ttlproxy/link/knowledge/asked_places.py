@@ -1,4 +1,4 @@
-"""What sessions ask about places at the same moment, gathered into one round trip to Redis."""
+"""Gathers the questions of sessions about places at one moment into one round trip to Redis."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from ttlproxy.core.registry import Place
+from ttlproxy.core.registry import DbKey
 from ttlproxy.errors import UpstreamError
 
 
 class _Asked(NamedTuple):
-    places: Sequence[Place]
+    places: Sequence[DbKey]
     done: asyncio.Future[None]
 
 
 class AskedPlaces:
     """Serves rounds: those that ask during one get the next."""
 
-    def __init__(self, serve: Callable[[set[Place]], Awaitable[None]]) -> None:
+    def __init__(self, serve: Callable[[set[DbKey]], Awaitable[None]]) -> None:
         """`serve(places)` asks Redis; raises UpstreamError if a connection is lost."""
         self._serve = serve
         self._new: list[_Asked] = []
         self._under_way: list[_Asked] = []
         self._asked = asyncio.Event()
 
-    def add(self, places: Iterable[Place]) -> asyncio.Future[None]:
+    def add(self, places: Iterable[DbKey]) -> asyncio.Future[None]:
         """Done when these places were served. An UpstreamError if a connection, or the link, was
         lost before."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -48,7 +48,7 @@ class AskedPlaces:
         self._take()
         trouble: UpstreamError | None = UpstreamError("the link was lost")
         try:
-            await self._serve(set[Place]().union(*(asked.places for asked in self._under_way)))
+            await self._serve(set[DbKey]().union(*(asked.places for asked in self._under_way)))
             trouble = None
         except UpstreamError as lost:
             trouble = lost

@@ -13,12 +13,12 @@ from ttlproxy.scripts.unconfirmed import UnconfirmedChanges
 
 # Before each look, until one finds a change: the request may be carried out after a look.
 _PAUSES_S: Final = (0.0, 0.002, 0.004, 0.008, 0.016)
-# The same while no unconfirmed change is believed.
+# The pause while no unconfirmed change is believed.
 _FEW_PAUSES_S: Final = (0.0, 0.03)
-# How long none is believed after a wrong one. A client that repeats wrong ones makes scripts
+# After a wrong one none is believed for this time. A client that repeats wrong ones makes scripts
 # go as text for one part in thirty of the time.
 _DISTRUST_S: Final = 1.0
-# How long a client waits for a look, at most.
+# A client waits for a look for this time at most.
 _PATIENCE_S: Final = 1.0
 
 Job: TypeAlias = Callable[[Redis], Awaitable[None]]
@@ -92,7 +92,7 @@ class Confirmations:
         return True
 
     async def _do_jobs(self, redis: Redis) -> None:
-        """Those that are asked for meanwhile come next, but keep no heartbeat from its time."""
+        """Jobs that are asked for meanwhile come next, but keep no heartbeat from its time."""
         for _ in range(len(self._jobs)):
             await self._jobs.pop(0)(redis)
         if self._jobs:

@@ -1,7 +1,8 @@
-"""Which proxies hear of deadlines that come soon: a few; all others ask Redis at each request.
+"""Decides whether this proxy hears of deadlines that come soon: a few do; all others ask Redis at
+each request.
 
-Each that hears makes announcements dearer for Redis. What it hears are hints for reads; what writes
-must know is confirmed by all proxies: see activation.py.
+Each that hears makes announcements dearer for Redis. The news are hints for reads; news that writes
+must know are confirmed by all proxies: see activation.py.
 
 Each proxy subscribes to channels, because Redis counts subscribers, and knows at once when one is
 gone.
@@ -23,7 +24,8 @@ from ttlproxy.link.shared.context import Context
 
 log = logging.getLogger(__name__)
 
-# So many proxies hear of deadlines. Each costs Redis 2.5 us for an announcement, of some 45 us.
+# The number of proxies that hear of deadlines. Each costs Redis 2.5 us for an announcement, of some
+# 45 us.
 FEW: Final = 4
 # The heartbeats that count as the last ones.
 _LATELY: Final = 3
@@ -72,12 +74,12 @@ class Modes:
         return not is_counted or counted[1] < FEW
 
     def question(self) -> Words:
-        """How many proxies hear of deadlines, and how many do not."""
+        """Asks how many proxies hear of deadlines, and how many do not."""
         keys = self._context.keys
         return (b"PUBSUB", b"NUMSUB", keys.broadcast, keys.on_demand)
 
     def attached(self, reply: Any) -> int | None:
-        """How many proxies the reply to `question` tells of; None if it does not tell."""
+        """The number of proxies in the reply to `question`; None if it does not tell."""
         if not (self.may_subscribe and isinstance(reply, list)):
             return None
         attached: int = reply[1] + reply[3]
@@ -89,7 +91,7 @@ class Modes:
         return max(self._counts, default=0)
 
     def forget_counts(self) -> None:
-        """What has been lost until now has been noticed."""
+        """All losses until now have been noticed."""
         self._counts.clear()
 
     async def has_others(self, redis: Redis) -> bool:

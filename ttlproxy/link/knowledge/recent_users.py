@@ -14,7 +14,7 @@ from ttlproxy.link.server.acl import Acl
 
 # Clients that connect within this time after a look need no look of their own.
 _RECENT_S: Final = 1.0
-# How long a client waits for a look, at most.
+# A client waits for a look for this time at most.
 _PATIENCE_S: Final = 1.0
 
 

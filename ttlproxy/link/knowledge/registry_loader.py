@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 # Attempts to read all schedules while databases are swapped; the next is a heartbeat later.
 _MOST_LOADS = 5
 # A replica that was promoted must tell within this what it has announced; else all is read.
-_HERITAGE_S = 3.0
+_INHERITED_S = 3.0
 # The registry is read further when it reaches less far ahead.
 _AHEAD_MS: Final = ANNOUNCED_MS // 2
 
@@ -68,7 +68,7 @@ class RegistryLoader:
         """Whether all families of the server are certainly known."""
         return self.is_whole and self._knows_families
 
-    async def look(self, redis: Redis) -> None:
+    async def check(self, redis: Redis) -> None:
         """Looks, in each regular heartbeat, for reasons to read all anew."""
         swapped = self._context.script_calls.unconfirmed.wants_reading()
         self._wanted = self._wanted or swapped
@@ -76,7 +76,7 @@ class RegistryLoader:
     async def load_if_needed(self, redis: Redis) -> None:
         """Reads all schedules, while announcements go on arriving, unless nothing is missing.
 
-        Where schedules are not trusted, all keys are searched for those with an index, unless
+        If schedules are not trusted, all keys are searched for those with an index, unless
         databases were only swapped, or may have been: that adds no family.
 
         If databases are swapped meanwhile, one of them may have been read twice and the other not
@@ -132,7 +132,7 @@ class RegistryLoader:
         await self._populate(redis)
         is_read, families = True, await self._shared_state.families(redis)
         if families is not None:
-            context.script_calls.families.known.learn(families)
+            context.script_calls.families.known.add(families)
         for db in registry.databases():
             try:
                 if families is not None and context.rights.trusts_schedules:
@@ -144,7 +144,7 @@ class RegistryLoader:
                 self._schedules.refused(db, refusal)
                 if not self._serving.now:
                     raise  # families may be missing, so nothing can be promised
-                context.script_calls.families.known.learn([ALL])
+                context.script_calls.families.known.add([ALL])
                 is_read = False
         self._knows_families = is_read
         if is_read:
@@ -179,7 +179,7 @@ class RegistryLoader:
         clock, sent = self._context.clock, self._context.clock.reading()
         (now,) = await run(redis, [(0, (b"TIME",))])
         if not isinstance(now, Exception):
-            clock.learn_time(valid(now), sent)
+            clock.adjust_by(valid(now), sent)
             seconds, microseconds = map(int, valid(now))
             return seconds * 1000 + microseconds // 1000
         return clock.now_ms()
@@ -188,18 +188,18 @@ class RegistryLoader:
         """Takes what is known of a promoted replica; returns whether that is everything, and until
         when it tells what needs attention."""
         context, schedules = self._context, self._context.slot_schedules
-        heritage, context.heritage = context.heritage, None
-        entries = await heritage.take(_HERITAGE_S) if heritage is not None else None
+        inherited, context.inherited = context.inherited, None
+        entries = await inherited.read(_INHERITED_S) if inherited is not None else None
         context.counters.loads["read" if entries is None else "inherited"] += 1
-        if heritage is None or entries is None:
-            if heritage is not None:
+        if inherited is None or entries is None:
+            if inherited is not None:
                 log.debug("a replica was promoted, but what it has announced may be missing")
             schedules.inherit(set(), set())
             return False, NOTHING_DUE
         log.info("a replica was promoted: its deadlines are known from its master's time")
         registry = context.registry
-        registry.begin_reading(heritage.until_ms)
+        registry.begin_reading(inherited.until_ms)
         registry.read(0, entries.items())
-        schedules.inherit(heritage.slots, heritage.deferring)
+        schedules.inherit(inherited.slots, inherited.deferring)
         is_known = schedules.are_inherited and not context.has_rules
-        return is_known, heritage.until_ms
+        return is_known, inherited.until_ms

@@ -1,8 +1,8 @@
 """The heartbeat: looks at Redis once a second, and at once if there is a reason.
 
-It is the link's own connection. What it learns stands in the context, the known server and the
-registry. Between two heartbeats it looks at what clients' requests may have changed. `Beats` says
-when the next heartbeat is due, and whether it is thorough.
+It is the link's own connection. Its findings go to the context, the known server and the registry.
+Between two heartbeats it looks at what clients' requests may have changed. `Beats` says when the
+next heartbeat is due, and whether it is thorough.
 
 A heartbeat is one packet of cheap requests, some 8 us for Redis beside what any packet costs: INFO
 alone costs 31. INFO is asked where the connection may be to another server, and seldom.
@@ -41,9 +41,9 @@ from ttlproxy.link.connecting.pushes import Pushes
 from ttlproxy.link.connecting.serving import Serving
 from ttlproxy.link.knowledge.announcements import Announcements
 from ttlproxy.link.knowledge.confirmations import Confirmations
-from ttlproxy.link.knowledge.glance import Glance
 from ttlproxy.link.knowledge.modes import Modes
 from ttlproxy.link.knowledge.registry_loader import RegistryLoader
+from ttlproxy.link.knowledge.sample import Sample
 from ttlproxy.link.life.upkeep import Upkeep
 from ttlproxy.link.server import command_table
 from ttlproxy.link.server.acl import Acl
@@ -204,32 +204,32 @@ class Heartbeat:
     async def _beat(self, redis: Redis, upkeep: Upkeep) -> None:
         context, thorough = self._context, self._beats.thorough
         traits, sent = context.scripts.traits, context.clock.reading()
-        glance = Glance(context, thorough or context.fleet.are_few)
-        asked = await self._ask(redis, glance)
+        sample = Sample(context, thorough or context.fleet.are_few)
+        asked = await self._ask(redis, sample)
         self.round_trip_ms = context.clock.reading() - sent
         try:
             has_told = self._refresh(asked, sent)
         except Demoted:  # a failover may be given up in a moment, and clients need not notice
             await asyncio.sleep(_SECOND_LOOK_S)
-            sent, asked = context.clock.reading(), await self._ask(redis, glance)
+            sent, asked = context.clock.reading(), await self._ask(redis, sample)
             has_told = self._refresh(asked, sent)
             self._loader.want()
             self.look_again()
         for reply in asked["state"]:  # sessions may wait for it
-            await self._shared_state.learn(redis, reply)
+            await self._shared_state.check(redis, reply)
         if has_told:
             if asked["info"] or asked["keyspace"]:
-                await self._populate(redis, glance)
+                await self._populate(redis, sample)
             # Only a regular one has asked all databases.
-            if self._beats.regular and (sizes := await glance.sizes(redis)) is not None:
+            if self._beats.regular and (sizes := await sample.sizes(redis)) is not None:
                 context.managed = sizes
             await self._learn(redis, asked, traits)
-            await self._keep_serving(redis, glance)
+            await self._keep_serving(redis, sample)
         if has_told and self._beats.regular:
-            await upkeep.run(redis, glance, thorough=thorough)
+            await upkeep.run(redis, sample, thorough=thorough)
             self._beats.walks = upkeep.walks
 
-    async def _ask(self, redis: Redis, glance: Glance) -> Asked:
+    async def _ask(self, redis: Redis, sample: Sample) -> Asked:
         """Asks all in one packet; again with INFO if the server may be another one, or does not
         tell its role otherwise."""
         opened, greetings = self._opened, self._announcements.greetings
@@ -239,7 +239,7 @@ class Heartbeat:
             for name, questions in self._questions().items()
         }
         if self._beats.regular:
-            parts["glance"] = glance.requests()
+            parts["sample"] = sample.requests()
         replies = iter(await run(redis, [each for part in parts.values() for each in part]))
         asked = {name: list(islice(replies, len(part))) for name, part in parts.items()}
         if refusal := next(filter(None, map(error, asked["role"])), None):
@@ -248,7 +248,7 @@ class Heartbeat:
             asked["info"] = await run(redis, [(0, INFO)])
         if asked["info"] or asked["clients"]:
             self._greetings, self._counted = greetings, pushes
-        glance.learn(asked.get("glance", ()))
+        sample.add_replies(asked.get("sample", ()))
         return asked
 
     def _questions(self) -> dict[str, Sequence[Words]]:
@@ -268,7 +268,7 @@ class Heartbeat:
             "acl": self._acl.questions() if thorough else [],
             "events": [EVENTS] if thorough else [],
             "commands": [command_table.COMMAND_STATS] if stats else [],
-            "errors": [ERRORS] if stats or (thorough and self._context.actions.book) else [],
+            "errors": [ERRORS] if stats or (thorough and self._context.actions.rules) else [],
             "proxies": [self._modes.question()],
             "state": self._shared_state.question(),
         }
@@ -296,7 +296,7 @@ class Heartbeat:
             context.refusals.note("to answer the heartbeat", refusal)
         for now in asked["time"]:
             if not error(now):
-                context.clock.learn_time(valid(now), sent)
+                context.clock.adjust_by(valid(now), sent)
         if found := self._found(asked):
             self._recognize(found, next(iter(asked["proxies"]), None))
         return True
@@ -328,7 +328,7 @@ class Heartbeat:
             self._loader.want()
             self.look_again()
         if self._server.is_demoted:
-            self._address.look()  # the address may move to the new master at any time
+            self._address.probe_soon()  # the address may move to the new master at any time
         # The one that was counted may be another proxy while this one's connection was not open.
         pushes = self._announcements.connection
         is_counted = pushes is not None and pushes is self._counted
@@ -351,12 +351,12 @@ class Heartbeat:
         if self._beats.thorough and self._context.keys.clustered:
             await check_slots(redis, all_of_them=not self._context.is_one_of_several)
         if self._beats.thorough:
-            await self._acl.learn(redis, asked["acl"], self._context.router.categories)
+            await self._acl.update(redis, asked["acl"], self._context.router.categories)
         self._count(asked)
         events = asked["events"][0] if asked["events"] else None
         (known,) = asked["scripts"]
         if not error(known):
-            await self._scripts.learn(redis, traits, known, events)
+            await self._scripts.update(redis, traits, known, events)
         else:
             self._context.scripts.loaded = False  # as far as can be known
 
@@ -375,19 +375,19 @@ class Heartbeat:
                     found, self._context.command_families
                 )
 
-    async def _populate(self, redis: Redis, glance: Glance) -> None:
+    async def _populate(self, redis: Redis, sample: Sample) -> None:
         """Not all deadlines are announced: so the databases that hold keys have been asked for."""
         identity = self._server.identity
         if identity is None:
             return
         if new := self._context.registry.populate(identity.databases):
-            await glance.widen(redis, new)
+            await sample.widen(redis, new)
             self._context.agenda.look_at(self._context.clock.now_ms())
 
-    async def _keep_serving(self, redis: Redis, glance: Glance) -> None:
+    async def _keep_serving(self, redis: Redis, sample: Sample) -> None:
         """Reads what may be lacking, and ahead; serves clients when nothing is."""
         if self._beats.regular:
-            await self._loader.look(redis)
+            await self._loader.check(redis)
         connection = self._announcements.connection
         if connection is None:
             return
@@ -403,7 +403,7 @@ class Heartbeat:
         changed = await self._acl.learn_users(redis)
         known, events = await run(redis, [(0, self._scripts.question()), (0, EVENTS)])
         if not error(known):
-            changed = await self._scripts.learn(redis, traits, known, events) or changed
+            changed = await self._scripts.update(redis, traits, known, events) or changed
         self._announcements.receive()
         await self._loader.load_changed(redis)
         return changed

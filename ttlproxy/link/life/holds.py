@@ -1,10 +1,10 @@
-"""How long a session is held: until what it must not see is reaped, or hold_max is over."""
+"""Holds a session until what it must not see is reaped, or hold_max is over."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
 
 from redis.asyncio import Redis
@@ -12,16 +12,15 @@ from redis.exceptions import ClusterDownError
 
 from ttlproxy.config import Settings
 from ttlproxy.core.counters import Counters
-from ttlproxy.core.registry import Place
+from ttlproxy.core.registry import DbKey
 from ttlproxy.errors import ClusterIsDown, ReapRefused, SlotMoved, UpstreamError
 from ttlproxy.link.connecting.serving import Serving
 from ttlproxy.link.knowledge.confirmations import Job
 from ttlproxy.link.reaper.reap_requests import ReapRequest, ReapRequests
 from ttlproxy.link.server.shared_state import SharedState
-from ttlproxy.link.shared.action_cache import ActionCache
 from ttlproxy.link.shared.barriers import PATIENCE_S, Barriers
+from ttlproxy.link.shared.context import Context
 from ttlproxy.net.tasks import Task, cancel
-from ttlproxy.scripts.script_calls import ScriptCalls
 
 
 @contextmanager
@@ -47,38 +46,33 @@ class Holds:
     def __init__(
         self,
         settings: Settings,
-        counters: Counters,
+        context: Context,
         serving: Serving,
         requests: ReapRequests,
         barriers: Barriers,
-        be_sure: Callable[[Collection[Place]], asyncio.Future[None]],
+        be_sure: Callable[[Collection[DbKey]], asyncio.Future[None]],
         tell_all: Callable[[], asyncio.Future[None]],
         first: Callable[[Job], None],
-        actions: ActionCache,
         shared_state: SharedState,
-        script_calls: ScriptCalls,
-        may_be_indexed: Callable[[Redis, Sequence[Place]], Awaitable[list[bool]]],
     ) -> None:
         """`be_sure(places)`, `tell_all()`: see link/knowledge/activation.py; `first(job)`: does it
         before the next heartbeat."""
         self._shared_state = shared_state
-        self._script_calls = script_calls
-        self._actions = actions
+        self._context = context
+        self._counters = context.counters
         self._be_sure = be_sure
         self._tell_all = tell_all
         self._first = first
-        self._may_be_indexed = may_be_indexed
         self._settings = settings
-        self._counters = counters
         self._serving = serving
         self._requests = requests
         self._barriers = barriers
 
     async def until_reaped(
         self,
-        places: Collection[Place],
+        places: Collection[DbKey],
         databases: Iterable[int],
-        unswept: Iterable[Place],
+        unswept: Iterable[DbKey],
         only_reads: bool,
     ) -> None:
         """Reaps what is due now at these places and in all of these databases; sweeps `unswept`.
@@ -93,9 +87,9 @@ class Holds:
 
     async def _until_reaped(
         self,
-        places: Collection[Place],
+        places: Collection[DbKey],
         databases: Iterable[int],
-        unswept: Iterable[Place],
+        unswept: Iterable[DbKey],
         only_reads: bool,
     ) -> None:
         request: ReapRequest | None = None
@@ -122,14 +116,15 @@ class Holds:
     async def until_rules_are_read(self) -> None:
         """Ends when no rule of ONWRITE is in doubt. Ends after hold_max, pauses not counted, with
         TimeoutError."""
-        await self._until("rules", self._actions.reading)
+        await self._until("rules", self._context.actions.reading)
 
-    async def until_sure(self, places: Collection[Place]) -> None:
+    async def until_sure(self, places: Collection[DbKey]) -> None:
         """Ends when all proxies know the families of these places, and the state that they share is
         stored; as above. If Redis refuses that, it will refuse the client's request."""
-        if not self._script_calls.has_state:
+        calls = self._context.script_calls
+        if not calls.has_state:
             await self._until("family", self._shared_state.stored)
-        if any(not self._script_calls.families.are_sure(key) for _, key in places):
+        if any(not calls.families.are_sure(key) for _, key in places):
             await self._until("family", lambda: self._be_sure(places))
 
     async def until_all_know_rules(self) -> None:
@@ -137,7 +132,7 @@ class Holds:
         older ones has been carried out; as above."""
         await self._until("rules", self._tell_all)
 
-    async def indexed(self, places: Collection[Place]) -> dict[bytes, bool]:
+    async def indexed(self, places: Collection[DbKey]) -> dict[bytes, bool]:
         """Of each key whether it may have an index, in any of these places; as above."""
         asked, found = list(places), dict[bytes, bool]()
 
@@ -146,7 +141,7 @@ class Holds:
 
             async def look(redis: Redis) -> None:
                 try:
-                    looks = await self._may_be_indexed(redis, asked)
+                    looks = await self._context.may_be_indexed(redis, asked)
                 except BaseException:  # nobody does it again by itself
                     done.set_exception(UpstreamError("the link was lost"))
                     done.exception()  # maybe nobody waits

@@ -6,10 +6,10 @@ next life is with the same server in the same role. A connection that is lost al
 within the life: the heartbeat and the reaps notice at their next request, and while there is no
 push connection nothing is served.
 
-How long the link waits: its connections have no time-out for replies (`patient` in `connections`),
-because servers may pause or sleep, and clients without a proxy would wait, too. What must not wait
-for ever runs within a life: if nothing is answered for connect_timeout and no new TCP connection is
-accepted either, the life ends, which cancels all that waits (`while_it_lives`).
+The link's connections have no time-out for replies (`patient` in `connections`), because servers
+may pause or sleep, and clients without a proxy would wait, too. Work that must not wait for ever
+runs within a life: if nothing is answered for connect_timeout and no new TCP connection is accepted
+either, the life ends, which cancels all that waits (`while_it_lives`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from redis.exceptions import NoPermissionError, RedisError, ResponseError
 
 from ttlproxy.addresses import Upstream
 from ttlproxy.config import Settings
-from ttlproxy.core.counters import Counters
 from ttlproxy.errors import ServerChanged, ServesSoon, UnfitUpstream, UpstreamError
 from ttlproxy.link.connecting.connections import Backoff, client, close, open_now, stagger_s
 from ttlproxy.link.connecting.discovery import AddressWatch
@@ -47,7 +46,7 @@ from ttlproxy.link.life.server_setup import ServerSetup
 from ttlproxy.link.life.upkeep import Upkeep
 from ttlproxy.link.reaper.reap_requests import ReapRequests
 from ttlproxy.link.reaper.removal import ReapScript, SweepScript
-from ttlproxy.link.reaper.ruled_deadlines import DateScript, NativeDeadlines
+from ttlproxy.link.reaper.ruled_deadlines import NativeDeadlines, TtlScript
 from ttlproxy.link.reaper.schedules import Schedules
 from ttlproxy.link.reaper.walks import Walks
 from ttlproxy.link.server.acl import Acl
@@ -78,7 +77,7 @@ _RULES_S = 0.02
 Result = TypeVar("Result")
 
 
-class Node(NamedTuple):
+class ServerStatus(NamedTuple):
     """A server as operators see it.
 
     slots: of a Cluster, if it is one of several masters; why_not: why clients' requests that are
@@ -96,7 +95,7 @@ class Link:
 
     context: what the link, the reaper and all sessions share; `serving`: whether clients are served
     server: the one that the link speaks to; address: where new connections go
-    schedules, reap_script, sweep_script: how to find and remove what is due; date_script: for rules
+    schedules, reap_script, sweep_script: how to find and remove what is due; ttl_script: for rules
       of ONWRITE
     holds: for sessions that need a reap; confirmations: for those whose request may have changed
       what all sessions share; list_waiters: for those that wait for an item of a list
@@ -109,7 +108,6 @@ class Link:
         self,
         settings: Settings,
         upstream: Upstream,
-        counters: Counters,
         context: Context,
         on_change: Callable[[], None] = lambda: None,
         advice: str = "",
@@ -122,9 +120,9 @@ class Link:
         self.address = AddressWatch(settings, upstream, self.server)
         self.confirmations = Confirmations(context.script_calls.unconfirmed)
         self.schedules = Schedules(context)
-        self.reap_script = ReapScript(settings, context, counters)
-        self.sweep_script = SweepScript(context, counters)
-        self.date_script = DateScript(context, lambda places: self._activation.add(places))
+        self.reap_script = ReapScript(settings, context)
+        self.sweep_script = SweepScript(context)
+        self.ttl_script = TtlScript(context, lambda places: self._activation.add(places))
         self.list_waiters = ListWaiters(lambda: self.upstream, lambda: settings.connect_timeout)
         self._settings = settings
         self._wants_master = upstream.wants_master
@@ -160,17 +158,14 @@ class Link:
         ).ask
         self.holds = Holds(
             settings,
-            counters,
+            context,
             self.serving,
             self._reap_requests,
             self._barriers,
             self._activation.add,
             self._activation.tell_all,
             self.confirmations.first,
-            context.actions,
             shared_state,
-            context.script_calls,
-            context.may_be_indexed,
         )
         if not context.is_one_of_several:
             context.actions.tell_of_writes(self._rules_changed)
@@ -241,10 +236,10 @@ class Link:
         return [self]
 
     @property
-    def nodes(self) -> dict[str, Node]:
+    def nodes(self) -> dict[str, ServerStatus]:
         """The server by its address; none if none has been found yet."""
         why_not = "" if self.serving.now else self.trouble or "there is no connection to it"
-        return {self.shown: Node(self, 0, why_not)} if self.shown else {}
+        return {self.shown: ServerStatus(self, 0, why_not)} if self.shown else {}
 
     @property
     def shown(self) -> str:
@@ -387,7 +382,7 @@ class Link:
         await self._scripts.load_called(redis)
 
     def _rules_changed(self) -> None:
-        if self.context.actions.book.in_doubt:
+        if self.context.actions.rules.in_doubt:
             self.confirmations.first(self._read_rules)
 
     async def _read_rules(self, redis: Redis) -> None:
@@ -396,17 +391,17 @@ class Link:
         If Redis does not let the proxy read them, there are none. Other refusals pass by
         themselves, as BUSY does: until then old rules must not count, nor none.
         """
-        context, book = self.context, self.context.actions.book
+        context, rules = self.context, self.context.actions.rules
         try:
-            for db in sorted(book.in_doubt):
+            for db in sorted(rules.in_doubt):
                 try:
                     await context.learn_rules(redis, db)
                 except ResponseError as refusal:
                     context.refusals.note(f"to read the rules of database {db}", refusal)
                     if isinstance(refusal, NoPermissionError):
-                        context.actions.has_no_book(db)
+                        context.actions.drop_rules(db)
         finally:
-            if book.in_doubt:
+            if rules.in_doubt:
                 asyncio.get_running_loop().call_later(_RULES_S, self._rules_changed)
 
     def _connect(self, name: str, opened: Callable[[], None] = lambda: None) -> Redis:

@@ -16,7 +16,7 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from ttlproxy.addresses import Upstream
-from ttlproxy.core.registry import Place
+from ttlproxy.core.registry import DbKey
 from ttlproxy.link.connecting.connections import Backoff, client, close
 from ttlproxy.link.connecting.pipeline import error, run
 from ttlproxy.net.tasks import cancel
@@ -26,9 +26,9 @@ log = logging.getLogger(__name__)
 Attempt: TypeAlias = Callable[[], Awaitable[bool]]
 """Tries to take an item; returns whether the waiting client has been answered."""
 
-# How long Redis holds one BLMOVE.
+# Redis holds one BLMOVE for this time.
 _BLOCK_S = 10
-# How long an attempt without a reply holds up the others.
+# An attempt without a reply holds up the others for this time.
 _PATIENCE_S = 1.0
 # Between two looks at a list whose items no waiting client can take.
 _PACE = Backoff(cap=0.5, base=0.005)
@@ -87,11 +87,11 @@ class ListWaiters:
         """`upstream`: the server as of now."""
         self._upstream = upstream
         self._timeout_s = timeout_s
-        self._lines: dict[Place, list[Waiter]] = {}
-        self._tasks: dict[Place, asyncio.Task[None]] = {}
+        self._lines: dict[DbKey, list[Waiter]] = {}
+        self._tasks: dict[DbKey, asyncio.Task[None]] = {}
 
     async def wait(
-        self, place: Place, attempt: Attempt, limit: asyncio.Future[None], number: int = 0
+        self, place: DbKey, attempt: Attempt, limit: asyncio.Future[None], number: int = 0
     ) -> bool:
         """Waits for an item of the list at `place`, behind those with lower numbers.
 
@@ -118,13 +118,13 @@ class ListWaiters:
         if self._tasks:
             await cancel(*self._tasks.values())
 
-    def _join(self, place: Place, waiter: Waiter) -> None:
+    def _join(self, place: DbKey, waiter: Waiter) -> None:
         insort(self._lines.setdefault(place, []), waiter, key=lambda each: each.number)
         if place not in self._tasks:
             self._tasks[place] = asyncio.create_task(self._serve(place), name="waiter")
             self._tasks[place].add_done_callback(lambda task: self._served(place, task))
 
-    def _leave(self, place: Place, waiter: Waiter) -> None:
+    def _leave(self, place: DbKey, waiter: Waiter) -> None:
         waiter.over = True
         line = self._lines.get(place, [])
         if waiter in line:
@@ -132,7 +132,7 @@ class ListWaiters:
             if not line:
                 self._tasks[place].cancel()
 
-    def _served(self, place: Place, task: asyncio.Task[None]) -> None:
+    def _served(self, place: DbKey, task: asyncio.Task[None]) -> None:
         """The task of a list has ended; clients that came just now get a new one."""
         del self._tasks[place]
         for waiter in self._lines.pop(place):
@@ -140,7 +140,7 @@ class ListWaiters:
         if not task.cancelled() and (trouble := task.exception()):
             log.error("the line for a list was lost", exc_info=trouble)
 
-    async def _serve(self, place: Place) -> None:
+    async def _serve(self, place: DbKey) -> None:
         """Tries the waiters of one list whenever it has an item."""
         redis = client(self._upstream(), "ttlproxy:waiter", self._timeout_s() + _BLOCK_S)
         failures = 0
@@ -152,7 +152,7 @@ class ListWaiters:
         finally:
             await close(redis)
 
-    async def _goes_on(self, redis: Redis, place: Place) -> bool:
+    async def _goes_on(self, redis: Redis, place: DbKey) -> bool:
         """One round; False if the next one must wait for a while."""
         try:
             answered, is_empty = await self._turns(redis, place)
@@ -165,7 +165,7 @@ class ListWaiters:
             log.debug("LEASE ... BLOCK cannot watch a list: %s", trouble)
             return False
 
-    async def _turns(self, redis: Redis, place: Place) -> tuple[bool, bool]:
+    async def _turns(self, redis: Redis, place: DbKey) -> tuple[bool, bool]:
         """Tries the waiters in line: whether one was answered, and whether the list is empty."""
         answered = False
         for waiter in list(self._lines[place]):

@@ -86,7 +86,7 @@ class ServerSetup:
         clustered = compatibility.is_clustered(said)
         if clustered:
             await self._check_slots(redis)
-        self._context.meet(clustered)
+        self._context.set_clustered(clustered)
         asked = await ask(
             redis,
             {
@@ -112,7 +112,7 @@ class ServerSetup:
         known = {native.name for native in found}
         written = [grants(found, name) for name in written_commands(known)]
         self._context.rights.suit(grants(found, "ACL", "CAT"), counting, written)
-        self._scripts.meet(said, (native.name for native in found), asked["scripts"])
+        self._scripts.start_anew(said, (native.name for native in found), asked["scripts"])
         self._acl.take_users(asked["users"][0])
 
     async def _commands_of(
@@ -122,7 +122,7 @@ class ServerSetup:
         none if it does not. `replies`: to the questions about what is stored."""
         if stored := self._stored.met(info, replies):
             self._commands.keep(info, stored.listed, stored.packed, stored.natives)
-            self._acl.meet(True)
+            self._acl.start_anew(True)
             self._acl.take_categories(stored.how_many, stored.categories)
             return stored.natives
         await compatibility.check_commands(redis)
@@ -135,5 +135,5 @@ class ServerSetup:
             found = []
         else:
             self._stored.read(self._commands.listed, self._commands.packed)
-        self._acl.meet(bool(found))
+        self._acl.start_anew(bool(found))
         return found

@@ -15,10 +15,10 @@ from typing import Final
 from redis.asyncio import Redis
 from redis.exceptions import NoPermissionError, ResponseError
 
-from ttlproxy.core.registry import Place
+from ttlproxy.core.registry import DbKey
 from ttlproxy.link.connecting.known_server import KnownServer
 from ttlproxy.link.connecting.pipeline import KEYS_PER_CALL
-from ttlproxy.link.knowledge.glance import Glance
+from ttlproxy.link.knowledge.sample import Sample
 from ttlproxy.link.reaper.removal import SweepScript
 from ttlproxy.link.reaper.ruled_deadlines import NativeDeadlines
 from ttlproxy.link.reaper.schedules import Schedules
@@ -50,15 +50,15 @@ class Recheck:
         self._context = context
         self._sweep_script = sweep_script
         self._would_wait = would_wait
-        self._listed: list[Place] = []  # the next one stands last
-        self._pages: AsyncIterator[list[Place]] | None = None  # of the schedules
+        self._listed: list[DbKey] = []  # the next one stands last
+        self._pages: AsyncIterator[list[DbKey]] | None = None  # of the schedules
         self._turn = 0  # how many walks have ended
         self._rest = self._resting = _REST
         self._found = False  # something in the present walk
         self._may = True
         self._ruled = False
 
-    async def look(self, redis: Redis) -> None:
+    async def check_page(self, redis: Redis) -> None:
         """Checks one page, if it is time. Raises redis-py's ConnectionError or TimeoutError."""
         ruled = self._context.scripts.traits.ruled
         if ruled != self._ruled:  # keys become kept, or are given back
@@ -93,19 +93,19 @@ class Recheck:
         self._rest = _REST if found else min(self._rest * 2, _LONGEST_REST)
         self._resting, self._found = self._rest, False
 
-    async def _take(self, redis: Redis) -> list[Place]:
+    async def _take(self, redis: Redis) -> list[DbKey]:
         """The next places, all of which one script may name; none at the end of the walk."""
         if not self._listed:
             self._listed = (await self._list(redis))[::-1]
         if not self._listed:
             return []
-        together, taken = self._context.keys.together, list[Place]()
+        together, taken = self._context.keys.together, list[DbKey]()
         group = together(*self._listed[-1])
         while self._listed and together(*self._listed[-1]) == group and len(taken) < KEYS_PER_CALL:
             taken.append(self._listed.pop())
         return taken
 
-    async def _list(self, redis: Redis) -> list[Place]:
+    async def _list(self, redis: Redis) -> list[DbKey]:
         """The next places of the walk."""
         self._pages = self._pages or self._scheduled(redis)
         async for page in self._pages:
@@ -113,8 +113,8 @@ class Recheck:
         self._pages = None
         return []
 
-    async def _scheduled(self, redis: Redis) -> AsyncIterator[list[Place]]:
-        """What is in the schedules, page by page."""
+    async def _scheduled(self, redis: Redis) -> AsyncIterator[list[DbKey]]:
+        """The entries of the schedules, page by page."""
         context = self._context
         for db in context.registry.databases():
             async for keys in context.schedule_queries.scan(redis, db):
@@ -141,7 +141,7 @@ class Upkeep:
         stored_commands: StoredCommands,
         shared_state: SharedState,
         is_paused: IsPaused,
-        be_sure: Callable[[Iterable[Place]], Awaitable[None]],
+        be_sure: Callable[[Iterable[DbKey]], Awaitable[None]],
     ) -> None:
         """`be_sure(places)`: see link/knowledge/activation.py."""
         self._is_paused = is_paused
@@ -161,7 +161,7 @@ class Upkeep:
         """Whether this proxy walks over the data, alone or for all."""
         return self._walks.is_on
 
-    async def run(self, redis: Redis, glance: Glance, *, thorough: bool) -> None:
+    async def run(self, redis: Redis, sample: Sample, *, thorough: bool) -> None:
         """Some of each; `thorough`: also looks at what seldom needs to be looked at.
 
         Raises redis-py's ConnectionError or TimeoutError.
@@ -169,26 +169,26 @@ class Upkeep:
         has_others = self._context.fleet.attached > 1 and self._context.script_calls.has_state
         if has_others and self._stored_commands.is_wanted and not await self._is_paused():
             await self._stored_commands.store(redis)
-        await self._count_overdue(redis, glance)
+        await self._count_overdue(redis, sample)
         await self._learn_rules(redis)
         identity, walks = self._server.identity, await self._walks.mine(redis)
         if self._context.scripts.traits.field_ttls and (walks or self._context.fleet.are_few):
             await self._native_deadlines(redis)
         databases = identity.databases if identity else []
         if walks:
-            await self._orphans.look(redis, databases)
+            await self._orphans.search(redis, databases)
             if thorough:
-                await self._waiting.look(redis, databases)
+                await self._waiting.count(redis, databases)
                 await self._shared_state.drop(redis, databases)
         else:
             self._waiting.forget()
         if walks:
-            await self._recheck.look(redis)
+            await self._recheck.check_page(redis)
 
-    async def _count_overdue(self, redis: Redis, glance: Glance) -> None:
+    async def _count_overdue(self, redis: Redis, sample: Sample) -> None:
         context = self._context
         registry, overdue, clock = context.registry, context.overdue, context.clock
-        overdue.learn(await glance.late(redis))
+        overdue.update(await sample.late(redis))
         if overdue.oldest_s(clock.now_ms()) > _LATE_S:
             context.agenda.stand_in(0)
         for db in overdue.broken:

@@ -18,7 +18,7 @@ from ttlproxy.config import Settings
 from ttlproxy.core.counters import Counters
 from ttlproxy.core.families import Known
 from ttlproxy.core.keys import slot
-from ttlproxy.core.registry import UNKNOWN, Place
+from ttlproxy.core.registry import UNKNOWN, DbKey
 from ttlproxy.core.signing import Signer
 from ttlproxy.core.topology import ClusterNode, cluster_nodes
 from ttlproxy.errors import UpstreamError
@@ -48,7 +48,7 @@ Tell = Callable[["Master", list[ClusterNode]], Awaitable[None]]
 
 
 async def nodes_told_by(server: Upstream, timeout_s: float) -> list[ClusterNode]:
-    """What a node knows of its Cluster. Raises redis-py's RedisError, OSError, UpstreamError or
+    """A node's knowledge of its Cluster. Raises redis-py's RedisError, OSError, UpstreamError or
     ValueError."""
     redis = client(server, "ttlproxy:slots", timeout_s)
     try:
@@ -96,14 +96,14 @@ class Master:
         on_known: Callable[[Master], None],
         on_gone: Callable[[Master], None],
         on_stray: Callable[[Master, bytes, int], None],
-        on_undated: Callable[[Iterable[Place]], None],
+        on_awaiting_ttl: Callable[[Iterable[DbKey]], None],
         owner: Callable[[int], Link | None],
         turn: asyncio.Semaphore,
     ) -> None:
         """`tell(master, nodes)` is called with each of its words on the Cluster; `on_known(master)`
         when more of its slots are known; `on_gone(master)` when its server has changed;
         `on_stray(master, key, deadline_ms)` when it announces a deadline in another's slot;
-        `on_undated(places)` when a rule of ONWRITE could not give deadlines there yet.
+        `on_awaiting_ttl(places)` when a rule of ONWRITE could not give deadlines there yet.
         `owner(slot)`: the link of the master that has the slot, if that is served. `turn`: of
         replicas that connect."""
         self.id = node.id
@@ -123,9 +123,9 @@ class Master:
         context.slot_schedules.owned = node.slots
         context.slot_schedules.on_unread = self._unread
         context.on_stray = partial(on_stray, self)
-        context.on_undated = on_undated
+        context.on_awaiting_ttl = on_awaiting_ttl
         advice = _ADVICE_TLS if upstream.tls else _ADVICE
-        self.link = Link(settings, upstream, counters, context, lambda: on_gone(self), advice)
+        self.link = Link(settings, upstream, context, lambda: on_gone(self), advice)
         self.reaper = Reaper(settings, self.link, owner)
         self.replicas = Replicas(settings, self.link, node.id, turn)
         self._settings = settings
@@ -178,7 +178,7 @@ class Master:
         if lost:
             self.replicas.undo_log.interrupted(lost)
             context.registry.forget(lambda key: slot(key) in lost)
-            context.on_undated(context.agenda.drop(lambda key: slot(key) in lost))
+            context.on_awaiting_ttl(context.agenda.drop(lambda key: slot(key) in lost))
         context.slot_schedules.owned = slots
         context.slot_schedules.forget(lost)
         if slots - self.known:
@@ -211,7 +211,7 @@ class Master:
             await close(redis)
 
     async def _told(self, redis: Redis) -> list[ClusterNode]:
-        """What it knows of the Cluster; how far its replication is goes to `replicas`."""
+        """Its knowledge of the Cluster; how far its replication is goes to `replicas`."""
         number, told = self.replicas.begin_checkpoint(), replication(None)
         try:
             said, state = await run(redis, [(0, _NODES), (0, REPLICATION)])

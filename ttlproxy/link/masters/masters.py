@@ -27,13 +27,13 @@ from ttlproxy.link.connecting.connections import Backoff
 from ttlproxy.link.connecting.pushes import Pushes
 from ttlproxy.link.connecting.reachability import endpoints
 from ttlproxy.link.connecting.serving import Serving
-from ttlproxy.link.life.link import Link, Node
+from ttlproxy.link.life.link import Link, ServerStatus
+from ttlproxy.link.masters.awaiting_ttl import AwaitingTtl
 from ttlproxy.link.masters.master import Master
 from ttlproxy.link.masters.seeds import Seeds
 from ttlproxy.link.masters.slot_log import SlotLog
-from ttlproxy.link.masters.undated import Undated
 from ttlproxy.link.shared.context import Sharer, first_signer
-from ttlproxy.link.shared.heritage import Heritage
+from ttlproxy.link.shared.inherited import Inherited
 from ttlproxy.link.shared.rules_of_all import RulesOfAll
 from ttlproxy.net.tasks import cancel, drop
 
@@ -80,7 +80,7 @@ class Masters:
         self.rules = RulesOfAll(settings, self._signer, counters, lambda: self._masters.values())
         self._families = Known()
         self._sharers = WeakSet[Sharer]()
-        self._undated = Undated(self._served)
+        self._undated = AwaitingTtl(self._served)
         self._has_secret = settings.signing_key_file is not None
         self._masters: dict[str, Master] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -88,7 +88,7 @@ class Masters:
         self._unfit: dict[str, str] = {}
         self._slot_log = SlotLog()
         self._turn = asyncio.Semaphore(_CONNECTING)
-        self._heirs: dict[str, Heritage] = {}
+        self._heirs: dict[str, Inherited] = {}
         self._unclaimed: list[int] = []
         self._logged = ""
         self._shares_ports = False
@@ -108,7 +108,7 @@ class Masters:
                         await self._failed.wait()
                 if sum(master.told for master in self._masters.values()) == told:
                     failures = 0 if await self._find() else failures + 1
-                self._slot_log.look(self._unclaimed)
+                self._slot_log.log(self._unclaimed)
             raise UnfitUpstream("; ".join(self._unfit.values()))
         finally:
             await cancel(trying, reading, *self._tasks.values())
@@ -123,10 +123,10 @@ class Masters:
         return list(self.links.values())
 
     @property
-    def nodes(self) -> dict[str, Node]:
+    def nodes(self) -> dict[str, ServerStatus]:
         """The masters by address. Other threads may ask."""
         return {
-            each.shown: Node(
+            each.shown: ServerStatus(
                 each.link,
                 len(each.owned),
                 self._why_not(each),
@@ -248,7 +248,7 @@ class Masters:
         """Adds masters that are new, or elsewhere. `server` has told of the nodes."""
         there = [node for node in nodes if node.is_there]
         self._seeds.others = [Address(node.host, node.port) for node in there if node.host]
-        self.view.meet(nodes)
+        self.view.set_nodes(nodes)
         self._note_shared_ports()
         self._bequeath(nodes)
         masters = [node for node in there if node.is_master]
@@ -307,11 +307,11 @@ class Masters:
                 if not self._hears_others(master):
                     log.debug("a promoted replica is read anew: other masters were not heard")
                     continue
-                heritage = master.replicas.heritage(node, master.known)
-                if heritage is None:
+                inherited = master.replicas.inherited(node, master.known)
+                if inherited is None:
                     log.debug("a promoted replica is read anew: too little is known of it")
                     continue
-                self._heirs[node.id] = heritage
+                self._heirs[node.id] = inherited
                 asyncio.get_running_loop().call_later(_HEIR_S, self._disinherit, node.id)
 
     def _hears_others(self, master: Master) -> bool:
@@ -325,18 +325,18 @@ class Masters:
 
     def _hand_over(self, node: ClusterNode, master: Master) -> None:
         """Gives a new master what is known of it."""
-        heritage = self._heirs.pop(node.id, None)
-        if heritage is not None and heritage.epoch != node.epoch:
+        inherited = self._heirs.pop(node.id, None)
+        if inherited is not None and inherited.epoch != node.epoch:
             log.debug("a promoted replica is read anew: its epoch has changed")
-            heritage.close()  # slots may have been with others since
-        elif heritage is not None:
-            master.link.context.inherit(heritage)
+            inherited.close()  # slots may have been with others since
+        elif inherited is not None:
+            master.link.context.inherit(inherited)
 
     def _disinherit(self, name: str) -> None:
         """A replica was not met as a master soon."""
-        heritage = self._heirs.pop(name, None)
-        if heritage is not None:
-            heritage.close()
+        inherited = self._heirs.pop(name, None)
+        if inherited is not None:
+            inherited.close()
 
     def _remove(self, master: Master, why: str) -> None:
         log.info("%s is no master of the Cluster any more: %s", master.shown, why)

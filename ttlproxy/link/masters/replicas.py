@@ -26,7 +26,7 @@ from ttlproxy.link.connecting.known_server import ServerClock
 from ttlproxy.link.connecting.pushes import Pushes
 from ttlproxy.link.connecting.reachability import accepts, endpoints
 from ttlproxy.link.life.link import Link
-from ttlproxy.link.shared.heritage import Heritage
+from ttlproxy.link.shared.inherited import Inherited
 from ttlproxy.link.shared.replica_pushes import REPLICATION, Checkpoint, ReplicaPushes, replication
 from ttlproxy.net.tasks import cancel, drop, time_limit
 
@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 _AGAIN: Final = Backoff(cap=30.0, base=0.1)
 # A connection that was shorter counts as a failure.
 _HEALTHY_MS: Final = 10_000
-# How many checkpoints a replica may be behind, before it has to pass a new one.
+# A replica may be behind by this number of checkpoints, before it has to pass a new one.
 _FURTHEST: Final = 300
 # Id, host, port and host name.
 _Place = tuple[str, str, int, str]
@@ -66,7 +66,7 @@ class Replicas:
 
     @property
     def ready(self) -> int:
-        """How many of them may be promoted without a wait. Other threads may ask."""
+        """The number of them that may be promoted without a wait. Other threads may ask."""
         since = self.undo_log.interrupted_in
         return sum(
             each.is_ready and (each.since or 0) > since for each in list(self._heard.values())
@@ -122,8 +122,8 @@ class Replicas:
         """Whether it has a connection to this node."""
         return node.id in self._heard
 
-    def heritage(self, node: ClusterNode, known: Collection[int]) -> Heritage | None:
-        """What is known of a replica that is a master now; None if that is not enough. `known`:
+    def inherited(self, node: ClusterNode, known: Collection[int]) -> Inherited | None:
+        """The knowledge of a replica that is a master now; None if that is not enough. `known`:
         the slots of the master whose managed keys are in its registry."""
         pushes = self._heard.get(node.id)
         registry = self._link.context.registry
@@ -140,7 +140,9 @@ class Replicas:
         for key, bound in undone.raised.items():
             entries[key] = min(bound, entries.get(key, bound))
         deferring = self._link.context.slot_schedules.deferring
-        return Heritage(entries, undone.until_ms, set(slots), deferring & slots, node.epoch, pushes)
+        return Inherited(
+            entries, undone.until_ms, set(slots), deferring & slots, node.epoch, pushes
+        )
 
     # Inside.
 
@@ -206,7 +208,7 @@ class Replicas:
                     return
                 async with time_limit(settings.connect_timeout):
                     (reply,) = await pushes.ask([REPLICATION])
-                pushes.learn(replication(reply), self._checkpoints)
+                pushes.update(replication(reply), self._checkpoints)
         finally:
             if not pushes.is_given:
                 self._heard.pop(name, None)

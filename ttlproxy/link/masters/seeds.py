@@ -30,7 +30,7 @@ _NO_CLUSTER: Final = "it is no node of a Redis Cluster"
 _ANOTHER: Final = "it is a node of another Redis Cluster than the one that is served"
 
 
-class Told(NamedTuple):
+class NodeAnswer(NamedTuple):
     """
     asked: the node, as it was named; server: the same, with a numeric address; nodes: what it knows
     """
@@ -58,15 +58,15 @@ class Seeds:
         self._seen: set[str] = set()  # addresses at which nodes of the served Cluster have told
         self._last: set[str] = set()  # the ids of all nodes, as told last
         self._said: dict[str, str] = {}
-        self._apart: tuple[Told, Told] | None = None  # they have told of two Clusters
+        self._apart: tuple[NodeAnswer, NodeAnswer] | None = None  # they have told of two Clusters
 
-    async def find(self, known: set[str]) -> Told | None:
-        """What one of the nodes tells; `known`: the ids of the masters that are served.
+    async def find(self, known: set[str]) -> NodeAnswer | None:
+        """The answer of one of the nodes; `known`: the ids of the masters that are served.
 
         It knows none of these only if another Cluster is at an address of the served one now, and
         no other node tells of the served one. None if no node tells.
         """
-        self._said, found = {}, list[Told]()
+        self._said, found = {}, list[NodeAnswer]()
         upstream = self._upstream
         named = [upstream.at(each) for each in upstream.addresses] or [upstream]
         others = [upstream.at(each) for each in self.others if each not in upstream.addresses]
@@ -82,14 +82,14 @@ class Seeds:
         self.trouble = "; ".join(f"{address}: {said}" for address, said in self._said.items())
         return None
 
-    def _believed(self, told: Told) -> Told:
+    def _believed(self, told: NodeAnswer) -> NodeAnswer:
         self._seen.add(told.asked.address)
         self._last = told.ids
         self.trouble = ""
         return told
 
-    async def _ask(self, servers: Iterable[Upstream]) -> list[Told]:
-        """What they tell, in their order; without those that do not answer soon after the first."""
+    async def _ask(self, servers: Iterable[Upstream]) -> list[NodeAnswer]:
+        """Their answers, in their order; without those that do not answer soon after the first."""
         asking = [asyncio.create_task(self._told_by(server)) for server in servers]
         pending, limit_s = set(asking), None
         try:
@@ -106,7 +106,7 @@ class Seeds:
         told = [each.result() for each in asking if each not in pending]
         return [each for each in told if each is not None]
 
-    async def _told_by(self, asked: Upstream) -> Told | None:
+    async def _told_by(self, asked: Upstream) -> NodeAnswer | None:
         timeout_s = self._timeout_s()
         try:
             server = await resolved(asked, timeout_s)
@@ -118,9 +118,9 @@ class Seeds:
         if not any(node.is_master for node in nodes):
             self._said[asked.address] = _NO_SLOTS
             return None
-        return Told(asked, server, nodes)
+        return NodeAnswer(asked, server, nodes)
 
-    def _first(self, found: list[Told]) -> Told | None:
+    def _first(self, found: list[NodeAnswer]) -> NodeAnswer | None:
         """The first, if all tell of one Cluster."""
         for first, other in combinations(found, 2):
             if first.ids.isdisjoint(other.ids):
@@ -135,7 +135,7 @@ class Seeds:
         )
         return None
 
-    def _made_anew(self, found: list[Told]) -> Told | None:
+    def _made_anew(self, found: list[NodeAnswer]) -> NodeAnswer | None:
         """The first at an address of the served Cluster, of which none tells any more."""
         for each in found:
             if each.asked.address in self._seen:
@@ -144,12 +144,12 @@ class Seeds:
         return None
 
 
-def _served(found: list[Told], known: set[str]) -> Told | None:
+def _served(found: list[NodeAnswer], known: set[str]) -> NodeAnswer | None:
     """The first that tells of the served Cluster."""
     return next((each for each in found if not known.isdisjoint(each.ids)), None)
 
 
-def _joins(told: Told, one: Told, other: Told) -> bool:
+def _joins(told: NodeAnswer, one: NodeAnswer, other: NodeAnswer) -> bool:
     """Whether two Clusters have become one."""
     return not (told.ids.isdisjoint(one.ids) or told.ids.isdisjoint(other.ids))
 

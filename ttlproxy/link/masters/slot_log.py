@@ -20,7 +20,7 @@ class SlotLog:
         self._last: list[int] = []
         self._logged: list[int] = []
 
-    def look(self, lacking: list[int]) -> None:
+    def log(self, lacking: list[int]) -> None:
         """`lacking`: the slots without a master now, ascending.
 
         A slot that moves has none for a moment, so two looks must agree.

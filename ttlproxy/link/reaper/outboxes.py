@@ -21,7 +21,7 @@ from ttlproxy.commands import Call
 from ttlproxy.config import Settings
 from ttlproxy.core import outbox_entries
 from ttlproxy.core.keys import slot
-from ttlproxy.core.registry import Place
+from ttlproxy.core.registry import DbKey
 from ttlproxy.errors import UpstreamError
 from ttlproxy.link.connecting.connections import client, close
 from ttlproxy.link.connecting.failures import UnreachableError, is_elsewhere, passes, reason
@@ -49,10 +49,10 @@ _FOLLOWED_MS: Final = 100
 _UNREACHABLE: Final = UnreachableError("the master of the destination cannot be reached")
 
 
-class _Load(NamedTuple):
+class _Entries(NamedTuple):
     """Some entries of one outbox."""
 
-    place: Place
+    place: DbKey
     entries: list[bytes]
 
     def applied(self, until_ms: int) -> Call:
@@ -68,10 +68,10 @@ class _Load(NamedTuple):
 
 
 class _Route:
-    """What waits for one master: a task carries it while there is any."""
+    """The outboxes that wait for one master: a task carries them while there are any."""
 
     def __init__(self) -> None:
-        self.queue: deque[Place] = deque()
+        self.queue: deque[DbKey] = deque()
         self.woken = asyncio.Event()
         self.task: asyncio.Task[None] | None = None
 
@@ -102,22 +102,22 @@ class Outboxes:
         self._counters = link.context.counters
         self._owner = owner
         self._routes: dict[Link, _Route] = {}
-        self._held: set[Place] = set()
-        self._left: dict[Place, int] = {}  # entries that wait, as far as known
+        self._held: set[DbKey] = set()
+        self._left: dict[DbKey, int] = {}  # entries that wait, as far as known
 
     def __len__(self) -> int:
-        """How many outboxes are being carried."""
+        """The number of outboxes that are being carried."""
         return len(self._held)
 
-    def holds(self, place: Place) -> bool:
+    def holds(self, place: DbKey) -> bool:
         """Whether it is an outbox that is being carried."""
         return place in self._held
 
-    def take(self, places: list[Place]) -> list[Place]:
+    def carry(self, places: list[DbKey]) -> list[DbKey]:
         """Begins to carry those that are outboxes; returns the others."""
         if not self._keys.clustered:
             return places
-        others: list[Place] = []
+        others: list[DbKey] = []
         for place in places:
             number = self._keys.destination(place[1])
             if number is None:
@@ -136,7 +136,7 @@ class Outboxes:
         await cancel(*(route.task for route in self._routes.values() if route.task))
         self.leave()
 
-    def _put(self, place: Place, number: int) -> None:
+    def _put(self, place: DbKey, number: int) -> None:
         target = self._owner(number)
         if target is None or not target.serving.now:
             self._park(place, _UNREACHABLE)
@@ -153,12 +153,12 @@ class Outboxes:
     async def _serve(self, target: Link, route: _Route) -> None:
         """Carries all that comes; ends after some time without any, or with an error."""
         source, dest = self._connection(self._link), self._connection(target)
-        places: list[Place] = []
+        places: list[DbKey] = []
         try:
             while await route.has_some():
                 queue = route.queue
                 places = [queue.popleft() for _ in range(min(len(queue), _TOGETHER))]
-                queue.extend(await self._carry(places, source, target, dest))
+                queue.extend(await self._carry_out(places, source, target, dest))
                 places = []
         except (RedisError, OSError, UpstreamError) as trouble:
             log.debug("nothing is carried to %s: %s", target.shown, trouble)
@@ -172,12 +172,12 @@ class Outboxes:
     def _connection(self, link: Link) -> Redis:
         return client(link.upstream, "ttlproxy:outboxes", self._settings.connect_timeout)
 
-    async def _carry(
-        self, places: list[Place], source: Redis, target: Link, dest: Redis
-    ) -> list[Place]:
+    async def _carry_out(
+        self, places: list[DbKey], source: Redis, target: Link, dest: Redis
+    ) -> list[DbKey]:
         """Carries some of each; returns those where there is more. Raises redis-py's RedisError."""
         until_ms = target.context.clock.now_ms() + _FRESH_MS  # by the time before they are read
-        troubles: dict[Place, ResponseError] = {}
+        troubles: dict[DbKey, ResponseError] = {}
         loads = await self._read(source, places, troubles)
         done = await self._apply(dest, target, loads, until_ms, troubles)
         more = await self._remove(source, done, troubles)
@@ -188,11 +188,11 @@ class Outboxes:
         return [place for place in more if place not in troubles]
 
     async def _read(
-        self, source: Redis, places: list[Place], troubles: dict[Place, ResponseError]
-    ) -> list[_Load]:
+        self, source: Redis, places: list[DbKey], troubles: dict[DbKey, ResponseError]
+    ) -> list[_Entries]:
         words = (b"%d" % _ENTRIES, b"%d" % _BYTES)
         calls = [Call("outbox_read", (key,), words) for _, key in places]
-        loads: list[_Load] = []
+        loads: list[_Entries] = []
         for place, reply in zip(places, await self._answers(source, calls), strict=True):
             if refusal := error(reply):
                 troubles[place] = refusal
@@ -200,19 +200,19 @@ class Outboxes:
             else:
                 left, *entries = valid(reply)
                 self._count(place, left)
-                loads.append(_Load(place, entries))
+                loads.append(_Entries(place, entries))
         return loads
 
     async def _apply(
         self,
         dest: Redis,
         target: Link,
-        loads: list[_Load],
+        loads: list[_Entries],
         until_ms: int,
-        troubles: dict[Place, ResponseError],
-    ) -> list[tuple[_Load, int]]:
+        troubles: dict[DbKey, ResponseError],
+    ) -> list[tuple[_Entries, int]]:
         """Carries entries out; returns how many of each load may be removed."""
-        calls: list[tuple[_Load, Call]] = []
+        calls: list[tuple[_Entries, Call]] = []
         done = [(load, 0) for load in loads if not load.entries]  # somebody has removed them
         for load in loads:
             try:
@@ -228,7 +228,7 @@ class Outboxes:
                 troubles[load.place] = refusal
                 continue
             now_ms, count, fresh, *more = valid(reply)
-            clock.learn(now_ms, sent)
+            clock.adjust(now_ms, sent)
             self._counters.carried_entries += fresh
             done += [(load, count)] if count else []
             if more:
@@ -238,11 +238,11 @@ class Outboxes:
     async def _remove(
         self,
         source: Redis,
-        done: list[tuple[_Load, int]],
-        troubles: dict[Place, ResponseError],
-    ) -> list[Place]:
+        done: list[tuple[_Entries, int]],
+        troubles: dict[DbKey, ResponseError],
+    ) -> list[DbKey]:
         """Removes what was carried out; returns the outboxes that have more."""
-        registry, more = self._context.registry, list[Place]()
+        registry, more = self._context.registry, list[DbKey]()
         for load, _ in done:
             registry.begin_reap(load.place)
         try:
@@ -266,7 +266,7 @@ class Outboxes:
     async def _answers(self, source: Redis, calls: list[Call]) -> list[object]:
         return await all_answered(source, self._context.script_calls, calls)
 
-    def _park(self, place: Place, refusal: ResponseError) -> None:
+    def _park(self, place: DbKey, refusal: ResponseError) -> None:
         """Leaves it alone for a while; others go on."""
         agenda, now_ms = self._context.agenda, self._context.clock.now_ms()
         together_ms = _FOLLOWED_MS if is_elsewhere(refusal) else _RETRIED_MS
@@ -275,12 +275,12 @@ class Outboxes:
         self._held.discard(place)
         agenda.look_at(agenda.parked.first_ms(now_ms))
 
-    def _release(self, place: Place) -> None:
+    def _release(self, place: DbKey) -> None:
         """It was empty. There may be more by now, which the reaper did not give us meanwhile."""
         self._held.discard(place)
         self._context.agenda.look_at(self._context.clock.now_ms())
 
-    def _count(self, place: Place, left: int) -> None:
+    def _count(self, place: DbKey, left: int) -> None:
         self._counters.waiting_entries += left - self._left.pop(place, 0)
         if left:
             self._left[place] = left

@@ -14,7 +14,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import MovedError, ReadOnlyError, ResponseError
 
 from ttlproxy.config import Settings
-from ttlproxy.core.registry import Place
+from ttlproxy.core.registry import DbKey
 from ttlproxy.errors import SlotMoved, UpstreamError
 from ttlproxy.link.connecting.connections import Backoff
 from ttlproxy.link.connecting.known_server import KnownServer
@@ -36,7 +36,7 @@ class ReapRequest:
     __slots__ = ("databases", "done", "failures", "places", "refusal", "unswept")
 
     def __init__(
-        self, places: Iterable[Place], databases: Iterable[int], unswept: Iterable[Place]
+        self, places: Iterable[DbKey], databases: Iterable[int], unswept: Iterable[DbKey]
     ) -> None:
         self.places = set(places)
         self.databases = set(databases)
@@ -45,7 +45,7 @@ class ReapRequest:
         self.refusal: ResponseError | None = None
         self.failures = 0
 
-    def served(self, refused: dict[Place, ResponseError], closed: dict[int, ResponseError]) -> None:
+    def served(self, refused: dict[DbKey, ResponseError], closed: dict[int, ResponseError]) -> None:
         """All was tried; Redis has refused these places, and these databases."""
         concerned = [refused[place] for place in self.places | self.unswept if place in refused]
         concerned += [closed[db] for db in self.databases if db in closed]
@@ -98,7 +98,7 @@ class ReapRequests:
         self._asked = asyncio.Event()
 
     def add(
-        self, places: Iterable[Place], databases: Iterable[int], unswept: Iterable[Place]
+        self, places: Iterable[DbKey], databases: Iterable[int], unswept: Iterable[DbKey]
     ) -> ReapRequest:
         """Adds a request to the next round; a session that waits no more cancels its `done`."""
         request = ReapRequest(places, databases, unswept)
@@ -155,13 +155,13 @@ class ReapRequests:
 
     async def _serve(self, redis: Redis, requests: list[ReapRequest]) -> None:
         """One attempt at everything that was asked for."""
-        refused: dict[Place, ResponseError] = {}
-        unswept = set[Place]().union(*(each.unswept for each in requests))
+        refused: dict[DbKey, ResponseError] = {}
+        unswept = set[DbKey]().union(*(each.unswept for each in requests))
         # A key of a family with deadlines need not have an index, and a sweep is a write.
         for place in await self._sweep_script.with_index(redis, sorted(unswept)):
             if refusal := await self._sweep_script(redis, place):
                 refused[place] = refusal
-        now_ms, places = self._context.clock.now_ms(), set[Place]()
+        now_ms, places = self._context.clock.now_ms(), set[DbKey]()
         places.update(*(each.places for each in requests))
         registry = self._context.registry
         if unknown := {(db, key) for db, key in places if key not in registry.bounds(db)}:
@@ -182,11 +182,11 @@ class ReapRequests:
             request.served(refused, closed)
 
     async def _reap_databases(
-        self, redis: Redis, databases: set[int], now_ms: int, refused: dict[Place, ResponseError]
+        self, redis: Redis, databases: set[int], now_ms: int, refused: dict[DbKey, ResponseError]
     ) -> dict[int, ResponseError]:
         """Reaps all that was due at `now_ms`, and adds to `refused`; returns Redis's errors for
         schedules that it does not let us read."""
-        met, closed = set[Place](), dict[int, ResponseError]()
+        met, closed = set[DbKey](), dict[int, ResponseError]()
         while databases:
             due, unread = await self._schedules.due(redis, databases, now_ms)
             # Each place once: it may be due by the clock here and not yet by the server's.
@@ -198,9 +198,9 @@ class ReapRequests:
                 break
         return closed
 
-    async def _reap_places(self, redis: Redis, places: set[Place]) -> dict[Place, ResponseError]:
+    async def _reap_places(self, redis: Redis, places: set[DbKey]) -> dict[DbKey, ResponseError]:
         """Reaps until nothing is due at these places; returns what Redis refuses."""
-        refused: dict[Place, ResponseError] = {}
+        refused: dict[DbKey, ResponseError] = {}
         while places:
             limits = dict.fromkeys(places, self._settings.reap_batch)
             outcome = await self._reap_script(redis, limits)

@@ -8,7 +8,7 @@ it, each of a few proxies does. The reapers of all others sleep. Their heartbeat
 and some then try for the lease, when it ends. So no proxy has to know which of them stand ready:
 each heartbeat is a look.
 
-How much a request asks of Redis is arithmetic, without Redis and without a clock (`plan`,
+The size of a request is arithmetic, without Redis and without a clock (`plan`,
 `OneCall`, `ManyCalls`).
 """
 
@@ -28,7 +28,7 @@ from redis.exceptions import RedisError, ResponseError
 
 from ttlproxy.commands import Call
 from ttlproxy.config import Settings
-from ttlproxy.core.registry import UNKNOWN, Place
+from ttlproxy.core.registry import UNKNOWN, DbKey
 from ttlproxy.errors import UpstreamError
 from ttlproxy.link.connecting.connections import Backoff, client, close, open_now
 from ttlproxy.link.connecting.failures import passes, reason
@@ -50,17 +50,17 @@ _FIRST_KEYS = 4
 _BATCHES = 4
 
 
-class Pace(NamedTuple):
-    """What the next request takes: `batch` elements of each of `keys` keys at most."""
+class Portion(NamedTuple):
+    """The size of the next request: `batch` elements of each of `keys` keys at most."""
 
     batch: int
     keys: int
 
 
 class Done(NamedTuple):
-    """What the last request did: so many keys were asked for, the script got to `reached` of them,
-    `more` of these have more that is due; all took Redis `took_ms`; half of the keys had no more
-    than `typical` elements removed."""
+    """The work of the last request: `asked` keys were asked for, the script got to `reached` of
+    them, `more` of these have more that is due; all took Redis `took_ms`; half of the keys had no
+    more than `typical` elements removed."""
 
     asked: int
     reached: int
@@ -69,7 +69,7 @@ class Done(NamedTuple):
     typical: int
 
 
-def plan(queue: deque[Place], pace: Pace) -> dict[Place, int]:
+def plan(queue: deque[DbKey], pace: Portion) -> dict[DbKey, int]:
     """Takes the keys of the next request from the front of `queue`, with a limit of elements for
     each, so that keys with much due and keys with little take part alike."""
     return {queue.popleft(): pace.batch for _ in range(min(len(queue), pace.keys))}
@@ -79,7 +79,7 @@ class OneCall:
     """The pace where one call is for all keys: the script leaves out keys it has no time for."""
 
     def __init__(self, largest: int) -> None:
-        self.pace = Pace(largest, KEYS_PER_CALL)
+        self.pace = Portion(largest, KEYS_PER_CALL)
         self._largest = largest
 
     def adapt(self, done: Done, budget_ms: float) -> None:
@@ -88,7 +88,7 @@ class OneCall:
             batch = max(batch // 2, _LEAST)
         elif done.took_ms < budget_ms / 2:
             batch = min(batch * 2, self._largest)
-        self.pace = Pace(batch, _within_a_call(done))
+        self.pace = Portion(batch, _within_a_call(done))
 
 
 class ManyCalls:
@@ -115,12 +115,12 @@ class ManyCalls:
             keys = min(done.asked + quarter, _within_a_call(done), whole)
         self.pace = self._of(max(keys, 1))
 
-    def _of(self, keys: int) -> Pace:
-        return Pace(min(self._batch, max(self._largest * _BATCHES // keys, _LEAST)), keys)
+    def _of(self, keys: int) -> Portion:
+        return Portion(min(self._batch, max(self._largest * _BATCHES // keys, _LEAST)), keys)
 
 
 def _within_a_call(done: Done) -> int:
-    """How many keys the next request is for, going by how many a call gets to.
+    """The number of keys of the next request, going by how many a call gets to.
 
     A key that is not reached costs the proxy as much as one that is.
     """
@@ -130,7 +130,7 @@ def _within_a_call(done: Done) -> int:
 
 
 def rest_ms(took_ms: float, budget_ms: float, keys: int) -> float:
-    """How long to leave the server to others, in ms, after a call that took too long.
+    """The time in ms to leave the server to others after a call that took too long.
 
     The script finds what is due in a long list by one walk, which no smaller batch makes shorter.
     If the call was for many keys, a smaller batch is enough.
@@ -139,8 +139,8 @@ def rest_ms(took_ms: float, budget_ms: float, keys: int) -> float:
 
 
 def sweep_after_ms(took_ms: float) -> int:
-    """How long after a request its keys are swept, in ms, if a sweep took `took_ms`: a long list
-    whose consumers never pause is swept for a tenth of the time at most."""
+    """The time in ms from a request to the sweep of its keys, if a sweep took `took_ms`: a long
+    list whose consumers never pause is swept for a tenth of the time at most."""
     return max(SWEEP_AFTER_MS, 10 * round(took_ms))
 
 
@@ -206,8 +206,8 @@ class Reaper:
                 await close(redis)
 
     async def _rounds_on(self, redis: Redis) -> None:
-        """Reaps over this connection, until it is lost or Redis refuses something. Who does not
-        lead opens it at the first request: most proxies of a fleet never send one."""
+        """Reaps over this connection, until it is lost or Redis refuses something. A reaper that
+        does not lead opens it at the first request: most proxies of a fleet never send one."""
         if self._agenda.leads:
             await open_now(redis)
         pacing = ManyCalls if self._context.keys.clustered else OneCall
@@ -271,7 +271,7 @@ class Reaper:
                 break
             if not await self._hold_lease(redis):
                 return
-            await self._reap(redis, self._outboxes.take(due))
+            await self._reap(redis, self._outboxes.carry(due))
         self._agenda.parked.forget(now_ms, self._outboxes.holds)
         self._context.node_counts.parked = self._agenda.parked.reasons
         await self._plan_next(redis, databases, now_ms)
@@ -303,7 +303,7 @@ class Reaper:
                 agenda.next_ms = min(agenda.next_ms, now_ms)
         agenda.woken.clear()
 
-    async def _due(self, redis: Redis, databases: Iterable[int], now_ms: int) -> list[Place]:
+    async def _due(self, redis: Redis, databases: Iterable[int], now_ms: int) -> list[DbKey]:
         """Keys that need attention now, without parked ones, and outboxes that are not carried
         already."""
         parked, outboxes = self._agenda.parked, self._outboxes
@@ -320,12 +320,12 @@ class Reaper:
         if next_ms is not None:
             self._agenda.look_at(next_ms)
 
-    async def _reap(self, redis: Redis, due: list[Place]) -> None:
+    async def _reap(self, redis: Redis, due: list[DbKey]) -> None:
         """Two tasks take keys from one queue: one works here while Redis works for the other."""
         queue = deque(due)
         await run_all(*(self._reap_from(queue, redis) for _ in range(2)))
 
-    async def _reap_from(self, queue: deque[Place], redis: Redis) -> None:
+    async def _reap_from(self, queue: deque[DbKey], redis: Redis) -> None:
         """Goes round the due keys, so that a large one starves no other."""
         settings, clock = self._settings, self._context.clock
         while queue and await self._hold_lease(redis):
@@ -347,8 +347,8 @@ class Reaper:
             self._context.node_counts.parked = self._agenda.parked.reasons
 
     async def _hold_lease(self, redis: Redis) -> bool:
-        """Takes or renews the lease, unless more than two thirds of it are left. Who has it in a
-        server that was flushed is asked."""
+        """Takes or renews the lease, unless more than two thirds of it are left. After a flush of
+        the server it is asked for again."""
         now_ms, lease_ms = self._context.clock.reading(), self._settings.lease_ms
         flushes = self._link.announcements.flushes
         if flushes == self._flushes and self._lease_until_ms - now_ms > lease_ms * 2 // 3:
@@ -371,7 +371,7 @@ class Reaper:
         agenda.parked.drop(lambda key: True)  # the other parks them
         self._context.node_counts.parked = agenda.parked.reasons
         self._outboxes.leave()
-        # So many heartbeats see within a lease that something is late.
+        # The number of heartbeats that see within a lease that something is late.
         looks = fleet.attached / fleet.stretch * self._settings.lease_ms / 1000
         if fleet.are_few or random() * looks < _CANDIDATES:
             agenda.stand_in(self._context.clock.now_ms() + others_ms)
@@ -380,18 +380,18 @@ class Reaper:
         """Sweeps the indexes whose sweep is due."""
         clock, sweep, longest_ms = self._context.clock, self._link.sweep_script, 0.0
         left = self._agenda.take_sweeps(clock.now_ms())
-        dates = self._agenda.take_dates(left)
+        awaiting_ttl = self._agenda.take_awaiting_ttl(left)
         try:
-            for place in list(dates):
-                await self._link.date_script(redis, place)
-                dates.discard(place)
+            for place in list(awaiting_ttl):
+                await self._link.ttl_script(redis, place)
+                awaiting_ttl.discard(place)
             for place in await sweep.with_index(redis, list(left)):
                 began = clock.reading()
                 await sweep(redis, place)
                 longest_ms = max(longest_ms, clock.reading() - began)
                 del left[place]
         except (RedisError, asyncio.CancelledError):
-            self._agenda.put_back(left, dates)
+            self._agenda.put_back(left, awaiting_ttl)
             raise
         self._agenda.sweep_after_ms = sweep_after_ms(longest_ms)
         self._agenda.look_at_sweeps()

@@ -19,10 +19,9 @@ from redis.exceptions import NoScriptError, ResponseError
 
 from ttlproxy.commands import Call
 from ttlproxy.config import Settings
-from ttlproxy.core.counters import Counters
 from ttlproxy.core.expiry_actions import NO_DELIVERY, Actions, Delivery, delivery
 from ttlproxy.core.keys import slot
-from ttlproxy.core.registry import Place
+from ttlproxy.core.registry import DbKey
 from ttlproxy.link.connecting.failures import is_elsewhere
 from ttlproxy.link.connecting.pipeline import KEYS_PER_CALL, answered, error, run, valid
 from ttlproxy.link.shared.context import Context
@@ -30,7 +29,7 @@ from ttlproxy.link.shared.context import Context
 # After this part of its budget a call begins no further key: that may be a large one.
 _LAST_KEY = 0.4
 _NO_PADS = (b"", b"")
-# What may be wrong with an index (reap.lua).
+# The faults that an index may have (reap.lua).
 _STALE_ENTRIES, _LOST = 1, 2
 
 
@@ -38,7 +37,7 @@ class Undelivered(ResponseError):  # noqa: N818 - the name says it
     """A rule's action cannot be done now: due elements stay where they are, until it can."""
 
 
-class Outcome(NamedTuple):
+class ReapOutcome(NamedTuple):
     """The result of a reap.
 
     more: where more may be due; stale_entries: where the index has entries without an element;
@@ -47,10 +46,10 @@ class Outcome(NamedTuple):
     removed: how many elements of each key
     """
 
-    more: set[Place]
-    stale_entries: set[Place]
-    refused: dict[Place, ResponseError]
-    unreached: list[Place]
+    more: set[DbKey]
+    stale_entries: set[DbKey]
+    refused: dict[DbKey, ResponseError]
+    unreached: list[DbKey]
     calls_ms: list[float]
     removed: list[int]
 
@@ -70,7 +69,7 @@ class _Batch(NamedTuple):
     call: Call
 
     @property
-    def places(self) -> list[Place]:
+    def places(self) -> list[DbKey]:
         return [(self.db, key) for key in self.keys]
 
 
@@ -81,7 +80,6 @@ class ReapScript:
         self,
         settings: Settings,
         context: Context,
-        counters: Counters,
     ) -> None:
         self._settings = settings
         self._keys = context.keys
@@ -92,12 +90,12 @@ class ReapScript:
         self._slots = context.slot_schedules
         self._clock = context.clock
         self._refusals = context.refusals
-        self._counters = counters
+        self._counters = context.counters
         self._node_counts = context.node_counts
 
     async def __call__(
-        self, redis: Redis, limits: dict[Place, int], turn: asyncio.Lock | None = None
-    ) -> Outcome:
+        self, redis: Redis, limits: dict[DbKey, int], turn: asyncio.Lock | None = None
+    ) -> ReapOutcome:
         """Removes due elements, at most `limits[place]` at each place; of a long list more.
 
         `turn`: shared by tasks that reap on one connection. While Redis works for one of them, the
@@ -107,7 +105,7 @@ class ReapScript:
         registry = self._context.registry
         for place in limits:
             registry.begin_reap(place)
-        outcome = Outcome(set(), set(), {}, [], [], [])
+        outcome = ReapOutcome(set(), set(), {}, [], [], [])
         try:
             async with turn or nullcontext():
                 known = await self._with_rules(redis, limits, outcome)
@@ -121,8 +119,8 @@ class ReapScript:
                 registry.end_reap(place)
 
     async def _with_rules(
-        self, redis: Redis, limits: dict[Place, int], outcome: Outcome
-    ) -> dict[Place, int]:
+        self, redis: Redis, limits: dict[DbKey, int], outcome: ReapOutcome
+    ) -> dict[DbKey, int]:
         """Reads rules that are not known; returns the places whose rules are known then."""
         refused: dict[int, ResponseError] = {}
         if not self._script_calls.has_state:  # another proxy may have signed what is due
@@ -140,17 +138,17 @@ class ReapScript:
     async def _ask(
         self,
         redis: Redis,
-        limits: dict[Place, int],
+        limits: dict[DbKey, int],
         together: int,
-        outcome: Outcome,
+        outcome: ReapOutcome,
         turn: asyncio.Lock | None,
-    ) -> dict[Place, int]:
+    ) -> dict[DbKey, int]:
         """Calls for `together` keys at a time; returns the keys of calls refused as a whole.
 
         Sends one call after the other: between requests that come together Redis serves no other
         client. In front of a Cluster, where a call is for one slot, all share the time of one.
         """
-        alone: dict[Place, int] = {}
+        alone: dict[DbKey, int] = {}
         for bundle in self._bundles(limits, together):
             words = [self._script_calls.words(batch.call, b"%d" % batch.db) for batch in bundle]
             requests = [(batch.db, each) for batch, each in zip(bundle, words, strict=True)]
@@ -164,7 +162,7 @@ class ReapScript:
                 await asyncio.sleep(0)
             answers = [reply for reply in replies if isinstance(reply, list)]
             if answers:
-                self._clock.learn(answers[0][0], sent)
+                self._clock.adjust(answers[0][0], sent)
             took = len(outcome.calls_ms)
             for batch, reply in zip(bundle, replies, strict=True):
                 if error(reply) and len(batch.keys) > 1:
@@ -181,12 +179,12 @@ class ReapScript:
         known = {db: (of(db), version(db)) for db in {batch.db for batch in bundle}}
         return any(known[each.db] != (each.rules, each.version) for each in bundle)
 
-    def _bundles(self, limits: dict[Place, int], together: int) -> Iterable[list[_Batch]]:
+    def _bundles(self, limits: dict[DbKey, int], together: int) -> Iterable[list[_Batch]]:
         """The calls that are sent together."""
         batches = self._batches(limits, together)
         return [list(batches)] if self._keys.clustered else ([batch] for batch in batches)
 
-    def _learn(self, batch: _Batch, reply: object, noted: int, outcome: Outcome) -> None:
+    def _learn(self, batch: _Batch, reply: object, noted: int, outcome: ReapOutcome) -> None:
         """Records the answers of one call. `noted`: what was noted of slots when it was sent."""
         if isinstance(reply, NoScriptError):
             self._script_calls.flushed()
@@ -230,16 +228,16 @@ class ReapScript:
             elif fault == _LOST:
                 self._counters.lost_indexes += 1
 
-    def _refuse(self, place: Place, refusal: ResponseError, outcome: Outcome) -> None:
+    def _refuse(self, place: DbKey, refusal: ResponseError, outcome: ReapOutcome) -> None:
         self._refusals.note(f"to reap in database {place[0]}", refusal)
         outcome.refused[place] = refusal
 
     def _action(self, rules: Actions, key: bytes) -> Delivery | None:
-        """What is done with the key's elements."""
+        """The action on the key's elements."""
         action = rules.of(key)
         return action and delivery(action, key, self._keys)
 
-    def _batches(self, limits: dict[Place, int], together: int) -> Iterator[_Batch]:
+    def _batches(self, limits: dict[DbKey, int], together: int) -> Iterator[_Batch]:
         """The calls for these places, each for at most `together` keys."""
         alike: dict[tuple[int, int, int], list[bytes]] = {}
         group = self._keys.together
@@ -283,14 +281,14 @@ _PAGE = b"500"
 class SweepScript:
     """The sweep script, called until it has gone through a whole index."""
 
-    def __init__(self, context: Context, counters: Counters) -> None:
+    def __init__(self, context: Context) -> None:
         self._keys = context.keys
         self._script_calls = context.script_calls
         self._context = context
-        self._counters = counters
+        self._counters = context.counters
         self._refusals = context.refusals
 
-    async def __call__(self, redis: Redis, place: Place) -> ResponseError | None:
+    async def __call__(self, redis: Redis, place: DbKey) -> ResponseError | None:
         """Sweeps one index; returns Redis's error if it refuses, else None.
 
         Raises redis-py's ConnectionError or TimeoutError.
@@ -306,7 +304,7 @@ class SweepScript:
             if cursor == b"0":
                 return None
 
-    async def with_index(self, redis: Redis, places: Iterable[Place]) -> list[Place]:
+    async def with_index(self, redis: Redis, places: Iterable[DbKey]) -> list[DbKey]:
         """The places that have, or may have, an index; at the others there is nothing to sweep.
 
         Raises redis-py's ConnectionError or TimeoutError.
@@ -314,13 +312,13 @@ class SweepScript:
         keys: dict[tuple[int, int], list[bytes]] = {}
         for db, key in places:
             keys.setdefault((db, self._keys.together(db, key)), []).append(key)
-        found: list[Place] = []
+        found: list[DbKey] = []
         for (db, _), all_keys in keys.items():
             for at in range(0, len(all_keys), KEYS_PER_CALL):
                 found += await self._look(redis, db, all_keys[at : at + KEYS_PER_CALL])
         return found
 
-    async def _look(self, redis: Redis, db: int, keys: Sequence[bytes]) -> list[Place]:
+    async def _look(self, redis: Redis, db: int, keys: Sequence[bytes]) -> list[DbKey]:
         try:
             firsts = await self._firsts(redis, db, Call("keys_first", keys, ()))
         except ResponseError as refusal:
@@ -333,7 +331,7 @@ class SweepScript:
 
     async def must_be_swept(
         self, redis: Redis, db: int, keys: Sequence[bytes], turn: int
-    ) -> list[Place]:
+    ) -> list[DbKey]:
         """The places whose index must be swept: see keys_recheck.lua.
 
         The registry learns of the others. Raises redis-py's RedisError.
@@ -341,7 +339,7 @@ class SweepScript:
         firsts = await self._firsts(redis, db, Call("keys_recheck", keys, (b"%d" % turn,)))
         return [place for place, first_ms in firsts.items() if first_ms is None]
 
-    async def _firsts(self, redis: Redis, db: int, call: Call) -> dict[Place, int | None]:
+    async def _firsts(self, redis: Redis, db: int, call: Call) -> dict[DbKey, int | None]:
         """The first deadline of each key, as the script tells it: see `_learn`."""
         places = [(db, key) for key in call.keys]
         with self._asking(places):
@@ -351,7 +349,7 @@ class SweepScript:
                 self._learn(place, first_ms)
         return firsts
 
-    async def _page(self, redis: Redis, place: Place, cursor: bytes) -> tuple[bytes, int]:
+    async def _page(self, redis: Redis, place: DbKey, cursor: bytes) -> tuple[bytes, int]:
         """Sweeps a page; returns the next cursor, and how many entries were dropped."""
         db, key = place
         call = Call("sweep", (key,), (cursor, _PAGE))
@@ -363,7 +361,7 @@ class SweepScript:
         return following, dropped
 
     @contextmanager
-    def _asking(self, places: Sequence[Place]) -> Iterator[None]:
+    def _asking(self, places: Sequence[DbKey]) -> Iterator[None]:
         """An announcement that comes within this counts more than what is learnt within."""
         registry = self._context.registry
         for place in places:
@@ -374,7 +372,7 @@ class SweepScript:
             for place in places:
                 registry.end_reap(place)
 
-    def _learn(self, place: Place, first_ms: int | None) -> None:
+    def _learn(self, place: DbKey, first_ms: int | None) -> None:
         """`first_ms`: the first deadline left in ms, -1 without an index, None if not told."""
         if first_ms is not None:
             self._context.registry.set_first_deadline(place, first_ms if first_ms >= 0 else None)

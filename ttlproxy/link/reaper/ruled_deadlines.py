@@ -1,8 +1,8 @@
 """Gives elements the deadlines that rules ask for.
 
 Rules of ONWRITE do where the write's own step could not: only elements that have no deadline get
-one, a page of a key at a time. Where ONEXPIRE has a rule, the server's own deadlines of hash fields
-become ours, because what the server removes cannot be handed on. New deadlines of these hashes are
+one, a page of a key at a time. The server's own deadlines of hash fields become ours if ONEXPIRE
+has a rule, because what the server removes cannot be handed on. New deadlines of these hashes are
 always ours: see Override.is_native.
 """
 
@@ -14,7 +14,7 @@ from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from ttlproxy.commands import Call
-from ttlproxy.core.registry import Place
+from ttlproxy.core.registry import DbKey
 from ttlproxy.core.write_rules import TYPES
 from ttlproxy.errors import UpstreamError
 from ttlproxy.link.connecting.failures import passes
@@ -23,22 +23,22 @@ from ttlproxy.link.shared.barriers import IsPaused
 from ttlproxy.link.shared.context import Context
 
 
-class DateScript:
+class TtlScript:
     """The script, called until it has gone through a whole key; what passes by itself, as while a
     slot of a Cluster is on its way, puts it off."""
 
     def __init__(
-        self, context: Context, be_sure: Callable[[Iterable[Place]], Awaitable[None]]
+        self, context: Context, be_sure: Callable[[Iterable[DbKey]], Awaitable[None]]
     ) -> None:
         """`be_sure(places)`: see link/knowledge/activation.py."""
         self._be_sure = be_sure
         self._context = context
         self._script_calls = context.script_calls
-        self._book = context.actions.book
+        self._book = context.actions.rules
         self._refusals = context.refusals
         self._counters = context.counters
 
-    async def __call__(self, redis: Redis, place: Place) -> None:
+    async def __call__(self, redis: Redis, place: DbKey) -> None:
         """Raises redis-py's ConnectionError or TimeoutError."""
         db, key = place
         rules = [self._book.how((db,), key, type_, True) or b"" for type_ in TYPES]
@@ -47,7 +47,7 @@ class DateScript:
             try:
                 await self._be_sure([place])
             except UpstreamError:
-                self._context.on_undated([place])
+                self._context.on_awaiting_ttl([place])
                 return
         while any(rules):
             call = Call("key_date", (key,), (cursor, *rules))
@@ -58,7 +58,7 @@ class DateScript:
             except ResponseError as refusal:
                 self._refusals.note(f"to give deadlines by rule in database {db}", refusal)
                 if passes(refusal):
-                    self._context.on_undated([place])
+                    self._context.on_awaiting_ttl([place])
                 return
             self._counters.dated_elements += dated
             if cursor == b"0":

@@ -2,9 +2,9 @@
 soon. A proxy that looks up keys also hears of new deadlines while it leads the reaper.
 
 A client with narrow rights may write to the schedule that it shares with others. Then the schedule
-only tells the reaper when to look. Which families have keys with deadlines is read from the names
-of the indexes instead: only clients that may change a key may change its index. Any of these keys
-may have something due.
+only tells the reaper when to look. The families of keys with deadlines are then read from the names
+of the indexes: only clients that may change a key may change its index. Any of these keys may have
+something due.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from redis.exceptions import ResponseError
 from ttlproxy.commands import Call
 from ttlproxy.config import Settings
 from ttlproxy.core.keys import Keys
-from ttlproxy.core.registry import UNKNOWN, Place
+from ttlproxy.core.registry import UNKNOWN, DbKey
 from ttlproxy.errors import UpstreamError
 from ttlproxy.link.connecting.connections import Backoff
 from ttlproxy.link.connecting.discovery import AddressWatch
@@ -47,7 +47,7 @@ class Schedules:
 
     async def due(
         self, redis: Redis, databases: Iterable[int], now_ms: int, most: int = DUE
-    ) -> tuple[list[Place], Refused]:
+    ) -> tuple[list[DbKey], Refused]:
         """ScheduleQueries.due; what Redis refuses is logged and counted."""
         due, refused = await self._context.schedule_queries.due(redis, databases, now_ms, most)
         for db, refusal in refused.items():
@@ -80,7 +80,7 @@ class Schedules:
         return True
 
     async def load_soon(self, redis: Redis, db: int, until_ms: int) -> int:
-        """The same where all families are known: reads what needs attention soon alone; returns
+        """Reads only what needs attention soon, as all families are known; returns
         until when that is known. Not for a Cluster. Raises redis-py's RedisError."""
         queries = self._context.schedule_queries
         try:
@@ -124,7 +124,7 @@ class Schedules:
         rules."""
         known = self._script_calls.families.known
         async for names in self._pages(redis, db):
-            known.learn_of(self._keys_of(names))
+            known.add_of(self._keys_of(names))
             begin = self._script_calls.keys.rule(b"")
             rules = (name for name in names if name.startswith(begin))
             self._actions.named(db, (name.removeprefix(begin) for name in rules))
@@ -154,18 +154,17 @@ class Schedules:
                     self._refusals.note(what, refusal)
 
     async def try_to_rebuild(self, redis: Redis, which: int) -> None:
-        """The same; what Redis refuses is tried again at the next heartbeat."""
+        """Rebuilds; what Redis refuses is tried again at the next heartbeat."""
         try:
             await self.rebuild(redis, which)
         except ResponseError as refusal:
             where = self._context.schedule_queries.shown(which)
             self._refusals.note(f"to create the schedule of {where} again", refusal)
 
-    async def due_among(self, redis: Redis, places: Collection[Place], now_ms: int) -> set[Place]:
-        """Those of these places where something may be due. A key that the schedule lacks though it
-        has an index is one of them, so that it is put there; and one whose slot is on its way to a
-        master that cannot be asked. Raises redis-py's ConnectionError or
-        TimeoutError."""
+    async def due_among(self, redis: Redis, places: Collection[DbKey], now_ms: int) -> set[DbKey]:
+        """The places among these where something may be due. A key that the schedule lacks though
+        it has an index is one of them, so that it is put there; and one whose slot is on its way to
+        a master that cannot be asked. Raises redis-py's ConnectionError or TimeoutError."""
         keys, trusts = self._script_calls.keys, self._context.rights.trusts_schedules
         asked = sorted(places)
         requests = [
@@ -177,7 +176,7 @@ class Schedules:
             )
         ]
         replies = await self._context.ask_for_keys(redis, requests)
-        found = set[Place]()
+        found = set[DbKey]()
         for place, score, is_there in zip(asked, replies[::2], replies[1::2], strict=True):
             if error(is_there):
                 is_due = "out of range" not in str(is_there)
@@ -192,7 +191,7 @@ class Schedules:
     async def _load(self, redis: Redis, db: int) -> None:
         known = self._script_calls.families.known
         async for entries in self._context.schedule_queries.pages(redis, db):
-            known.learn_of(key for key, _ in entries)
+            known.add_of(key for key, _ in entries)
             self._context.registry.read(db, entries)
 
     async def _pages(self, redis: Redis, db: int) -> AsyncIterator[list[bytes]]:

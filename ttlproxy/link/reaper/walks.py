@@ -28,7 +28,7 @@ from redis.exceptions import NoPermissionError, ResponseError
 from ttlproxy.commands import Call
 from ttlproxy.core.counters import Waiting
 from ttlproxy.core.keys import COUNTS
-from ttlproxy.core.registry import Place
+from ttlproxy.core.registry import DbKey
 from ttlproxy.core.shares import shares
 from ttlproxy.errors import UpstreamError
 from ttlproxy.link.connecting.failures import is_elsewhere, is_wrong_type
@@ -39,7 +39,7 @@ from ttlproxy.link.shared.context import Context
 EVERY_S: Final = 10.0
 # In announcement periods: who has heard nothing for so long believes that nobody walks.
 _SILENCE: Final = (2.0, 4.0)
-# The same for a proxy that has just begun.
+# The silence for a proxy that has just begun.
 _AT_FIRST: Final = (0.2, 2.0)
 
 
@@ -92,7 +92,7 @@ class Walks:
 
 
 _PAGE = 500
-# The same in front of a Cluster, where nearly every key has a schedule of its own to be asked.
+# In front of a Cluster, where nearly every key has a schedule of its own to be asked.
 _PAGE_OF_SLOTS = 100
 _REST = 10
 # The longest one of one of several proxies: searches that find nothing come less and less often, of
@@ -112,7 +112,7 @@ class Orphans:
         self,
         context: Context,
         is_paused: IsPaused,
-        be_sure: Callable[[Iterable[Place]], Awaitable[None]],
+        be_sure: Callable[[Iterable[DbKey]], Awaitable[None]],
     ) -> None:
         """`be_sure(places)`: see link/knowledge/activation.py."""
         self._is_paused = is_paused
@@ -129,7 +129,7 @@ class Orphans:
         self._rest = _REST
         self._found = False  # something in the present search
 
-    async def look(self, redis: Redis, databases: Iterable[int]) -> None:
+    async def search(self, redis: Redis, databases: Iterable[int]) -> None:
         """Searches one page, in one of the `databases` that hold keys.
 
         Raises redis-py's ConnectionError or TimeoutError.
@@ -215,7 +215,7 @@ class Orphans:
         return noted
 
     async def _untidy(self, redis: Redis, db: int, names: list[bytes]) -> list[bytes]:
-        """Those of these names that others_tidy.lua may correct. A pause delays no such reads."""
+        """The names among these that others_tidy.lua may correct. A pause delays no such reads."""
         keys = self._script_calls.keys
         rule = keys.rule(b"")
         rules, others = (keys.shared_by(names[0], each) for each in (keys.rules, keys.others))
@@ -247,7 +247,7 @@ _SLOTS: Final = 1024
 _WORD: Final = 3
 
 
-_Place: TypeAlias = tuple[int, bytes]
+_Part: TypeAlias = tuple[int, bytes]
 """A database, and the words of some slots of a Cluster."""
 
 
@@ -265,7 +265,7 @@ class WaitingSurvey:
         """Another proxy counts."""
         self._context.node_counts.waiting = None
 
-    async def look(self, redis: Redis, databases: Sequence[int]) -> None:
+    async def count(self, redis: Redis, databases: Sequence[int]) -> None:
         """Counts anew in these databases, which are those with keys.
 
         Raises redis-py's ConnectionError or TimeoutError.
@@ -287,7 +287,7 @@ class WaitingSurvey:
         else:
             self._context.node_counts.waiting = _together(found)
 
-    def _places(self, databases: Sequence[int]) -> list[_Place]:
+    def _places(self, databases: Sequence[int]) -> list[_Part]:
         context = self._context
         if not context.keys.clustered:
             return [(db, b"") for db in databases[:_MOST_DATABASES]]
@@ -296,15 +296,15 @@ class WaitingSurvey:
         most = _SLOTS * _WORD
         return [(0, words[at : at + most]) for at in range(0, len(words), most)]
 
-    async def _parts(self, redis: Redis, places: Sequence[_Place]) -> Sequence[int]:
-        """How many internal keys to look at in each place."""
+    async def _parts(self, redis: Redis, places: Sequence[_Part]) -> Sequence[int]:
+        """The number of internal keys to look at in each place."""
         if len(places) == 1:
             return [SAMPLE]
         sizes = [(await self._ask(redis, place, 0))[0] for place in places]
         return shares(sizes, SAMPLE)
 
-    async def _counts(self, redis: Redis, place: _Place, most: int) -> Waiting:
-        """What waits there, by a look at `most` keys."""
+    async def _counts(self, redis: Redis, place: _Part, most: int) -> Waiting:
+        """Counts what waits there, by a look at `most` keys."""
         size, looked_at, deferred, due_ms, kept, was_due_ms, _ = await self._ask(redis, place, most)
         share, now_ms = size / max(looked_at, 1), self._context.clock.now_ms()
         return Waiting(
@@ -314,7 +314,7 @@ class WaitingSurvey:
             now_ms - was_due_ms if kept else None,
         )
 
-    async def _ask(self, redis: Redis, place: _Place, most: int) -> Sequence[Any]:
+    async def _ask(self, redis: Redis, place: _Part, most: int) -> Sequence[Any]:
         db, words = place
         call = Call("others_survey", (), (b"%d" % most, words, b""))
         reply = valid(await answered(redis, self._context.script_calls, db, call))

@@ -1,1 +1,2 @@
-"""What is known of a server, and what we put there: users, commands, scripts, the shared state."""
+"""The proxy's knowledge of a server, and what we put there: users, commands, scripts, the shared
+state."""

@@ -1,4 +1,4 @@
-"""What Redis's ACL says: what users may do, and which commands a category has."""
+"""Reads Redis's ACL: what users may do, and which commands a category has."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ class Acl:
         """The proxy's own user may have got rights since the last life."""
         self._shows_users = True
 
-    def meet(self, shows_commands: bool) -> None:
+    def start_anew(self, shows_commands: bool) -> None:
         """The server is a new one; `shows_commands`: whether it has answered COMMAND."""
         self._commands = None
         self._shows_categories = shows_commands
 
     def take_categories(self, count: int, heard: Mapping[bytes, list[bytes]]) -> None:
-        """Takes what another proxy has read while the server had so many commands; after `meet`."""
+        """Takes what another proxy has read while the server had `count` commands."""
         if heard:
             self.categories.update(heard)
             self._commands = count
@@ -62,7 +62,7 @@ class Acl:
             self._rights.learn_refused(hidden=not self._shows_users)
             has_changed = False
         else:
-            has_changed = self._rights.learn(valid(users))
+            has_changed = self._rights.set_users(valid(users))
         self._on_users()
         return has_changed
 
@@ -71,7 +71,7 @@ class Acl:
         asked: list[Words] = [self.USERS, self.COMMANDS]
         return asked[: self._shows_users + (self._shows_users and self._shows_categories)]
 
-    async def learn(self, redis: Redis, replies: Sequence[object], names: list[bytes]) -> None:
+    async def update(self, redis: Redis, replies: Sequence[object], names: list[bytes]) -> None:
         """Takes the replies to `questions`; reads these categories, and again when modules bring or
         take commands.
 

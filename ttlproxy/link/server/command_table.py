@@ -5,7 +5,7 @@ that ask within a turn of its loop add that up. So the table is read in pieces, 
 again while the server's build, modules and list of commands are the same: after a restart, or at
 another server of the same kind.
 
-Where it can be stored, one proxy reads it, and the others take it from Redis in 0.01 ms. A server's
+One proxy reads it and stores it in Redis, and the others take it from there in 0.01 ms. A server's
 table changes only with its process and its modules, so it is stored with what tells these apart,
 and is signed. It stands beside the secret of the proxies, whose name no ACL pattern of keys under
 the prefix reaches. In front of a Cluster nothing is stored.
@@ -73,7 +73,7 @@ _BUILD: Final = (b"redis_version", b"valkey_version", b"redis_git", b"redis_buil
 
 
 def build(info: bytes) -> list[bytes]:
-    """What a reply to INFO tells of the program and its modules."""
+    """The lines of a reply to INFO about the program and its modules."""
     return [line for line in info.splitlines() if line.startswith(_BUILD)]
 
 
@@ -102,8 +102,8 @@ class StoredCommands:
         return [] if keys.clustered else [_COUNT, (b"HGET", keys.state, FIELD)]
 
     def met(self, info: bytes, replies: Sequence[object]) -> Stored | None:
-        """What another proxy has stored for this very server; `info`: its reply to INFO, `replies`:
-        to `questions`."""
+        """The table that another proxy has stored for this very server; `info`: its reply to INFO,
+        `replies`: to `questions`."""
         self._server, self._rows = None, b""
         run_id = Identity.of(fields(info)).run_id.encode()
         if not (run_id and replies) or any(map(error, replies)):
@@ -239,7 +239,7 @@ def counted_commands(info: Mapping[str, str], of: Mapping[str, str]) -> dict[str
 
 
 def counted_errors(info: Mapping[str, str]) -> dict[str, int]:
-    """How many errors there were by their first word, those of programs' own as OTHER."""
+    """The number of errors by their first word, those of programs' own as OTHER."""
     found: dict[str, int] = {}
     for name, words in info.items():
         if name.startswith("errorstat_"):

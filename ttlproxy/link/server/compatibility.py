@@ -1,6 +1,6 @@
 """Whether ttlproxy can work with a server, and with the other proxies there.
 
-What the server can do is found out from its replies. Proxies that cannot work together find each
+A server's replies tell what it can do. Proxies that cannot work together find each
 other, whatever prefix each of them has: each subscribes to a channel whose name says its layout,
 the key with which it signs, and its prefix; only new families are published there
 (link/knowledge/activation.py). Then it asks which such channels there are. So of two that begin

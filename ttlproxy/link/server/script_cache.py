@@ -1,7 +1,7 @@
-"""Which of our scripts Redis has, and whether they suit what it is set to publish.
+"""Knows which of our scripts Redis has, and whether they suit what it is set to publish.
 
 All are loaded when one is called first, so a server has none before; that call sends the text.
-What a request of a client may have changed counts as doubtful until the look after it.
+Things that a client's request may have changed count as doubtful until the look after it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ttlproxy.scripts import Scripts, Traits
 
 # Asks which keyspace events the server publishes.
 EVENTS: Final = (b"CONFIG", b"GET", b"notify-keyspace-events")
-# What a new server is asked.
+# The questions to a new server.
 AT_FIRST: Final = (EVENTS, *compatibility.TRIALS)
 _HASH_DEADLINES: Final = {"HPEXPIRETIME", "HPEXPIREAT", "HPERSIST"}
 
@@ -41,7 +41,7 @@ class ScriptCache:
         self._least = 0  # how many it had at least, after the last load
         self._notifies = ""  # notify-keyspace-events, as last read
 
-    def meet(
+    def start_anew(
         self, said: Mapping[str, str], names: Iterable[str], replies: Sequence[object]
     ) -> None:
         """Suits the scripts to a new server; `said`: the fields of INFO, `names`: its commands,
@@ -69,7 +69,7 @@ class ScriptCache:
             return (b"INFO", b"memory")
         return (b"SCRIPT", b"EXISTS", next(iter(self._scripts.values())).sha)
 
-    async def learn(self, redis: Redis, asked: Traits, reply: object, events: object) -> bool:
+    async def update(self, redis: Redis, asked: Traits, reply: object, events: object) -> bool:
         """Takes the reply to `question`; returns whether it is another answer than the last.
 
         A request that has just passed may be carried out yet, so it counts until the next look.

@@ -9,7 +9,7 @@ The first proxy writes it, and the others adopt it; when it is gone, as after FL
 writes it again. A proxy that meets the layout of another version ends.
 
 A family is noted before it counts, so before its first deadline: a replica that has that deadline
-has the family, too. How many there are is noted only by a proxy that knows all of them; without
+has the family, too. Their number is noted only by a proxy that knows all of them; without
 that number the names are read. In front of a Cluster, where slots move, they always are.
 """
 
@@ -62,13 +62,13 @@ class SharedState:
         self._sharers.add(self)
 
     def first_questions(self) -> list[Words]:
-        """What a new server is asked: the state, and whether it has a layout from before it."""
+        """The questions to a new server: the state, and whether it has a layout from before it."""
         keys = self._script_calls.keys
         return [*self.question(), (b"GET", keys.home(keys.old_layout))] if keys.are_home else []
 
     def adopt(self, replies: Sequence[object]) -> None:
         """Adopts the state of a new server. `replies`: to `first_questions`. Raises UnfitUpstream
-        as `learn` does."""
+        as `check` does."""
         if not replies:
             return  # another master of the Cluster has it
         state, old_layout = replies
@@ -79,7 +79,7 @@ class SharedState:
     async def keep(self, redis: Redis) -> None:
         """Checks the state now. Raises redis-py's ConnectionError or TimeoutError."""
         for reply in await run(redis, [(0, words) for words in self.question()]):
-            await self.learn(redis, reply)
+            await self.check(redis, reply)
 
     def question(self) -> list[Words]:
         """Asks for the state; nothing if another master of the Cluster has it."""
@@ -87,7 +87,7 @@ class SharedState:
         name = keys.home(keys.state)
         return [(b"HMGET", name, *_FIELDS)] if keys.are_home else []
 
-    async def learn(self, redis: Redis, reply: object) -> None:
+    async def check(self, redis: Redis, reply: object) -> None:
         """Takes the reply, in each heartbeat: the state may be gone, or another proxy may have
         written it.
 
@@ -208,7 +208,7 @@ class SharedState:
             each.tell()
 
     def tell(self) -> None:
-        """Those that wait for the state go on."""
+        """Sessions that wait for the state go on."""
         wanted, self._wanted = self._wanted, None
         if wanted is not None and not wanted.done():
             wanted.set_result(None)
@@ -245,8 +245,8 @@ class SharedState:
             calls.signer.adopt(secret)
             self._actions.forget_all()
         is_whole = bool(layout and (secret or not self._shares_secret))
-        # What has no secret is of a purge that has left elements which wait for TAKE. A swap may
-        # have moved the state: there are keys to hide until it is written again, or `drop` has
+        # A state without a secret is of a purge that has left elements which wait for TAKE. A swap
+        # may have moved the state: there are keys to hide until it is written again, or `drop` has
         # looked.
         may_be_there = layout or self._is_needed_by_any or known.has_state is not False
         known.has_state = is_whole or (None if may_be_there else False)

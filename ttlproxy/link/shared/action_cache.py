@@ -45,7 +45,7 @@ class ActionCache:
         self._changed: set[int] = set()
         self._rewound: dict[int, bytes] = {}  # versions that a Cluster's slots know newer ones than
         self._changes = 0
-        self.book = RuleBook()
+        self.rules = RuleBook()
         """The rules of ONWRITE."""
         self._reading: asyncio.Future[None] | None = None  # while rules of it are in doubt
         self._readers: list[Callable[[], None]] = []
@@ -64,19 +64,15 @@ class ActionCache:
         self._hearers.remove(hearer)
 
     def tell_of_writes(self, reader: Callable[[], None]) -> None:
-        """From now on `reader()` is called when what sessions ask of `book` may have changed."""
+        """From now on `reader()` is called when what sessions ask of `rules` may have changed."""
         self._readers.append(reader)
-
-    def leave_writes(self, reader: Callable[[], None]) -> None:
-        """It is called no more."""
-        self._readers.remove(reader)
 
     def reading(self) -> asyncio.Future[None]:
         """Is done when no rule of ONWRITE is in doubt."""
         loop = asyncio.get_running_loop()
         if self._reading is None:
             self._reading = loop.create_future()
-            if not self.book.in_doubt:
+            if not self.rules.in_doubt:
                 self._reading.set_result(None)
         return self._reading
 
@@ -84,7 +80,7 @@ class ActionCache:
     def has_rules(self) -> bool:
         """Whether there are rules, as far as is known; where they are to be read again, those that
         were there may still be."""
-        return bool(self.book) or any(self._known.values()) or any(self._patterns.values())
+        return bool(self.rules) or any(self._known.values()) or any(self._patterns.values())
 
     def knows(self, db: int) -> bool:
         return db in self._known
@@ -122,7 +118,7 @@ class ActionCache:
     @property
     def unread(self) -> list[int]:
         """Databases whose rules have changed since they were read."""
-        return sorted(self._changed | self.book.in_doubt)
+        return sorted(self._changed | self.rules.in_doubt)
 
     def has_action(self, key: bytes) -> bool | None:
         """Whether a rule of any database may apply to a key; None if one that is not read may."""
@@ -130,14 +126,14 @@ class ActionCache:
             return True
         return None if self._changed else False
 
-    async def learn(self, redis: Redis, db: int) -> None:
+    async def read(self, redis: Redis, db: int) -> None:
         """Reads the rules of a database, unless they are known. Raises redis-py's RedisError.
 
         If they change again and again meanwhile, those of ONWRITE are in doubt afterwards: no
         script refuses old ones.
         """
         for _ in range(_PATIENCE):
-            if db in self._known and db not in self.book.in_doubt:
+            if db in self._known and db not in self.rules.in_doubt:
                 return
             changes = self._changes
             actions, of_writes = await self._read(redis, db)
@@ -146,10 +142,10 @@ class ActionCache:
                 self._learnt_of_writes(db, of_writes)
                 return
         self._learnt(db, actions)
-        if of_writes or self.book:
+        if of_writes or self.rules:
             self._doubt([db])
 
-    def has_no_book(self, db: int) -> None:
+    def drop_rules(self, db: int) -> None:
         """The rules of a database cannot be read: until they are, none of ONWRITE counts there."""
         self._learnt_of_writes(db, WriteRules({}))
 
@@ -197,7 +193,7 @@ class ActionCache:
         for db in databases:  # two may have been swapped
             self._known.pop(db, None)
             self._patterns[db] |= together
-        if self.book.has_rules:
+        if self.rules.has_rules:
             self._doubt(databases)
 
     def forget_all(self) -> None:
@@ -223,15 +219,15 @@ class ActionCache:
             self._say(any(known), any(rules.counts for rules in known))
 
     def _doubt(self, databases: Iterable[int]) -> None:
-        self.book.doubt(databases)
+        self.rules.doubt(databases)
         if self._reading is not None and self._reading.done():
             self._reading = None
         self._say_of_writes()
 
     def _learnt_of_writes(self, db: int, rules: WriteRules) -> None:
-        if self.book.learn(db, rules):
+        if self.rules.replace(db, rules):
             self._say_of_writes()
-        if not (self.book.in_doubt or self._reading is None or self._reading.done()):
+        if not (self.rules.in_doubt or self._reading is None or self._reading.done()):
             self._reading.set_result(None)
 
     def _say_of_writes(self) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from typing import Final, NamedTuple
 
-from ttlproxy.core.registry import Place
+from ttlproxy.core.registry import DbKey
 from ttlproxy.link.connecting.connections import Backoff
 
 NEVER = 1 << 62
@@ -31,7 +31,7 @@ class ParkedKey(NamedTuple):
     """why: a reason of counters.PARKED; said: Redis's own words, empty if they were not kept;
     until_ms: when it is tried again, of the server's clock; failures: how often it was refused"""
 
-    place: Place
+    place: DbKey
     why: str
     said: str
     until_ms: int
@@ -42,21 +42,21 @@ class Parked:
     """Keys whose reap Redis refuses: each is tried again after growing pauses."""
 
     def __init__(self) -> None:
-        self._until: dict[Place, tuple[int, int]] = {}  # ms of the server's clock, failures
-        self._reasons: dict[Place, str] = {}
-        self._said: dict[Place, str] = {}  # of the first _SAID keys
+        self._until: dict[DbKey, tuple[int, int]] = {}  # ms of the server's clock, failures
+        self._reasons: dict[DbKey, str] = {}
+        self._said: dict[DbKey, str] = {}  # of the first _SAID keys
 
     def __len__(self) -> int:
         return len(self._until)
 
     @property
     def reasons(self) -> Counter[str]:
-        """How many keys are parked for each reason of counters.PARKED."""
+        """The number of parked keys for each reason of counters.PARKED."""
         return Counter(self._reasons[place] for place in self._until)
 
     def park(
         self,
-        place: Place,
+        place: DbKey,
         now_ms: int,
         why: str = "other",
         passes: bool = False,
@@ -82,7 +82,7 @@ class Parked:
             for place, (until_ms, failures) in islice(self._until.items(), most)
         ]
 
-    def holds(self, place: Place, now_ms: int) -> bool:
+    def holds(self, place: DbKey, now_ms: int) -> bool:
         """Whether the key must not be tried yet."""
         return self._until.get(place, (0, 0))[0] > now_ms
 
@@ -101,7 +101,7 @@ class Parked:
             del self._until[place], self._reasons[place]
             self._said.pop(place, None)
 
-    def forget(self, now_ms: int, is_tried: Callable[[Place], bool] = lambda place: False) -> None:
+    def forget(self, now_ms: int, is_tried: Callable[[DbKey], bool] = lambda place: False) -> None:
         """Forgets keys whose pause is over: they were tried, and not refused again. Not those that
         are still being tried."""
         self._until = {
@@ -130,9 +130,10 @@ class Agenda:
         self.woken = asyncio.Event()
         self.sweep_after_ms = SWEEP_AFTER_MS
         self.parked = Parked()
-        self._sweeps: dict[Place, int] = {}  # when each is due
-        # Those of them that get deadlines by rule, and when the last write there was carried out.
-        self._dates: dict[Place, int] = {}
+        self._sweeps: dict[DbKey, int] = {}  # when each is due
+        # The places among them that get deadlines by rule, and when the last write there was
+        # carried out.
+        self._awaiting_ttl: dict[DbKey, int] = {}
 
     @property
     def leads(self) -> bool:
@@ -179,56 +180,58 @@ class Agenda:
     def look_now(self) -> None:
         """The server's clock was set: whatever was put off by the old clock is done now."""
         self._sweeps = dict.fromkeys(self._sweeps, 0)
-        self._dates = dict.fromkeys(self._dates, 0)
+        self._awaiting_ttl = dict.fromkeys(self._awaiting_ttl, 0)
         self.parked.put_off_no_more()
         self.stand_in(0)  # the one that leads may notice later
         self.look_at(0)
 
-    def sweep(self, places: Iterable[Place], now_ms: int) -> None:
+    def sweep(self, places: Iterable[DbKey], now_ms: int) -> None:
         """A request, or a reap, of now may leave index entries whose element is gone."""
         due_ms = now_ms + self.sweep_after_ms
         for place in places:
             self._sweeps.setdefault(place, due_ms)
             self.look_at(due_ms)
 
-    def date(self, places: Iterable[Place], now_ms: int) -> None:
-        """The same, and the elements get deadlines by rules of ONWRITE."""
+    def apply_ttl(self, places: Iterable[DbKey], now_ms: int) -> None:
+        """Sweeps these places soon, and the elements get deadlines by rules of ONWRITE."""
         places = list(places)
-        self._dates.update(dict.fromkeys(places, now_ms + self.sweep_after_ms))
+        self._awaiting_ttl.update(dict.fromkeys(places, now_ms + self.sweep_after_ms))
         self.sweep(places, now_ms)
 
-    def drop(self, has_gone: Callable[[bytes], bool]) -> set[Place]:
+    def drop(self, has_gone: Callable[[bytes], bool]) -> set[DbKey]:
         """Another server has the keys for which `has_gone` is true; returns those of them whose
         elements were to get deadlines."""
         self.parked.drop(has_gone)
-        gone = {place for place in self._dates if has_gone(place[1])}
-        self._dates = {at: due_ms for at, due_ms in self._dates.items() if at not in gone}
+        gone = {place for place in self._awaiting_ttl if has_gone(place[1])}
+        self._awaiting_ttl = {
+            at: due_ms for at, due_ms in self._awaiting_ttl.items() if at not in gone
+        }
         self._sweeps = {at: due_ms for at, due_ms in self._sweeps.items() if not has_gone(at[1])}
         return gone
 
-    def take_sweeps(self, now_ms: int) -> dict[Place, int]:
+    def take_sweeps(self, now_ms: int) -> dict[DbKey, int]:
         """Takes the sweeps that are due: each place, and since when."""
         due = [place for place, due_ms in self._sweeps.items() if due_ms < now_ms]
         return {place: self._sweeps.pop(place) for place in due}
 
-    def take_dates(self, sweeps: Mapping[Place, int]) -> set[Place]:
+    def take_awaiting_ttl(self, sweeps: Mapping[DbKey, int]) -> set[DbKey]:
         """Takes those of the sweeps that were taken which give deadlines, too.
 
         A write there that came later than that of the sweep gets another one.
         """
-        found = {place for place in sweeps if place in self._dates}
+        found = {place for place in sweeps if place in self._awaiting_ttl}
         for place in found:
-            due_ms = self._dates[place]
+            due_ms = self._awaiting_ttl[place]
             if due_ms > sweeps[place]:
                 self._sweeps.setdefault(place, due_ms)
             else:
-                del self._dates[place]
+                del self._awaiting_ttl[place]
         return found
 
-    def put_back(self, sweeps: dict[Place, int], dates: Iterable[Place]) -> None:
-        """Puts back sweeps that were taken and not done; `dates`: those that give deadlines."""
+    def put_back(self, sweeps: dict[DbKey, int], awaiting_ttl: Iterable[DbKey]) -> None:
+        """Puts back sweeps that were not done; `awaiting_ttl`: places of deadlines by rules."""
         self._sweeps = sweeps | self._sweeps
-        self._dates = {place: sweeps[place] for place in dates} | self._dates
+        self._awaiting_ttl = {place: sweeps[place] for place in awaiting_ttl} | self._awaiting_ttl
 
     def look_at_sweeps(self) -> None:
         """Plans a look for each sweep that is left."""

@@ -24,11 +24,11 @@ from ttlproxy.net.tasks import cancel
 
 # A server that is neither paused nor unusually busy has answered by then.
 PATIENCE_S: Final = 0.1
-# How long who cannot wait waits until it is clear whether writes are paused.
+# A caller that must not block waits for this time for a verdict.
 _SOON_S: Final = 1.0
 # A request that is answered while writes are paused.
 _READ: Final = (b"TIME",)
-# So many of these on another connection must be answered while the barrier is not.
+# This number of them on another connection must be answered while the barrier is not.
 _READS: Final = 2
 
 IsPaused: TypeAlias = Callable[[], Awaitable[bool]]

@@ -16,7 +16,7 @@ from ttlproxy.core.expiry_actions import VERSION
 from ttlproxy.core.families import Families, Known
 from ttlproxy.core.keys import Keys
 from ttlproxy.core.permissions import Rights
-from ttlproxy.core.registry import Place, Registry
+from ttlproxy.core.registry import DbKey, Registry
 from ttlproxy.core.signing import Signer, new_secret
 from ttlproxy.link.connecting.failures import Refusals
 from ttlproxy.link.connecting.known_server import ServerClock
@@ -24,8 +24,8 @@ from ttlproxy.link.connecting.pipeline import AskForKeys, run
 from ttlproxy.link.shared.action_cache import ActionCache
 from ttlproxy.link.shared.agenda import Agenda
 from ttlproxy.link.shared.fleet import Fleet
-from ttlproxy.link.shared.heritage import Heritage
 from ttlproxy.link.shared.info_section import InfoSection
+from ttlproxy.link.shared.inherited import Inherited
 from ttlproxy.link.shared.overdue import Overdue
 from ttlproxy.link.shared.rules_of_all import RulesOfAll
 from ttlproxy.link.shared.schedule_queries import ScheduleQueries
@@ -45,7 +45,7 @@ def first_signer(settings: Settings) -> Signer:
 
 
 class Sharer(Protocol):
-    """What one link does about the state that proxies share (link/server/shared_state.py)."""
+    """The part of a link that keeps the state that proxies share (link/server/shared_state.py)."""
 
     @property
     def is_needed(self) -> bool: ...
@@ -71,8 +71,8 @@ class Context:
     schedule_queries: what is asked of schedules; in front of a Cluster they are slot_schedules
     announced: takes announcements; the registry's own method unless in front of a Cluster
     on_stray(key, deadline_ms): called for announcements in slots that are another master's
-    on_undated(places): called for what `date_later` was told of, and could not be done yet
-    heritage: what is known of the server from the time when it was a replica, until it is taken
+    on_awaiting_ttl(places): called for places of `apply_ttl_later` that had to be left
+    inherited: what is known of the server from the time when it was a replica, until it is taken
     overdue: keys that should have been reaped, at the last heartbeat
     refusals: what Redis refused, for the log and the metrics
     node_counts, connections: about the present server; the link begins new counts at another one
@@ -121,7 +121,7 @@ class Context:
         self._known_families = families.known
         actions = self.actions
         self.registry = Registry(
-            self.agenda.announced, actions.has_action, actions.book, families.known
+            self.agenda.announced, actions.has_action, actions.rules, families.known
         )
         self.managed: dict[int, int] = {}
         self._known_families.tell(self._families_changed)
@@ -129,8 +129,8 @@ class Context:
         self.announced: Callable[[int, bytes, int], None] = self.registry.announced
         self.has_ended = False
         self.on_stray: Callable[[bytes, int], None] = lambda key, deadline_ms: None
-        self.on_undated: Callable[[Iterable[Place]], None] = self.date_later
-        self.heritage: Heritage | None = None
+        self.on_awaiting_ttl: Callable[[Iterable[DbKey]], None] = self.apply_ttl_later
+        self.inherited: Inherited | None = None
         self.overdue = Overdue()
         info = InfoSection(self.clock, lambda: self.managed_keys, counters, self.overdue)
         self.script_calls = ScriptCalls(
@@ -160,7 +160,7 @@ class Context:
     def _families_changed(self) -> None:
         self.registry.families_changed()
 
-    def meet(self, clustered: bool) -> None:
+    def set_clustered(self, clustered: bool) -> None:
         """A new server is met: whether it is a node of a Cluster decides where what is kept."""
         keys = self.keys
         if clustered != keys.clustered:
@@ -185,15 +185,15 @@ class Context:
         return b"%d" % (self.managed_keys - self.managed.get(int(db), 0))
 
     def _clock_was_set(self) -> None:
-        """What scripts do not announce may be due sooner than was thought."""
+        """Deadlines that scripts do not announce may be due sooner than was thought."""
         self.agenda.look_now()
         self.registry.forget_all()
 
-    def inherit(self, heritage: Heritage | None) -> None:
+    def inherit(self, inherited: Inherited | None) -> None:
         """From now on this is what there is to take."""
-        if self.heritage is not None:
-            self.heritage.close()
-        self.heritage = heritage
+        if self.inherited is not None:
+            self.inherited.close()
+        self.inherited = inherited
 
     def end(self) -> None:
         """The master is left for good; another one has its slots, or will have them."""
@@ -213,7 +213,7 @@ class Context:
         """Whether slots may know a version of the rules, as far as they have been read."""
         return not self.actions.knows(0) or bool(self.actions.of(0).version)
 
-    async def may_be_indexed(self, redis: Redis, places: Sequence[Place]) -> list[bool]:
+    async def may_be_indexed(self, redis: Redis, places: Sequence[DbKey]) -> list[bool]:
         """Of each place whether it may have an index; also of those whose slot is on its way.
         Raises redis-py's ConnectionError or TimeoutError."""
         requests = [(db, (b"EXISTS", self.keys.index(key))) for db, key in places]
@@ -225,9 +225,9 @@ class Context:
         Raises redis-py's RedisError; ResponseError if another master has them and does not answer.
         """
         if self._rules_of_all is None or self.keys.are_home:
-            await self.actions.learn(redis, db)
+            await self.actions.read(redis, db)
         elif not self.actions.knows(db):
-            await self._rules_of_all.learn()
+            await self._rules_of_all.read()
 
     async def learn_missed_rules(self, redis: Redis) -> None:
         """Changes of rules may have been missed. `redis`, and what is raised: as above.
@@ -259,13 +259,13 @@ class Context:
         """The users' rights were read anew."""
         self.scripts.wanted(careful=not self.rights.all_have_all)
 
-    def date_later(self, places: Iterable[Place]) -> None:
+    def apply_ttl_later(self, places: Iterable[DbKey]) -> None:
         """Elements there without a deadline get that of a rule of ONWRITE."""
         if self.has_ended:
-            self.on_undated(places)
+            self.on_awaiting_ttl(places)
         else:
-            self.agenda.date(places, self.clock.now_ms())
+            self.agenda.apply_ttl(places, self.clock.now_ms())
 
-    def sweep_later(self, places: Iterable[Place]) -> None:
+    def sweep_later(self, places: Iterable[DbKey]) -> None:
         """A request or a reap may leave index entries there whose element is gone."""
         self.agenda.sweep(places, self.clock.now_ms())

@@ -1,4 +1,4 @@
-"""How many proxies are attached to a server, as far as a heartbeat has seen: no I/O.
+"""The number of proxies that are attached to a server, as far as a heartbeat has seen: no I/O.
 
 Many proxies look less often each, and leave to one of them what one can do for all.
 """
@@ -30,5 +30,5 @@ class Fleet:
 
     @property
     def stretch(self) -> float:
-        """How many times as long a proxy waits between two heartbeats as one of a few."""
+        """The factor by which a proxy waits longer between two heartbeats than one of a few."""
         return 1.0 if self.are_few else min(self.attached / _TOGETHER, _LONGEST)

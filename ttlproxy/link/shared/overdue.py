@@ -1,4 +1,4 @@
-"""Which keys are past their deadline and still there, according to the schedules.
+"""The keys that are past their deadline and still there, according to the schedules.
 
 The registry cannot tell: it holds lower bounds, and hears of no other proxy's reaps.
 """
@@ -18,12 +18,12 @@ class Overdue:
         self.broken: list[int] = []
         self._first_ms: int | None = None  # the earliest deadline that is past
 
-    def learn(self, late: Late) -> None:
+    def update(self, late: Late) -> None:
         """Redis has just told so."""
         self.keys, self._first_ms, refused = late
         self.broken = [db for db, refusal in refused.items() if is_wrong_type(refusal)]
 
     def oldest_s(self, now_ms: int) -> float:
-        """How long the oldest key has been due, in s; 0 if none is."""
+        """The time that the oldest key has been due, in s; 0 if none is."""
         first_ms = self._first_ms
         return 0.0 if first_ms is None else max(now_ms - first_ms, 0) / 1000

@@ -40,7 +40,7 @@ class ReplicaPushes(AskingSocket):
     since: the number of the checkpoint from which on what the master has given up must be known
       for this replica; None while there is none
     is_ready: whether it has what the master had at that checkpoint
-    is_given: it belongs to a Heritage now; keys: the names of internal keys
+    is_given: it belongs to a Inherited now; keys: the names of internal keys
     """
 
     def __init__(self, keys: Keys, name: str, master: str) -> None:
@@ -73,7 +73,7 @@ class ReplicaPushes(AskingSocket):
             self._size -= len(self._names.pop(each))
         self.wanted.set()
 
-    def learn(self, replication: Mapping[str, str], checkpoints: Sequence[Checkpoint]) -> None:
+    def update(self, replication: Mapping[str, str], checkpoints: Sequence[Checkpoint]) -> None:
         """The replica says how far it is; `checkpoints` ascend."""
         is_replica = replication.get("role") == "slave"
         if self.since is None or not is_replica or replication.get("master_link_status") != "up":

@@ -88,19 +88,19 @@ class RulesOfAll:
         while True:
             await self._doubted.wait()
             self._doubted.clear()
-            while self.actions.book.in_doubt:
+            while self.actions.rules.in_doubt:
                 try:
-                    await self.learn()
+                    await self.read()
                     failures = 0
                 except NoPermissionError as refusal:
                     self._refusals.note("to read the rules", refusal)
-                    self.actions.has_no_book(0)
+                    self.actions.drop_rules(0)
                 except ResponseError as refusal:
                     failures += 1
                     self._refusals.note("to read the rules", refusal)
                     await asyncio.sleep(_AGAIN.compute(failures))
 
-    async def learn(self) -> None:
+    async def read(self) -> None:
         """Reads the rules. Raises ResponseError if the master that has them does not answer."""
         home = next((master for master in self._masters() if master.is_home), None)
         if home is None:
@@ -108,7 +108,7 @@ class RulesOfAll:
         redis = self._connection(home.upstream)
         try:
             async with time_limit(self._timeout_s):
-                await self.actions.learn(redis, 0)
+                await self.actions.read(redis, 0)
         except (ConnectionError, TimeoutError, OSError) as trouble:
             raise UnreachableError(f"the rules cannot be read: {trouble}") from trouble
         finally:

@@ -1,4 +1,5 @@
-"""What the link asks schedules: one sorted set for each database, or for each slot of a Cluster.
+"""The link's questions to schedules: one sorted set for each database, or for each slot of a
+Cluster.
 
 Redis's errors are returned by database, or by slot, because a schedule may be overwritten by its
 clients or not be ours to read. Every method raises redis-py's ConnectionError or TimeoutError.
@@ -14,7 +15,7 @@ from redis.exceptions import ResponseError
 
 from ttlproxy.commands import Call
 from ttlproxy.core.keys import Keys
-from ttlproxy.core.registry import Place
+from ttlproxy.core.registry import DbKey
 from ttlproxy.link.connecting.pipeline import Words, error, everywhere, run, valid
 from ttlproxy.link.shared.scores import whole_ms
 
@@ -36,7 +37,7 @@ class UnreadError(ResponseError):
 
 
 class Late(NamedTuple):
-    """How many keys are due in all schedules, and since when the first of them is, in ms.
+    """The number of keys that are due in all schedules, and since when the first of them is, in ms.
 
     refused: Redis's errors; such a schedule counts as empty
     """
@@ -47,8 +48,8 @@ class Late(NamedTuple):
 
 
 class Soon(NamedTuple):
-    """What needs attention soon: (key, when, in ms). No other key of the schedules needs it before
-    `until_ms`."""
+    """The keys that need attention soon: (key, when, in ms). No other key of the schedules needs it
+    before `until_ms`."""
 
     entries: list[tuple[bytes, int]]
     until_ms: int
@@ -85,7 +86,7 @@ class ScheduleQueries:
 
     async def due(
         self, redis: Redis, databases: Iterable[int], now_ms: int, most: int = DUE
-    ) -> tuple[list[Place], Refused]:
+    ) -> tuple[list[DbKey], Refused]:
         """Keys that need attention, the earliest of each database first, at most `most` of each."""
         words = (b"ZRANGEBYSCORE", self._schedule, *before(now_ms), b"LIMIT", 0, most)
         pages, refused = await everywhere(redis, databases, words)
@@ -114,7 +115,7 @@ class ScheduleQueries:
     async def counted(
         self, redis: Redis, heads: Mapping[int, Any], refused: Refused, now_ms: int
     ) -> Late:
-        """What needs attention, after the replies to `first_late` by database."""
+        """The keys that need attention, after the replies to `first_late` by database."""
         firsts = {db: whole_ms(head[1]) for db, head in heads.items() if head}
         words = (b"ZCOUNT", self._schedule, *before(now_ms))
         counts, _ = await everywhere(redis, firsts, words)
@@ -134,7 +135,7 @@ class ScheduleQueries:
                 return
 
     async def soon(self, redis: Redis, db: int, since_ms: int, most_ms: int) -> Soon:
-        """What needs attention from `since_ms` on, and before `most_ms`. Raises redis-py's
+        """The keys that need attention from `since_ms` on, and before `most_ms`. Raises redis-py's
         ResponseError, too."""
         entries: list[tuple[bytes, int]] = []
         for _ in range(_MOST_PAGES):
@@ -168,7 +169,7 @@ class ScheduleQueries:
         return list(valid(names))
 
     async def lacking(self, redis: Redis, db: int, keys: Sequence[bytes]) -> list[bytes]:
-        """Those of these keys that have no place there. Raises redis-py's ResponseError, too."""
+        """The keys among these that have no place there. Raises redis-py's ResponseError, too."""
         (scores,) = await run(redis, [(db, (b"ZMSCORE", self._schedule, *keys))])
         return [key for key, score in zip(keys, valid(scores), strict=True) if score is None]
 

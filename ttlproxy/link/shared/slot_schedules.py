@@ -1,4 +1,4 @@
-"""What the link asks the schedules of a Cluster's slots: the same as schedule_queries.
+"""The link's questions to the schedules of a Cluster's slots: the same as schedule_queries.
 
 There are 16,384 of them, so only those are asked that have a key that is due, as far as is known.
 """
@@ -14,7 +14,7 @@ from redis.asyncio import Redis
 
 from ttlproxy.commands import Call
 from ttlproxy.core.keys import SLOTS, Keys, slot
-from ttlproxy.core.registry import UNKNOWN, Place
+from ttlproxy.core.registry import UNKNOWN, DbKey
 from ttlproxy.link.connecting.failures import is_elsewhere
 from ttlproxy.link.connecting.pipeline import Words, error, run, valid
 from ttlproxy.link.shared.schedule_queries import (
@@ -132,11 +132,11 @@ class SlotSchedules:
 
     async def due(
         self, redis: Redis, databases: Iterable[int], now_ms: int, most: int = DUE
-    ) -> tuple[list[Place], Refused]:
+    ) -> tuple[list[DbKey], Refused]:
         """As many as there is to do for a while, the earliest slots first; a slot without any is
         not asked again for the same `now_ms`."""
         words = (b"ZRANGEBYSCORE", b"", *before(now_ms), b"LIMIT", 0, most)
-        found: list[Place] = []
+        found: list[DbKey] = []
         refused: Refused = {}
         late = sorted(self.late_slots(now_ms), key=self._firsts.__getitem__)
         for at in range(0, len(late), _DUE_TOGETHER):
@@ -160,7 +160,7 @@ class SlotSchedules:
         return min([*found, *(ms for ms in self._firsts.values() if ms > now_ms)], default=None)
 
     async def late(self, redis: Redis, databases: Iterable[int], now_ms: int) -> Late:
-        """Where many slots are late, some are asked, and stand for all. Another proxy may have
+        """If many slots are late, some are asked, and stand for all. Another proxy may have
         reaped what was due there: then the slot is not asked again until its next deadline."""
         late = self.late_slots(now_ms)
         some = sample(late, min(len(late), _LATE))
@@ -194,7 +194,7 @@ class SlotSchedules:
         self.unread(slots)
 
     def unread(self, slots: Collection[int]) -> None:
-        """What was read of these slots, or is being read now, does not count any more."""
+        """Entries of these slots that were read, or are being read now, do not count any more."""
         for those in (self.read, self.inherited, self._unasked):
             those.difference_update(slots)
         self.losses.update(slots)
@@ -244,7 +244,7 @@ class SlotSchedules:
             raise UnreadError(refused)
 
     async def scan(self, redis: Redis, db: int) -> AsyncIterator[list[bytes]]:
-        """All keys. What Redis refuses is left out."""
+        """All keys. Slots that Redis refuses are left out."""
         occupied = await self.survey(redis, list(self.owned))
         async for _, entries, _ in self._scan(redis, occupied, {}):
             yield [key for key, _ in entries]
@@ -302,7 +302,7 @@ class SlotSchedules:
         ]
 
     async def leaving(self, redis: Redis, slots: Iterable[int]) -> set[int]:
-        """Those of the slots whose keys may be elsewhere already."""
+        """The slots among these whose keys may be elsewhere already."""
         asked = list(slots)
         names = [self._keys.guard(b"{%b}" % self._keys.word(number)) for number in asked]
         replies = await run(redis, [(0, (b"EXISTS", name)) for name in names])

@@ -1,4 +1,5 @@
-"""Which slots of a Cluster's node may have a schedule: most have none, so none is read there.
+"""Finds the slots of a Cluster's node that may have a schedule: most have none, so none is read
+there.
 
 A slot is left out only if the node has said that its schedule is empty. Any refusal counts as
 "perhaps": then the request that reads the schedule tells why.

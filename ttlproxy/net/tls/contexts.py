@@ -195,7 +195,7 @@ def _load(context: ssl.SSLContext, cert: Path, key: Path | None) -> None:
 
 
 def _why_not(cert: Path, key: Path | None) -> str:
-    """What is wrong with the files, which OpenSSL does not say; empty if that is not known."""
+    """The fault of the files, which OpenSSL does not name; empty if it is not known."""
     if not _has(cert, _CERTIFICATE):
         return f"{cert}: it contains no certificate in PEM form"
     if key is None and not _has(cert, _KEY):

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from ttlproxy.commands import Call
 from ttlproxy.core.counted import counted
-from ttlproxy.core.registry import Place
+from ttlproxy.core.registry import DbKey
 from ttlproxy.link import run, valid
 from ttlproxy.operations.doctor.finding import ERROR, INFO, OK, WARNING, Finding, Severity
 from ttlproxy.operations.doctor.target import Target
@@ -148,11 +148,11 @@ async def content(target: Target) -> AsyncIterator[Finding]:
         yield Finding(OK, said)
 
 
-async def _sample_states(target: Target) -> dict[Place, KeyState]:
+async def _sample_states(target: Target) -> dict[DbKey, KeyState]:
     places = await _sampled(target)
     script_calls = await target.script_calls("key_examine")
     each = max(1, min(_EACH, target.sample // max(1, len(places))))
-    states: dict[Place, KeyState] = {}
+    states: dict[DbKey, KeyState] = {}
 
     def how_far() -> str:
         return f"examined {len(states)} of {counted(len(places), 'key')}"
@@ -164,8 +164,8 @@ async def _sample_states(target: Target) -> dict[Place, KeyState]:
 
 
 async def examine_keys(
-    target: Target, script_calls: ScriptCalls, places: Sequence[Place], each: int
-) -> dict[Place, KeyState]:
+    target: Target, script_calls: ScriptCalls, places: Sequence[DbKey], each: int
+) -> dict[DbKey, KeyState]:
     """Examines these keys, and at most `each` deadlines of every key."""
     words = (b"%d" % each,)
     calls = [
@@ -175,9 +175,9 @@ async def examine_keys(
     return {place: KeyState(*valid(reply)) for place, reply in zip(places, replies, strict=True)}
 
 
-async def _sampled(target: Target) -> list[Place]:
+async def _sampled(target: Target) -> list[DbKey]:
     """Keys from the schedules, and keys with an index; at most `sample` of each per database."""
-    places: dict[Place, None] = {}
+    places: dict[DbKey, None] = {}
 
     def tell() -> None:
         target.progress.at(lambda: f"looking for deadlines: found {counted(len(places), 'key')}")

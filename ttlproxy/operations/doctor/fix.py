@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from ttlproxy.commands import Call
 from ttlproxy.core.counted import counted
-from ttlproxy.core.registry import Place as DbKey
+from ttlproxy.core.registry import DbKey
 from ttlproxy.errors import DoctorError
 from ttlproxy.link import NodeOfSeveral, announcing, run, valid
 from ttlproxy.net.progress import of_names

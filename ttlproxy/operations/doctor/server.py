@@ -22,7 +22,7 @@ from ttlproxy.link import (
     LAYOUT,
     OLDEST,
     NodeOfSeveral,
-    Sentinels,
+    SentinelGroup,
     check_layout,
     check_old_layout,
     check_slots,
@@ -122,7 +122,7 @@ async def sentinels(target: Target) -> AsyncIterator[Finding]:
     if upstream is None or upstream.sentinels is None:
         yield Finding(OK, "no Sentinel is asked for the master")
         return
-    asked = Sentinels(upstream, lambda: timeout_s)
+    asked = SentinelGroup(upstream, lambda: timeout_s)
     running = asyncio.create_task(asked.run(), name="doctor: Sentinels")
     try:
         await asked.until_asked(timeout_s)

@@ -105,7 +105,7 @@ class ClientLanes:
         return [lane for lane in self._lanes.values() if lane is not self._home]
 
     @property
-    def is_stranger(self) -> bool:
+    def is_unauthenticated(self) -> bool:
         """Whether the client has still to log in."""
         home = self.home()
         return home is not None and home.session is not None and home.session.before_login

@@ -101,7 +101,7 @@ def _integer(reply: bytes) -> int:
 def _elements(reply: bytes) -> list[bytes]:
     """The elements of an array, each as it was sent."""
     body = reply[reply.index(b"\n") + 1 :]
-    ends = ReplyEnds().take(body)
+    ends = ReplyEnds().feed(body)
     return [body[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
 
 

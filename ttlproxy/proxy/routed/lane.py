@@ -71,7 +71,7 @@ class Lane:
         self._serving = link.serving
         self._announcements = link.announcements
         self._registry = link.context.registry
-        self._rules = link.context.actions.book
+        self._rules = link.context.actions.rules
         self._backend: Backend | LaneUpstream | None = None
         self._is_shared = client.sharing.is_on  # or is to be
         self._phase = CONNECTING
@@ -232,8 +232,8 @@ class Lane:
 
     def _dated(self, step: Step) -> bytes:
         """The bytes of a step; rules give its elements deadlines once it has been carried out."""
-        if step.date_after:
-            self.link.context.date_later(step.date_after)
+        if step.apply_ttl_after:
+            self.link.context.apply_ttl_later(step.apply_ttl_after)
         return step.to_redis
 
     async def asked_as(self, ticket: Ticket, data: bytes, *, asking: bool = False) -> bytes:
@@ -511,8 +511,8 @@ class Lane:
             self.link.context.sweep_later(
                 place for key in step.sweep_after for place in places(key)
             )
-        if step.date_after:
-            self.link.context.date_later(step.date_after)
+        if step.apply_ttl_after:
+            self.link.context.apply_ttl_later(step.apply_ttl_after)
 
     def wait_for_item(self) -> bool:
         self._phase = WAITING

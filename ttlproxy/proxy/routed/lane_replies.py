@@ -194,7 +194,7 @@ class LaneReplies:
 
     def _ends_in(self, data: bytes) -> list[int]:
         try:
-            return self._ends.take(data)
+            return self._ends.feed(data)
         except ValueError as unclear:
             raise Miscounted from unclear
 

@@ -424,7 +424,7 @@ class RoutedClient(asyncio.Protocol):
 
     @property
     def user(self) -> bytes:
-        return b"" if self.lanes.is_stranger else self.connection_settings.user
+        return b"" if self.lanes.is_unauthenticated else self.connection_settings.user
 
     @property
     def introduced(self) -> Mapping[bytes, bytes]:

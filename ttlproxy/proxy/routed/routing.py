@@ -150,7 +150,7 @@ class Routing:
     def _look_at_rest(self) -> None:
         """The last request is not whole: it may be too large, or none."""
         client, requests = self._client, self.requests
-        if client.lanes.is_stranger and requests.exceeds_login():
+        if client.lanes.is_unauthenticated and requests.exceeds_login():
             requests.give_up()
         if requests.ending:
             client.start(self._end_with(requests.ending))

@@ -80,7 +80,7 @@ class SharingPolicy:
                 self.state = state
                 self._change(True)
                 return
-        if self._client.lanes.is_stranger:
+        if self._client.lanes.is_unauthenticated:
             return  # Redis refuses what it asks for
         self.is_open = begins and self._changes <= _MOST_CHANGES
 

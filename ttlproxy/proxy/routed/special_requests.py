@@ -72,7 +72,7 @@ class SpecialRequests:
         transactions, subscriptions = self._transactions, self._subscriptions
         if self._skips or transactions.is_open or subscriptions.limits or self._caching:
             return True
-        return self._client.lanes.is_stranger
+        return self._client.lanes.is_unauthenticated
 
     @property
     def listens(self) -> bool:
@@ -112,12 +112,12 @@ class SpecialRequests:
             client.order.muted = False
 
     async def _do(self, args: list[bytes], raw: bytes) -> None:
-        ways, is_stranger = self._client.ways, self._client.lanes.is_stranger
+        ways, is_unauthenticated = self._client.ways, self._client.lanes.is_unauthenticated
         route = ways.router.find(args[0])
         special = _SPECIAL.get(route.name)
         if special is None and ways[args[0]] is SPLIT:
             special = SpecialRequests._split
-        if is_stranger and route.name not in _BEFORE_LOGIN:
+        if is_unauthenticated and route.name not in _BEFORE_LOGIN:
             special = None
         if self._subscriptions.limits and route.name not in _SUBSCRIBED:
             special = None
@@ -125,7 +125,7 @@ class SpecialRequests:
         if special is None and self._subscriptions.limits:
             await self._subscriptions.ask(args, raw)
         elif special is None:
-            await self.alone(raw, args, None if is_stranger else ways.slot_of(args))
+            await self.alone(raw, args, None if is_unauthenticated else ways.slot_of(args))
         elif route.fits(len(args)) or route.arity == -1:
             await special(self, args, raw)
         else:
@@ -310,7 +310,7 @@ class SpecialRequests:
         makes that proxy read that there are none.
         """
         client, rules = self._client, self._client.masters.rules
-        had_any = bool(rules.actions.book)  # a push may tell that they are gone before the reply
+        had_any = bool(rules.actions.rules)  # a push may tell that they are gone before the reply
         replies = await replies_of(client, self._link_with_rules, args, raw)
         others = partial(self._links_but, frozenset(replies))
         replies |= await replies_of(client, others, args, raw)

@@ -57,7 +57,7 @@ class _Preparing:
 
     def takes(self, data: bytes, ends: list[int], begin: int) -> None:
         self._replies += data
-        begins = (0, *ReplyEnds().take(self._replies))[:-1]
+        begins = (0, *ReplyEnds().feed(self._replies))[:-1]
         found = [self._replies[begin:] for begin in begins]
         if any(map(_is_refused, self._requests, found)):
             self._tell(False)
@@ -155,7 +155,7 @@ class SharedConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         try:
-            ends = self._ends.take(data)
+            ends = self._ends.feed(data)
         except ValueError:
             self._miscounted()
             return

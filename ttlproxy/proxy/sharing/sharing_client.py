@@ -52,7 +52,7 @@ class SharingClient(Client):
         shared, session = self.shared, self._session
         if shared is None or session is None:
             is_beginning = self._is_beginning and self._phase is OPEN
-            if is_beginning and session is not None and not session.stranger:
+            if is_beginning and session is not None and not session.unauthenticated:
                 self._begin(session, data)
             else:
                 super().data_received(data)

@@ -1,4 +1,4 @@
-"""What a heartbeat asks of the schedules in one packet with its other requests.
+"""The heartbeat's questions to the schedules, in one packet with its other requests.
 
 In front of a Cluster there is a schedule for each slot, so nothing is asked in that packet: only
 slots that are late are asked, and some are for their size.
@@ -17,7 +17,7 @@ from ttlproxy.link.shared.context import Context
 from ttlproxy.link.shared.schedule_queries import Late, ScheduleQueries
 
 
-class Glance:
+class Sample:
     """now_ms: the server's clock when it was begun"""
 
     def __init__(self, context: Context, with_sizes: bool) -> None:
@@ -34,14 +34,14 @@ class Glance:
         """Each is (database, words)."""
         return self._of(self._databases)
 
-    def learn(self, replies: Sequence[Any]) -> None:
+    def add_replies(self, replies: Sequence[Any]) -> None:
         """Takes the replies to `requests`."""
-        self._learn(self._databases, replies)
+        self._add(self._databases, replies)
 
     async def widen(self, redis: Redis, databases: Collection[int]) -> None:
         """Asks the same of further databases. Raises redis-py's ConnectionError or TimeoutError."""
         self._databases += databases
-        self._learn(databases, await run(redis, self._of(databases)))
+        self._add(databases, await run(redis, self._of(databases)))
 
     def _of(self, databases: Iterable[int]) -> list[tuple[int, Words]]:
         queries = self._queries
@@ -50,7 +50,7 @@ class Glance:
         both = (queries.first_late(self.now_ms), queries.how_many())
         return [(db, words) for db in databases for words in both]
 
-    def _learn(self, databases: Collection[int], replies: Sequence[Any]) -> None:
+    def _add(self, databases: Collection[int], replies: Sequence[Any]) -> None:
         for db, head in zip(databases, replies[::2], strict=False):
             if refusal := error(head):
                 self._refused[db] = refusal
@@ -61,14 +61,14 @@ class Glance:
             self._sizes = (self._sizes or {}) | dict(zip(databases, sizes, strict=False))
 
     async def late(self, redis: Redis) -> Late:
-        """What needs attention by now. Raises redis-py's ConnectionError or TimeoutError."""
+        """Keys that need attention by now. Raises redis-py's ConnectionError or TimeoutError."""
         queries = self._queries
         if isinstance(queries, ScheduleQueries):
             return await queries.counted(redis, self._heads, self._refused, self.now_ms)
         return await queries.late(redis, self._databases, self.now_ms)
 
     async def sizes(self, redis: Redis) -> dict[int, int] | None:
-        """How many keys are managed in each database; None if that is not known. Raises as `late`.
+        """The number of managed keys in each database; None if that is not known. Raises as `late`.
 
         Slots are asked once in a heartbeat: each answer moves on to the next of them.
         """

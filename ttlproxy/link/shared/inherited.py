@@ -1,4 +1,4 @@
-"""What is known of a promoted replica from the time when it followed its master."""
+"""The knowledge of a promoted replica from the time when it followed its master."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ttlproxy.link.shared.replica_pushes import REPLICATION, ReplicaPushes
 from ttlproxy.net.tasks import time_limit
 
 
-class Heritage:
+class Inherited:
     """It belongs to whoever has it, who takes it or closes it.
 
     until_ms: only the keys that are taken need attention before
@@ -39,8 +39,8 @@ class Heritage:
         self._entries = entries
         self._pushes = pushes
 
-    async def take(self, timeout_s: float) -> dict[bytes, int] | None:
-        """Those managed keys of `slots`, each with a lower bound of its first deadline in ms.
+    async def read(self, timeout_s: float) -> dict[bytes, int] | None:
+        """The managed keys of `slots`, each with a lower bound of its first deadline in ms.
 
         Whoever asks hears already what the replica announces from now on. None if announcements
         may have been missed.
