@@ -59,7 +59,6 @@ def stage(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
 
 
 @pytest.mark.slow
-@pytest.mark.one_of(2)
 @pytest.mark.parametrize("part", PARTS, ids=lambda part: part.name)
 def test_each_scenario_gives_each_of_its_figures(part: Part, stage: Stage) -> None:
     for program in part.needs:

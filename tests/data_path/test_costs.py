@@ -90,7 +90,6 @@ def test_between_a_chunk_and_the_next_there_is_one_wait_and_nothing_else(
     assert others.total() <= CHUNKS / 4, others
 
 
-@pytest.mark.one_of(4)
 @pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
 @pytest.mark.parametrize("requests", [PLAIN, MANAGED, REWRITTEN], ids=["plain", "managed", "ours"])
 def test_a_thousand_chunks_leave_no_object_behind(

@@ -55,7 +55,6 @@ def test_a_request_split_anywhere_is_answered_whole(app: Connection) -> None:
         assert app.read_many(VARIED_REPLIES) == expected, f"cut after {VARIED[:cut]!r}"
 
 
-@pytest.mark.one_of(3)
 @pytest.mark.parametrize("piece", [1, 2, 7])
 @both_loops
 def test_a_reply_split_anywhere_arrives_whole(

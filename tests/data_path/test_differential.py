@@ -102,7 +102,6 @@ def _manage_elsewhere(plain: AnyServer, proxy: Proxy) -> None:
         assert client.ask("SPEXPIREATMEMBER", "elsewhere", 1, FAR_MS) == b":1\r\n"
 
 
-@pytest.mark.one_of(3)
 @pytest.mark.parametrize("managed", [False, True], ids=["nothing managed", "another key managed"])
 @both_protocols
 @generated
@@ -124,7 +123,6 @@ def test_any_native_command_answers_as_without_the_proxy(
     )
 
 
-@pytest.mark.one_of(2)
 @both_protocols
 @generated
 @given(before=SEEDS, seeds=SEEDS, cuts=CUTS)
@@ -149,7 +147,6 @@ def test_a_deadline_far_away_changes_no_reply_of_a_native_command(
     alike(plain, connect, [LOOK])
 
 
-@pytest.mark.one_of(2)
 @pytest.mark.parametrize("mode", ["NOLOOP", "OPTIN", "OPTOUT"])
 @both_protocols
 @generated
@@ -170,7 +167,6 @@ def test_a_client_that_caches_gets_the_same_replies(
     alike(plain, partial(Connection, proxy.port), pieces(hello + stream, cuts))
 
 
-@pytest.mark.one_of(2)
 @pytest.mark.parametrize("refresh", [[], ["REFRESH"]], ids=["kept", "refreshed"])
 @both_protocols
 @generated

@@ -60,7 +60,6 @@ def _sent_on(port: int, end: bytes, more: bytes = MORE, asks_id: bool = False) -
         return received
 
 
-@pytest.mark.one_of(3)
 @pytest.mark.any_server
 @both_loops
 @pytest.mark.parametrize(("end", "last"), ENDS.values(), ids=ENDS.keys())

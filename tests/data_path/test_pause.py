@@ -88,7 +88,6 @@ def _some_beats(server: Server, count: int = 3) -> None:
     wait_until(lambda: calls(server.port, "time") >= until, "some heartbeats")
 
 
-@pytest.mark.one_of(4)
 @pytest.mark.parametrize("request_", READS)
 def test_what_reads_is_answered_in_a_pause_of_writes(
     app: Connection, direct: Connection, request_: str, version: str

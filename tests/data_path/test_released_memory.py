@@ -146,7 +146,6 @@ def _run(
         runner.run(_ends_freed(settings, ends, connect, longest))
 
 
-@pytest.mark.one_of(3)
 @pytest.mark.parametrize("loop", LOOPS)
 @pytest.mark.parametrize("chosen", [{}, {"timeout": 100}, {"share_upstream": 1}], ids=str)
 def test_nothing_of_a_client_outlives_it(

@@ -208,7 +208,6 @@ CEILING = 24 << 20
 MANY = 30
 
 
-@pytest.mark.one_of(2)
 @both_loops
 @pytest.mark.any_server
 @pytest.mark.parametrize("before", [b"", WRONG], ids=["at once", "after a wrong password"])

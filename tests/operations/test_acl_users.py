@@ -169,7 +169,6 @@ COUNTS = ["DBSIZE", "KEYS *", "SCAN 0", "RANDOMKEY", "COMMAND COUNT"]
 COUNTING = "~app:* +dbsize +scan +keys +randomkey +command"
 
 
-@pytest.mark.one_of(4)
 @pytest.mark.parametrize("past", [False, True], ids=["through the proxy", "past it"])
 @pytest.mark.parametrize(
     "rules",

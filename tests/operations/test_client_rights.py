@@ -133,7 +133,6 @@ def _of_alice(line: str) -> list[str]:
     return words
 
 
-@pytest.mark.one_of(3)
 @pytest.mark.parametrize(
     "virtual",
     [*VIRTUALS.values(), *LONGER.values()],
@@ -223,7 +222,6 @@ _ATTACKS = (
 )
 
 
-@pytest.mark.one_of(3)
 @pytest.mark.parametrize("attack", _ATTACKS)
 def test_nothing_internal_of_others_is_in_her_reach(
     alice: LogIn, proxy: Proxy, server: Server, direct: Client, of_bob: Client, attack: str
@@ -396,7 +394,6 @@ _ON_SCHEDULE = (
 )
 
 
-@pytest.mark.one_of(3)
 @pytest.mark.parametrize("tampering", _ON_SCHEDULE)
 def test_a_schedule_that_was_tampered_with_lets_no_read_show_what_is_due(
     own: tuple[Server, Client], start_proxy: StartProxy, tampering: str
@@ -435,7 +432,6 @@ def test_nor_when_a_proxy_that_knew_the_key_reads_the_schedule_again(
         assert bob.ask("SMEMBERS", "bob:s") == b"*1\r\n$1\r\nn\r\n"
 
 
-@pytest.mark.one_of(3)
 @pytest.mark.parametrize("tampering", _ON_SCHEDULE)
 def test_and_the_reaper_finds_what_was_put_off(
     own: tuple[Server, Client], start_proxy: StartProxy, tampering: str
@@ -449,7 +445,6 @@ def test_and_the_reaper_finds_what_was_put_off(
         wait_until(lambda: direct.ask("EXISTS", "bob:s") == 0, "it removed")
 
 
-@pytest.mark.one_of(7)
 @pytest.mark.parametrize("name", [KEYS.schedule, KEYS.lease, KEYS.rules, KEYS.others])
 @pytest.mark.parametrize(
     "junk", ["SET {} x", "RPUSH {} x", "HSET {} f v", "SADD {} x", "ZADD {} 1 x"]

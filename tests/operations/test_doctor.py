@@ -89,7 +89,6 @@ def _examined(server: Server) -> list[Finding]:
     raise AssertionError
 
 
-@pytest.mark.one_of(3)
 @pytest.mark.parametrize("ill", ILLS, ids=lambda ill: f"{ill.check}, {ill.severity}")
 def test_what_ails_a_server_is_named_and_the_command_it_gives_fixes_it(
     ill: Ill, start_server: StartServer

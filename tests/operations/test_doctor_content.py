@@ -55,7 +55,6 @@ def world(start_server: StartServer, start_proxy: StartProxy) -> Iterator[World]
         yield World(server, proxy, direct, app)
 
 
-@pytest.mark.one_of(4)
 @pytest.mark.parametrize("name", TYPES)
 def test_a_deadline_whose_element_is_gone_is_found_and_dropped(name: str, world: World) -> None:
     timed, behind = TYPES[name]
@@ -91,7 +90,6 @@ DAMAGES = (
 )
 
 
-@pytest.mark.one_of(4)
 @pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.check)
 def test_damage_is_found_and_fixed(damage: Damage, world: World) -> None:
     world.app.ask("SADDEX", "k", 1000, "a", "b")

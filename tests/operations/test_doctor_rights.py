@@ -93,7 +93,6 @@ ACTIONS = {
 }
 
 
-@pytest.mark.one_of(4)
 @pytest.mark.usefixtures("unrefused")
 @pytest.mark.parametrize("action", ACTIONS)
 def test_the_listed_rights_are_enough_to_reap_and_to_hand_on(
@@ -218,7 +217,6 @@ def test_keys_and_channels_are_told_from_commands_in_the_words_of_newer_servers(
     assert not any(word.startswith("+") for word in named)
 
 
-@pytest.mark.one_of(4)
 @pytest.mark.parametrize("part", range(4))
 def test_each_right_of_the_line_is_named_where_it_is_missing(server: Server, part: int) -> None:
     """Without some rights the doctor cannot examine at all; then it names what was refused."""
@@ -233,7 +231,6 @@ def test_each_right_of_the_line_is_named_where_it_is_missing(server: Server, par
         assert named or any(word in each.what for each in refused), (rule, found)
 
 
-@pytest.mark.one_of(3)
 @pytest.mark.parametrize(
     ("taken", "severity", "rule"),
     [
