@@ -32,8 +32,8 @@ export PYTHONDONTWRITEBYTECODE :=
 run: .venv/run.stamp
 	@trap : INT; $(BIN)/ttlproxy --admin $(ADMIN) $(if $(CLUSTER),--embedded cluster) $(RUN) || test $$? -eq 130
 
-# Runs the tests on the newest server of this machine. With TTLPROXY_REQUIRE=6.2,7.0,chromium they
-# run on each of these servers, slow tests too, and none of the list may be missing.
+# Runs the tests on the newest server of this machine. With TTLPROXY_REQUIRE=6.2,7.0,chromium slow
+# tests run too, and on each of these servers what depends on the version; none may be missing.
 test: .venv/dev.stamp
 	@$(BEFORE)
 	$(BIN)/pytest --progress $(QUICK) $(PYTEST)

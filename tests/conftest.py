@@ -1,9 +1,10 @@
 """The servers and proxies that tests share, and those that a test may kill.
 
-A test that uses a server runs once for each server version found here. If TTLPROXY_REQUIRE names
-versions, it runs for those only. A test marked with `any_server` does not depend on the version and
-runs on the newest only, or not at all if that is older than the version that the marker names. A
-test marked with `both_loops` runs on uvloop and, except in a quick run, on asyncio.
+A test that depends on the server's version runs once for each that is here, any other test on the
+newest (tests/support/selection.py). If TTLPROXY_REQUIRE names versions, these count.
+A test marked with `any_server` runs on the newest only, or not at all if that is older than the
+version that the marker names. A test marked with `both_loops` runs on uvloop and, except in a quick
+run, on asyncio.
 """
 
 import gc

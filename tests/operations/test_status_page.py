@@ -270,7 +270,6 @@ def test_nothing_is_asked_while_nobody_looks(seen: Visit) -> None:
         page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
 
 
-@pytest.mark.one_of(4)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("size", [PHONE, DESK], ids=["phone", "desk"])
 def test_it_fits_and_can_be_read(

@@ -82,14 +82,6 @@ def test_the_same_key_in_two_databases_has_two_deadlines(three: list[Connection]
     assert other.ask("HLEN", "h") == b":1\r\n"
 
 
-def test_a_flush_of_scripts_is_not_noticed(three: list[Connection]) -> None:
-    one, _, _ = three
-    one.ask("HSET", "h", "a", 1)
-    for _ in range(100):  # during some heartbeats, which load them again
-        assert one.ask("SCRIPT", "FLUSH") == b"+OK\r\n"
-        assert one.ask("HEXPIREFIELD", "h", "a", 100) == b":1\r\n"
-
-
 def test_scripts_that_redis_has_lost_are_loaded_before_a_client_needs_one(
     start_server: StartServer, start_proxy: StartProxy
 ) -> None:
