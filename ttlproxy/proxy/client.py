@@ -18,7 +18,7 @@ from ttlproxy.proxy import protected_mode
 from ttlproxy.proxy.checks import Checks
 from ttlproxy.proxy.client_log import ClientLog
 from ttlproxy.proxy.connecting import connect
-from ttlproxy.proxy.ending import Departure, Ending, LingeringClose, cut_later
+from ttlproxy.proxy.ending import CloseWhenQuiet, Ending, LingeringClose, cut_later
 from ttlproxy.proxy.held_step import HeldStep
 from ttlproxy.proxy.phase import (
     CLOSED,
@@ -113,7 +113,7 @@ class Client(asyncio.Protocol):
             self._take(data)
 
     def eof_received(self) -> bool:
-        return self._server.departures.at_eof(self._ends, self._transport)
+        return self._server.staggered.at_eof(self._ends, self._transport)
 
     def _ends(self) -> bool:
         """The client sends no more; returns whether its connection stays open, for it may still
@@ -150,7 +150,7 @@ class Client(asyncio.Protocol):
             self._task.cancel()
         if self._ending is not None:
             self._ending.cancel()
-        if not self._server.departures.put_off(self._gone):
+        if not self._server.staggered.put_off(self._gone):
             self._gone()
         elif self._backend is not None:
             self._backend.ignore()
@@ -258,7 +258,7 @@ class Client(asyncio.Protocol):
         if self._task is not None:
             self._task.cancel()  # held requests must go to no server
         backend.cut()
-        self._end_by(Departure(self._transport, backend, self.end))
+        self._end_by(CloseWhenQuiet(self._transport, backend, self.end))
 
     # From the check for slow clients.
 

@@ -12,8 +12,8 @@ from typing import Final, Protocol, cast
 from ttlproxy.core.counters import Connections, Tally
 from ttlproxy.net.keepalive import keep_alive
 from ttlproxy.net.undelivered import undelivered
-from ttlproxy.proxy.departures import Departures
 from ttlproxy.proxy.reply_queue import Over, ReplyQueue, drop
+from ttlproxy.proxy.staggered_closes import StaggeredCloses
 from ttlproxy.proxy.write_batch import Write, WriteBatch
 from ttlproxy.session.told import Tell
 from ttlproxy.wire import encode
@@ -183,7 +183,7 @@ class Backend:
         self,
         client: Frontend,
         write_batch: WriteBatch,
-        departures: Departures,
+        staggered: StaggeredCloses,
         tally: Tally,
         connections: Connections,
         keepalive_s: int,
@@ -193,7 +193,7 @@ class Backend:
         self._connections = connections
         self._is_counted = self._is_lost = False
         self._write_batch = write_batch
-        self._departures = departures
+        self._staggered = staggered
         self._tally = tally
         self._keepalive_s = keepalive_s
         self.replies = ReplyQueue(client.write)
@@ -215,7 +215,7 @@ class Backend:
         self.write = self._write_batch.writer(self._transport, self._tally)
 
     def eof_received(self) -> bool:
-        return self._departures.put_off(self._transport.close)
+        return self._staggered.put_off(self._transport.close)
 
     def connection_lost(self, take: Take, exc: Exception | None) -> None:
         """`take`: the function that took what Redis sent last."""
@@ -231,7 +231,7 @@ class Backend:
         if exc is not None:  # at once, while the end of a stream waits for its turn
             self.write = drop
             self._client.send_by(drop)
-            if self._departures.put_off(self._client.end):
+            if self._staggered.put_off(self._client.end):
                 return
         self._client.end()
 

@@ -21,12 +21,12 @@ from ttlproxy.proxy.routed.all_masters import replies_of
 from ttlproxy.proxy.routed.connection_settings import KEPT, options
 from ttlproxy.proxy.routed.gathering import OK, Split
 from ttlproxy.proxy.routed.lane import Lane
+from ttlproxy.proxy.routed.pending_request import PendingRequest
 from ttlproxy.proxy.routed.requests_in import Request
+from ttlproxy.proxy.routed.routing_table import SPLIT
 from ttlproxy.proxy.routed.scan import Scan
 from ttlproxy.proxy.routed.subscriptions import KINDS, Subscriptions
-from ttlproxy.proxy.routed.ticket import Ticket
 from ttlproxy.proxy.routed.transaction import Transactions
-from ttlproxy.proxy.routed.ways import SPLIT
 from ttlproxy.wire import encode
 
 if TYPE_CHECKING:
@@ -112,10 +112,10 @@ class SpecialRequests:
             client.order.muted = False
 
     async def _do(self, args: list[bytes], raw: bytes) -> None:
-        ways, is_stranger = self._client.ways, self._client.lanes.is_stranger
-        route = ways.router.find(args[0])
+        table, is_stranger = self._client.routing_table, self._client.lanes.is_stranger
+        route = table.router.find(args[0])
         special = _SPECIAL.get(route.name)
-        if special is None and ways[args[0]] is SPLIT:
+        if special is None and table[args[0]] is SPLIT:
             special = SpecialRequests._split
         if is_stranger and route.name not in _BEFORE_LOGIN:
             special = None
@@ -125,7 +125,7 @@ class SpecialRequests:
         if special is None and self._subscriptions.limits:
             await self._subscriptions.ask(args, raw)
         elif special is None:
-            await self.alone(raw, args, None if is_stranger else ways.slot_of(args))
+            await self.alone(raw, args, None if is_stranger else table.slot_of(args))
         elif route.fits(len(args)) or route.arity == -1:
             await special(self, args, raw)
         else:
@@ -134,16 +134,16 @@ class SpecialRequests:
 
     async def alone(self, raw: bytes, args: list[bytes], number: int | None) -> None:
         """Sends one request; ends with its reply."""
-        client, ticket = self._client, Ticket(args, raw, number)
-        client.order.add([ticket])
+        client, request = self._client, PendingRequest(args, raw, number)
+        client.order.add([request])
         lane = client.lanes.of(number)
         if lane is None:
-            client.redirects.add([ticket])
+            client.redirects.add([request])
         else:
-            lane.send([ticket], raw)
+            lane.send([request], raw)
         await client.order.quiet()
-        if ticket.lane is not None and ticket.lane.session is not None:
-            ticket.lane.unblocked()  # its reply has come
+        if request.lane is not None and request.lane.session is not None:
+            request.lane.unblocked()  # its reply has come
 
     async def at_home(self, args: Sequence[bytes], raw: bytes) -> bytes:
         """Any node answers."""
@@ -231,10 +231,10 @@ class SpecialRequests:
     async def _tell_caching(self, caching: list[bytes], args: list[bytes]) -> None:
         """The node of the next request must know, and the home no longer."""
         client, home = self._client, await self._home()
-        lane = client.lanes.of(client.ways.slot_of(args))
+        lane = client.lanes.of(client.routing_table.slot_of(args))
         if lane is not None and lane is not home:
-            await lane.asked(Ticket(caching, encode(tuple(caching)), None))
-            await home.asked(Ticket([b"PING"], encode((b"PING",)), None))
+            await lane.asked(PendingRequest(caching, encode(tuple(caching)), None))
+            await home.asked(PendingRequest([b"PING"], encode((b"PING",)), None))
 
     def _reply_on(self) -> None:
         self._client.order.muted = False
@@ -265,7 +265,7 @@ class SpecialRequests:
         client.say(split.gathered(dict(zip(split.parts, replies, strict=True))))
 
     async def _some_everywhere(self, args: list[bytes], raw: bytes) -> None:
-        name = self._client.ways.router.find(args[0]).name
+        name = self._client.routing_table.router.find(args[0]).name
         word = args[1].upper() if len(args) > 1 else b""
         if word in _EVERYWHERE.get(name, ()):
             self._client.say(gathering.first(await self.everywhere(raw, args)))
