@@ -1,58 +1,24 @@
 """A step of the session that waits for something, while the client's later bytes are kept.
 
 Before its requests go to Redis: reaps, new families, and Redis that does not keep up. After them:
-replies, the link, or an item. Of the client it knows only what `Holder` says.
+replies, the link, or an item.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from ttlproxy.core.registry import Place
 from ttlproxy.link import Link
 from ttlproxy.proxy.blocking_lease import BlockingLease
-from ttlproxy.proxy.write_batch import Write
 from ttlproxy.session import Session, Step, Wait
-from ttlproxy.session.told import Tell
 
-
-class Holder(Protocol):
-    """The client whose step is held."""
-
-    @property
-    def to_redis(self) -> Write:
-        """Sends bytes to Redis."""
-
-    @property
-    def write(self) -> Write:
-        """Sends bytes to it."""
-
-    @property
-    def redis_is_full(self) -> bool:
-        """Whether Redis does not keep up."""
-
-    def expects(self, step: Step) -> None:
-        """The requests of the step are about to go to Redis."""
-
-    def sent(self, session: Session, step: Step) -> None:
-        """The requests of the step have gone to Redis."""
-
-    def ask(self, request: bytes, tell: Tell) -> None:
-        """Sends a request of ours; `tell` is told its reply."""
-
-    def wait_for_item(self) -> bool:
-        """A request waits for an item from now on; False if it must be answered at once."""
-
-
-class _Way(Protocol):
-    """The client's way to Redis; most_at_once: as in ToRedis"""
-
-    @property
-    def most_at_once(self) -> int: ...
-
-    async def answered(self) -> None:
-        """Ends when all that was sent before has been answered."""
+if TYPE_CHECKING:
+    from ttlproxy.proxy.client import Client
+    from ttlproxy.proxy.redis_connection import ToRedis
+    from ttlproxy.proxy.routed.lane import Lane
+    from ttlproxy.proxy.sharing.shared_upstream import LaneUpstream
 
 
 class HeldStep:
@@ -63,10 +29,10 @@ class HeldStep:
 
     def __init__(
         self,
-        client: Holder,
+        client: Client | Lane,
         link: Link,
         session: Session,
-        backend: _Way,
+        backend: ToRedis | LaneUpstream,
         step: Step,
         unsent: bytes,
     ) -> None:

@@ -488,7 +488,7 @@ class Lane:
         if self._phase is not CLOSED:
             self._client.lost(self)
 
-    # For a held step: it is its `Holder`.
+    # For a held step.
 
     @property
     def redis_is_full(self) -> bool:

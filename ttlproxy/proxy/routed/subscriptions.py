@@ -72,8 +72,9 @@ class Subscriptions:
             names.clear()
         home.forget_subscriptions()
 
-    async def ask(self, args: list[bytes], raw: bytes) -> None:
-        """A request of a subscribed client in RESP2: PING is answered, and others are refused.
+    async def ask(self, args: list[bytes], raw: bytes) -> bytes:
+        """The reply to a request of a subscribed client in RESP2: PING is answered, and others are
+        refused.
 
         That comes after the look at the slot, so the request names a slot of that master.
         """
@@ -83,7 +84,7 @@ class Subscriptions:
             lane.link.context.keys.own_tag,
         )
         words = [own if word in keys else word for word in args]
-        self._client.say(await lane.asked(PendingRequest(words, encode(tuple(words)), None)))
+        return await lane.asked(PendingRequest(words, encode(tuple(words)), None))
 
     async def change(self, args: list[bytes], raw: bytes) -> None:
         """Events come from all masters as soon as the client has its confirmation."""

@@ -66,33 +66,27 @@ class Transactions:
         self._watched_slots.clear()
         self._history, self._lost = [], b""
 
-    async def begin(self, args: list[bytes], raw: bytes) -> None:
+    async def begin(self) -> bytes:
         self.is_open = True
-        self._client.say(OK)
+        return OK
 
-    async def outside(self, args: list[bytes], raw: bytes) -> None:
-        """EXEC or DISCARD without MULTI."""
-        self._client.say(await self._client.ask(args, raw, None))
-
-    async def watch(self, args: list[bytes], raw: bytes) -> None:
+    async def watch(self, args: list[bytes], raw: bytes) -> bytes:
         client, request = self._client, PendingRequest(args, raw, slot(args[1]))
         lane = client.lanes.of(request.slot)
         if self._watched not in (None, lane):
-            client.say(_CROSS_SLOT)
-            return
+            return _CROSS_SLOT
         reply = await client.redirects.ask(request)
         if reply.startswith(b"+"):
             self._watched = request.lane
             self._watched_slots.add(request.slot)
-        client.say(reply)
+        return reply
 
-    async def unwatch(self, args: list[bytes], raw: bytes) -> None:
+    async def unwatch(self, args: list[bytes], raw: bytes) -> bytes:
         watched, self._watched = self._watched, None
         self._watched_slots.clear()
         if watched is None:
-            self._client.say(await self._client.ask(args, raw, None))
-        else:
-            self._client.say(await watched.asked(PendingRequest(args, raw, None)))
+            return await self._client.ask(args, raw, None)
+        return await watched.asked(PendingRequest(args, raw, None))
 
     async def go_on(self, requests: RequestsIn) -> None:
         """Takes the requests up to the end of the transaction, or as many as there are."""
