@@ -19,7 +19,7 @@ from ttlproxy.proxy.checks import Checks
 from ttlproxy.proxy.client_log import ClientLog
 from ttlproxy.proxy.connecting import connect
 from ttlproxy.proxy.ending import CloseWhenQuiet, Ending, LingeringClose, cut_later
-from ttlproxy.proxy.held_step import HeldStep
+from ttlproxy.proxy.held_step import HeldStep, follow
 from ttlproxy.proxy.phase import (
     CLOSED,
     CONNECTING,
@@ -417,11 +417,9 @@ class Client(asyncio.Protocol):
         out = step.to_redis
         holds = step.is_held or len(out) > HIGH  # its requests, before they go to Redis
         if holds or step.pauses:
-            unsent = out if holds else b""
-            light = step._replace(to_redis=b"", withheld=b"")
-            held = HeldStep(self, self._link, session, backend, light, unsent)
+            held = HeldStep(self, self._link, session, backend, step, has_gone=not holds)
             self._held = held
-            if len(unsent) > LOW:
+            if len(held.unsent) > LOW:
                 self._server.slow_clients.keeps(self)
             self._server.counters.held += 1 if step.must_reap else 0
             self._hold(held.run, "held step")
@@ -533,13 +531,7 @@ class Client(asyncio.Protocol):
         """Requests have gone to Redis: does what follows at once."""
         if session.over:
             self._enter(FINISHING)  # Redis would not read more, and would reset the connection
-        if step.sweep_after:
-            places = session.registry.places
-            self._link.context.sweep_later(
-                place for key in step.sweep_after for place in places(key)
-            )
-        if step.date_after:
-            self._link.context.date_later(step.date_after)
+        follow(self._link, session, step)
         if self._server.draining:
             self.end_at_boundary()
 

@@ -34,15 +34,17 @@ class HeldStep:
         session: Session,
         backend: ToRedis | LaneUpstream,
         step: Step,
-        unsent: bytes,
+        *,
+        has_gone: bool,
     ) -> None:
-        """`step` has no bytes, so that nothing keeps them from being freed."""
+        """`has_gone`: its requests have gone to Redis."""
         self._client = client
         self._link = link
         self._session = session
         self._backend = backend
-        self._step = step
-        self.unsent = unsent
+        # Without its bytes, so that nothing keeps them from being freed.
+        self._step = step._replace(to_redis=b"", withheld=b"")
+        self.unsent = b"" if has_gone else step.to_redis
         self._drained: asyncio.Future[None] | None = None  # done when Redis keeps up again
         self._lease: BlockingLease | None = None
 
@@ -110,3 +112,12 @@ class HeldStep:
         """A request that waits for an item is answered now, even without one."""
         if self._lease is not None:
             self._lease.end()
+
+
+def follow(link: Link, session: Session, step: Step) -> None:
+    """The requests of a step have gone to Redis: does later what they need."""
+    if step.sweep_after:
+        places = session.registry.places
+        link.context.sweep_later(place for key in step.sweep_after for place in places(key))
+    if step.date_after:
+        link.context.date_later(step.date_after)

@@ -23,7 +23,7 @@ from ttlproxy.errors import (
 )
 from ttlproxy.link import Link
 from ttlproxy.proxy.connecting import connect
-from ttlproxy.proxy.held_step import HeldStep
+from ttlproxy.proxy.held_step import HeldStep, follow
 from ttlproxy.proxy.phase import CLOSED, CONNECTING, HOLDING, OPEN, WAITING
 from ttlproxy.proxy.redis_connection import HIGH, TOO_MANY, Backend
 from ttlproxy.proxy.reply_queue import Over
@@ -387,11 +387,15 @@ class Lane:
         requests = self._take_unsent()
         self._trouble = NoFreeConnection("clients may have no more connections to a master")
         self.close()
+        self._answer(requests, NO_FREE_CONNECTION)
+
+    def _answer(self, requests: Sequence[PendingRequest], reply: bytes) -> None:
+        """They are answered so, and do not go to Redis."""
         for request in requests:
             if request.taker is None:
-                self._client.answered(request, NO_FREE_CONNECTION)
-            elif not request.taker.done():
-                request.taker.set_result(NO_FREE_CONNECTION)
+                self._client.answered(request, reply)
+            else:
+                request.answer(reply)
         self._client.flush()
 
     # From Redis: it is the `Frontend` of its connection.
@@ -422,8 +426,7 @@ class Lane:
         self.close()
         for request in requests:
             request.error = error
-            if request.taker is not None and not request.taker.done():
-                request.taker.set_result(error)
+            request.answer(error)
         self._client.bounced([request for request in requests if request.taker is None])
 
     def taken(self, data: bytes, ends: list[int] | None = None) -> None:
@@ -510,13 +513,7 @@ class Lane:
     def sent(self, session: Session, step: Step) -> None:
         """Requests have gone to Redis: does what follows at once."""
         self._have_gone()
-        if step.sweep_after:
-            places = session.registry.places
-            self.link.context.sweep_later(
-                place for key in step.sweep_after for place in places(key)
-            )
-        if step.date_after:
-            self.link.context.date_later(step.date_after)
+        follow(self.link, session, step)
 
     def wait_for_item(self) -> bool:
         self._phase = WAITING
@@ -560,9 +557,7 @@ class Lane:
             session.has_sent(len(requests))
             self.sent(session, step)
         if holds or step.pauses:
-            light = step._replace(to_redis=b"", withheld=b"")
-            unsent = out if holds else b""
-            held = HeldStep(self, self.link, session, self._backend, light, unsent)
+            held = HeldStep(self, self.link, session, self._backend, step, has_gone=not holds)
             self._held = held
             self._client.counters.held += 1 if step.must_reap else 0
             self._hold(held.run())
@@ -684,12 +679,7 @@ class Lane:
     def _answer_for_redis(self) -> None:
         """The master is not served: no request that waits here has been sent."""
         self._phase = OPEN
-        for request in self._take_unsent():
-            if request.taker is None:
-                self._client.answered(request, NOT_SERVED)
-            elif not request.taker.done():
-                request.taker.set_result(NOT_SERVED)
-        self._client.flush()
+        self._answer(self._take_unsent(), NOT_SERVED)
         if self.session is None:
             self._client.lost(self)
 
