@@ -133,8 +133,8 @@ class LaneReplies:
         self._client.flush()
 
     def take_parts(self, data: bytes, ends: list[int] | None) -> None:
-        """The same, while nothing else is owed here than parts of chunks. What is neither to pass
-        nor whole replies, and what may be an error or a push, is taken one by one."""
+        """Does what `take` does, while parts of chunks are all that is owed here. Pieces of replies
+        that are not to pass, errors and pushes are taken one by one."""
         if may_be_special(data):
             self.take(data, ends)
             return

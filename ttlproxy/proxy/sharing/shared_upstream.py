@@ -88,7 +88,7 @@ class SharedUpstream(Sharer, ABC):
 
 
 class ClientUpstream(SharedUpstream):
-    """Of a client of one Redis."""
+    """The place of a client of one Redis."""
 
     def __init__(self, client: SharingClient, pool: Pool, staggered: StaggeredCloses) -> None:
         """`staggered`: spreads the ends of many clients that are owed replies at the same time."""
@@ -181,7 +181,7 @@ class ClientUpstream(SharedUpstream):
 
 
 class LaneUpstream(SharedUpstream):
-    """Of a lane, which counts its replies.
+    """The place of a lane, which counts its replies.
 
     owed: replies that are to come
     is_taken: the lane has it, and is to hear of its end
