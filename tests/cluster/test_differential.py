@@ -26,7 +26,7 @@ from tests.support.raw_client import Connection, Framer
 from tests.support.redis_client import Client
 from tests.support.request_streams import SEEDS, Vocabulary, keys_of, pieces, rows_for, stream
 from tests.support.servers import Binary, Server
-from ttlproxy.proxy.routed.ways import STEPS
+from ttlproxy.proxy.routed.routing_table import STEPS
 
 pytestmark = pytest.mark.long
 

@@ -19,7 +19,7 @@ from tests.support.redis_client import Client
 from tests.support.servers import ROOT, Proxy, release, unshared
 from ttlproxy.commands import Router, natives
 from ttlproxy.core.keys import SLOTS, slot
-from ttlproxy.proxy.routed.ways import Way, Ways
+from ttlproxy.proxy.routed.routing_table import RoutingTable, Way
 
 # One key for each of the three masters, and more for each.
 ONE, TWO, THREE = b"key:1", b"key:3", b"key:0"
@@ -273,7 +273,7 @@ def test_the_page_says_of_each_command_which_masters_it_asks(masters: Masters) -
     table = re.sub(r"with( `[A-Z-]+`)+", "", table)  # subcommands
     rows = [row.split(" | ") for row in table.splitlines() if row.startswith("| ")]
     said = {row[0].strip("| "): re.findall(r"`([A-Z-]+)`", row[1]) for row in rows}
-    ways = Ways(Router(natives(masters.nodes[0].ask("COMMAND")), clustered=True))
+    ways = RoutingTable(Router(natives(masters.nodes[0].ask("COMMAND")), clustered=True))
     for native in natives(masters.nodes[0].ask("COMMAND")):
         if native.name in ("POST", "HOST:"):  # no commands
             continue

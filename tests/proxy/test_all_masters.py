@@ -10,7 +10,7 @@ import pytest
 from ttlproxy.errors import ON_ITS_WAY
 from ttlproxy.link import Link
 from ttlproxy.proxy.routed.all_masters import replies_of
-from ttlproxy.proxy.routed.ticket import Ticket
+from ttlproxy.proxy.routed.pending_request import PendingRequest
 
 MOVED = b"-MOVED 7 10.0.0.1:7000\r\n"
 
@@ -19,7 +19,7 @@ class _Lane:
     def __init__(self, replies: Sequence[bytes]) -> None:
         self.replies = list(replies)
 
-    async def asked(self, ticket: Ticket) -> bytes:
+    async def asked(self, request: PendingRequest) -> bytes:
         return self.replies.pop(0)
 
 

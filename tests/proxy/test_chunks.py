@@ -1,5 +1,5 @@
-"""Chunks of plain requests to several masters: no request has a ticket as long as all is plain, and
-the client cannot tell.
+"""Chunks of plain requests to several masters: no request has an object of its own as long as all
+is plain, and the client cannot tell.
 """
 
 from __future__ import annotations
@@ -118,14 +118,14 @@ def test_each_reply_is_in_its_place_in_whatever_order_masters_answer(
 
 
 @pytest.fixture
-def without_tickets(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No request has a ticket."""
+def without_pending_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No request has an object of its own."""
 
     def refused(*_: object) -> None:
-        raise AssertionError("a ticket")
+        raise AssertionError("a pending request")
 
     for module in (chunk, routing):
-        monkeypatch.setattr(module, "Ticket", refused)
+        monkeypatch.setattr(module, "PendingRequest", refused)
 
 
 World = Callable[..., RoutedWorld]
@@ -165,9 +165,9 @@ def _heard(runner: asyncio.Runner, world: RoutedWorld, master: int, data: bytes)
     return runner.run(answer())
 
 
-@pytest.mark.usefixtures("without_tickets")
+@pytest.mark.usefixtures("without_pending_requests")
 @pytest.mark.parametrize("value", [b"v" * 9, b"v" * 500])
-def test_plain_chunks_need_no_tickets(
+def test_plain_chunks_need_no_pending_requests(
     runner: asyncio.Runner, world: RoutedWorld, value: bytes
 ) -> None:
     """Several under way at once, and replies to more than one in one piece."""
@@ -182,8 +182,8 @@ def test_plain_chunks_need_no_tickets(
     assert len(world.client.order) == 0
 
 
-@pytest.mark.usefixtures("without_tickets")
-def test_chunks_to_one_master_need_no_tickets_behind_each_other(
+@pytest.mark.usefixtures("without_pending_requests")
+def test_chunks_to_one_master_need_no_pending_requests(
     runner: asyncio.Runner, world: RoutedWorld
 ) -> None:
     """Replies to the first go on as they come, wherever they are cut."""

@@ -8,7 +8,7 @@ import struct
 
 from tests.proxy.conftest import Run, let_pass, until
 from tests.support.proxy_ends import Streams, connected, socket_pair
-from ttlproxy.proxy.ending import Departure, LingeringClose, cut_later
+from ttlproxy.proxy.ending import CloseWhenQuiet, LingeringClose, cut_later
 from ttlproxy.proxy.redis_connection import half_close
 
 # More than the buffers of the sockets take.
@@ -25,7 +25,7 @@ def test_a_departing_client_ends_once_its_server_sends_nothing_more(run: Run) ->
     async def main() -> None:
         async with connected() as (_, backend, redis), socket_pair() as (transport, _):
             ended = asyncio.Event()
-            Departure(transport, backend, ended.set)
+            CloseWhenQuiet(transport, backend, ended.set)
             await ended.wait()
             assert asyncio.get_running_loop().time() < 1
             assert await redis[0].read() == b""  # it is told that nobody waits for it
@@ -49,7 +49,7 @@ def test_a_departing_client_stays_while_its_server_still_sends(run: Run) -> None
     async def main() -> None:
         async with connected() as (client, backend, redis), socket_pair() as (transport, _):
             ended = asyncio.Event()
-            Departure(transport, backend, ended.set)
+            CloseWhenQuiet(transport, backend, ended.set)
             for _ in range(20):
                 redis[1].write(b"+OK\r\n")
                 await client.gets(b"+OK\r\n")
@@ -65,7 +65,7 @@ def test_a_departing_client_has_time_to_read(run: Run) -> None:
         async with connected() as (_, backend, _), socket_pair() as (transport, client):
             ended = asyncio.Event()
             transport.write(bytes(MUCH))
-            Departure(transport, backend, ended.set)
+            CloseWhenQuiet(transport, backend, ended.set)
             await let_pass(60)
             assert not ended.is_set()
             await _read(client, MUCH)
@@ -79,7 +79,7 @@ def test_a_departing_client_that_is_gone_ends_at_the_next_look(run: Run) -> None
         async with connected() as (_, backend, _), socket_pair() as (transport, _):
             ended = asyncio.Event()
             transport.write(bytes(MUCH))
-            Departure(transport, backend, ended.set)
+            CloseWhenQuiet(transport, backend, ended.set)
             transport.close()
             await ended.wait()
             transport.abort()
@@ -87,11 +87,11 @@ def test_a_departing_client_that_is_gone_ends_at_the_next_look(run: Run) -> None
     run(main)
 
 
-def test_a_departure_that_is_cancelled_ends_nobody(run: Run) -> None:
+def test_a_close_that_is_cancelled_ends_nobody(run: Run) -> None:
     async def main() -> None:
         async with connected() as (_, backend, redis), socket_pair() as (transport, _):
             ended = asyncio.Event()
-            Departure(transport, backend, ended.set).cancel()
+            CloseWhenQuiet(transport, backend, ended.set).cancel()
             await let_pass(60)
             assert not ended.is_set()
             backend.write(b"PING\r\n")

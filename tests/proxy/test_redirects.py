@@ -9,9 +9,9 @@ import pytest
 
 from ttlproxy.core.keys import slot
 from ttlproxy.link import Masters
+from ttlproxy.proxy.routed.pending_request import PendingRequest
 from ttlproxy.proxy.routed.redirects import Redirects
 from ttlproxy.proxy.routed.routed_client import RoutedClient
-from ttlproxy.proxy.routed.ticket import Ticket
 
 KEY = b"k"
 ASK = b"-ASK %d 127.0.0.1:7001\r\n" % slot(KEY)
@@ -27,17 +27,17 @@ class _Lane:
     async def opened(self) -> None:
         await self.may_open.wait()
 
-    async def asked(self, ticket: Ticket) -> bytes:
+    async def asked(self, request: PendingRequest) -> bytes:
         self.asked_for.append("as its master")
         return b"+reaped first\r\n"
 
-    async def unindexed(self, ticket: Ticket) -> bytes | None:
+    async def unindexed(self, request: PendingRequest) -> bytes | None:
         return None
 
-    def on_the_way(self, ticket: Ticket) -> bytes:
-        return ticket.raw
+    def on_the_way(self, request: PendingRequest) -> bytes:
+        return request.raw
 
-    async def asked_as(self, ticket: Ticket, data: bytes, *, asking: bool) -> bytes:
+    async def asked_as(self, request: PendingRequest, data: bytes, *, asking: bool) -> bytes:
         assert asking
         self.asked_for.append("under ASKING")
         return b"+what was there\r\n"
@@ -67,9 +67,9 @@ async def test_a_key_that_moves_while_a_connection_is_made_is_asked_of_its_new_m
     source, target = _Lane(), _Lane()
     served = _Served(source, target)
     redirects = Redirects(cast(Masters, served), cast(RoutedClient, served))
-    ticket = Ticket([b"GET", KEY], b"", slot(KEY))
-    ticket.error = ASK
-    reply = asyncio.create_task(redirects.ask(ticket))
+    request = PendingRequest([b"GET", KEY], b"", slot(KEY))
+    request.error = ASK
+    reply = asyncio.create_task(redirects.ask(request))
     source.may_open.set()
     await asyncio.sleep(0)
     assert not target.asked_for

@@ -1,4 +1,4 @@
-"""The parts of a routed client that need no server: ways, gathered replies, order, bounces."""
+"""The parts of a routed client that need no server: its table, gathered replies, order, bounces."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from ttlproxy.core.keys import slot
 from ttlproxy.proxy.routed import gathering
 from ttlproxy.proxy.routed.bounces import Bounce, is_bounce, read
 from ttlproxy.proxy.routed.gathering import Split
+from ttlproxy.proxy.routed.pending_request import PendingRequest
 from ttlproxy.proxy.routed.reply_order import ReplyOrder
+from ttlproxy.proxy.routed.routing_table import SPECIALS, RoutingTable, Way
 from ttlproxy.proxy.routed.special_requests import _SPECIAL
-from ttlproxy.proxy.routed.ticket import Ticket
-from ttlproxy.proxy.routed.ways import SPECIALS, Way, Ways
 
 
 def test_each_special_command_has_its_function() -> None:
@@ -41,14 +41,14 @@ def test_the_way_of_a_command(name: bytes, way: Way) -> None:
         Native("MGET", -2, frozenset(), (FIRST_KEY,)),
         Native("MULTI", 1, frozenset()),
     ]
-    assert Ways(Router(natives))[name] is way
+    assert RoutingTable(Router(natives))[name] is way
 
 
 def test_names_in_any_other_case_are_not_kept() -> None:
-    ways = Ways(Router())
+    table = RoutingTable(Router())
     for name in (b"nOnSeNsE", b"mUlTi"):
-        assert ways[name] is not None
-    assert not dict(ways)
+        assert table[name] is not None
+    assert not dict(table)
 
 
 def test_a_split_request_is_one_for_each_slot() -> None:
@@ -100,8 +100,8 @@ def test_an_error_that_sends_a_request_back_is_read(error: bytes, told: Bounce |
 def test_replies_wait_for_earlier_ones_and_pushes_for_the_end_of_a_reply() -> None:
     said: list[bytes] = []
     order = ReplyOrder(said.append, lambda do: do())
-    one, two, three = tickets = [Ticket([b"GET"], b"", None) for _ in range(3)]
-    order.add(tickets)
+    one, two, three = requests = [PendingRequest([b"GET"], b"", None) for _ in range(3)]
+    order.add(requests)
     order.answered(two, b"2")
     order.part(b"1a")
     order.push(b">p")
@@ -118,7 +118,7 @@ def test_replies_wait_for_earlier_ones_and_pushes_for_the_end_of_a_reply() -> No
 def test_a_reply_that_is_taken_back_waits_again() -> None:
     said: list[bytes] = []
     order = ReplyOrder(said.append, lambda do: do())
-    one, two = Ticket([b"SET"], b"", 1), Ticket([b"GET"], b"", 1)
+    one, two = PendingRequest([b"SET"], b"", 1), PendingRequest([b"GET"], b"", 1)
     order.add([one, two])
     order.answered(two, b"old")
     order.take_back(two)

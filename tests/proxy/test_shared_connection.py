@@ -12,11 +12,11 @@ import pytest
 
 from tests.proxy.conftest import until
 from ttlproxy.core.counters import Connections, Counters
-from ttlproxy.proxy.departures import PER_TURN, Departures
 from ttlproxy.proxy.sharing.pool import Pool
 from ttlproxy.proxy.sharing.shared_connection import PING, SharedConnection
 from ttlproxy.proxy.sharing.shared_upstream import ClientUpstream
 from ttlproxy.proxy.sharing.sharing_client import SharingClient
+from ttlproxy.proxy.staggered_closes import PER_TURN, StaggeredCloses
 from ttlproxy.proxy.write_batch import Write
 from ttlproxy.session.sharing import ConnectionState
 
@@ -128,12 +128,12 @@ async def test_each_client_learns_where_its_replies_end() -> None:
 
 
 async def test_clients_of_a_lost_connection_end_some_in_each_turn_and_send_no_more() -> None:
-    departures, clients, upstreams = Departures(), [_Client() for _ in range(3 * PER_TURN)], []
+    staggered, clients, upstreams = StaggeredCloses(), [_Client() for _ in range(3 * PER_TURN)], []
     async with _shared() as (shared, redis), _shared() as (other, _):
         pool = Pool(1, lambda: 1, lambda _: other, ConnectionState())
         pool.connections.add(shared)
         for client in clients:
-            upstream = ClientUpstream(cast(SharingClient, client), pool, departures)
+            upstream = ClientUpstream(cast(SharingClient, client), pool, staggered)
             client.send_by(upstream.write)
             upstreams.append(upstream)
             upstream.expect(1)
@@ -165,7 +165,7 @@ async def test_nobody_waits_for_a_new_connection_while_another_is_there() -> Non
         pool = Pool(2, lambda: 1, connect, ConnectionState())
         pool.connections.add(shared)
         client = cast(SharingClient, _Client())
-        upstreams = [ClientUpstream(client, pool, Departures()) for _ in range(2)]
+        upstreams = [ClientUpstream(client, pool, StaggeredCloses()) for _ in range(2)]
         for upstream in upstreams:
             await upstream.opened()
         assert shared.clients == {*upstreams}

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 
 from ttlproxy.core.counters import Connections, Tally
-from ttlproxy.proxy.departures import Departures
 from ttlproxy.proxy.redis_connection import Backend
+from ttlproxy.proxy.staggered_closes import StaggeredCloses
 from ttlproxy.proxy.write_batch import Write, WriteBatch
 
 
@@ -67,7 +67,7 @@ async def connected() -> AsyncIterator[tuple[Frontend, Backend, Streams]]:
 
     async with await asyncio.start_server(accept, "127.0.0.1", 0) as listening:
         client = Frontend()
-        backend = Backend(client, WriteBatch(), Departures(), Tally(), Connections(), 0)
+        backend = Backend(client, WriteBatch(), StaggeredCloses(), Tally(), Connections(), 0)
         await loop.create_connection(backend.protocol, *listening.sockets[0].getsockname())
         reader, writer = await accepted.get()
         try:

@@ -13,11 +13,11 @@ from ttlproxy.core.counters import Counters
 from ttlproxy.core.keys import SLOTS, Keys
 from ttlproxy.core.permissions import Rights
 from ttlproxy.link.connecting.serving import Serving
-from ttlproxy.proxy.departures import Departures
 from ttlproxy.proxy.routed.connection_limit import ConnectionLimit
 from ttlproxy.proxy.routed.lane import Lane
 from ttlproxy.proxy.routed.routed_client import RoutedClient
-from ttlproxy.proxy.routed.ways import Ways
+from ttlproxy.proxy.routed.routing_table import RoutingTable
+from ttlproxy.proxy.staggered_closes import StaggeredCloses
 from ttlproxy.proxy.write_batch import WriteBatch
 from ttlproxy.scripts.script_calls import ScriptCalls
 from ttlproxy.wire.reply_ends import ReplyEnds
@@ -117,7 +117,7 @@ class RoutedWorld:
     """
     links: those of the masters, which have a part of the slots each
     to_client: what the client gets; backends: the connections to the masters, once they are there
-    departures: the ends of clients that are left for later turns of the event loop
+    staggered: the ends of clients that are left for later turns of the event loop
     """
 
     def __init__(self, masters: int, *, are_counted: bool) -> None:
@@ -139,13 +139,13 @@ class RoutedWorld:
             look=lambda: None,
         )
         self.backends: dict[Any, FarEnd] = {}
-        self._ways = Ways(ROUTER)
+        self._table = RoutingTable(ROUTER)
         host: Any = SimpleNamespace(
             settings=_SETTINGS,
             masters=self.masters,
             counters=counters,
             write_batch=WriteBatch(),
-            departures=Departures(),
+            staggered=StaggeredCloses(),
             clients=set(),
             slow_clients=SimpleNamespace(keeps=lambda client: None),
             draining=False,
@@ -153,11 +153,11 @@ class RoutedWorld:
             pools=None,
             reached=lambda transport: None,
             connect=self._connect,
-            ways=lambda: self._ways,
+            routing_table=lambda: self._table,
             forget=lambda client: None,
         )
         self.batch = host.write_batch
-        self.departures = host.departures
+        self.staggered = host.staggered
         transport: Any = FarEnd()
         self.to_client: FarEnd = transport
         self.client = RoutedClient(host, "", None)

@@ -18,8 +18,8 @@ from ttlproxy.proxy import protected_mode
 from ttlproxy.proxy.checks import Checks
 from ttlproxy.proxy.client_log import ClientLog
 from ttlproxy.proxy.connecting import connect
-from ttlproxy.proxy.ending import Departure, Ending, LingeringClose, cut_later
-from ttlproxy.proxy.held_step import HeldStep
+from ttlproxy.proxy.ending import CloseWhenQuiet, Ending, LingeringClose, cut_later
+from ttlproxy.proxy.held_step import HeldStep, follow
 from ttlproxy.proxy.phase import (
     CLOSED,
     CONNECTING,
@@ -112,7 +112,7 @@ class Client(asyncio.Protocol):
             self._take(data)
 
     def eof_received(self) -> bool:
-        return self._server.departures.at_eof(self._ends, self._transport)
+        return self._server.staggered.at_eof(self._ends, self._transport)
 
     def _ends(self) -> bool:
         """The client sends no more; returns whether its connection stays open, for it may still
@@ -149,7 +149,7 @@ class Client(asyncio.Protocol):
             self._task.cancel()
         if self._ending is not None:
             self._ending.cancel()
-        if not self._server.departures.put_off(self._gone):
+        if not self._server.staggered.put_off(self._gone):
             self._gone()
         elif self._backend is not None:
             self._backend.ignore()
@@ -257,7 +257,7 @@ class Client(asyncio.Protocol):
         if self._task is not None:
             self._task.cancel()  # held requests must go to no server
         backend.cut()
-        self._end_by(Departure(self._transport, backend, self.end))
+        self._end_by(CloseWhenQuiet(self._transport, backend, self.end))
 
     # From the check for slow clients.
 
@@ -424,11 +424,9 @@ class Client(asyncio.Protocol):
         out = step.to_redis
         holds = step.is_held or len(out) > HIGH  # its requests, before they go to Redis
         if holds or step.pauses:
-            unsent = out if holds else b""
-            light = step._replace(to_redis=b"", withheld=b"")
-            held = HeldStep(self, self._link, session, backend, light, unsent)
+            held = HeldStep(self, self._link, session, backend, step, has_gone=not holds)
             self._held = held
-            if len(unsent) > LOW:
+            if len(held.unsent) > LOW:
                 self._server.slow_clients.keeps(self)
             self._server.counters.held += 1 if step.must_reap else 0
             self._hold(held.run, "held step")
@@ -540,13 +538,7 @@ class Client(asyncio.Protocol):
         """Requests have gone to Redis: does what follows at once."""
         if session.over:
             self._enter(FINISHING)  # Redis would not read more, and would reset the connection
-        if step.sweep_after:
-            places = session.registry.places
-            self._link.context.sweep_later(
-                place for key in step.sweep_after for place in places(key)
-            )
-        if step.apply_ttl_after:
-            self._link.context.apply_ttl_later(step.apply_ttl_after)
+        follow(self._link, session, step)
         if self._server.draining:
             self.end_at_boundary()
 

@@ -18,12 +18,12 @@ from ttlproxy.net.sockets import counted_dial
 from ttlproxy.net.tasks import time_limit
 from ttlproxy.net.tls import establish, for_redis
 from ttlproxy.proxy.client_limit import ClientProtocol, ProtocolFactory
-from ttlproxy.proxy.departures import Departures
 from ttlproxy.proxy.redis_connection import Backend, Frontend
 from ttlproxy.proxy.round_trips import RoundTrips
 from ttlproxy.proxy.sharing.pool import Pool, Pools
 from ttlproxy.proxy.sharing.shared_connection import SharedConnection
 from ttlproxy.proxy.slow_clients import SlowClients, Watched
+from ttlproxy.proxy.staggered_closes import StaggeredCloses
 from ttlproxy.proxy.write_batch import WriteBatch
 
 
@@ -78,7 +78,7 @@ class ClientServer(ABC, Generic[AnyClient]):
         self.settings = settings
         self.counters = counters
         self.write_batch = WriteBatch()
-        self.departures = Departures()
+        self.staggered = StaggeredCloses()
         self.clients = set[AnyClient]()
         self.slow_clients = SlowClients(settings, self.clients)
         self.round_trips = RoundTrips(counters, self.write_batch, self._script_names)
@@ -184,7 +184,7 @@ class ClientServer(ABC, Generic[AnyClient]):
         backend = Backend(
             frontend,
             self.write_batch,
-            self.departures,
+            self.staggered,
             self.counters.to_redis,
             link.context.connections,
             self.settings.tcp_keepalive,

@@ -31,7 +31,7 @@ def cut_later(backend: ToRedis) -> Ending:
     return asyncio.get_running_loop().call_later(_GRACE_S, backend.cut)
 
 
-class Departure:
+class CloseWhenQuiet:
     """The client's server is not served any more: ends once that server sends nothing more.
 
     A server that cannot be reached does not close; one that still sends replies will.

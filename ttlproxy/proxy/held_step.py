@@ -1,58 +1,24 @@
 """A step of the session that waits for something, while the client's later bytes are kept.
 
 Before its requests go to Redis: reaps, new families, and Redis that does not keep up. After them:
-replies, the link, or an item. Of the client it knows only what `Holder` says.
+replies, the link, or an item.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from ttlproxy.core.registry import DbKey
 from ttlproxy.link import Link
 from ttlproxy.proxy.blocking_lease import BlockingLease
-from ttlproxy.proxy.write_batch import Write
 from ttlproxy.session import Session, Step, Wait
-from ttlproxy.session.replies import Tell
 
-
-class Holder(Protocol):
-    """The client whose step is held."""
-
-    @property
-    def to_redis(self) -> Write:
-        """Sends bytes to Redis."""
-
-    @property
-    def write(self) -> Write:
-        """Sends bytes to it."""
-
-    @property
-    def redis_is_full(self) -> bool:
-        """Whether Redis does not keep up."""
-
-    def expects(self, step: Step) -> None:
-        """The requests of the step are about to go to Redis."""
-
-    def sent(self, session: Session, step: Step) -> None:
-        """The requests of the step have gone to Redis."""
-
-    def ask(self, request: bytes, tell: Tell) -> None:
-        """Sends a request of ours; `tell` is told its reply."""
-
-    def wait_for_item(self) -> bool:
-        """A request waits for an item from now on; False if it must be answered at once."""
-
-
-class _Way(Protocol):
-    """The client's way to Redis; most_at_once: as in ToRedis"""
-
-    @property
-    def most_at_once(self) -> int: ...
-
-    async def answered(self) -> None:
-        """Ends when all that was sent before has been answered."""
+if TYPE_CHECKING:
+    from ttlproxy.proxy.client import Client
+    from ttlproxy.proxy.redis_connection import ToRedis
+    from ttlproxy.proxy.routed.lane import Lane
+    from ttlproxy.proxy.sharing.shared_upstream import LaneUpstream
 
 
 class HeldStep:
@@ -63,20 +29,22 @@ class HeldStep:
 
     def __init__(
         self,
-        client: Holder,
+        client: Client | Lane,
         link: Link,
         session: Session,
-        backend: _Way,
+        backend: ToRedis | LaneUpstream,
         step: Step,
-        unsent: bytes,
+        *,
+        has_gone: bool,
     ) -> None:
-        """`step` has no bytes, so that nothing keeps them from being freed."""
+        """`has_gone`: its requests have gone to Redis."""
         self._client = client
         self._link = link
         self._session = session
         self._backend = backend
-        self._step = step
-        self.unsent = unsent
+        # Without its bytes, so that nothing keeps them from being freed.
+        self._step = step._replace(to_redis=b"", withheld=b"")
+        self.unsent = b"" if has_gone else step.to_redis
         self._drained: asyncio.Future[None] | None = None  # done when Redis keeps up again
         self._lease: BlockingLease | None = None
 
@@ -144,3 +112,12 @@ class HeldStep:
         """A request that waits for an item is answered now, even without one."""
         if self._lease is not None:
             self._lease.end()
+
+
+def follow(link: Link, session: Session, step: Step) -> None:
+    """The requests of a step have gone to Redis: does later what they need."""
+    if step.sweep_after:
+        places = session.registry.places
+        link.context.sweep_later(place for key in step.sweep_after for place in places(key))
+    if step.apply_ttl_after:
+        link.context.apply_ttl_later(step.apply_ttl_after)

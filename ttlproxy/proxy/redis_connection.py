@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Final, Protocol, cast
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, cast
 
 from ttlproxy.core.counters import Connections, Tally
 from ttlproxy.net.sockets import keep_alive, undelivered
-from ttlproxy.proxy.departures import Departures
 from ttlproxy.proxy.reply_queue import Over, ReplyQueue, drop
+from ttlproxy.proxy.staggered_closes import StaggeredCloses
 from ttlproxy.proxy.write_batch import Write, WriteBatch
 from ttlproxy.session.replies import Tell
 from ttlproxy.wire import encode
 from ttlproxy.wire.reply_ends import ERROR
+
+if TYPE_CHECKING:
+    from ttlproxy.proxy.sharing.shared_upstream import ClientUpstream
 
 # Bytes that wait for a side that does not read: above the first, the other side is not read; below
 # the second, it is again. As large as a socket's own buffers grow on Linux by default.
@@ -31,52 +34,8 @@ TOO_MANY: Final = b"-ERR max number of clients"
 NOT_ACCEPTED: Final = (TOO_MANY, b"-DENIED")
 
 
-class ToRedis(Protocol):
-    """A client's way to Redis: `Backend`, a connection of its own, or a place on a shared one.
-
-    most_at_once: so many bytes may be written before it is looked whether Redis keeps up
-    replies: those that are to come
-    """
-
-    most_at_once: int
-    is_cut: bool
-    replies: ReplyQueue
-
-    @property
-    def write(self) -> Write:
-        """Sends bytes."""
-
-    @property
-    def unsent(self) -> int:
-        """Bytes that Redis has not taken."""
-
-    @property
-    def expect(self) -> Callable[[int], None]:
-        """So many requests are about to be written."""
-
-    def ask(self, request: bytes, tell: Tell) -> None:
-        """Sends a request of ours; `tell` is told its reply."""
-
-    async def answered(self) -> None:
-        """Ends when all that was sent before has been answered."""
-
-    def finish(self, request: bytes) -> None:
-        """The client ends with its last reply; `request` is our QUIT."""
-
-    def cut(self) -> None:
-        """The client is gone, and sends no more."""
-
-    def pause(self, is_full: bool) -> None:
-        """The client does not keep up, or keeps up again."""
-
-    def ignore(self) -> None:
-        """The client takes nothing more; `close` follows."""
-
-    def close(self) -> None:
-        """The client has gone. Redis still gets what was sent to it before."""
-
-    def abort(self) -> None:
-        """Ends at once."""
+ToRedis: TypeAlias = "Backend | ClientUpstream"
+"""A client's way to Redis: a connection of its own, or a place on a shared one."""
 
 
 class Frontend(Protocol):
@@ -174,7 +133,11 @@ class Receiver(asyncio.Protocol):
 
 
 class Backend:
-    """A client's own connection to Redis: copies what Redis sends."""
+    """A client's own connection to Redis: copies what Redis sends.
+
+    most_at_once: so many bytes may be written before it is looked whether Redis keeps up
+    replies: those that are to come
+    """
 
     most_at_once = HIGH
 
@@ -182,7 +145,7 @@ class Backend:
         self,
         client: Frontend,
         write_batch: WriteBatch,
-        departures: Departures,
+        staggered: StaggeredCloses,
         tally: Tally,
         connections: Connections,
         keepalive_s: int,
@@ -192,7 +155,7 @@ class Backend:
         self._connections = connections
         self._is_counted = self._is_lost = False
         self._write_batch = write_batch
-        self._departures = departures
+        self._staggered = staggered
         self._tally = tally
         self._keepalive_s = keepalive_s
         self.replies = ReplyQueue(client.write)
@@ -214,7 +177,7 @@ class Backend:
         self.write = self._write_batch.writer(self._transport, self._tally)
 
     def eof_received(self) -> bool:
-        return self._departures.put_off(self._transport.close)
+        return self._staggered.put_off(self._transport.close)
 
     def connection_lost(self, take: Take, exc: Exception | None) -> None:
         """`take`: the function that took what Redis sent last."""
@@ -230,7 +193,7 @@ class Backend:
         if exc is not None:  # at once, while the end of a stream waits for its turn
             self.write = drop
             self._client.send_by(drop)
-            if self._departures.put_off(self._client.end):
+            if self._staggered.put_off(self._client.end):
                 return
         self._client.end()
 

@@ -17,7 +17,7 @@ from ttlproxy.proxy.redis_connection import Backend
 from ttlproxy.proxy.routed.connection_limit import ConnectionLimit
 from ttlproxy.proxy.routed.lane import Lane
 from ttlproxy.proxy.routed.routed_client import RoutedClient
-from ttlproxy.proxy.routed.ways import Ways
+from ttlproxy.proxy.routed.routing_table import RoutingTable
 from ttlproxy.proxy.sharing.shared_connection import PING
 
 # A client's connection to a master is closed when it was not used for so long.
@@ -46,7 +46,7 @@ class RoutedServer(ClientServer[RoutedClient]):
         super().__init__(settings, counters, source, masters.upstream, masters.view)
         self.masters = masters
         self.limit = ConnectionLimit(self._most_to_each, lambda: self._most_in_all(files))
-        self._ways = self._ways_of(Router())
+        self._table = self._table_of(Router())
         self._home: Link | None = None  # whose commands these are
 
     @property
@@ -60,17 +60,17 @@ class RoutedServer(ClientServer[RoutedClient]):
     def _most_in_all(self, files: int) -> int:
         return max(files - _OWN * len(self.masters.links), 1)
 
-    def ways(self) -> Ways:
-        """The ways of the commands that the masters have."""
+    def routing_table(self) -> RoutingTable:
+        """The table of the commands that the masters have."""
         home = self._home
-        if home is None or not home.serving.now or home.context.router is not self._ways.router:
+        if home is None or not home.serving.now or home.context.router is not self._table.router:
             self._home = home = self.masters.home
-            if home is not None and home.context.router is not self._ways.router:
-                self._ways = self._ways_of(home.context.router)
-        return self._ways
+            if home is not None and home.context.router is not self._table.router:
+                self._table = self._table_of(home.context.router)
+        return self._table
 
-    def _ways_of(self, router: Router) -> Ways:
-        return Ways(router, splits=self.settings.cluster_split == "yes")
+    def _table_of(self, router: Router) -> RoutingTable:
+        return RoutingTable(router, splits=self.settings.cluster_split == "yes")
 
     async def connect(self, lane: Lane) -> Backend:
         """A connection to the lane's master. Raises OSError, also for TLS and time-outs."""

@@ -51,7 +51,7 @@ class Server(ClientServer[Client]):
         return await self.connect_alone(client)
 
     async def connect_alone(self, client: Client) -> Backend:
-        """The same, for this client alone."""
+        """A connection of its own. Raises as `connect` does."""
         return await self._dialled(client, self.link)
 
     async def share(self, client: SharingClient, state: ConnectionState) -> ClientUpstream:
@@ -62,7 +62,7 @@ class Server(ClientServer[Client]):
         pool = await self.pools.of(self.link, state)
         if pool is None:
             raise ConnectionError("connections are shared in too many different states")
-        shared = ClientUpstream(client, pool, self.departures)
+        shared = ClientUpstream(client, pool, self.staggered)
         await shared.opened()
         return shared
 

@@ -11,7 +11,7 @@ from ttlproxy.errors import SlotMoved
 from ttlproxy.link import Backoff, Link
 from ttlproxy.proxy.routed.bounces import is_bounce, shown
 from ttlproxy.proxy.routed.lane import Lane
-from ttlproxy.proxy.routed.ticket import Ticket
+from ttlproxy.proxy.routed.pending_request import PendingRequest
 
 if TYPE_CHECKING:
     from ttlproxy.proxy.routed.routed_client import RoutedClient
@@ -55,7 +55,7 @@ async def replies_of(
 async def _asked(lane: Lane, args: Sequence[bytes], raw: bytes) -> bytes:
     """The reply; empty if the lane is given up before the request has gone."""
     try:
-        return await lane.asked(Ticket(list(args), raw, None))
+        return await lane.asked(PendingRequest(list(args), raw, None))
     except SlotMoved:
         return b""
 

@@ -1,5 +1,5 @@
 """Plain requests that went to their masters as they came, in one chunk: nearly all, for most
-clients. There is no ticket for each.
+clients. None has an object of its own.
 
 The replies of a master wait in its part. They are put in the client's order all at once, when the
 last one has come. If all went to one master, and nothing is owed before them, they are only
@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from ttlproxy.link import Link
-from ttlproxy.proxy.routed.ticket import Ticket
+from ttlproxy.proxy.routed.pending_request import PendingRequest
 from ttlproxy.wire import encode
 
 if TYPE_CHECKING:
@@ -142,15 +142,15 @@ class Chunk:
         self.left -= len(taken)
         return taken
 
-    def tickets(self) -> list[tuple[Part, Ticket]]:
-        """A ticket for each request whose reply has not been taken, with the reply if it waits."""
+    def pending_requests(self) -> list[tuple[Part, PendingRequest]]:
+        """One for each request whose reply has not been taken, with the reply if it waits."""
         begin, found = self._begin, []
         for place, args, number in zip(
             self._order[begin:], self._commands[begin:], self._numbers[begin:], strict=True
         ):
             part = self.parts[place]
-            ticket = Ticket(args, encode(tuple(args)), number)
-            ticket.lane = part.lane
-            ticket.reply = part.take() if part.has_next else None
-            found.append((part, ticket))
+            request = PendingRequest(args, encode(tuple(args)), number)
+            request.lane = part.lane
+            request.reply = part.take() if part.has_next else None
+            found.append((part, request))
         return found

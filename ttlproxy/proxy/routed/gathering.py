@@ -8,7 +8,7 @@ from typing import Final
 
 from ttlproxy.core.keys import slot
 from ttlproxy.proxy.routed.keyspace_events import may_be
-from ttlproxy.proxy.routed.ways import STEPS
+from ttlproxy.proxy.routed.routing_table import STEPS
 from ttlproxy.wire import encode
 from ttlproxy.wire.reply_ends import ReplyEnds
 

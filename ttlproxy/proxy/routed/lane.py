@@ -23,13 +23,13 @@ from ttlproxy.errors import (
 )
 from ttlproxy.link import Link
 from ttlproxy.proxy.connecting import connect
-from ttlproxy.proxy.held_step import HeldStep
+from ttlproxy.proxy.held_step import HeldStep, follow
 from ttlproxy.proxy.phase import CLOSED, CONNECTING, HOLDING, OPEN, WAITING
 from ttlproxy.proxy.redis_connection import HIGH, TOO_MANY, Backend
 from ttlproxy.proxy.reply_queue import Over
 from ttlproxy.proxy.routed.chunk import Part
 from ttlproxy.proxy.routed.lane_replies import LaneReplies, Miscounted
-from ttlproxy.proxy.routed.ticket import Ticket
+from ttlproxy.proxy.routed.pending_request import PendingRequest
 from ttlproxy.proxy.sharing.shared_upstream import LaneUpstream
 from ttlproxy.proxy.write_batch import Write
 from ttlproxy.session import Step
@@ -80,8 +80,8 @@ class Lane:
         context = link.context
         if not context.rights.shows_internal:
             self._replies.shown = partial(invalidation_shown, keys=context.keys)
-        self._unsent: Sequence[Ticket] = ()  # of the held step, whose bytes have not gone yet
-        self._early: deque[tuple[Sequence[Ticket], bytes]] = deque()
+        self._unsent: Sequence[PendingRequest] = ()  # of the held step, not gone yet
+        self._early: deque[tuple[Sequence[PendingRequest], bytes]] = deque()
         self._trouble = UpstreamError("the connection to a master has ended")
         self._expected = 0  # how many wait in `opened`
         self._held: HeldStep | None = None
@@ -96,31 +96,31 @@ class Lane:
 
     # From the client.
 
-    def send(self, tickets: Sequence[Ticket], raw: bytes) -> None:
-        """Sends whole requests: a ticket for each, and all their bytes."""
+    def send(self, requests: Sequence[PendingRequest], raw: bytes) -> None:
+        """Sends whole requests; `raw`: all their bytes."""
         self._client.order.open()
         self.used_s = self._loop.time()
-        for ticket in tickets:
-            ticket.lane = self
+        for request in requests:
+            request.lane = self
         self._hear()
         session = self.session
         if self._phase is CLOSED:
-            self._early.append((tickets, raw))
+            self._early.append((requests, raw))
             self.give_back()
         elif session is None or self._phase is not OPEN:
-            self._early.append((tickets, raw))
+            self._early.append((requests, raw))
         elif not (self._serving.now or session.before_login or session.needs_nothing(raw)):
-            self._early.append((tickets, raw))
+            self._early.append((requests, raw))
             self._hold(self._serves_again())
-        elif session.passes_read(raw, [ticket.args for ticket in tickets]):
-            self._in_flight.extend(tickets)
-            self._write(raw, len(tickets))
+        elif session.passes_read(raw, [request.args for request in requests]):
+            self._in_flight.extend(requests)
+            self._write(raw, len(requests))
         elif self._rules.in_doubt:
             session.put_back()
-            self._early.append((tickets, raw))
+            self._early.append((requests, raw))
             self._hold(self._rules_are_known())
         else:
-            self._take(session, tickets, raw)
+            self._take(session, requests, raw)
 
     def passes(self, part: Part, commands: list[list[bytes]], data: bytes) -> bool:
         """Sends whole requests as they came, if nothing else must be done; else they stay in
@@ -147,35 +147,35 @@ class Lane:
         if self._registry.expecting:
             self._announcements.receive()
 
-    def owes_for(self, tickets: Sequence[Ticket]) -> None:
+    def owes_for(self, requests: Sequence[PendingRequest]) -> None:
         """The replies of parts of chunks are owed to these."""
         self._replies.parts.clear()
-        self._in_flight.extend(tickets)
+        self._in_flight.extend(requests)
 
-    async def asked(self, ticket: Ticket) -> bytes:
+    async def asked(self, request: PendingRequest) -> bytes:
         """Sends one request; returns its reply. Raises UpstreamError if the connection ends."""
-        taker = ticket.awaited()
+        taker = request.awaited()
         if self.is_held_up:
             self.resume()
-        self.send([ticket], ticket.raw)
+        self.send([request], request.raw)
         try:
             return await taker
         finally:
-            ticket.taker = None
+            request.taker = None
 
-    async def asked_together(self, tickets: Sequence[Ticket]) -> list[bytes]:
+    async def asked_together(self, requests: Sequence[PendingRequest]) -> list[bytes]:
         """Sends requests in one go; returns their replies. Raises UpstreamError as `asked` does;
         NoFreeConnection if there was no room for a connection."""
         takers: list[asyncio.Future[bytes]] = []
-        for ticket in tickets:
-            takers.append(ticket.awaited())
-        self.send(tickets, b"".join([ticket.raw for ticket in tickets]))
+        for request in requests:
+            takers.append(request.awaited())
+        self.send(requests, b"".join([request.raw for request in requests]))
         replies = [await taker for taker in takers]
         if NO_FREE_CONNECTION in replies:  # not one of them has gone to Redis
             raise self._trouble
         return replies
 
-    async def confirmed(self, ticket: Ticket, count: int, *, by_push: bool) -> bytes:
+    async def confirmed(self, request: PendingRequest, count: int, *, by_push: bool) -> bytes:
         """Sends a request of the SUBSCRIBE family, which is answered with so many confirmations.
 
         They pass to the client. Returns Redis's error in their place, or the last of them.
@@ -184,9 +184,9 @@ class Lane:
         await self.opened()
         assert self.session is not None
         self._replies.confirms(count, by_push=by_push)
-        taker = ticket.awaited()
-        step = self.session.from_client(ticket.raw)
-        self._in_flight.append(ticket)
+        taker = request.awaited()
+        step = self.session.from_client(request.raw)
+        self._in_flight.append(request)
         self._write(step.to_redis, 1)
         return await taker
 
@@ -205,7 +205,7 @@ class Lane:
         self._replies.relays = True
         self._write(data, 0)
 
-    def on_the_way(self, ticket: Ticket) -> bytes | None:
+    def on_the_way(self, request: PendingRequest) -> bytes | None:
         """A request in the form that it has while its slot is on its way from this lane's master.
 
         What is known of the slot is known here, until it has moved. None if something is due in its
@@ -213,21 +213,21 @@ class Lane:
         """
         assert self.session is not None
         self._hear()
-        step = self.session.from_client(ticket.raw)
+        step = self.session.from_client(request.raw)
         if step.is_held or step.pauses:
             return None
         return self._dated(step)
 
-    async def unindexed(self, ticket: Ticket) -> bytes | None:
+    async def unindexed(self, request: PendingRequest) -> bytes | None:
         """The same, where keys that may have an index have none, at either master: then nothing is
         due or to be swept, and no script is needed, which Redis would refuse. Raises TimeoutError
         after hold_max."""
         assert self.session is not None
-        places = self.session.may_be_indexed(ticket.args)
+        places = self.session.may_be_indexed(request.args)
         if not places or any((await self.link.holds.indexed(places)).values()):
             return None
         self.session.unindexed = True
-        step = self.session.from_client(ticket.raw)
+        step = self.session.from_client(request.raw)
         return None if step.unsure or step.pauses else self._dated(step)
 
     def _dated(self, step: Step) -> bytes:
@@ -236,22 +236,24 @@ class Lane:
             self.link.context.apply_ttl_later(step.apply_ttl_after)
         return step.to_redis
 
-    async def asked_as(self, ticket: Ticket, data: bytes, *, asking: bool = False) -> bytes:
+    async def asked_as(
+        self, request: PendingRequest, data: bytes, *, asking: bool = False
+    ) -> bytes:
         """Sends a request in this form, `asking` for a slot that is on its way here. The lane is
         open. Raises UpstreamError if the connection ends."""
         if self.is_held_up:
             self.resume()
         if asking:
-            ours = Ticket([b"ASKING"], ASKING, None)
+            ours = PendingRequest([b"ASKING"], ASKING, None)
             ours.awaited()
             self._in_flight.append(ours)
-        taker, ticket.lane = ticket.awaited(), self
-        self._in_flight.append(ticket)
+        taker, request.lane = request.awaited(), self
+        self._in_flight.append(request)
         self._write(ASKING + data if asking else data, 1 + asking)
         try:
             return await taker
         finally:
-            ticket.taker = None
+            request.taker = None
 
     async def logs_in(self, words: Sequence[bytes]) -> bytes:
         """Sends a request that may log in, or another that each connection of the client needs;
@@ -319,13 +321,13 @@ class Lane:
 
     def give_back(self) -> None:
         """The requests that have not gone to Redis must be sent elsewhere."""
-        tickets = self._take_unsent()
-        for ticket in tickets:
-            ticket.fail(SlotMoved("another master has its slot"))
-        self._client.bounced([ticket for ticket in tickets if ticket.taker is None])
+        requests = self._take_unsent()
+        for request in requests:
+            request.fail(SlotMoved("another master has its slot"))
+        self._client.bounced([request for request in requests if request.taker is None])
 
-    def _take_unsent(self) -> list[Ticket]:
-        taken = [*self._unsent, *(ticket for tickets, _ in self._early for ticket in tickets)]
+    def _take_unsent(self) -> list[PendingRequest]:
+        taken = [*self._unsent, *(request for requests, _ in self._early for request in requests)]
         self._unsent = ()
         self._early.clear()
         return taken
@@ -363,8 +365,8 @@ class Lane:
         if self.session is not None:
             self.session.end()
         self._replies.end(self._trouble)
-        for ticket in self._take_unsent():
-            ticket.fail(SlotMoved("its master is served no more"))
+        for request in self._take_unsent():
+            request.fail(SlotMoved("its master is served no more"))
 
     # From the limit of connections.
 
@@ -380,14 +382,18 @@ class Lane:
 
     def refuse(self) -> None:
         """There was no room for it: its requests are answered with an error, and it ends."""
-        tickets = self._take_unsent()
+        requests = self._take_unsent()
         self._trouble = NoFreeConnection("clients may have no more connections to a master")
         self.close()
-        for ticket in tickets:
-            if ticket.taker is None:
-                self._client.answered(ticket, NO_FREE_CONNECTION)
-            elif not ticket.taker.done():
-                ticket.taker.set_result(NO_FREE_CONNECTION)
+        self._answer(requests, NO_FREE_CONNECTION)
+
+    def _answer(self, requests: Sequence[PendingRequest], reply: bytes) -> None:
+        """They are answered so, and do not go to Redis."""
+        for request in requests:
+            if request.taker is None:
+                self._client.answered(request, reply)
+            else:
+                request.answer(reply)
         self._client.flush()
 
     # From Redis: it is the `Frontend` of its connection.
@@ -413,14 +419,13 @@ class Lane:
     def turn_back(self, error: bytes) -> None:
         """Redis has too many clients, and has closed the connection without reading from it."""
         self._client.order.open()
-        tickets = [*self._in_flight, *self._take_unsent()]
+        requests = [*self._in_flight, *self._take_unsent()]
         self._in_flight.clear()
         self.close()
-        for ticket in tickets:
-            ticket.error = error
-            if ticket.taker is not None and not ticket.taker.done():
-                ticket.taker.set_result(error)
-        self._client.bounced([ticket for ticket in tickets if ticket.taker is None])
+        for request in requests:
+            request.error = error
+            request.answer(error)
+        self._client.bounced([request for request in requests if request.taker is None])
 
     def taken(self, data: bytes, ends: list[int] | None = None) -> None:
         """Takes what Redis sends; `ends`: where replies end in that, if that is known."""
@@ -484,7 +489,7 @@ class Lane:
         if self._phase is not CLOSED:
             self._client.lost(self)
 
-    # For a held step: it is its `Holder`.
+    # For a held step.
 
     @property
     def redis_is_full(self) -> bool:
@@ -496,7 +501,7 @@ class Lane:
         self._write(data, count)
 
     def expects(self, step: Step) -> None:
-        """Its tickets say so."""
+        """The pending requests say so."""
 
     def ask(self, request: bytes, tell: Tell) -> None:
         """Sends a request of ours in place of the last one in flight."""
@@ -506,13 +511,7 @@ class Lane:
     def sent(self, session: Session, step: Step) -> None:
         """Requests have gone to Redis: does what follows at once."""
         self._have_gone()
-        if step.sweep_after:
-            places = session.registry.places
-            self.link.context.sweep_later(
-                place for key in step.sweep_after for place in places(key)
-            )
-        if step.apply_ttl_after:
-            self.link.context.apply_ttl_later(step.apply_ttl_after)
+        follow(self.link, session, step)
 
     def wait_for_item(self) -> bool:
         self._phase = WAITING
@@ -537,28 +536,26 @@ class Lane:
             self._in_flight.extend(self._unsent)
             self._unsent = ()
 
-    def _take(self, session: LaneSession, tickets: Sequence[Ticket], raw: bytes) -> None:
+    def _take(self, session: LaneSession, requests: Sequence[PendingRequest], raw: bytes) -> None:
         """Handles requests that cannot just pass."""
         assert self._backend is not None
         step = session.from_client(raw)
         out = step.to_redis
         holds = step.is_held or len(out) > HIGH  # its requests, before they go to Redis
         if step.withheld:  # behind a request that must be looked at first
-            count = len(tickets) - len(Requests().feed(step.withheld))
-            self._early.appendleft((tickets[count:], step.withheld))
-            tickets = tickets[:count]
+            count = len(requests) - len(Requests().feed(step.withheld))
+            self._early.appendleft((requests[count:], step.withheld))
+            requests = requests[:count]
         if holds:
-            self._unsent = tickets
+            self._unsent = requests
         else:
-            self._in_flight.extend(tickets)
+            self._in_flight.extend(requests)
             if out:
-                self._write(out, len(tickets))
-            session.has_sent(len(tickets))
+                self._write(out, len(requests))
+            session.has_sent(len(requests))
             self.sent(session, step)
         if holds or step.pauses:
-            light = step._replace(to_redis=b"", withheld=b"")
-            unsent = out if holds else b""
-            held = HeldStep(self, self.link, session, self._backend, light, unsent)
+            held = HeldStep(self, self.link, session, self._backend, step, has_gone=not holds)
             self._held = held
             self._client.counters.held += 1 if step.must_reap else 0
             self._hold(held.run())
@@ -606,10 +603,10 @@ class Lane:
         """Sends a request outside of the client's; returns its reply."""
         session = self.session
         assert session is not None
-        ticket = Ticket(list(words), b"", None)
-        taker = ticket.awaited()
+        request = PendingRequest(list(words), b"", None)
+        taker = request.awaited()
         step = session.from_client(encode(tuple(words)))
-        self._in_flight.append(ticket)
+        self._in_flight.append(request)
         self._write(step.to_redis, 1)
         self.sent(session, step)
         reply = await taker
@@ -680,12 +677,7 @@ class Lane:
     def _answer_for_redis(self) -> None:
         """The master is not served: no request that waits here has been sent."""
         self._phase = OPEN
-        for ticket in self._take_unsent():
-            if ticket.taker is None:
-                self._client.answered(ticket, NOT_SERVED)
-            elif not ticket.taker.done():
-                ticket.taker.set_result(NOT_SERVED)
-        self._client.flush()
+        self._answer(self._take_unsent(), NOT_SERVED)
         if self.session is None:
             self._client.lost(self)
 
@@ -693,9 +685,9 @@ class Lane:
         """Nothing is held any more: handles what came in meanwhile."""
         self._phase = OPEN
         while self._early and self._phase is OPEN:
-            tickets, raw = self._early.popleft()
+            requests, raw = self._early.popleft()
             before = len(self._early)
-            self.send(tickets, raw)
+            self.send(requests, raw)
             if len(self._early) > before:  # it must wait anew, before all others
                 self._early.rotate(1)
         self._client.read()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from ttlproxy.proxy.redis_connection import HIGH
 from ttlproxy.proxy.routed.bounces import is_bounce
 from ttlproxy.proxy.routed.chunk import Part
-from ttlproxy.proxy.routed.ticket import Ticket
+from ttlproxy.proxy.routed.pending_request import PendingRequest
 from ttlproxy.session.replies import Tell
 from ttlproxy.wire.reply_ends import ERROR, PUSH, ReplyEnds, may_be_special
 
@@ -45,7 +45,7 @@ class LaneReplies:
 
     def __init__(self, client: RoutedClient, hold_up: Callable[[], None]) -> None:
         """`hold_up()` is called when much of a reply waits for those of others."""
-        self.in_flight: deque[Ticket] = deque()
+        self.in_flight: deque[PendingRequest] = deque()
         self.parts: deque[Part] = deque()
         self.relays = False
         self.hears: Callable[[bytes], bool] | None = None
@@ -96,8 +96,8 @@ class LaneReplies:
 
     def end(self, trouble: Exception) -> None:
         """Nothing more will come."""
-        for ticket in self.in_flight:
-            ticket.fail(trouble)
+        for request in self.in_flight:
+            request.fail(trouble)
         for _, fence in self._fences:
             fence.set_result(None)
         self.in_flight.clear()
@@ -133,8 +133,8 @@ class LaneReplies:
         self._client.flush()
 
     def take_parts(self, data: bytes, ends: list[int] | None) -> None:
-        """The same, while nothing else is owed here than parts of chunks. What is neither to pass
-        nor whole replies, and what may be an error or a push, is taken one by one."""
+        """Does what `take` does, while parts of chunks are all that is owed here. Pieces of replies
+        that are not to pass, errors and pushes are taken one by one."""
         if may_be_special(data):
             self.take(data, ends)
             return
@@ -232,17 +232,17 @@ class LaneReplies:
         self._answers += len(replies)
         self._client.answered_all([in_flight.popleft() for _ in replies], replies)
 
-    def _answer(self, ticket: Ticket, kind: int, reply: bytes) -> None:
+    def _answer(self, request: PendingRequest, kind: int, reply: bytes) -> None:
         self._answers += 1
         while self._fences and self._fences[0][0] <= self._answers:
             self._fences.popleft()[1].set_result(None)
-        if ticket.taker is not None:
-            ticket.answer(reply)
+        if request.taker is not None:
+            request.answer(reply)
         elif kind == ERROR and is_bounce(reply):
-            ticket.error = reply
-            self._client.bounced([ticket])
+            request.error = reply
+            self._client.bounced([request])
         else:
-            self._client.answered(ticket, reply)
+            self._client.answered(request, reply)
 
     def _subscribed(self, kind: int, piece: bytes) -> int:
         """The kind of what has come while the client may be subscribed; PUSH for a message."""
@@ -261,9 +261,9 @@ class LaneReplies:
         self._begun.append(piece)
         if self._kind in (ERROR, PUSH) or self._is_attempted or not self.in_flight:
             return
-        ticket = self.in_flight[0]
-        if ticket.taker is None:
-            if self._client.part(ticket, b"".join(self._begun)):
+        request = self.in_flight[0]
+        if request.taker is None:
+            if self._client.part(request, b"".join(self._begun)):
                 self._begun = []
             elif sum(map(len, self._begun)) > HIGH:
                 self._hold_up()

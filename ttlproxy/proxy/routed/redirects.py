@@ -18,7 +18,7 @@ from ttlproxy.errors import NOT_SERVED, NoFreeConnection, SlotMoved
 from ttlproxy.link import Backoff, Link, Masters
 from ttlproxy.proxy.routed.bounces import Bounce, read, shown
 from ttlproxy.proxy.routed.lane import Lane
-from ttlproxy.proxy.routed.ticket import Ticket
+from ttlproxy.proxy.routed.pending_request import PendingRequest
 
 if TYPE_CHECKING:
     from ttlproxy.proxy.routed.routed_client import RoutedClient
@@ -40,24 +40,24 @@ class Redirects:
     def __init__(self, masters: Masters, client: RoutedClient) -> None:
         self._masters = masters
         self._client = client
-        self.lines: dict[int | None, deque[Ticket]] = {}
+        self.lines: dict[int | None, deque[PendingRequest]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def add(self, tickets: Iterable[Ticket]) -> None:
+    def add(self, requests: Iterable[PendingRequest]) -> None:
         """Requests that have come back, or are for a slot that is in trouble or has no master."""
-        for ticket in tickets:
-            if ticket.slot is None and (told := read(ticket.error or b"")) and told.slot >= 0:
-                ticket.slot = told.slot
-            self._begin(ticket.slot, ticket.lane)
-            self.lines[ticket.slot].append(ticket)
+        for request in requests:
+            if request.slot is None and (told := read(request.error or b"")) and told.slot >= 0:
+                request.slot = told.slot
+            self._begin(request.slot, request.lane)
+            self.lines[request.slot].append(request)
 
     def changed(self, owners: Sequence[Link | None]) -> None:
         """Slots have other masters: later requests wait for what is on its way to the old ones."""
         order = self._client.order
         order.open()
-        for ticket in order.owed:
-            lane, number = ticket.lane, ticket.slot
-            if number is None or lane is None or ticket.reply is not None:
+        for request in order.owed:
+            lane, number = request.lane, request.slot
+            if number is None or lane is None or request.reply is not None:
                 continue
             if owners[number] is not lane.link:
                 self._begin(number, lane)
@@ -91,49 +91,49 @@ class Redirects:
             self._put_in_order(line)
             self._give_up_overtaken(line)
         while line:
-            ticket = line[0]
-            reply = await self.ask(ticket)
+            request = line[0]
+            reply = await self.ask(request)
             line.popleft()
-            self._client.answered(ticket, reply)
+            self._client.answered(request, reply)
             while reply == NOT_SERVED and line:  # they have waited as well
                 self._client.answered(line.popleft(), reply)
             self._client.flush()
         self.lines.pop(slot, None)  # the last reply may have ended the client
 
-    def _put_in_order(self, line: deque[Ticket]) -> None:
+    def _put_in_order(self, line: deque[PendingRequest]) -> None:
         """In the client's order: some come back from a node, others never went there."""
-        places = {id(ticket): at for at, ticket in enumerate(self._client.order.owed)}
-        found = sorted(line, key=lambda ticket: places.get(id(ticket), -1))
+        places = {id(request): at for at, request in enumerate(self._client.order.owed)}
+        found = sorted(line, key=lambda request: places.get(id(request), -1))
         line.clear()
         line.extend(found)
 
-    def _give_up_overtaken(self, line: deque[Ticket]) -> None:
+    def _give_up_overtaken(self, line: deque[PendingRequest]) -> None:
         """A later request on the same key may have been carried out before one that came back.
 
         If it has changed nothing, it is sent again. If it has, the earlier one comes too late, and
         the client gets its error.
         """
-        ways, order = self._client.ways, self._client.order
+        table, order = self._client.routing_table, self._client.order
         back = set(map(id, line))
-        keys = {key for ticket in line for key in ways.keys_of(ticket.args)}
+        keys = {key for request in line for key in table.keys_of(request.args)}
         overtaking = [
-            ticket
-            for ticket in order.behind(line[0])
-            if ticket.reply is not None and id(ticket) not in back
-            if not keys.isdisjoint(ways.keys_of(ticket.args))
+            request
+            for request in order.behind(line[0])
+            if request.reply is not None and id(request) not in back
+            if not keys.isdisjoint(table.keys_of(request.args))
         ]
-        if any(ways.modifies(each.args) and not _has_failed(each) for each in overtaking):
-            for ticket in [each for each in line if each.error is not None]:
-                line.remove(ticket)
-                self._client.answered(ticket, shown(ticket.error or b""))
+        if any(table.modifies(each.args) and not _has_failed(each) for each in overtaking):
+            for request in [each for each in line if each.error is not None]:
+                line.remove(request)
+                self._client.answered(request, shown(request.error or b""))
             self._client.flush()
             return
-        for ticket in overtaking:
-            order.take_back(ticket)
+        for request in overtaking:
+            order.take_back(request)
         line.extend(overtaking)
         self._put_in_order(line)
 
-    async def ask(self, ticket: Ticket) -> bytes:
+    async def ask(self, request: PendingRequest) -> bytes:
         """The reply to a request, wherever it must go for it, or what is `shown` of the last error
         with which it came back; NOT_SERVED if there was no master for it for hold_max.
 
@@ -141,57 +141,57 @@ class Redirects:
         """
         loop = asyncio.get_running_loop()
         until_s = loop.time() + self._client.hold_max_s
-        error, moves = ticket.error, 0
+        error, moves = request.error, 0
         for attempt in count():
             told = read(error) if error is not None else None
             if error is not None and attempt and told is None:
                 return error  # it is the reply
             if told is not None and told.kind in _ON_THE_WAY:
-                reply = await self._asked_on_the_way(ticket, told)
+                reply = await self._asked_on_the_way(request, told)
                 if reply is not None and read(reply) is None:
                     return reply
             moves += told is not None and told.kind == b"MOVED"
             if moves > _MOST or loop.time() > until_s:
                 return NOT_SERVED if error is None else shown(error)
-            await self._pause(ticket, told, attempt)
-            error = await self._asked(ticket)
+            await self._pause(request, told, attempt)
+            error = await self._asked(request)
         raise AssertionError
 
-    async def _asked(self, ticket: Ticket) -> bytes | None:
+    async def _asked(self, request: PendingRequest) -> bytes | None:
         """The reply of the slot's master, or its error; None if there is none for now."""
-        lane = self._client.lanes.of(ticket.slot)
+        lane = self._client.lanes.of(request.slot)
         if lane is None:
             return None
         try:
-            return await lane.asked(ticket)
+            return await lane.asked(request)
         except SlotMoved:
             return None
 
-    async def _asked_on_the_way(self, ticket: Ticket, told: Bounce) -> bytes | None:
+    async def _asked_on_the_way(self, request: PendingRequest, told: Bounce) -> bytes | None:
         """The reply of one of the two masters between which the slot is on its way; None if there
         is none for now."""
         lanes = self._client.lanes
-        source = lanes.of(ticket.slot)
+        source = lanes.of(request.slot)
         if source is None:
             self._masters.look()
             return None
         try:
             await source.opened()
-            bare = await source.unindexed(ticket)
-            if lanes.of(ticket.slot) is not source:
+            bare = await source.unindexed(request)
+            if lanes.of(request.slot) is not source:
                 return None
-            if bare is not None and (bare != ticket.raw or told.kind != b"ASK"):
-                reply = await source.asked_as(ticket, bare)
+            if bare is not None and (bare != request.raw or told.kind != b"ASK"):
+                reply = await source.asked_as(request, bare)
                 bounce = read(reply)
                 if bounce is None:
                     return reply
                 told = bounce
-            return await self._asked_there(ticket, told, source, bare)
+            return await self._asked_there(request, told, source, bare)
         except (SlotMoved, NoFreeConnection, TimeoutError):
             return None
 
     async def _asked_there(
-        self, ticket: Ticket, told: Bounce, source: Lane, bare: bytes | None
+        self, request: PendingRequest, told: Bounce, source: Lane, bare: bytes | None
     ) -> bytes | None:
         """The reply of the master that takes the slot over; None if it cannot be asked now. `bare`:
         the request, if its form is known already.
@@ -207,20 +207,20 @@ class Redirects:
             self._masters.look()
             return None
         await target.opened()
-        if lanes.of(ticket.slot) is not source:
+        if lanes.of(request.slot) is not source:
             return None
-        data = source.on_the_way(ticket) if bare is None else bare
-        return None if data is None else await target.asked_as(ticket, data, asking=True)
+        data = source.on_the_way(request) if bare is None else bare
+        return None if data is None else await target.asked_as(request, data, asking=True)
 
-    async def _pause(self, ticket: Ticket, told: Bounce | None, attempt: int) -> None:
+    async def _pause(self, request: PendingRequest, told: Bounce | None, attempt: int) -> None:
         """Waits until another attempt may have another end."""
         if told is not None and told.kind in _ON_THE_WAY:
             await asyncio.sleep(_AGAIN.compute(attempt + 1))
             return
-        before = ticket.lane.link if ticket.lane is not None else None
+        before = request.lane.link if request.lane is not None else None
         with suppress(TimeoutError):
             async with asyncio.timeout(_CHANGE_S):
-                while not self._is_served(ticket.slot, before):
+                while not self._is_served(request.slot, before):
                     self._masters.look()
                     await self._masters.change()
 
@@ -231,5 +231,5 @@ class Redirects:
         return self._masters.owners[slot] not in (None, before)
 
 
-def _has_failed(ticket: Ticket) -> bool:
-    return ticket.reply is not None and ticket.reply.startswith(b"-")
+def _has_failed(request: PendingRequest) -> bool:
+    return request.reply is not None and request.reply.startswith(b"-")

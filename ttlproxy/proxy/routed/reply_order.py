@@ -9,10 +9,10 @@ from typing import Final
 
 from ttlproxy.proxy.redis_connection import LOW
 from ttlproxy.proxy.routed.chunk import Chunk
-from ttlproxy.proxy.routed.ticket import Ticket
+from ttlproxy.proxy.routed.pending_request import PendingRequest
 from ttlproxy.proxy.write_batch import Write
 
-# A client that has more chunks under way has tickets for the requests.
+# A client that has more chunks under way has an object for each request.
 _MOST_CHUNKS: Final = 16
 
 
@@ -30,7 +30,7 @@ class ReplyOrder:
         """`at_end(do)` calls `do` at the end of this turn of the event loop."""
         self.muted = False
         self.chunks: deque[Chunk] = deque()
-        self.owed: deque[Ticket] = deque()
+        self.owed: deque[PendingRequest] = deque()
         self._write = write
         self._at_end = at_end
         self._is_late = False  # replies to the oldest chunk wait for the end of the turn
@@ -47,28 +47,28 @@ class ReplyOrder:
         """Whether the next requests may go as a chunk."""
         return not (self.owed or self.muted or len(self.chunks) >= _MOST_CHUNKS)
 
-    def add(self, tickets: Iterable[Ticket]) -> None:
+    def add(self, requests: Iterable[PendingRequest]) -> None:
         """These are owed, behind all others."""
         self.open()
-        self.owed.extend(tickets)
+        self.owed.extend(requests)
 
     def open(self) -> None:
-        """What chunks are owed is owed one by one from now on, with tickets."""
+        """What chunks are owed is owed one by one from now on."""
         if not self.chunks:
             return
         self._give_first()
         chunks, self.chunks = self.chunks, deque()
         for chunk in chunks:
-            found = chunk.tickets()
-            self.owed.extend([ticket for _, ticket in found])
+            found = chunk.pending_requests()
+            self.owed.extend([request for _, request in found])
             for part in chunk.parts:
-                tickets = [
-                    ticket for each, ticket in found if each is part and ticket.reply is None
+                requests = [
+                    request for each, request in found if each is part and request.reply is None
                 ]
                 if part.unsent:
-                    part.lane.send(tickets, part.unsent)
+                    part.lane.send(requests, part.unsent)
                 else:
-                    part.lane.owes_for(tickets)
+                    part.lane.owes_for(requests)
 
     def came(self) -> None:
         """Replies to chunks have come."""
@@ -110,20 +110,20 @@ class ReplyOrder:
             if self._quiet is not None and not self.chunks:
                 self._is_quiet()
 
-    def is_next(self, ticket: Ticket) -> bool:
+    def is_next(self, request: PendingRequest) -> bool:
         """Whether the client gets the reply to this one next."""
-        return bool(self.owed) and self.owed[0] is ticket
+        return bool(self.owed) and self.owed[0] is request
 
-    def behind(self, ticket: Ticket) -> list[Ticket]:
+    def behind(self, request: PendingRequest) -> list[PendingRequest]:
         """The later requests of the client, the oldest first."""
         found = list(self.owed)
-        return found[found.index(ticket) + 1 :] if ticket in found else []
+        return found[found.index(request) + 1 :] if request in found else []
 
-    def take_back(self, ticket: Ticket) -> None:
+    def take_back(self, request: PendingRequest) -> None:
         """The reply of a later request does not count: it is sent again."""
-        if ticket.lane is not None and ticket.reply is not None:
-            ticket.lane.kept -= len(ticket.reply)
-        ticket.reply = None
+        if request.lane is not None and request.reply is not None:
+            request.lane.kept -= len(request.reply)
+        request.reply = None
 
     def part(self, data: bytes) -> None:
         """A part of the oldest one's reply, which goes on."""
@@ -131,22 +131,22 @@ class ReplyOrder:
         if not self.muted:
             self._out.append(data)
 
-    def answered(self, ticket: Ticket, reply: bytes) -> None:
+    def answered(self, request: PendingRequest, reply: bytes) -> None:
         """A reply is whole; `reply` is the rest of it if parts have passed."""
-        ticket.reply = reply
-        if ticket.lane is not None:
-            ticket.lane.kept += len(reply)
+        request.reply = reply
+        if request.lane is not None:
+            request.lane.kept += len(reply)
         self.advance()
 
-    def answered_all(self, tickets: Sequence[Ticket], replies: Sequence[bytes]) -> None:
+    def answered_all(self, requests: Sequence[PendingRequest], replies: Sequence[bytes]) -> None:
         """Replies of one lane are whole."""
         lane, size = None, 0
-        for ticket, reply in zip(tickets, replies, strict=True):
-            if ticket.taker is None:
-                ticket.reply, lane = reply, ticket.lane
+        for request, reply in zip(requests, replies, strict=True):
+            if request.taker is None:
+                request.reply, lane = reply, request.lane
                 size += len(reply)
             else:
-                ticket.answer(reply)
+                request.answer(reply)
         if lane is not None:
             lane.kept += size
         self.advance()

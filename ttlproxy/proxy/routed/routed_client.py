@@ -27,14 +27,14 @@ from ttlproxy.proxy.redis_connection import HIGH, LOW, Backend, half_close
 from ttlproxy.proxy.routed.client_lanes import ClientLanes
 from ttlproxy.proxy.routed.connection_settings import ConnectionSettings
 from ttlproxy.proxy.routed.lane import Lane
+from ttlproxy.proxy.routed.pending_request import PendingRequest
 from ttlproxy.proxy.routed.redirects import Redirects
 from ttlproxy.proxy.routed.reply_order import ReplyOrder
 from ttlproxy.proxy.routed.requests_in import RequestsIn
 from ttlproxy.proxy.routed.routing import MOST_OWED, Routing
+from ttlproxy.proxy.routed.routing_table import RoutingTable
 from ttlproxy.proxy.routed.sharing_policy import SharingPolicy
 from ttlproxy.proxy.routed.special_requests import SpecialRequests
-from ttlproxy.proxy.routed.ticket import Ticket
-from ttlproxy.proxy.routed.ways import Ways
 from ttlproxy.proxy.sharing.shared_upstream import LaneUpstream
 from ttlproxy.proxy.slow_clients import Activity
 from ttlproxy.session.session import LaneSession
@@ -67,7 +67,7 @@ class RoutedClient(asyncio.Protocol):
         self.sharing = SharingPolicy(self, server.counters.sharing, server.pools is not None)
         self.said = b""
         self._reached: Reached | None = None
-        self._routing = Routing(self, server.ways, server.settings.max_request_bytes)
+        self._routing = Routing(self, server.routing_table, server.settings.max_request_bytes)
         self._task: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
         self._ending: Ending | None = None
@@ -110,7 +110,7 @@ class RoutedClient(asyncio.Protocol):
             self._routing.take(data)
 
     def eof_received(self) -> bool:
-        return self._server.departures.at_eof(self._ends, self._transport)
+        return self._server.staggered.at_eof(self._ends, self._transport)
 
     def _ends(self) -> bool:
         """The client sends no more; returns whether its connection stays open, for it may still
@@ -135,7 +135,7 @@ class RoutedClient(asyncio.Protocol):
             self._ending.cancel()
         self.redirects.end()
         self.order.drop()
-        if not self._server.departures.put_off(self._gone):
+        if not self._server.staggered.put_off(self._gone):
             self._gone()
 
     def _gone(self) -> None:
@@ -164,12 +164,12 @@ class RoutedClient(asyncio.Protocol):
     # Where requests go.
 
     @property
-    def ways(self) -> Ways:
-        return self._server.ways()
+    def routing_table(self) -> RoutingTable:
+        return self._server.routing_table()
 
     async def ask(self, args: Sequence[bytes], raw: bytes, number: int | None) -> bytes:
         """The reply to a request of this slot, or of none."""
-        return await self.redirects.ask(Ticket(list(args), raw, number))
+        return await self.redirects.ask(PendingRequest(list(args), raw, number))
 
     def next_requests(self) -> RequestsIn:
         return self._routing.requests
@@ -215,9 +215,9 @@ class RoutedClient(asyncio.Protocol):
         session.in_flight = lane.in_flight
         return session
 
-    def answered(self, ticket: Ticket, reply: bytes) -> None:
+    def answered(self, request: PendingRequest, reply: bytes) -> None:
         """A reply is whole, or its rest is there."""
-        self.order.answered(ticket, reply)
+        self.order.answered(request, reply)
         if self._is_stopped and len(self.order) < MOST_OWED // 2:
             self.read()
 
@@ -227,15 +227,15 @@ class RoutedClient(asyncio.Protocol):
         if self._is_stopped:
             self.read()
 
-    def answered_all(self, tickets: Sequence[Ticket], replies: Sequence[bytes]) -> None:
+    def answered_all(self, requests: Sequence[PendingRequest], replies: Sequence[bytes]) -> None:
         """Replies of one lane are whole, and none of them is an error."""
-        self.order.answered_all(tickets, replies)
+        self.order.answered_all(requests, replies)
         if self._is_stopped and len(self.order) < MOST_OWED // 2:
             self.read()
 
-    def part(self, ticket: Ticket, data: bytes) -> bool:
+    def part(self, request: PendingRequest, data: bytes) -> bool:
         """A reply has begun, or goes on; whether the client takes this part now."""
-        if not self.order.is_next(ticket):
+        if not self.order.is_next(request):
             return False
         self.order.part(data)
         return True
@@ -244,9 +244,9 @@ class RoutedClient(asyncio.Protocol):
         """A push, between two replies."""
         self.order.push(data)
 
-    def bounced(self, tickets: Sequence[Ticket]) -> None:
+    def bounced(self, requests: Sequence[PendingRequest]) -> None:
         """Requests that have come back, and must be sent again; `reply` has the error, if any."""
-        self.redirects.add(tickets)
+        self.redirects.add(requests)
 
     def flush(self) -> None:
         """Replies and pushes so far may go on."""

@@ -13,10 +13,9 @@ from ttlproxy.core.keys import slot
 from ttlproxy.link import Link
 from ttlproxy.proxy.redis_connection import LOW
 from ttlproxy.proxy.routed.chunk import Chunk, Part
-from ttlproxy.proxy.routed.plain_chunks import plain_slots
+from ttlproxy.proxy.routed.pending_request import PendingRequest
 from ttlproxy.proxy.routed.requests_in import RequestsIn
-from ttlproxy.proxy.routed.ticket import Ticket
-from ttlproxy.proxy.routed.ways import FIRST, HOME, KEYS, SPLIT, STEPS, Ways
+from ttlproxy.proxy.routed.routing_table import FIRST, HOME, KEYS, SPLIT, STEPS, RoutingTable
 from ttlproxy.wire import pieces, whole
 
 if TYPE_CHECKING:
@@ -31,12 +30,12 @@ class Routing:
     requests: those that have come, and have not gone
     """
 
-    def __init__(self, client: RoutedClient, ways: Callable[[], Ways], limit: int) -> None:
-        """`ways()`: those of the commands that the masters have; `limit`: the most bytes of one
+    def __init__(self, client: RoutedClient, table: Callable[[], RoutingTable], limit: int) -> None:
+        """`table()`: that of the commands that the masters have; `limit`: the most bytes of one
         request."""
         self.requests = RequestsIn(limit)
         self._client = client
-        self._ways = ways
+        self._table = table
         self._masters = client.masters
         self._owners = client.masters.owners
         self._changes = client.masters.changes  # of the slots' masters, as far as looked at
@@ -61,37 +60,37 @@ class Routing:
         client = self._client
         if self._changes != self._masters.changes or client.redirects.lines:
             return False
-        ways, sharing = self._ways(), client.sharing
-        commands = sharing.read(data, ways.router.shareable) if sharing.is_open else whole(data)
+        table, sharing = self._table(), client.sharing
+        commands = sharing.read(data, table.router.shareable) if sharing.is_open else whole(data)
         if commands is None:
             return False
-        numbers = plain_slots(commands, data, ways)
+        numbers = table.plain_slots(commands, data)
         if numbers is None:
             return False
         links = list(map(self._owners.__getitem__, numbers))
         order, first, lane_to = client.order, links[0], client.lanes.to
         if first is None or None in links or not order.takes_chunk:
-            self._send(list(map(Ticket, commands, pieces(data), numbers)))
+            self._send(list(map(PendingRequest, commands, pieces(data), numbers)))
             return True
-        chunk, is_first = Chunk(commands, numbers), not order.chunks
-        order.chunks.append(chunk)
+        chunk = Chunk(commands, numbers)
         if links.count(first) == len(links):
-            chunk.parts.append(part := Part(lane := lane_to(first), len(links), is_first))
+            chunk.parts.append(part := Part(lane := lane_to(first), len(links), not order.chunks))
             has_gone = lane.passes(part, commands, data)
         else:
             has_gone = chunk.send(pieces(data), cast(list[Link], links), lane_to)
+        order.chunks.append(chunk)
         if not has_gone:
             order.open()
         return True
 
-    def _send(self, tickets: Sequence[Ticket]) -> None:
+    def _send(self, pending: Sequence[PendingRequest]) -> None:
         """Sends requests to the masters of their slots."""
         client, owners = self._client, self._owners
-        client.order.add(tickets)
+        client.order.add(pending)
         lines = client.redirects.lines
-        by_link: dict[Link | None, list[Ticket]] = {}
-        for ticket in tickets:
-            number = ticket.slot
+        by_link: dict[Link | None, list[PendingRequest]] = {}
+        for request in pending:
+            number = request.slot
             if number in lines:
                 link = None
             elif number is None:
@@ -100,9 +99,9 @@ class Routing:
             else:
                 link = owners[number]
             if link in by_link:
-                by_link[link].append(ticket)
+                by_link[link].append(request)
             else:
-                by_link[link] = [ticket]
+                by_link[link] = [request]
         for link, some in by_link.items():
             if link is None:
                 client.redirects.add(some)
@@ -114,7 +113,7 @@ class Routing:
     def go(self) -> None:
         """Sends the requests that have come, up to one that must wait for all before it."""
         client, requests = self._client, self.requests
-        waiting, ways = requests.waiting, self._ways()
+        waiting, table = requests.waiting, self._table()
         self._is_free = False
         if waiting and client.specials.wants_all:
             client.start(self._special())
@@ -122,24 +121,24 @@ class Routing:
         if self._changes != self._masters.changes:
             self._changes = self._masters.changes
             client.redirects.changed(self._owners)
-        tickets: list[Ticket] = []
+        pending: list[PendingRequest] = []
         sharing = client.sharing if client.sharing.is_open else None
         for args, raw in waiting:
-            if sharing is not None and not sharing.takes(args, raw, ways.router.shareable):
+            if sharing is not None and not sharing.takes(args, raw, table.router.shareable):
                 break
-            way = ways[args[0]]
+            way = table[args[0]]
             if way is FIRST:
                 number = slot(args[1]) if len(args) > 1 else None
             elif way is HOME:
                 number = None
             elif way is KEYS or (way is SPLIT and _is_whole(args)):
-                number = ways.slot_of(args)
+                number = table.slot_of(args)
             else:
                 break
-            tickets.append(Ticket(args, raw, number))
-        if tickets:
-            requests.have_gone(len(tickets))
-            self._send(tickets)
+            pending.append(PendingRequest(args, raw, number))
+        if pending:
+            requests.have_gone(len(pending))
+            self._send(pending)
         if waiting:
             client.start(self._special())
         elif requests.is_cut or requests.ending:
@@ -166,7 +165,7 @@ class Routing:
             await client.specials.next()
             return
         args, raw = self.requests.waiting[0]
-        client.sharing.prepare(args, raw, self._ways().router.shareable)
+        client.sharing.prepare(args, raw, self._table().router.shareable)
         client.said = b""
         await client.specials.next()
         client.sharing.replied(args, client.said)

@@ -1,8 +1,8 @@
 """Requests that concern more than one node, or the client's connection itself.
 
 Each waits until all before it are answered, so its reply is the next one for the client. A function
-for each command, in `_SPECIAL`; those of a transaction, and of subscriptions, have modules of their
-own.
+for each command, in `_SPECIAL`, returns it, or nothing if it has told the client itself; those of a
+transaction, and of subscriptions, have modules of their own.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from ttlproxy.proxy.routed.all_masters import replies_of
 from ttlproxy.proxy.routed.connection_settings import KEPT, options
 from ttlproxy.proxy.routed.gathering import OK, Split
 from ttlproxy.proxy.routed.lane import Lane
+from ttlproxy.proxy.routed.pending_request import PendingRequest
 from ttlproxy.proxy.routed.requests_in import Request
+from ttlproxy.proxy.routed.routing_table import SPLIT
 from ttlproxy.proxy.routed.scan import Scan
 from ttlproxy.proxy.routed.subscriptions import KINDS, Subscriptions
-from ttlproxy.proxy.routed.ticket import Ticket
 from ttlproxy.proxy.routed.transaction import Transactions
-from ttlproxy.proxy.routed.ways import SPLIT
 from ttlproxy.wire import encode
 
 if TYPE_CHECKING:
@@ -107,15 +107,20 @@ class SpecialRequests:
         client.order.muted = client.order.muted or skips
         if caching:
             await self._tell_caching(caching, args)
-        await self._do(args, raw)
+        reply = await self._reply(args, raw)
+        self.blocks = False
+        if reply:
+            client.say(reply)
         if skips:
             client.order.muted = False
 
-    async def _do(self, args: list[bytes], raw: bytes) -> None:
-        ways, is_unauthenticated = self._client.ways, self._client.lanes.is_unauthenticated
-        route = ways.router.find(args[0])
+    async def _reply(self, args: list[bytes], raw: bytes) -> bytes:
+        """The reply to a request; empty if the client has it."""
+        table = self._client.routing_table
+        is_unauthenticated = self._client.lanes.is_unauthenticated
+        route = table.router.find(args[0])
         special = _SPECIAL.get(route.name)
-        if special is None and ways[args[0]] is SPLIT:
+        if special is None and table[args[0]] is SPLIT:
             special = SpecialRequests._split
         if is_unauthenticated and route.name not in _BEFORE_LOGIN:
             special = None
@@ -123,35 +128,32 @@ class SpecialRequests:
             special = None
         self.blocks = route.blocks
         if special is None and self._subscriptions.limits:
-            await self._subscriptions.ask(args, raw)
-        elif special is None:
-            await self.alone(raw, args, None if is_unauthenticated else ways.slot_of(args))
-        elif route.fits(len(args)) or route.arity == -1:
-            await special(self, args, raw)
-        else:
-            await self.at_home(args, raw)
-        self.blocks = False
+            return await self._subscriptions.ask(args, raw)
+        if special is None:
+            await self._alone(raw, args, None if is_unauthenticated else table.slot_of(args))
+            return b""
+        if route.fits(len(args)) or route.arity == -1:
+            return await special(self, args, raw)
+        return await self._at_home(args, raw)
 
-    async def alone(self, raw: bytes, args: list[bytes], number: int | None) -> None:
+    async def _alone(self, raw: bytes, args: list[bytes], number: int | None) -> None:
         """Sends one request; ends with its reply."""
-        client, ticket = self._client, Ticket(args, raw, number)
-        client.order.add([ticket])
+        client, request = self._client, PendingRequest(args, raw, number)
+        client.order.add([request])
         lane = client.lanes.of(number)
         if lane is None:
-            client.redirects.add([ticket])
+            client.redirects.add([request])
         else:
-            lane.send([ticket], raw)
+            lane.send([request], raw)
         await client.order.quiet()
-        if ticket.lane is not None and ticket.lane.session is not None:
-            ticket.lane.unblocked()  # its reply has come
+        if request.lane is not None and request.lane.session is not None:
+            request.lane.unblocked()  # its reply has come
 
-    async def at_home(self, args: Sequence[bytes], raw: bytes) -> bytes:
+    async def _at_home(self, args: Sequence[bytes], raw: bytes) -> bytes:
         """Any node answers."""
-        reply = await self._client.ask(args, raw, None)
-        self._client.say(reply)
-        return reply
+        return await self._client.ask(args, raw, None)
 
-    async def everywhere(self, raw: bytes, args: list[bytes]) -> list[bytes]:
+    async def _everywhere(self, raw: bytes, args: list[bytes]) -> list[bytes]:
         """The replies of all masters, or of those at the client's port."""
         client = self._client
         return [*(await replies_of(client, client.lanes.links, args, raw)).values()]
@@ -176,12 +178,12 @@ class SpecialRequests:
             raise TimeoutError
         return home
 
-    async def _log_in(self, args: list[bytes], raw: bytes) -> None:
+    async def _log_in(self, args: list[bytes], raw: bytes) -> bytes:
         home = await self._home()
         reply = await home.logs_in(args)
         if not reply.startswith(b"-") and len(args) > 1:
             await self._keep(args, home)
-        self._client.say(reply)
+        return reply
 
     async def _keep(self, words: list[bytes], home: Lane) -> None:
         """Each connection of the client gets this, now and later."""
@@ -193,7 +195,7 @@ class SpecialRequests:
             if (await lane.logs_in(words)).startswith(b"-"):
                 raise UpstreamError("a master refuses what another has accepted")
 
-    async def _reset(self, args: list[bytes], raw: bytes) -> None:
+    async def _reset(self, args: list[bytes], raw: bytes) -> bytes:
         client, home = self._client, await self._home()
         for lane in client.lanes.others:
             client.lanes.close(lane)
@@ -201,87 +203,91 @@ class SpecialRequests:
         client.order.muted = False
         self._transactions.reset()
         self._subscriptions.reset(home)
-        client.say(await home.logs_in(args))
+        return await home.logs_in(args)
 
-    async def _quit(self, args: list[bytes], raw: bytes) -> None:
+    async def _quit(self, args: list[bytes], raw: bytes) -> bytes:
         self.quit = True
         self._client.say(OK)
         self._client.end()
+        return b""
 
-    async def _client_command(self, args: list[bytes], raw: bytes) -> None:
+    async def _client_command(self, args: list[bytes], raw: bytes) -> bytes:
         word = args[1].upper()
         if word == b"REPLY" and len(args) == 3 and args[2].upper() in _REPLIES:
-            _REPLIES[args[2].upper()](self)
-        elif word == b"TRACKING" and b"REDIRECT" in options(args[3:]):
-            self._client.say(b"-%b\r\n" % errors.NO_REDIRECTION)
-        elif word in KEPT:
+            return _REPLIES[args[2].upper()](self)
+        if word == b"TRACKING" and b"REDIRECT" in options(args[3:]):
+            return b"-%b\r\n" % errors.NO_REDIRECTION
+        if word in KEPT:
             home = await self._home()
             reply = await home.logs_in(args)
             if reply.startswith(b"+"):
                 await self._keep(args, home)
                 if self.hears_all:
                     await self._client.lanes.reach_all()
-            self._client.say(reply)
-        elif word == b"CACHING":
-            if (await self.at_home(args, raw)).startswith(b"+"):
-                self._caching = args
-        else:
-            await self._some_everywhere(args, raw)
+            return reply
+        if word != b"CACHING":
+            return await self._some_everywhere(args, raw)
+        reply = await self._at_home(args, raw)
+        if reply.startswith(b"+"):
+            self._caching = args
+        return reply
 
     async def _tell_caching(self, caching: list[bytes], args: list[bytes]) -> None:
         """The node of the next request must know, and the home no longer."""
         client, home = self._client, await self._home()
-        lane = client.lanes.of(client.ways.slot_of(args))
+        lane = client.lanes.of(client.routing_table.slot_of(args))
         if lane is not None and lane is not home:
-            await lane.asked(Ticket(caching, encode(tuple(caching)), None))
-            await home.asked(Ticket([b"PING"], encode((b"PING",)), None))
+            await lane.asked(PendingRequest(caching, encode(tuple(caching)), None))
+            await home.asked(PendingRequest([b"PING"], encode((b"PING",)), None))
 
-    def _reply_on(self) -> None:
+    def _reply_on(self) -> bytes:
         self._client.order.muted = False
-        self._client.say(OK)
+        return OK
 
-    def _reply_off(self) -> None:
+    def _reply_off(self) -> bytes:
         self._client.order.muted = True
+        return b""
 
-    def _reply_skip(self) -> None:
+    def _reply_skip(self) -> bytes:
         self._skips = not self._client.order.muted
+        return b""
 
-    async def _say_ok(self, args: list[bytes], raw: bytes) -> None:
-        self._client.say(OK)
+    async def _ok(self, args: list[bytes], raw: bytes) -> bytes:
+        return OK
 
-    async def _relay(self, args: list[bytes], raw: bytes) -> None:
+    async def _relay(self, args: list[bytes], raw: bytes) -> bytes:
         home = await self._home()
         await home.opened()
         self.relaying = home
         home.relay(raw)
+        return b""
 
     # Several nodes.
 
-    async def _split(self, args: list[bytes], raw: bytes) -> None:
+    async def _split(self, args: list[bytes], raw: bytes) -> bytes:
         client, split = self._client, Split(args)
         parts = split.parts.items()
         asked = [client.ask(words, sent, number) for number, (words, sent) in parts]
         replies = await asyncio.gather(*asked)
-        client.say(split.gathered(dict(zip(split.parts, replies, strict=True))))
+        return split.gathered(dict(zip(split.parts, replies, strict=True)))
 
-    async def _some_everywhere(self, args: list[bytes], raw: bytes) -> None:
-        name = self._client.ways.router.find(args[0]).name
+    async def _some_everywhere(self, args: list[bytes], raw: bytes) -> bytes:
+        name = self._client.routing_table.router.find(args[0]).name
         word = args[1].upper() if len(args) > 1 else b""
         if word in _EVERYWHERE.get(name, ()):
-            self._client.say(gathering.first(await self.everywhere(raw, args)))
-        elif word == b"KILL" and name in ("SCRIPT", "FUNCTION"):
-            self._client.say(gathering.any_good(await self.everywhere(raw, args)))
-        else:
-            await self.at_home(args, raw)
+            return gathering.first(await self._everywhere(raw, args))
+        if word == b"KILL" and name in ("SCRIPT", "FUNCTION"):
+            return gathering.any_good(await self._everywhere(raw, args))
+        return await self._at_home(args, raw)
 
-    async def _cluster(self, args: list[bytes], raw: bytes) -> None:
+    async def _cluster(self, args: list[bytes], raw: bytes) -> bytes:
         number = None
         if args[1].upper() in _OF_A_SLOT and len(args) > 2:
             wanted = args[2]
             number = int(wanted) if wanted.isdigit() and int(wanted) < len(self._owners) else None
-        self._client.say(await self._client.ask(args, raw, number))
+        return await self._client.ask(args, raw, number)
 
-    async def _set_rule(self, args: list[bytes], raw: bytes, announces: bool = False) -> None:
+    async def _set_rule(self, args: list[bytes], raw: bytes, announces: bool = False) -> bytes:
         """A rule is in force once each slot, and each proxy, knows that there is a new one."""
         client, rules = self._client, self._client.masters.rules
         reply = await client.ask(args, raw, rules.home)
@@ -289,7 +295,7 @@ class SpecialRequests:
             in_force = await rules.spread(client.hold_max_s, announces=announces)
             if not (in_force and await self._all_know_rules()):
                 reply = b"-%b\r\n" % errors.NOT_IN_FORCE
-        client.say(reply)
+        return reply
 
     async def _all_know_rules(self) -> bool:
         """Whether all proxies of all masters have heard of the rules in time."""
@@ -300,10 +306,10 @@ class SpecialRequests:
             return False
         return True
 
-    async def _set_write_rule(self, args: list[bytes], raw: bytes) -> None:
-        await self._set_rule(args, raw, announces=True)
+    async def _set_write_rule(self, args: list[bytes], raw: bytes) -> bytes:
+        return await self._set_rule(args, raw, announces=True)
 
-    async def _flush(self, args: list[bytes], raw: bytes) -> None:
+    async def _flush(self, args: list[bytes], raw: bytes) -> bytes:
         """Rules are gone, for each client of each proxy, with the reply.
 
         The master that has them comes first: what another one tells a proxy of its own flush then
@@ -316,7 +322,7 @@ class SpecialRequests:
         replies |= await replies_of(client, others, args, raw)
         if had_any:
             await rules.flushed()
-        client.say(gathering.first([*replies.values()]))
+        return gathering.first([*replies.values()])
 
     async def _link_with_rules(self) -> dict[str, Link]:
         """Of the master that has the rules, if it is one of those at the client's port."""
@@ -333,29 +339,32 @@ class SpecialRequests:
     def _owners(self) -> Sequence[object]:
         return self._client.masters.owners
 
-    async def _publish_in_slot(self, args: list[bytes], raw: bytes) -> None:
-        self._client.say(await self._client.ask(args, raw, slot(args[1])))
+    async def _publish_in_slot(self, args: list[bytes], raw: bytes) -> bytes:
+        return await self._client.ask(args, raw, slot(args[1]))
 
-    async def _pubsub(self, args: list[bytes], raw: bytes) -> None:
+    async def _pubsub(self, args: list[bytes], raw: bytes) -> bytes:
         gathered = gathering.PUBSUB.get(args[1].upper()) if len(args) > 1 else None
         if gathered is None:
-            await self.at_home(args, raw)
-        else:
-            self._client.say(gathered(await self.everywhere(raw, args)))
+            return await self._at_home(args, raw)
+        return gathered(await self._everywhere(raw, args))
 
-    async def _random_key(self, args: list[bytes], raw: bytes) -> None:
-        replies = await self.everywhere(raw, args)
+    async def _random_key(self, args: list[bytes], raw: bytes) -> bytes:
+        replies = await self._everywhere(raw, args)
         shuffle(replies)
         refusal = gathering.error(replies)
         found = [reply for reply in replies if reply not in (gathering.NULL, b"_\r\n")]
-        self._client.say(refusal or (found or replies)[0])
+        return refusal or (found or replies)[0]
+
+    async def _subscribe(self, args: list[bytes], raw: bytes) -> bytes:
+        await self._subscriptions.change(args, raw)
+        return b""
 
 
-Special = Callable[[SpecialRequests, list[bytes], bytes], Awaitable[None]]
+Special = Callable[[SpecialRequests, list[bytes], bytes], Awaitable[bytes]]
 
 
 def _waiting(gathered: Callable[[Sequence[bytes]], bytes]) -> Special:
-    async def wait(self: SpecialRequests, args: list[bytes], raw: bytes) -> None:
+    async def wait(self: SpecialRequests, args: list[bytes], raw: bytes) -> bytes:
         """What the client has written may be at any master, whatever its port.
 
         A connection may be younger than that: the PING before makes it know how far the master has
@@ -364,33 +373,16 @@ def _waiting(gathered: Callable[[Sequence[bytes]], bytes]) -> Special:
         client = self._client
         await replies_of(client, client.lanes.links_of_all, *_PING)
         replies = await replies_of(client, client.lanes.links_of_all, args, raw)
-        client.say(gathered([*replies.values()]))
+        return gathered([*replies.values()])
 
     return wait
 
 
 def _on_all(gathered: Callable[[Sequence[bytes]], bytes]) -> Special:
-    async def ask(self: SpecialRequests, args: list[bytes], raw: bytes) -> None:
-        self._client.say(gathered(await self.everywhere(raw, args)))
+    async def ask(self: SpecialRequests, args: list[bytes], raw: bytes) -> bytes:
+        return gathered(await self._everywhere(raw, args))
 
     return ask
-
-
-def _transacted(
-    method: Callable[[Transactions, list[bytes], bytes], Awaitable[None]],
-) -> Special:
-    async def ask(self: SpecialRequests, args: list[bytes], raw: bytes) -> None:
-        await method(self._transactions, args, raw)
-
-    return ask
-
-
-async def _scan(self: SpecialRequests, args: list[bytes], raw: bytes) -> None:
-    self._client.say(await self._scan.page(args, raw))
-
-
-async def _subscribe(self: SpecialRequests, args: list[bytes], raw: bytes) -> None:
-    await self._subscriptions.change(args, raw)
 
 
 _REPLIES: Final = {
@@ -404,25 +396,25 @@ _SPECIAL: Final[dict[str, Special]] = {
     "RESET": SpecialRequests._reset,
     "QUIT": SpecialRequests._quit,
     "CLIENT": SpecialRequests._client_command,
-    "ASKING": SpecialRequests._say_ok,
-    "READONLY": SpecialRequests._say_ok,
-    "READWRITE": SpecialRequests._say_ok,
-    "MULTI": _transacted(Transactions.begin),
-    "EXEC": _transacted(Transactions.outside),
-    "DISCARD": _transacted(Transactions.outside),
-    "WATCH": _transacted(Transactions.watch),
-    "UNWATCH": _transacted(Transactions.unwatch),
-    "SUBSCRIBE": _subscribe,
-    "UNSUBSCRIBE": _subscribe,
-    "PSUBSCRIBE": _subscribe,
-    "PUNSUBSCRIBE": _subscribe,
-    "SSUBSCRIBE": _subscribe,
-    "SUNSUBSCRIBE": _subscribe,
+    "ASKING": SpecialRequests._ok,
+    "READONLY": SpecialRequests._ok,
+    "READWRITE": SpecialRequests._ok,
+    "MULTI": lambda self, _, __: self._transactions.begin(),
+    "EXEC": SpecialRequests._at_home,
+    "DISCARD": SpecialRequests._at_home,
+    "WATCH": lambda self, args, raw: self._transactions.watch(args, raw),
+    "UNWATCH": lambda self, args, raw: self._transactions.unwatch(args, raw),
+    "SUBSCRIBE": SpecialRequests._subscribe,
+    "UNSUBSCRIBE": SpecialRequests._subscribe,
+    "PSUBSCRIBE": SpecialRequests._subscribe,
+    "PUNSUBSCRIBE": SpecialRequests._subscribe,
+    "SSUBSCRIBE": SpecialRequests._subscribe,
+    "SUNSUBSCRIBE": SpecialRequests._subscribe,
     "SPUBLISH": SpecialRequests._publish_in_slot,
     "MONITOR": SpecialRequests._relay,
     "SYNC": SpecialRequests._relay,
     "PSYNC": SpecialRequests._relay,
-    "SCAN": _scan,
+    "SCAN": lambda self, args, raw: self._scan.page(args, raw),
     "KEYS": _on_all(gathering.joined),
     "DBSIZE": _on_all(gathering.total),
     "RANDOMKEY": SpecialRequests._random_key,

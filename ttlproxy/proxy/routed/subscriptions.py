@@ -18,7 +18,7 @@ from ttlproxy.proxy.routed.bounces import is_bounce, shown
 from ttlproxy.proxy.routed.keyspace_events import bulks, is_event, may_be, published_key
 from ttlproxy.proxy.routed.lane import Lane
 from ttlproxy.proxy.routed.lane_replies import CONFIRMATIONS, MESSAGES
-from ttlproxy.proxy.routed.ticket import Ticket
+from ttlproxy.proxy.routed.pending_request import PendingRequest
 from ttlproxy.wire import encode
 
 if TYPE_CHECKING:
@@ -72,15 +72,19 @@ class Subscriptions:
             names.clear()
         home.forget_subscriptions()
 
-    async def ask(self, args: list[bytes], raw: bytes) -> None:
-        """A request of a subscribed client in RESP2: PING is answered, and others are refused.
+    async def ask(self, args: list[bytes], raw: bytes) -> bytes:
+        """The reply to a request of a subscribed client in RESP2: PING is answered, and others are
+        refused.
 
         That comes after the look at the slot, so the request names a slot of that master.
         """
         lane = next(at for (at, _), names in self._names.items() if names)
-        keys, own = set(self._client.ways.certain_keys_of(args)), lane.link.context.keys.own_tag
+        keys, own = (
+            set(self._client.routing_table.certain_keys_of(args)),
+            lane.link.context.keys.own_tag,
+        )
         words = [own if word in keys else word for word in args]
-        self._client.say(await lane.asked(Ticket(words, encode(tuple(words)), None)))
+        return await lane.asked(PendingRequest(words, encode(tuple(words)), None))
 
     async def change(self, args: list[bytes], raw: bytes) -> None:
         """Events come from all masters as soon as the client has its confirmation."""
@@ -119,9 +123,9 @@ class Subscriptions:
     async def _told(self, lane: Lane, kind: str, names: set[bytes], *, adds: bool) -> None:
         if names:
             words = [_REQUESTS[kind, adds], *names]
-            ticket = Ticket(words, encode(tuple(words)), None)
+            request = PendingRequest(words, encode(tuple(words)), None)
             by_push = self._client.connection_settings.is_resp3
-            await lane.confirmed(ticket, len(names), by_push=by_push)
+            await lane.confirmed(request, len(names), by_push=by_push)
 
     def _hear(self) -> None:
         """Each connection passes what the client is subscribed to now."""
@@ -189,7 +193,9 @@ class Subscriptions:
         by_push = self._client.connection_settings.is_resp3
         if kind != "shard":
             self._main = lane
-        reply = await lane.confirmed(Ticket(args, raw, None), confirmations, by_push=by_push)
+        reply = await lane.confirmed(
+            PendingRequest(args, raw, None), confirmations, by_push=by_push
+        )
         if reply.startswith(b"-"):
             pass
         elif adds:
@@ -201,7 +207,7 @@ class Subscriptions:
         return reply
 
     def _kind(self, args: list[bytes]) -> tuple[str, bool]:
-        return KINDS[self._client.ways.router.find(args[0]).name]
+        return KINDS[self._client.routing_table.router.find(args[0]).name]
 
 
 def _is_of_no_subscription(push: bytes) -> bool:

@@ -20,9 +20,9 @@ from ttlproxy.proxy.routed.bounces import is_bounce
 from ttlproxy.proxy.routed.connection_settings import is_setting
 from ttlproxy.proxy.routed.gathering import OK
 from ttlproxy.proxy.routed.lane import Lane
+from ttlproxy.proxy.routed.pending_request import PendingRequest
 from ttlproxy.proxy.routed.requests_in import Request, RequestsIn
 from ttlproxy.proxy.routed.subscriptions import KINDS
-from ttlproxy.proxy.routed.ticket import Ticket
 from ttlproxy.wire import encode
 
 if TYPE_CHECKING:
@@ -66,37 +66,31 @@ class Transactions:
         self._watched_slots.clear()
         self._history, self._lost = [], b""
 
-    async def begin(self, args: list[bytes], raw: bytes) -> None:
+    async def begin(self) -> bytes:
         self.is_open = True
-        self._client.say(OK)
+        return OK
 
-    async def outside(self, args: list[bytes], raw: bytes) -> None:
-        """EXEC or DISCARD without MULTI."""
-        self._client.say(await self._client.ask(args, raw, None))
-
-    async def watch(self, args: list[bytes], raw: bytes) -> None:
-        client, ticket = self._client, Ticket(args, raw, slot(args[1]))
-        lane = client.lanes.of(ticket.slot)
+    async def watch(self, args: list[bytes], raw: bytes) -> bytes:
+        client, request = self._client, PendingRequest(args, raw, slot(args[1]))
+        lane = client.lanes.of(request.slot)
         if self._watched not in (None, lane):
-            client.say(_CROSS_SLOT)
-            return
-        reply = await client.redirects.ask(ticket)
+            return _CROSS_SLOT
+        reply = await client.redirects.ask(request)
         if reply.startswith(b"+"):
-            self._watched = ticket.lane
-            self._watched_slots.add(ticket.slot)
-        client.say(reply)
+            self._watched = request.lane
+            self._watched_slots.add(request.slot)
+        return reply
 
-    async def unwatch(self, args: list[bytes], raw: bytes) -> None:
+    async def unwatch(self, args: list[bytes], raw: bytes) -> bytes:
         watched, self._watched = self._watched, None
         self._watched_slots.clear()
         if watched is None:
-            self._client.say(await self._client.ask(args, raw, None))
-        else:
-            self._client.say(await watched.asked(Ticket(args, raw, None)))
+            return await self._client.ask(args, raw, None)
+        return await watched.asked(PendingRequest(args, raw, None))
 
     async def go_on(self, requests: RequestsIn) -> None:
         """Takes the requests up to the end of the transaction, or as many as there are."""
-        client, router = self._client, self._client.ways.router
+        client, router = self._client, self._client.routing_table.router
         taken: list[Request] = []
         name = ""
         while requests.waiting and name not in _LAST:
@@ -170,7 +164,9 @@ class Transactions:
 
     def _slot(self, requests: Sequence[Request]) -> int | None:
         """The slot of the first key in the transaction."""
-        slots = map(self._client.ways.slot_of, (args for args, _ in [*self._history, *requests]))
+        slots = map(
+            self._client.routing_table.slot_of, (args for args, _ in [*self._history, *requests])
+        )
         return next((number for number in slots if number is not None), None)
 
     def _refusal(self, args: list[bytes], lane: Lane) -> bytes:
@@ -179,10 +175,10 @@ class Transactions:
         Its key is at another master; or more than one node must know of it.
         """
         client = self._client
-        name = client.ways.router.find(args[0]).name
+        name = client.routing_table.router.find(args[0]).name
         if name in _REFUSED or is_setting(name, args):
             return b"-%b\r\n" % errors.NOT_IN_A_TRANSACTION % name.encode()
-        number = client.ways.slot_of(args)
+        number = client.routing_table.slot_of(args)
         is_elsewhere = number is not None and client.lanes.of(number) not in (None, lane)
         return _CROSS_SLOT if is_elsewhere else b""
 
@@ -190,12 +186,14 @@ class Transactions:
         """The replies of a master to requests that go together."""
         assert lane is not None
         try:
-            return await lane.asked_together([Ticket(args, raw, None) for args, raw in requests])
+            return await lane.asked_together(
+                [PendingRequest(args, raw, None) for args, raw in requests]
+            )
         except NoFreeConnection as trouble:
             raise UpstreamError(str(trouble)) from trouble  # it ends with its client
 
     def _without_redis(self, requests: Sequence[Request]) -> list[bytes]:
-        names = [self._client.ways.router.find(args[0]).name for args, _ in requests]
+        names = [self._client.routing_table.router.find(args[0]).name for args, _ in requests]
         said = {"EXEC": self._lost, "DISCARD": OK}
         return [said.get(name, _QUEUED) for name in names]
 
@@ -204,7 +202,9 @@ class Transactions:
         client, watched = self._client, self._watched
         if watched is None or self._lost:
             return False
-        slots = self._watched_slots.intersection(client.ways.slot_of(args) for args, _ in requests)
+        slots = self._watched_slots.intersection(
+            client.routing_table.slot_of(args) for args, _ in requests
+        )
         return any(client.lanes.of(number) not in (None, watched) for number in slots)
 
     def _null(self) -> bytes:

@@ -21,9 +21,9 @@ _NONE: Final = -1
 
 
 class Pool:
-    """Those to one server in one state.
+    """The shared connections to one server in one state.
 
-    connections: those that are there, or are being opened; state: the state that they begin in;
+    connections: all that are there, or are being opened; state: the state that they begin in;
     term(): that of the link to their server
     """
 
@@ -80,13 +80,13 @@ def _least_used(connections: Iterable[SharedConnection]) -> SharedConnection | N
 
 
 class _Pools(dict[ConnectionState, Pool]):
-    """Those to one server, by state; the state that was asked for last stands last."""
+    """The pools of one server, by state; the state that was asked for last stands last."""
 
     is_retired = False
 
 
 class Pools:
-    """All of this process."""
+    """The pools of all servers."""
 
     def __init__(self, most: int, connect: Callable[[Link, Pool], SharedConnection]) -> None:
         """`most`: how many connections clients in the same state share to each server;

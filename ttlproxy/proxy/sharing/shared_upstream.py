@@ -9,10 +9,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from ttlproxy.proxy.departures import Departures
 from ttlproxy.proxy.reply_queue import Over, ReplyQueue, drop
 from ttlproxy.proxy.sharing.pool import Pool
 from ttlproxy.proxy.sharing.shared_connection import SharedConnection, Sharer
+from ttlproxy.proxy.staggered_closes import StaggeredCloses
 from ttlproxy.session.replies import Tell
 
 if TYPE_CHECKING:
@@ -88,14 +88,14 @@ class SharedUpstream(Sharer, ABC):
 
 
 class ClientUpstream(SharedUpstream):
-    """Of a client of one Redis."""
+    """The place of a client of one Redis."""
 
-    def __init__(self, client: SharingClient, pool: Pool, departures: Departures) -> None:
-        """`departures`: spreads the ends of many clients that are owed replies at the same time."""
+    def __init__(self, client: SharingClient, pool: Pool, staggered: StaggeredCloses) -> None:
+        """`staggered`: spreads the ends of many clients that are owed replies at the same time."""
         self.replies = ReplyQueue(client.write)
         self._count = 0  # how many requests the next bytes for Redis are
         self._client = client
-        self._departures = departures
+        self._staggered = staggered
         self._watches: Over | None = None  # the next requests are to be measured
         super().__init__(pool)
 
@@ -118,7 +118,7 @@ class ClientUpstream(SharedUpstream):
         if self._is_gone or not is_owed:
             return
         self._client.send_by(drop)  # replies to more requests would be taken for those it is owed
-        if not self._departures.put_off(self._end):
+        if not self._staggered.put_off(self._end):
             self._end()
 
     def _end(self) -> None:
@@ -181,7 +181,7 @@ class ClientUpstream(SharedUpstream):
 
 
 class LaneUpstream(SharedUpstream):
-    """Of a lane, which counts its replies.
+    """The place of a lane, which counts its replies.
 
     owed: replies that are to come
     is_taken: the lane has it, and is to hear of its end

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from ttlproxy.proxy.routed.lane import Lane
 
 
-class Ticket:
+class PendingRequest:
     """
     args, raw: the request's words, and its bytes as the client sent them
     slot: of its keys; None if it has none

@@ -14,8 +14,8 @@ from tests.proxy.test_client import GET, PONG, Proxy, proxied
 from tests.support.proxy_ends import Streams
 from tests.support.raw_client import command
 from tests.support.routed_world import RoutedWorld
-from ttlproxy.proxy.departures import PER_TURN, Departures
 from ttlproxy.proxy.phase import OPEN, SHOWN
+from ttlproxy.proxy.staggered_closes import PER_TURN, StaggeredCloses
 
 COUNT = 5 * PER_TURN
 Pair = tuple[Streams, Streams]  # a client, and Redis's end of its connection
@@ -23,9 +23,9 @@ Pair = tuple[Streams, Streams]  # a client, and Redis's end of its connection
 
 def test_a_turn_handles_a_few_and_later_turns_the_others_in_their_order(run: Run) -> None:
     async def main() -> None:
-        departures, handled = Departures(), list[int]()
+        staggered, handled = StaggeredCloses(), list[int]()
         for number in range(COUNT):
-            if not departures.put_off(lambda number=number: handled.append(number)):  # type: ignore[misc]
+            if not staggered.put_off(lambda number=number: handled.append(number)):  # type: ignore[misc]
                 handled.append(number)
         per_turn = [len(handled)]
         while len(handled) < COUNT:
@@ -40,11 +40,11 @@ def test_a_turn_handles_a_few_and_later_turns_the_others_in_their_order(run: Run
 
 def test_a_failure_keeps_nobody_from_being_handled(run: Run) -> None:
     async def main() -> None:
-        departures, handled = Departures(), list[int]()
+        staggered, handled = StaggeredCloses(), list[int]()
         asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)
         for number in range(COUNT):
             end = handled.append if number % 2 else handled.index  # raises ValueError
-            departures.put_off(lambda end=end, number=number: end(number))  # type: ignore[misc]
+            staggered.put_off(lambda end=end, number=number: end(number))  # type: ignore[misc]
         await until(lambda: COUNT - 1 in handled)
         assert handled == list(range(PER_TURN + 1, COUNT, 2))
 
@@ -154,7 +154,7 @@ def test_the_connections_of_a_client_to_masters_are_closed_in_its_turn(run: Run)
         world = await RoutedWorld.opened()
         world.say(b"".join(command("GET", key) for key in keys))
         for _ in range(PER_TURN):
-            assert not world.departures.put_off(lambda: None)
+            assert not world.staggered.put_off(lambda: None)
         world.client.connection_lost(None)
         masters = list(world.backends.values())
         assert not any(master.is_closed for master in masters)

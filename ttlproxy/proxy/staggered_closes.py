@@ -15,7 +15,7 @@ from typing import Final
 PER_TURN: Final = 8
 
 
-class Departures:
+class StaggeredCloses:
     """The ends of connections that are left for later turns, in their order."""
 
     __slots__ = ("_later", "_left")
