@@ -350,3 +350,14 @@ def test_no_key_that_is_due_is_ever_thought_not_to_be(events: list[tuple[str, by
         for each, at_ms in schedule.items():
             if at_ms < now_ms:
                 assert _asked(asker, each, now_ms)
+
+
+def test_what_is_read_is_not_believed_where_nobody_tells_of_earlier_deadlines() -> None:
+    """Such a proxy asks Redis at each request: an entry that is later than that would hide it."""
+    woken: list[tuple[int, int]] = []
+    registry = _registry(is_read=False, wakes=woken)
+    registry.hears = False
+    _read(registry, (b"k", SOON_MS))
+    assert _bound(registry) == UNKNOWN
+    assert registry.bounds(0) == {}
+    assert woken == [(0, SOON_MS)], "the reaper looks then"

@@ -203,8 +203,14 @@ class Registry:
         return self._readings
 
     def read(self, db: int, entries: Iterable[tuple[bytes, int]]) -> None:
-        """Schedules have these entries: (key, when it needs attention at the earliest, in ms)."""
-        first_ms = self._take(db, entries)
+        """Schedules have these entries: (key, when it needs attention at the earliest, in ms).
+
+        Without announcements an entry may be too late a moment later, so none is kept.
+        """
+        if self.hears:
+            first_ms = self._take(db, entries)
+        else:
+            first_ms = min((bound for _, bound in entries), default=NOTHING_DUE)
         if first_ms < NOTHING_DUE:
             self._wake(db, first_ms)
 
