@@ -74,7 +74,7 @@ def test_a_client_that_may_run_no_script_is_not_told_of_the_node_behind(
         assert app.ask("AUTH", "bob", "word") == b"OK"
         for word in ("SLOTS", "NODES", "MYID"):
             said = str(app.ask("CLUSTER", word))
-            assert "evalsha" in said
+            assert "'eval" in said  # or EVALSHA, once the scripts are loaded
             assert str(node.port) not in said
         assert app.ask("CLUSTER", "KEYSLOT", "a") == slot(b"a")
     node.ask("ACL", "DELUSER", "bob")
