@@ -167,9 +167,11 @@ def test_a_value_of_16_mib_that_cannot_pass_unread_reaches_redis_as_fast_as_that
 
 
 def test_a_key_that_gets_a_deadline_while_its_replacement_passes_leaves_no_index(
-    proxy: Proxy, server: AnyServer
+    start_server: StartServer, start_proxy: StartProxy
 ) -> None:
-    key = "no test before this has managed it"
+    """The servers are its own: after many families of other tests all keys are of one."""
+    server, key = start_server(), "k"
+    proxy = start_proxy(server.url)
     request = command("SET", key, b"v" * MIB)
     with Connection(proxy.port) as slow, Connection(proxy.port) as quick:
         assert quick.ask("HSET", key, "f", "v") == b":1\r\n"

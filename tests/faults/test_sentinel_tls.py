@@ -130,7 +130,7 @@ def test_three_sentinels_and_two_servers_through_a_failover(
     proxy = start_proxy(url, "--upstream-tls-ca", str(authority.file))
     _until_served_by(master, proxy)
     seen = of("sentinels", examine(url, upstream_tls_ca=authority.file))
-    assert (seen.severity, seen.what[:11]) == (Severity.OK, "3 Sentinels")
+    assert (seen.severity, seen.what) == (Severity.OK, "the Sentinels name the same master")
     with Connection(proxy.port) as client:
         assert client.ask("HSETEX", "h", "EX", 100, "FIELDS", 1, "a", 1) == b":1\r\n"
         assert client.ask("WAIT", 1, 0) == b":1\r\n"
