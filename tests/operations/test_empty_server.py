@@ -124,6 +124,30 @@ def test_after_the_last_deadline_rule_and_deferred_command_nothing_is_left(
         assert direct.ask("HGET", STATE, "layout") == b"%d" % LAYOUT
 
 
+@pytest.mark.parametrize("begins", [[], ["MULTI"]])
+def test_what_is_signed_first_has_the_key_that_another_proxy_has_just_stored(
+    own: tuple[Server, Client], start_proxy: StartProxy, begins: list[str]
+) -> None:
+    server, direct = own
+    proxy = start_proxy(server.url)
+    state = ("secret", "5" * 64, "layout", LAYOUT, "program", "another")
+    with closing(Client(proxy.port)) as app:
+        for words in (("ONWRITE", "k", "EX", 100), ("DEFER", "PX", 1, "RPUSH", "done", "m")):
+            app.ask("FLUSHALL")
+            wait_until(lambda: b"state" not in b"".join(direct.ask("KEYS", "*")), "none")
+            direct.ask("HSET", STATE, *state)
+            for word in begins:
+                app.ask(word)
+            app.ask(*words)
+            if begins:
+                app.ask("EXEC")
+            if words[0] == "DEFER":
+                wait_until(lambda: app.ask("EXISTS", "done") == 1, "it is carried out")
+            else:
+                app.ask("SADD", "k", "m")
+                assert 0 < app.ask("STTLMEMBER", "k", "m") <= 100
+
+
 def test_two_proxies_share_their_state_until_one_is_gone(
     own: tuple[Server, Client], start_proxy: StartProxy
 ) -> None:

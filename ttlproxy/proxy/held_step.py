@@ -10,6 +10,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from ttlproxy.core.registry import DbKey
+from ttlproxy.core.signing import Signer
 from ttlproxy.link import Link
 from ttlproxy.proxy.blocking_lease import BlockingLease
 from ttlproxy.session import Session, Step, Wait
@@ -45,6 +46,7 @@ class HeldStep:
         # Without its bytes, so that nothing keeps them from being freed.
         self._step = step._replace(to_redis=b"", withheld=b"")
         self.unsent = b"" if has_gone else step.to_redis
+        self._signer = Signer(session.script_calls.signer.secret)  # that of these requests
         self._drained: asyncio.Future[None] | None = None  # done when Redis keeps up again
         self._lease: BlockingLease | None = None
 
@@ -55,6 +57,9 @@ class HeldStep:
             await self._link.holds.until_reaped(places, databases, unswept, not step.modifies)
         if step.unsure:
             await self._link.holds.until_sure(step.unsure)
+            calls = self._session.script_calls
+            if calls.signer.secret != self._signer.secret:
+                self.unsent = calls.signed_anew(self.unsent, self._signer)
         if step.is_held or self.unsent:
             self._client.expects(step)
             await self._send()

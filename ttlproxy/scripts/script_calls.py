@@ -15,6 +15,7 @@ from ttlproxy.scripts.constants import UNPACK_MAX
 from ttlproxy.scripts.direct_calls import DirectCalls
 from ttlproxy.scripts.rule_calls import RULE_CALLS, at_home, lease_in_one_slot
 from ttlproxy.scripts.unconfirmed import UnconfirmedChanges
+from ttlproxy.wire import cut
 
 Section: TypeAlias = Callable[[], bytes]
 """INFO's section about the proxy, as of now."""
@@ -121,6 +122,20 @@ class ScriptCalls:
             at, kind, words = signed
             argv = (*argv[:at], self.signer.sign(kind, argv[words]), *argv[at:])
         return (*head, b"%d" % len(keys), *keys, *argv)
+
+    def signed_anew(self, data: bytes, former: Signer) -> bytes:
+        """`data` with signatures by the present secret in place of those by a former one, which
+        another proxy's has replaced while these requests waited for the shared state."""
+        requests, _ = cut(data)
+        for args in requests:
+            if len(args) < 3 or not args[0].startswith(b"EVAL"):
+                continue
+            argv = args[3 + int(args[2]) :]
+            for at, kind, words in _SIGNED.values():
+                unsigned = (*argv[:at], *argv[at + 1 :])[words]
+                if argv[at : at + 1] == [former.sign(kind, unsigned)]:
+                    data = data.replace(argv[at], self.signer.sign(kind, unsigned), 1)
+        return data
 
     def declaration(self, call: Call, denies_oom: bool) -> tuple[bytes, ...] | None:
         """A command that does nothing, has the same flags as the command that a call is for, and
