@@ -70,10 +70,14 @@ def test_clients_share_one_connection_to_each_master(
 
 def _until_connections(masters: Masters, last: str, at_each: int) -> None:
     """So many at each master have this as their last command: those of tests before end late."""
-    wait_until(
-        lambda: all(len(_ids(node, last)) == at_each for node in masters.nodes),
-        f"{at_each} with {last} at each master",
-    )
+    try:
+        wait_until(
+            lambda: all(len(_ids(node, last)) == at_each for node in masters.nodes),
+            f"{at_each} with {last} at each master",
+        )
+    except TimeoutError as late:
+        there = b"\n".join(node.ask("CLIENT", "LIST") for node in masters.nodes)
+        raise TimeoutError(f"{late}; there are:\n{there.decode()}") from None
 
 
 def _stream(name: str, random: Random) -> list[bytes]:
