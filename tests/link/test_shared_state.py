@@ -287,7 +287,7 @@ async def test_it_is_written_where_it_is_needed(
 def sibling(context: Context, counters: Counters) -> Context:
     """Of another master of the same Cluster."""
     known = context.script_calls.families.known
-    return Context(Settings(), counters, known=known, sharers=context.sharers)
+    return Context(Settings(), counters, known=known, state_links=context.state_links)
 
 
 async def test_a_request_to_one_master_waits_for_the_master_that_has_the_state(

@@ -28,7 +28,7 @@ from ttlproxy.link.connecting.pushes import Pushes
 from ttlproxy.link.life.link import Link
 from ttlproxy.link.masters.replicas import Replicas
 from ttlproxy.link.reaper.reaper import Reaper
-from ttlproxy.link.shared.context import Context, Sharer
+from ttlproxy.link.shared.context import Context, StateLink
 from ttlproxy.link.shared.replica_pushes import REPLICATION, replication
 from ttlproxy.link.shared.rules_of_all import RulesOfAll
 from ttlproxy.net.tasks import run_together, time_limit
@@ -90,7 +90,7 @@ class Master:
         signer: Signer,
         rules_of_all: RulesOfAll,
         families: Known,
-        sharers: WeakSet[Sharer],
+        state_links: WeakSet[StateLink],
         node: ClusterNode,
         tell: Tell,
         on_known: Callable[[Master], None],
@@ -117,7 +117,7 @@ class Master:
         self.strays: set[int] = set()
         self.told = 0
         self.pushes: dict[str, Pushes | None] = {}
-        context = Context(settings, counters, signer, rules_of_all, families, sharers)
+        context = Context(settings, counters, signer, rules_of_all, families, state_links)
         context.refusals.who = f"Redis at {upstream.shown}"
         context.keys.settle(node.slots)
         context.slot_schedules.owned = node.slots

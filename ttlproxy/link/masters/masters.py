@@ -32,7 +32,7 @@ from ttlproxy.link.masters.awaiting_ttl import AwaitingTtl
 from ttlproxy.link.masters.master import Master
 from ttlproxy.link.masters.seeds import Seeds
 from ttlproxy.link.masters.slot_log import SlotLog
-from ttlproxy.link.shared.context import Sharer, first_signer
+from ttlproxy.link.shared.context import StateLink, first_signer
 from ttlproxy.link.shared.inherited import Inherited
 from ttlproxy.link.shared.rules_of_all import RulesOfAll
 from ttlproxy.net.tasks import cancel, drop
@@ -79,7 +79,7 @@ class Masters:
         self._signer = first_signer(settings)
         self.rules = RulesOfAll(settings, self._signer, counters, lambda: self._masters.values())
         self._families = Known()
-        self._sharers = WeakSet[Sharer]()
+        self._state_links = WeakSet[StateLink]()
         self._undated = AwaitingTtl(self._served)
         self._has_secret = settings.signing_key_file is not None
         self._masters: dict[str, Master] = {}
@@ -278,7 +278,7 @@ class Masters:
             self._signer,
             self.rules,
             self._families,
-            self._sharers,
+            self._state_links,
             node,
             self._told,
             self._changed,

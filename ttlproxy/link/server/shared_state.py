@@ -58,8 +58,8 @@ class SharedState:
         self._families = context.script_calls.families.known
         self._shares_secret = not context.has_own_secret
         self._wanted: asyncio.Future[None] | None = None  # a session waits for the state
-        self._sharers = context.sharers
-        self._sharers.add(self)
+        self._state_links = context.state_links
+        self._state_links.add(self)
 
     def first_questions(self) -> list[Words]:
         """The questions to a new server: the state, and whether it has a layout from before it."""
@@ -126,7 +126,7 @@ class SharedState:
             self._look_soon()
 
     def _look_soon(self) -> None:
-        for each in self._sharers:
+        for each in self._state_links:
             each.look_soon()
 
     def noting(self, families: Iterable[bytes], *, whole: bool = False) -> Call:
@@ -170,7 +170,7 @@ class SharedState:
         calls, known = self._script_calls, self._families
         if known.has_state is False or not calls.keys.are_home or self._is_needed_by_any:
             return
-        read = {*chain(*(each.read for each in self._sharers))}
+        read = {*chain(*(each.read for each in self._state_links))}
         if self._context.is_one_of_several and len(read) < SLOTS:
             return  # a master that is away may have deadlines
         if await self._is_paused() or self._is_needed_by_any:
@@ -201,10 +201,10 @@ class SharedState:
 
     @property
     def _is_needed_by_any(self) -> bool:
-        return any(each.is_needed for each in self._sharers)
+        return any(each.is_needed for each in self._state_links)
 
     def _tell_all(self) -> None:
-        for each in self._sharers:
+        for each in self._state_links:
             each.tell()
 
     def tell(self) -> None:

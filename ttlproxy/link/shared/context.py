@@ -44,7 +44,7 @@ def first_signer(settings: Settings) -> Signer:
     return Signer(key_file.at_start.encode() if key_file else new_secret())
 
 
-class Sharer(Protocol):
+class StateLink(Protocol):
     """The part of a link that keeps the state that proxies share (link/server/shared_state.py)."""
 
     @property
@@ -81,7 +81,7 @@ class Context:
     ask_for_keys(redis, requests): as `run` does, for requests that name a key each; the link
       replaces it by what follows slots that are on their way
     look_at_state(redis): asks this server for the state that proxies share; the link replaces it
-    sharers: the links to all servers that have one state
+    state_links: the links to all servers that have one state
     """
 
     def __init__(
@@ -91,11 +91,11 @@ class Context:
         signer: Signer | None = None,
         rules_of_all: RulesOfAll | None = None,
         known: Known | None = None,
-        sharers: WeakSet[Sharer] | None = None,
+        state_links: WeakSet[StateLink] | None = None,
     ) -> None:
-        """`signer`, `rules_of_all`, the families that are `known` and `sharers`: of all masters of
-        a Cluster; a single server's context makes its own."""
-        self.sharers = WeakSet[Sharer]() if sharers is None else sharers
+        """`signer`, `rules_of_all`, the families that are `known` and `state_links`: of all masters
+        of a Cluster; a single server's context makes its own."""
+        self.state_links = WeakSet[StateLink]() if state_links is None else state_links
         self.is_one_of_several = signer is not None
         prefix, key_file = settings.prefix.encode(), settings.signing_key_file
         self.has_own_secret = key_file is not None
