@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
-from functools import partial
 
 import pytest
 
@@ -13,7 +12,7 @@ from tests.support.cluster import Cluster
 from tests.support.processes import wait_until
 from tests.support.redis_client import Client
 from tests.support.redis_content import STATE
-from tests.support.server_queries import calls, info, let_beat
+from tests.support.server_queries import info, let_beat
 from tests.support.servers import Binary, Server
 from ttlproxy.core.keys import Keys
 from ttlproxy.link import LAYOUT
@@ -172,7 +171,7 @@ def test_a_cluster_that_nobody_uses_has_nothing_either(
 
         proxy = start_proxy(cluster.nodes[0].url)
         for node in cluster.nodes:
-            wait_until(partial(_was_asked, node.port, calls(node.port, "role") + 3), "heartbeats")
+            let_beat(node.port, 3, "role")
         assert keys() == 0
         app = stack.enter_context(closing(Client(proxy.port)))
         for key in ("a", "b", "c"):  # in front of three masters, of another one each
@@ -180,8 +179,3 @@ def test_a_cluster_that_nobody_uses_has_nothing_either(
             assert [node.ask("EXISTS", name) for node in nodes].count(1) == 1
         assert [app.ask("DEL", key) for key in ("a", "b", "c")] == [1, 1, 1]
         wait_until(lambda: keys() == 0, "nothing left")
-
-
-def _was_asked(port: int, times: int) -> bool:
-    """Whether a proxy has asked this node for its role so often."""
-    return calls(port, "role") > times

@@ -20,11 +20,11 @@ def calls(port: int, name: str) -> int:
     return int(stat.split(",")[0].removeprefix("calls="))
 
 
-def let_beat(port: int, count: int) -> None:
+def let_beat(port: int, count: int, asked: str = "hmget") -> None:
     """Returns after so many heartbeats of all proxies together, when the next has begun: each
-    begins with a look at what they share."""
-    before = calls(port, "hmget")
-    wait_until(lambda: calls(port, "hmget") > before + count, "heartbeats")
+    asks what they share, or if it is of another master than that, the other command once."""
+    before = calls(port, asked)
+    wait_until(lambda: calls(port, asked) > before + count, "heartbeats")
 
 
 def until_loaded(port: int) -> None:

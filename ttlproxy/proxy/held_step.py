@@ -46,7 +46,7 @@ class HeldStep:
         # Without its bytes, so that nothing keeps them from being freed.
         self._step = step._replace(to_redis=b"", withheld=b"")
         self.unsent = b"" if has_gone else step.to_redis
-        self._signer = Signer(session.script_calls.signer.secret)  # that of these requests
+        self._secret = session.script_calls.signer.secret  # with which its requests are signed
         self._drained: asyncio.Future[None] | None = None  # done when Redis keeps up again
         self._lease: BlockingLease | None = None
 
@@ -58,8 +58,8 @@ class HeldStep:
         if step.unsure:
             await self._link.holds.until_sure(step.unsure)
             calls = self._session.script_calls
-            if calls.signer.secret != self._signer.secret:
-                self.unsent = calls.signed_anew(self.unsent, self._signer)
+            if calls.signer.secret != self._secret:
+                self.unsent = calls.signed_anew(self.unsent, Signer(self._secret))
         if step.is_held or self.unsent:
             self._client.expects(step)
             await self._send()
