@@ -426,6 +426,7 @@ def test_redis_s_certificate_may_be_for_another_name(
     trusting = ("--upstream-tls-ca", str(authority.file), "--upstream-tls-server-name")
     assert _serves(start_proxy(url, *trusting, "localhost"))
     assert _is_refused(start_proxy(url, *trusting, "elsewhere.org"))
+    assert _is_refused(start_proxy(url)), "an authority nobody trusts"
 
 
 @both_loops

@@ -1,13 +1,22 @@
-"""The check for slow clients alone: who is ended, and when."""
+"""The check for slow clients: which of them are ended, and when. Then clients of a proxy, whose
+Redis is played by the test."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
 
 from tests.proxy.conftest import Run, let_pass
+from tests.proxy.test_client import GET, OURS, QUIT, Proxy, proxied
+from tests.support.proxy_ends import Streams
+from tests.support.raw_client import command
 from ttlproxy.config import Settings
+from ttlproxy.net.log_summaries import Summaries
+from ttlproxy.proxy import client_log
 from ttlproxy.proxy.client_log import ClientLog
 from ttlproxy.proxy.slow_clients import Activity, SlowClients
 
@@ -205,3 +214,140 @@ def test_unread_replies_of_one_more_client_cost_no_look_at_all_others(run: Run) 
         assert max(client.looks for client in clients) < 5
 
     run(main)
+
+
+# Clients of a proxy.
+
+IDLE_S = 10
+CONFIRMED = b"*3\r\n$9\r\nsubscribe\r\n$4\r\nnews\r\n:1\r\n"
+BLPOP = command("BLPOP", "nothing", 0)
+# What a client says, and Redis's replies, before it waits for something.
+WAITING = {
+    "a subscriber": (command("SUBSCRIBE", "news"), CONFIRMED),
+    "one by pattern": (command("PSUBSCRIBE", "news"), CONFIRMED.replace(b"9\r\ns", b"10\r\nps")),
+    "in RESP3": (command("HELLO", 3) + command("SUBSCRIBE", "news"), b"%0\r\n>" + CONFIRMED[1:]),
+    "a monitor": (command("MONITOR"), b"+OK\r\n"),
+    "a replica": (command("PSYNC", "?", "-1"), b"+FULLRESYNC x 0\r\n"),
+    "who is blocked": (BLPOP, b""),
+    "blocked behind a reply": (GET + BLPOP, b"$-1\r\n"),
+    "owed a reply": (GET, b""),
+}
+
+
+@pytest.fixture(autouse=True)
+def anew(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """The first of each kind is logged, whatever other tests have had."""
+    monkeypatch.setattr(client_log, "_summaries", Summaries(client_log.log))
+    caplog.set_level("INFO", client_log.__name__)
+
+
+async def _says(client: Streams, redis: Streams, said: bytes, replies: bytes) -> None:
+    client[1].write(said)
+    await redis[0].readexactly(len(said))
+    redis[1].write(replies)
+    await client[0].readexactly(len(replies))
+
+
+@pytest.mark.parametrize(("said", "replies"), WAITING.values(), ids=WAITING.keys())
+def test_a_client_that_waits_for_something_is_not_idle(
+    run: Run, tmp_path: Path, said: bytes, replies: bytes
+) -> None:
+    async def main() -> None:
+        async with proxied(tmp_path, timeout=IDLE_S) as proxy:
+            client, redis = await proxy.client()
+            await _says(client, redis, said, replies)
+            await let_pass(10 * IDLE_S)
+            assert proxy.gone == {}
+
+    run(main)
+
+
+@pytest.mark.parametrize(
+    "said", [b"", OURS[:-3], command("SET", "k", "v" * 200_000)[:-3]], ids=["none", "half", "large"]
+)
+def test_a_client_that_has_its_replies_and_says_no_more_is_idle(
+    run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture, said: bytes
+) -> None:
+    async def main() -> None:
+        async with proxied(tmp_path, timeout=IDLE_S) as proxy:
+            client, _ = await proxy.client()
+            client[1].write(said)
+            await let_pass(IDLE_S - 1)
+            assert proxy.gone == {}
+            await proxy.source.until_ended()
+            assert proxy.gone == {"idle": 1}
+
+    run(main)
+    assert "closed: idle for 10 s" in caplog.text
+
+
+def test_a_client_that_sends_now_and_then_is_not_idle(run: Run, tmp_path: Path) -> None:
+    async def main() -> None:
+        async with proxied(tmp_path, timeout=IDLE_S) as proxy:
+            client, redis = await proxy.client()
+            for byte in OURS:
+                client[1].write(bytes([byte]))
+                await let_pass(IDLE_S / 2)
+            await redis[0].readuntil(b"+100000")  # its deadline
+            assert proxy.gone == {}
+
+    run(main)
+
+
+def test_a_client_whose_request_redis_does_not_take_is_not_idle(run: Run, tmp_path: Path) -> None:
+    async def main() -> None:
+        async with proxied(tmp_path, timeout=IDLE_S) as proxy:
+            client, redis = await proxy.client()
+            redis[1].transport.pause_reading()  # type: ignore[attr-defined]
+            client[1].write(command("SET", "k", bytes(8 * MIB)))
+            await let_pass(10 * IDLE_S)
+            assert proxy.gone == {}
+
+    run(main)
+
+
+async def _lazy(proxy: Proxy, size: int) -> Streams:
+    """Redis's end of the connection of a client that does not read a reply of this size."""
+    client, redis = await proxy.client()
+    client[1].transport.pause_reading()  # type: ignore[attr-defined]
+    client[1].write(GET + QUIT)
+    await redis[0].readexactly(len(GET + QUIT))
+    redis[1].write(b"$%d\r\n%b\r\n" % (size, bytes(size)))
+    return redis
+
+
+@pytest.mark.parametrize(("ends", "why"), [(False, "stalled"), (True, "client")])
+def test_a_client_that_takes_nothing_for_too_long_is_closed(
+    run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture, ends: bool, why: str
+) -> None:
+    """Also where Redis has closed: it was asked for that."""
+
+    async def main() -> None:
+        async with proxied(tmp_path, stall_timeout=30) as proxy:
+            redis = await _lazy(proxy, 400_000 if ends else 4 * MIB)
+            if ends:
+                await let_pass(1)
+                redis[1].write(b"+OK\r\n")
+                redis[1].write_eof()
+            await let_pass(20)
+            assert proxy.gone == {}
+            await proxy.source.until_ended()
+            assert proxy.gone == {why: 1}
+
+    run(main)
+    assert "it has not read its replies for 30 s" in caplog.text
+
+
+def test_many_that_do_not_read_are_bounded_together(
+    run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        async with proxied(tmp_path, max_buffer_bytes=MIB) as proxy:
+            for _ in range(12):
+                await _lazy(proxy, MIB)
+            await proxy.source.until_ended()
+            assert proxy.gone.keys() == {"buffers"}
+            assert proxy.counters.clients > 1
+
+    run(main)
+    assert "closed: over max_buffer_bytes: " in caplog.text
