@@ -19,17 +19,18 @@ from tests.features.test_onwrite_moves import FROM, SADD, SWEPT, tagged
 from tests.operations.test_adopt import run_adopt
 from tests.support.cluster import Node
 from tests.support.deep import DEEP, TIMEOUT_S
-from tests.support.masters import Masters
+from tests.support.masters import Masters, master_of
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
 from tests.support.redis_client import Client
 from tests.support.server_queries import connections
 from tests.support.servers import Proxy
-from ttlproxy.core.keys import SLOTS, Keys, slot
+from ttlproxy.core.keys import Keys
 
 KEYS = Keys(clustered=True)
 # At least one key for each of the three masters.
 PARTS = ["a", "b", "c", "d"]
+assert {master_of(part.encode()) for part in PARTS} == {0, 1, 2}
 PUSHES = "ttlproxy:pushes"
 
 
@@ -38,10 +39,6 @@ def client(masters: Masters) -> Iterator[Client]:
     with closing(Client(masters.proxy.port)) as client:
         yield client
         client.ask("FLUSHALL")
-
-
-def _owner(masters: Masters, name: bytes) -> Node:
-    return masters.nodes[slot(name) * 3 // SLOTS]
 
 
 def _ttls(client: Client, pattern: str = "k:{%s}", element: str = "a") -> list[int]:
@@ -55,10 +52,6 @@ def _added(client: Client, element: str) -> list[int]:
     for part in PARTS:
         assert client.ask("SADD", f"k:{{{part}}}", element) == 1
     return _ttls(client, element=element)
-
-
-def test_the_parts_here_are_of_all_masters(masters: Masters) -> None:
-    assert {id(_owner(masters, part.encode())) for part in PARTS} == {*map(id, masters.nodes)}
 
 
 def test_rules_are_set_shown_and_removed(client: Client) -> None:
@@ -108,9 +101,9 @@ class Asleep:
     """A second proxy that stands still, and goes on: first with what its client has sent."""
 
     def __init__(self, masters: Masters, proxy: Proxy) -> None:
-        self.home = _owner(masters, KEYS.prefix)
+        self.home = masters.owner(KEYS.prefix)
         self.away = next(node for node in masters.nodes if node is not self.home)
-        part = next(part for part in PARTS if _owner(masters, part.encode()) is self.away)
+        part = next(part for part in PARTS if masters.owner(part.encode()) is self.away)
         self.key = f"k:{{{part}}}"
         self.client = Connection(proxy.port)
         self._child = proxy.child
@@ -203,8 +196,8 @@ def test_while_the_rules_cannot_be_read_old_ones_are_in_force(
     masters: Masters, client: Client, start_proxy: StartProxy
 ) -> None:
     """A master that is met anew needs the master with the rules only if they have changed."""
-    home = _owner(masters, KEYS.prefix)
-    others = [part for part in PARTS if _owner(masters, part.encode()) is not home]
+    home = masters.owner(KEYS.prefix)
+    others = [part for part in PARTS if masters.owner(part.encode()) is not home]
     assert client.ask("ONWRITE", "k:*", "EX", 100) == b"OK"
     home.child.send_signal(signal.SIGSTOP)
     try:
@@ -225,7 +218,7 @@ def test_a_flush_of_the_master_with_the_rules_removes_them(
     masters: Masters, client: Client
 ) -> None:
     assert client.ask("ONWRITE", "k:*", "EX", 100) == b"OK"
-    assert _owner(masters, KEYS.prefix).ask("FLUSHALL") == b"OK"
+    assert masters.owner(KEYS.prefix).ask("FLUSHALL") == b"OK"
     # The announcement of one master may arrive after replies of the others.
     elements = iter(range(10**6))
     wait_until(lambda: _added(client, str(next(elements))) == [-1] * len(PARTS), "it is known")
@@ -237,7 +230,7 @@ def test_a_flush_of_the_master_with_the_rules_removes_them(
 def test_a_flush_of_another_master_leaves_them(masters: Masters, client: Client) -> None:
     assert client.ask("ONWRITE", "k:*", "EX", 100) == b"OK"
     for node in masters.nodes:
-        if node is not _owner(masters, KEYS.prefix):
+        if node is not masters.owner(KEYS.prefix):
             assert node.ask("FLUSHALL") == b"OK"
     assert _added(client, "a") == [100] * len(PARTS)
     assert client.ask("ONWRITE", "k:*", "EX", 200) == b"OK"
@@ -371,7 +364,7 @@ def test_what_the_writes_own_step_cannot_do_is_done_soon_after(
     asked = list[tuple[list[str], Node, bytes]]()
     for number, (line, letter, element) in enumerate(SWEPT.values()):
         tag = f"{{{PARTS[number % len(PARTS)]}}}{number}:"
-        node = _owner(masters, tag[1:2].encode())
+        node = masters.owner(tag[1:2].encode())
         for fill in FROM:
             client.ask(*tagged(fill, tag))
         values = {"DUMP": node.ask("DUMP", f"{tag}from"), "SHA": node.ask("SCRIPT", "LOAD", SADD)}
@@ -391,7 +384,7 @@ def test_after_a_blocking_command_nothing_more_need_be_asked(
     masters: Masters, client: Client
 ) -> None:
     assert client.ask("ONWRITE", "{a}to*", "EX", 100) == b"OK"
-    node = _owner(masters, b"a")
+    node = masters.owner(b"a")
     with Connection(masters.proxy.port) as app:
         app.send(command("BLMOVE", "{a}from", "{a}to", "LEFT", "LEFT", 60))
         wait_until(lambda: b"blocked_clients:1" in node.ask("INFO", "clients"), "it is blocked")
