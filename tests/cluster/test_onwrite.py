@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
@@ -245,98 +245,15 @@ def test_a_flush_through_the_endpoint_removes_them(client: Client, flush: str) -
     assert _added(client, "a") == [-1] * len(PARTS)
 
 
-def test_it_is_not_for_transactions(masters: Masters) -> None:
-    with Connection(masters.proxy.port) as app:
-        app.ask("MULTI")
-        refusal = app.ask("ONWRITE", "k", "EX", 5)
-        assert refusal.startswith(b"-ERR ONWRITE is not allowed in a transaction in front of a")
-        assert app.ask("EXEC").startswith(b"-EXECABORT")
-
-
-@pytest.mark.parametrize(("pattern", "is_allowed"), [("app:*", True), ("*", False)])
-def test_who_sets_a_rule_must_be_allowed_to_touch_all_keys(
-    masters: Masters, client: Client, pattern: str, is_allowed: bool
-) -> None:
-    for node in masters.nodes:
-        rights = ("on", ">pass", "~app:*", "~__ttl:*", "&*", "+@all")
-        assert node.ask("ACL", "SETUSER", "narrow", "reset", *rights) == b"OK"
-    try:
-        with Connection(masters.proxy.port) as app:
-            assert app.ask("AUTH", "narrow", "pass") == b"+OK\r\n"
-            for words in (("EX", 100), ("DEL",)):
-                reply = app.ask("ONWRITE", pattern, *words)
-                assert reply.startswith(b"+OK" if is_allowed else b"-NOPERM"), reply
-    finally:
-        for node in masters.nodes:
-            node.ask("ACL", "DELUSER", "narrow")
-    assert client.ask("ONWRITE") == []
-
-
 # --- writes
 
 
-WRITES = """
-    SADD %s:s a b
-    HSET %s:h a 1 b 2
-    HMSET %s:h c 1
-    HSETNX %s:h d 1
-    HINCRBY %s:h e 5
-    HINCRBYFLOAT %s:h f 1.5
-    ZADD %s:z 1 a 2 b
-    ZADD %s:z INCR 2 c
-    ZINCRBY %s:z 1.5 d
-    GEOADD %s:z 13 38 e
-    RPUSH %s:l a b
-    LPUSH %s:l c
-    RPUSHX %s:l d
-    LINSERT %s:l BEFORE a e
-    LSET %s:l -1 f
-    SADD %s:from m
-    SMOVE %s:from %s:s m
-    RPUSH %s:source v
-    LMOVE %s:source %s:l LEFT RIGHT
-"""
-ELEMENTS = (
-    "STTLMEMBER %s:s MEMBERS 3 a b m",
-    "HTTLFIELD %s:h FIELDS 6 a b c d e f",
-    "ZTTLMEMBER %s:z MEMBERS 5 a b c d e",
-    "LTTLELEMENT %s:l ELEMENTS 6 a b c e f v",
-)
-
-
-def _words(text: str, part: str) -> list[list[str]]:
-    return [line.replace("%s", f"{{{part}}}").split() for line in text.strip().splitlines()]
-
-
-def _one_by_one(client: Client, requests: list[list[str]]) -> None:
-    for request in requests:
-        client.ask(*request)
-
-
-def _in_a_pipeline(client: Client, requests: list[list[str]]) -> None:
-    client.ask_many(requests)
-
-
-def _in_multi(client: Client, requests: list[list[str]]) -> None:
-    *_, replies = client.ask_many([["MULTI"], *requests, ["EXEC"]])
-    assert len(replies) == len(requests)
-
-
-@pytest.mark.parametrize("way", [_one_by_one, _in_a_pipeline, _in_multi])
-def test_native_writes_give_deadlines_in_their_own_step(
-    client: Client, way: Callable[[Client, list[list[str]]], None]
-) -> None:
+def test_a_pipeline_for_all_masters_gives_deadlines_in_its_own_steps(client: Client) -> None:
     """If not, a sweep would, some 200 ms later; but it would count them."""
     assert client.ask("ONWRITE", "*", "EX", 100) == b"OK"
     swept = _counted(client, b"dated_elements")
-    if way is _in_a_pipeline:  # of all masters
-        way(client, [request for part in PARTS for request in _words(WRITES, part)])
-    else:
-        for part in PARTS:
-            way(client, _words(WRITES, part))
-    for part in PARTS:
-        for line in _words("\n".join(ELEMENTS), part):
-            assert all(0 < left <= 100 for left in client.ask(*line)), line
+    client.ask_many([("SADD", f"k:{{{part}}}", "a", "b") for part in PARTS])
+    assert _ttls(client) == _ttls(client, element="b") == [100] * len(PARTS)
     assert _counted(client, b"dated_elements") == swept
 
 
