@@ -148,35 +148,6 @@ def test_a_client_that_sets_its_name_goes_on_sharing_and_has_it_on_its_own_conne
     assert _shared(direct, *sharing[1:]) == shared
 
 
-@pytest.mark.parametrize("cut", [1, 3, 9, 30, 31, 60, 100])
-def test_one_clients_requests_keep_their_order_when_it_leaves(
-    sharing: list[Connection], cut: int
-) -> None:
-    asked = [
-        ("SET", "k", 1),
-        ("GET", "k"),
-        ("SELECT", 1),
-        ("GET", "k"),
-        ("SET", "k", 2),
-        ("GET", "k"),
-    ]
-    data = b"".join(command(*words) for words in asked)
-    client, other, *_ = sharing
-    client.send(data[:cut])
-    assert other.ask("ECHO", "mine") == ECHO
-    client.send(data[cut:])
-    replies = client.read_many(len(asked))
-    assert replies == [
-        b"+OK\r\n",
-        b"$1\r\n1\r\n",
-        b"+OK\r\n",
-        b"$-1\r\n",
-        b"+OK\r\n",
-        b"$1\r\n2\r\n",
-    ]
-    assert other.ask("GET", "k") == b"$1\r\n1\r\n"
-
-
 def test_each_client_gets_its_own_replies(sharing: list[Connection]) -> None:
     """Pipelines of all sizes, cut anywhere."""
     chance = random.Random(17)
@@ -192,18 +163,6 @@ def test_each_client_gets_its_own_replies(sharing: list[Connection]) -> None:
         streams[who] = streams[who][size:]
     for client, values in zip(sharing, told, strict=True):
         assert client.read_many(len(values)) == [b"$%d\r\n%b\r\n" % (len(v), v) for v in values]
-
-
-def test_errors_go_to_who_has_caused_them(sharing: list[Connection]) -> None:
-    one, other, *_ = sharing
-    assert one.ask("SET", "k", "v") == b"+OK\r\n"
-    for client in (one, other):
-        client.send(command("HGET", "k", "f") + command("GET") + command("GET", "k"))
-    for client in (one, other):
-        wrong_type, arity, value = client.read_many(3)
-        assert wrong_type.startswith(b"-WRONGTYPE")
-        assert arity.startswith(b"-ERR wrong number of arguments")
-        assert value == b"$1\r\nv\r\n"
 
 
 @pytest.mark.parametrize(
