@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.proxy.conftest import Run, let_pass
+from tests.proxy.conftest import let_pass
 from tests.proxy.test_client import GET, OURS, QUIT, Proxy, proxied
 from tests.support.proxy_ends import Streams
 from tests.support.raw_client import command
@@ -65,155 +65,127 @@ async def _looking(slow_clients: SlowClients) -> AsyncIterator[None]:
         looks.cancel()
 
 
-def test_a_client_that_has_read_meanwhile_counts_with_the_rest(run: Run) -> None:
-    async def main() -> None:
-        slow_clients = SlowClients(_settings(max_buffer_bytes=8 * MIB), [])
-        quick, other = Watched(6 * MIB), Watched(4 * MIB)
-        slow_clients.keeps(quick)
-        quick.unread = MIB
-        slow_clients.keeps(other)
-        assert (quick.ended, other.ended) == ("", "")
-        other.unread = 7 * MIB + 1
-        slow_clients.keeps(other)
-        assert (quick.ended, other.ended) == ("", "buffers")
-
-    run(main)
+async def test_a_client_that_has_read_meanwhile_counts_with_the_rest() -> None:
+    slow_clients = SlowClients(_settings(max_buffer_bytes=8 * MIB), [])
+    quick, other = Watched(6 * MIB), Watched(4 * MIB)
+    slow_clients.keeps(quick)
+    quick.unread = MIB
+    slow_clients.keeps(other)
+    assert (quick.ended, other.ended) == ("", "")
+    other.unread = 7 * MIB + 1
+    slow_clients.keeps(other)
+    assert (quick.ended, other.ended) == ("", "buffers")
 
 
-def test_no_more_are_ended_than_have_to_be(run: Run) -> None:
-    async def main() -> None:
-        slow_clients = SlowClients(_settings(max_buffer_bytes=8 * MIB), [])
-        clients = [Watched(size * MIB) for size in (1, 4, 2, 3)]
-        for client in clients:
+async def test_no_more_are_ended_than_have_to_be() -> None:
+    slow_clients = SlowClients(_settings(max_buffer_bytes=8 * MIB), [])
+    clients = [Watched(size * MIB) for size in (1, 4, 2, 3)]
+    for client in clients:
+        slow_clients.keeps(client)
+    assert [client.ended for client in clients] == ["", "buffers", "", ""]
+    slow_clients.forget(clients[0])
+    clients[2].unread = 5 * MIB  # with 3 MiB of the last: just the limit
+    slow_clients.keeps(clients[2])
+    assert [client.ended for client in clients] == ["", "buffers", "", ""]
+
+
+async def test_bytes_are_summed_up_by_where_they_are_to_go() -> None:
+    one, other = Watched(unread=3 * MIB, to_redis=MIB), Watched(to_redis=2 * MIB)
+    slow_clients = SlowClients(_settings(), [one, other])
+    async with _looking(slow_clients):
+        for client in (one, other):
             slow_clients.keeps(client)
-        assert [client.ended for client in clients] == ["", "buffers", "", ""]
-        slow_clients.forget(clients[0])
-        clients[2].unread = 5 * MIB  # with 3 MiB of the last: just the limit
-        slow_clients.keeps(clients[2])
-        assert [client.ended for client in clients] == ["", "buffers", "", ""]
-
-    run(main)
+        await let_pass(2)
+        assert slow_clients.buffered == {"clients": 3 * MIB, "redis": 3 * MIB}
+        one.unread = one.to_redis = 0
+        await let_pass(2)
+        assert slow_clients.buffered == {"clients": 0, "redis": 2 * MIB}
 
 
-def test_bytes_are_summed_up_by_where_they_are_to_go(run: Run) -> None:
-    async def main() -> None:
-        one, other = Watched(unread=3 * MIB, to_redis=MIB), Watched(to_redis=2 * MIB)
-        slow_clients = SlowClients(_settings(), [one, other])
-        async with _looking(slow_clients):
-            for client in (one, other):
-                slow_clients.keeps(client)
-            await let_pass(2)
-            assert slow_clients.buffered == {"clients": 3 * MIB, "redis": 3 * MIB}
-            one.unread = one.to_redis = 0
-            await let_pass(2)
-            assert slow_clients.buffered == {"clients": 0, "redis": 2 * MIB}
-
-    run(main)
+async def test_without_limits_nobody_is_ended() -> None:
+    client = Watched(1 << 30)
+    client.activity = Activity(0.0)
+    settings = _settings(max_buffer_bytes=0, stall_timeout=0, timeout=0)
+    slow_clients = SlowClients(settings, [client])
+    assert slow_clients.activity() is None
+    async with _looking(slow_clients):
+        slow_clients.keeps(client)
+        await let_pass(3600)
+    assert client.ended == ""
 
 
-def test_without_limits_nobody_is_ended(run: Run) -> None:
-    async def main() -> None:
-        client = Watched(1 << 30)
-        client.activity = Activity(0.0)
-        settings = _settings(max_buffer_bytes=0, stall_timeout=0, timeout=0)
-        slow_clients = SlowClients(settings, [client])
-        assert slow_clients.activity() is None
-        async with _looking(slow_clients):
+async def test_a_client_that_takes_a_byte_now_and_then_is_not_stalled() -> None:
+    slow, stalled = Watched(MIB), Watched(MIB)
+    slow_clients = SlowClients(_settings(stall_timeout=10), [slow, stalled])
+    async with _looking(slow_clients):
+        for client in (slow, stalled):
             slow_clients.keeps(client)
-            await let_pass(3600)
+        await let_pass(9)
+        assert stalled.ended == ""
+        slow.unread -= 1
+        await let_pass(4)
+        assert (slow.ended, stalled.ended) == ("", "stalled")
+        await let_pass(4)
+        slow.unread -= 1
+        await let_pass(9)
+        assert slow.ended == ""
+        await let_pass(4)
+        assert slow.ended == "stalled"
+
+
+async def test_a_look_at_what_all_have_gives_nobody_more_time() -> None:
+    limits = _settings(stall_timeout=10, max_buffer_bytes=8 * MIB)
+    stalled, large = Watched(MIB), Watched(9 * MIB)
+    slow_clients = SlowClients(limits, [stalled, large])
+    async with _looking(slow_clients):
+        slow_clients.keeps(stalled)
+        await let_pass(9)
+        slow_clients.keeps(large)
+        assert large.ended == "buffers"
+        await let_pass(3)
+        assert stalled.ended == "stalled"
+
+
+async def test_bytes_that_redis_does_not_take_are_no_fault_of_the_client() -> None:
+    client = Watched(to_redis=MIB)
+    slow_clients = SlowClients(_settings(stall_timeout=10), [client])
+    async with _looking(slow_clients):
+        slow_clients.keeps(client)
+        await let_pass(60)
         assert client.ended == ""
-
-    run(main)
-
-
-def test_a_client_that_takes_a_byte_now_and_then_is_not_stalled(run: Run) -> None:
-    async def main() -> None:
-        slow, stalled = Watched(MIB), Watched(MIB)
-        slow_clients = SlowClients(_settings(stall_timeout=10), [slow, stalled])
-        async with _looking(slow_clients):
-            for client in (slow, stalled):
-                slow_clients.keeps(client)
-            await let_pass(9)
-            assert stalled.ended == ""
-            slow.unread -= 1
-            await let_pass(4)
-            assert (slow.ended, stalled.ended) == ("", "stalled")
-            await let_pass(4)
-            slow.unread -= 1
-            await let_pass(9)
-            assert slow.ended == ""
-            await let_pass(4)
-            assert slow.ended == "stalled"
-
-    run(main)
+        client.unread = 1  # from now on it is the client's turn
+        await let_pass(9)
+        assert client.ended == ""
+        await let_pass(4)
+        assert client.ended == "stalled"
 
 
-def test_a_look_at_what_all_have_gives_nobody_more_time(run: Run) -> None:
-    async def main() -> None:
-        limits = _settings(stall_timeout=10, max_buffer_bytes=8 * MIB)
-        stalled, large = Watched(MIB), Watched(9 * MIB)
-        slow_clients = SlowClients(limits, [stalled, large])
-        async with _looking(slow_clients):
-            slow_clients.keeps(stalled)
-            await let_pass(9)
-            slow_clients.keeps(large)
-            assert large.ended == "buffers"
-            await let_pass(3)
-            assert stalled.ended == "stalled"
-
-    run(main)
-
-
-def test_bytes_that_redis_does_not_take_are_no_fault_of_the_client(run: Run) -> None:
-    async def main() -> None:
-        client = Watched(to_redis=MIB)
-        slow_clients = SlowClients(_settings(stall_timeout=10), [client])
-        async with _looking(slow_clients):
-            slow_clients.keeps(client)
-            await let_pass(60)
-            assert client.ended == ""
-            client.unread = 1  # from now on it is the client's turn
-            await let_pass(9)
-            assert client.ended == ""
-            await let_pass(4)
-            assert client.ended == "stalled"
-
-    run(main)
+async def test_an_idle_client_is_ended_after_the_timeout_and_not_before() -> None:
+    idle, busy, waits = Watched(), Watched(), Watched()
+    waits.idles = False
+    clients = [idle, busy, waits]
+    slow_clients = SlowClients(_settings(timeout=100), clients)
+    for client in clients:
+        client.activity = slow_clients.activity()
+    async with _looking(slow_clients):
+        await let_pass(90)
+        assert busy.activity is not None
+        busy.activity.note(awaits=False)
+        await let_pass(20)
+        assert [client.ended for client in clients] == ["idle", "", ""]
+        await let_pass(200)
+        assert [client.ended for client in clients] == ["idle", "idle", ""]
 
 
-def test_an_idle_client_is_ended_after_the_timeout_and_not_before(run: Run) -> None:
-    async def main() -> None:
-        idle, busy, waits = Watched(), Watched(), Watched()
-        waits.idles = False
-        clients = [idle, busy, waits]
-        slow_clients = SlowClients(_settings(timeout=100), clients)
-        for client in clients:
-            client.activity = slow_clients.activity()
-        async with _looking(slow_clients):
-            await let_pass(90)
-            assert busy.activity is not None
-            busy.activity.note(awaits=False)
-            await let_pass(20)
-            assert [client.ended for client in clients] == ["idle", "", ""]
-            await let_pass(200)
-            assert [client.ended for client in clients] == ["idle", "idle", ""]
-
-    run(main)
-
-
-def test_unread_replies_of_one_more_client_cost_no_look_at_all_others(run: Run) -> None:
+async def test_unread_replies_of_one_more_client_cost_no_look_at_all_others() -> None:
     """Else the end of some thousand clients at once would block the proxy for a minute."""
-
-    async def main() -> None:
-        clients = [Watched(1) for _ in range(500)]
-        slow_clients = SlowClients(_settings(), clients)
-        for client in clients:
-            slow_clients.keeps(client)
-        for client in clients:
-            slow_clients.forget(client)
-        assert max(client.looks for client in clients) < 5
-
-    run(main)
+    clients = [Watched(1) for _ in range(500)]
+    slow_clients = SlowClients(_settings(), clients)
+    for client in clients:
+        slow_clients.keeps(client)
+    for client in clients:
+        slow_clients.forget(client)
+    assert max(client.looks for client in clients) < 5
 
 
 # Clients of a proxy.
@@ -249,61 +221,49 @@ async def _says(client: Streams, redis: Streams, said: bytes, replies: bytes) ->
 
 
 @pytest.mark.parametrize(("said", "replies"), WAITING.values(), ids=WAITING.keys())
-def test_a_client_that_waits_for_something_is_not_idle(
-    run: Run, tmp_path: Path, said: bytes, replies: bytes
+async def test_a_client_that_waits_for_something_is_not_idle(
+    tmp_path: Path, said: bytes, replies: bytes
 ) -> None:
-    async def main() -> None:
-        async with proxied(tmp_path, timeout=IDLE_S) as proxy:
-            client, redis = await proxy.client()
-            await _says(client, redis, said, replies)
-            await let_pass(10 * IDLE_S)
-            assert proxy.gone == {}
-
-    run(main)
+    async with proxied(tmp_path, timeout=IDLE_S) as proxy:
+        client, redis = await proxy.client()
+        await _says(client, redis, said, replies)
+        await let_pass(10 * IDLE_S)
+        assert proxy.gone == {}
 
 
 @pytest.mark.parametrize(
     "said", [b"", OURS[:-3], command("ECHO", "v" * 200_000)[:-3]], ids=["none", "half", "large"]
 )
-def test_a_client_that_has_its_replies_and_says_no_more_is_idle(
-    run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture, said: bytes
+async def test_a_client_that_has_its_replies_and_says_no_more_is_idle(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, said: bytes
 ) -> None:
-    async def main() -> None:
-        async with proxied(tmp_path, timeout=IDLE_S) as proxy:
-            client, _ = await proxy.client()
-            client[1].write(said)
-            await let_pass(IDLE_S - 1)
-            assert proxy.gone == {}
-            await proxy.source.until_ended()
-            assert proxy.gone == {"idle": 1}
-
-    run(main)
+    async with proxied(tmp_path, timeout=IDLE_S) as proxy:
+        client, _ = await proxy.client()
+        client[1].write(said)
+        await let_pass(IDLE_S - 1)
+        assert proxy.gone == {}
+        await proxy.source.until_ended()
+        assert proxy.gone == {"idle": 1}
     assert "closed: idle for 10 s" in caplog.text
 
 
-def test_a_client_that_sends_now_and_then_is_not_idle(run: Run, tmp_path: Path) -> None:
-    async def main() -> None:
-        async with proxied(tmp_path, timeout=IDLE_S) as proxy:
-            client, redis = await proxy.client()
-            for byte in OURS:
-                client[1].write(bytes([byte]))
-                await let_pass(IDLE_S / 2)
-            await redis[0].readuntil(b"+100000")  # its deadline
-            assert proxy.gone == {}
-
-    run(main)
+async def test_a_client_that_sends_now_and_then_is_not_idle(tmp_path: Path) -> None:
+    async with proxied(tmp_path, timeout=IDLE_S) as proxy:
+        client, redis = await proxy.client()
+        for byte in OURS:
+            client[1].write(bytes([byte]))
+            await let_pass(IDLE_S / 2)
+        await redis[0].readuntil(b"+100000")  # its deadline
+        assert proxy.gone == {}
 
 
-def test_a_client_whose_request_redis_does_not_take_is_not_idle(run: Run, tmp_path: Path) -> None:
-    async def main() -> None:
-        async with proxied(tmp_path, timeout=IDLE_S) as proxy:
-            client, redis = await proxy.client()
-            redis[1].transport.pause_reading()  # type: ignore[attr-defined]
-            client[1].write(command("SET", "k", bytes(8 * MIB)))
-            await let_pass(10 * IDLE_S)
-            assert proxy.gone == {}
-
-    run(main)
+async def test_a_client_whose_request_redis_does_not_take_is_not_idle(tmp_path: Path) -> None:
+    async with proxied(tmp_path, timeout=IDLE_S) as proxy:
+        client, redis = await proxy.client()
+        redis[1].transport.pause_reading()  # type: ignore[attr-defined]
+        client[1].write(command("SET", "k", bytes(8 * MIB)))
+        await let_pass(10 * IDLE_S)
+        assert proxy.gone == {}
 
 
 async def _lazy(proxy: Proxy, size: int) -> Streams:
@@ -317,37 +277,30 @@ async def _lazy(proxy: Proxy, size: int) -> Streams:
 
 
 @pytest.mark.parametrize(("ends", "why"), [(False, "stalled"), (True, "client")])
-def test_a_client_that_takes_nothing_for_too_long_is_closed(
-    run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture, ends: bool, why: str
+async def test_a_client_that_takes_nothing_for_too_long_is_closed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, ends: bool, why: str
 ) -> None:
     """Also where Redis has closed: it was asked for that. Such a client is not idle."""
-
-    async def main() -> None:
-        async with proxied(tmp_path, stall_timeout=30, timeout=IDLE_S) as proxy:
-            redis = await _lazy(proxy, 400_000 if ends else 4 * MIB)
-            if ends:
-                await let_pass(1)
-                redis[1].write(b"+OK\r\n")
-                redis[1].write_eof()
-            await let_pass(20)
-            assert proxy.gone == {}
-            await proxy.source.until_ended()
-            assert proxy.gone == {why: 1}
-
-    run(main)
+    async with proxied(tmp_path, stall_timeout=30, timeout=IDLE_S) as proxy:
+        redis = await _lazy(proxy, 400_000 if ends else 4 * MIB)
+        if ends:
+            await let_pass(1)
+            redis[1].write(b"+OK\r\n")
+            redis[1].write_eof()
+        await let_pass(20)
+        assert proxy.gone == {}
+        await proxy.source.until_ended()
+        assert proxy.gone == {why: 1}
     assert "it has not read its replies for 30 s" in caplog.text
 
 
-def test_many_that_do_not_read_are_bounded_together(
-    run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture
+async def test_many_that_do_not_read_are_bounded_together(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def main() -> None:
-        async with proxied(tmp_path, max_buffer_bytes=MIB) as proxy:
-            for _ in range(12):
-                await _lazy(proxy, MIB)
-            await proxy.source.until_ended()
-            assert proxy.gone.keys() == {"buffers"}
-            assert proxy.counters.clients > 1
-
-    run(main)
+    async with proxied(tmp_path, max_buffer_bytes=MIB) as proxy:
+        for _ in range(12):
+            await _lazy(proxy, MIB)
+        await proxy.source.until_ended()
+        assert proxy.gone.keys() == {"buffers"}
+        assert proxy.counters.clients > 1
     assert "closed: over max_buffer_bytes: " in caplog.text
