@@ -24,7 +24,6 @@ from tests.support.sentinels import Replicated, Sentinel, follow
 from tests.support.server_queries import connections, until_blocked
 from tests.support.servers import Binary, Proxy, Server
 from tests.support.timed_clients import NAME, TimedClients
-from tests.support.worker_counts import alone_or_with
 from ttlproxy.operations.doctor import Severity
 
 pytestmark = pytest.mark.long
@@ -134,63 +133,22 @@ def _until_served(proxy: Proxy, *words: str) -> None:
     wait_until(is_served, "a client that is served")
 
 
-def test_a_name_that_the_sentinels_do_not_know_until_they_learn_it(
-    start_server: StartServer, start_sentinel: StartSentinel, start_proxy: StartProxy
-) -> None:
-    server = start_server()
-    sentinel = start_sentinel(server.port)
-    proxy = start_proxy(_url(sentinel.port, name="other"), *SOON)
-    _is_refused(proxy, f"127.0.0.1:{sentinel.port}: it knows no master named other")
-    sentinel.ask("MONITOR", "other", "127.0.0.1", str(server.port), "1")
-    _until_served(proxy)
-
-
-def test_no_sentinel_that_is_one(
-    start_server: StartServer, start_proxy: StartProxy, start_sentinel: StartSentinel
-) -> None:
-    server, nobody = start_server(), free_port()
-    proxy = start_proxy(_url(nobody, server.port), *SOON)
-    _is_refused(proxy, f"127.0.0.1:{server.port}: it is no Sentinel", f"127.0.0.1:{nobody}: ")
-
-
-def test_one_sentinel_of_three_is_enough(
-    start_server: StartServer, start_sentinel: StartSentinel, start_proxy: StartProxy
-) -> None:
-    server = start_server()
-    sentinel, hanging = start_sentinel(server.port), start_sentinel(server.port)
-    hanging.child.send_signal(signal.SIGSTOP)
-    try:
-        proxy = start_proxy(_url(free_port(), hanging.port, sentinel.port))
-        _until_served(proxy)
-    finally:
-        hanging.child.send_signal(signal.SIGCONT)
-
-
-@pytest.mark.parametrize("user", ["", "asker"])
 def test_the_sentinels_have_a_password_of_their_own(
     start_server: StartServer,
     start_sentinel: StartSentinel,
     start_proxy: StartProxy,
     tmp_path: Path,
-    user: str,
 ) -> None:
-    server = start_server("--requirepass", "of-redis")
+    server, user = start_server("--requirepass", "of-redis"), "asker"
     rights = "+auth +hello +client +ping +subscribe +sentinel|master &*"
-    login = (
-        f"user {user} on >of-sentinels {rights} +sentinel|get-master-addr-by-name"
-        if user
-        else "requirepass of-sentinels"
-    )
+    login = f"user {user} on >of-sentinels {rights} +sentinel|get-master-addr-by-name"
     sentinel = start_sentinel(server.port, "sentinel auth-pass mymaster of-redis", login)
-    if user:
-        with Connection(sentinel.port) as direct:
-            assert direct.ask("ACL", "SETUSER", "default", "resetpass", ">w") == b"+OK\r\n"
+    with Connection(sentinel.port) as direct:
+        assert direct.ask("ACL", "SETUSER", "default", "resetpass", ">w") == b"+OK\r\n"
     url = _url(sentinel.port).replace("://", "://:of-redis@")
     secret = tmp_path / "secret"
     secret.write_text("wrong\n")
-    flags = ["--sentinel-password-file", str(secret)]
-    if user:
-        flags += ["--sentinel-user", user]
+    flags = ["--sentinel-password-file", str(secret), "--sentinel-user", user]
     refusal = f"127.0.0.1:{sentinel.port}: the Sentinel refuses the user or the password"
     proxy = start_proxy(url, *flags, *SOON)
     _is_refused(proxy, refusal, "sentinel_password")
@@ -199,38 +157,6 @@ def test_the_sentinels_have_a_password_of_their_own(
     assert "of-sentinels" not in proxy.stderr
     without = start_proxy(url, *SOON)
     _is_refused(without, "the Sentinel requires a password; set sentinel_password")
-
-
-def test_sentinels_that_disagree_are_named(
-    start_server: StartServer, start_sentinel: StartSentinel, start_proxy: StartProxy
-) -> None:
-    one, other = start_server(), start_server()
-    first, second = start_sentinel(one.port), start_sentinel(other.port)
-    proxy = start_proxy(_url(first.port, second.port), *SOON)
-    _is_refused(
-        proxy,
-        f"127.0.0.1:{first.port}: the master is 127.0.0.1:{one.port}",
-        f"127.0.0.1:{second.port}: the master is 127.0.0.1:{other.port}",
-    )
-    second.ask("REMOVE", "mymaster")
-    _until_served(proxy)
-
-
-def test_a_replica_that_sentinels_name_is_not_served(
-    start_server: StartServer, start_sentinel: StartSentinel, start_proxy: StartProxy
-) -> None:
-    server, master = start_server(), start_server()
-    sentinel = start_sentinel(server.port)
-    proxy = start_proxy(_url(sentinel.port), *SOON)
-    _until_served(proxy)
-    with Connection(proxy.port) as client:
-        client.ask("PING")
-        follow(server, master)
-        assert client.read_to_end() == b""
-    _is_refused(proxy, f"127.0.0.1:{server.port} is a replica, and no master")
-    with Connection(server.port) as direct:
-        direct.ask("REPLICAOF", "NO", "ONE")
-    _until_served(proxy)
 
 
 def test_a_sentinel_named_as_a_redis_is_told_apart(
@@ -354,17 +280,14 @@ def _upstreams(admin: Pages) -> set[str]:
 
 
 @pytest.mark.any_server
-@alone_or_with(2)
 def test_operators_are_told_which_server_is_the_master(
-    start_server: StartServer,
-    start_sentinel: StartSentinel,
-    start_proxy: StartProxy,
-    workers: int,
+    start_server: StartServer, start_sentinel: StartSentinel, start_proxy: StartProxy
 ) -> None:
+    """By each of two workers."""
     old, new = start_server(), start_server()
     sentinel, away = start_sentinel(old.port), free_port()
     url = _url(sentinel.port, away)
-    proxy = start_proxy(url, *FLAGS, "--workers", str(workers))
+    proxy = start_proxy(url, *FLAGS, "--workers", "2")
     admin = pages(proxy)
     for server in (old, new):
         _name_another(sentinel, server)

@@ -11,13 +11,10 @@ from tests.conftest import StartProxy, StartServer
 from tests.faults.conftest import StartSentinel
 from tests.support.admin_pages import FLAGS, pages
 from tests.support.command_line import ttlproxy
-from tests.support.doctor import examine, of
 from tests.support.processes import free_port, wait_until
 from tests.support.raw_client import Connection
 from tests.support.sentinels import NAME, follow
 from tests.support.servers import Proxy, Server
-from tests.support.worker_counts import alone_or_with
-from ttlproxy.operations.doctor import Severity
 
 SOON = ("--hold-max", "0.1")
 NOWHERE = "nowhere.invalid"
@@ -45,38 +42,6 @@ def _until_served_by(server: Server, proxy: Proxy) -> None:
         return False
 
     wait_until(is_served, "a client that is served by it")
-
-
-def test_a_wrong_password_at_one_of_three_is_named_and_the_others_are_enough(
-    start_server: StartServer, start_sentinel: StartSentinel, start_proxy: StartProxy
-) -> None:
-    server = start_server()
-    locked = start_sentinel(server.port, "requirepass other")
-    asked = [start_sentinel(server.port, "requirepass word") for _ in range(2)]
-    url = _url(locked.port, *(sentinel.port for sentinel in asked))
-    proxy = start_proxy(url, "--sentinel-password", "word")
-    _until_served_by(server, proxy)
-    refusal = f"127.0.0.1:{locked.port}"
-    wait_until(lambda: f"the Sentinel at {refusal} is of no use" in proxy.stderr, "a warning")
-    assert "the Sentinel refuses the user or the password" in proxy.stderr
-    found = of("sentinels", examine(url, sentinel_password="word"))
-    assert (found.severity, refusal in found.what) == (Severity.WARNING, True)
-
-
-def test_all_are_away_at_the_start_until_one_comes(
-    start_server: StartServer, start_sentinel: StartSentinel, start_proxy: StartProxy
-) -> None:
-    server = start_server()
-    sentinels = [start_sentinel(server.port) for _ in range(3)]
-    for sentinel in sentinels:
-        sentinel.stop()
-    ports = [sentinel.port for sentinel in sentinels]
-    proxy = start_proxy(_url(*ports), *SOON)
-    _is_refused(proxy, *(f"127.0.0.1:{port}: " for port in ports))
-    (found,) = examine(_url(*ports))
-    assert all(f"127.0.0.1:{port}: " in found.what for port in ports)
-    sentinels[1].restart()
-    _until_served_by(server, proxy)
 
 
 def test_while_all_are_away_the_master_is_served_as_long_as_it_is_one(
@@ -127,17 +92,14 @@ def _healthcheck(port: int | str) -> tuple[int, str]:
 
 
 @pytest.mark.any_server
-@alone_or_with(2)
 def test_probes_and_pages_say_which_sentinels_give_no_answer(
-    start_server: StartServer,
-    start_sentinel: StartSentinel,
-    start_proxy: StartProxy,
-    workers: int,
+    start_server: StartServer, start_sentinel: StartSentinel, start_proxy: StartProxy
 ) -> None:
+    """Each of two workers."""
     server, away = start_server(), free_port()
     sentinel = start_sentinel(server.port)
     sentinel.stop()
-    proxy = start_proxy(_url(sentinel.port, away), *FLAGS, "--workers", str(workers))
+    proxy = start_proxy(_url(sentinel.port, away), *FLAGS, "--workers", "2")
     admin = pages(proxy)
 
     def says_why() -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from contextlib import suppress
 
 from tests.conftest import StartProxy, StartServer
@@ -59,45 +58,3 @@ def test_the_master_among_several_is_served_and_its_successor_too(
     replica.kill()
     _promote(master)
     _until_served_by(master, proxy)
-
-
-def test_replicas_only_is_an_error_that_names_each_until_one_is_promoted(
-    start_server: StartServer, start_proxy: StartProxy
-) -> None:
-    one, other, master = start_server(), start_server(), start_server()
-    follow(one, master)
-    follow(other, master)
-    proxy = start_proxy(_url(one.port, other.port), *SOON)
-    with Connection(proxy.port) as client:
-        assert client.read_to_end().startswith(b"-ERR ttlproxy has no connection")
-    for server in (one, other):
-        assert f"127.0.0.1:{server.port}: it is a replica" in proxy.stderr
-    _promote(other)
-    _until_served_by(other, proxy)
-
-
-def test_a_wrong_password_at_one_of_three_is_an_error_that_names_it(
-    start_server: StartServer, start_proxy: StartProxy
-) -> None:
-    locked, master = start_server("--requirepass", "other"), start_server("--requirepass", "p")
-    urls = [
-        _url(*ports).replace("://", "://:p@")
-        for ports in ((locked.port, master.port), (locked.port, free_port()))
-    ]
-    with Connection(start_proxy(urls[0]).port) as client:
-        assert client.ask("AUTH", "p") == b"+OK\r\n"
-    proxy = start_proxy(urls[1], *SOON)
-    with Connection(proxy.port) as client:
-        assert client.read_to_end().startswith(b"-ERR ttlproxy has no connection")
-    assert f"127.0.0.1:{locked.port}: Redis refuses the user or the password" in proxy.stderr
-
-
-def test_a_server_that_hangs_does_not_keep_the_master_from_being_found(
-    start_server: StartServer, start_proxy: StartProxy
-) -> None:
-    hanging, master = start_server(), start_server()
-    hanging.child.send_signal(signal.SIGSTOP)
-    try:
-        _until_served_by(master, start_proxy(_url(hanging.port, master.port)))
-    finally:
-        hanging.child.send_signal(signal.SIGCONT)
