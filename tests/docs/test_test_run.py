@@ -109,10 +109,6 @@ def test_a_test_that_kills_its_server_has_one_where_a_container_is_required(
     assert servers_of_a_run(must_be_killable=True) == killable[-1:]
 
 
-def test_a_quick_run_is_on_the_newest_server_alone() -> None:
-    assert _servers("--quick") == set(servers_here()[-1:])
-
-
 def test_without_redis_none_of_the_tests_needs_a_server() -> None:
     assert _servers("-m", "not redis") == set()
 
