@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 from tests.conftest import StartProxy, StartServer
+from tests.faults.conftest import until_served_by
 from tests.support.processes import free_port, wait_until
 from tests.support.raw_client import Connection
 from tests.support.sentinels import follow
 from tests.support.server_queries import connections, info
-from tests.support.servers import Proxy, Server
+from tests.support.servers import Server
 
 SOON = ("--hold-max", "0.1")
 
@@ -21,15 +20,6 @@ def _url(*ports: int) -> str:
 def _promote(server: Server) -> None:
     with Connection(server.port) as direct:
         direct.ask("REPLICAOF", "NO", "ONE")
-
-
-def _until_served_by(server: Server, proxy: Proxy) -> None:
-    def is_served() -> bool:
-        with suppress(OSError, EOFError), Connection(proxy.port) as client:
-            return client.ask("INFO", "server").find(b"tcp_port:%d\r\n" % server.port) > 0
-        return False
-
-    wait_until(is_served, "a client that is served by it")
 
 
 def test_the_master_among_several_is_served_and_its_successor_too(
@@ -48,7 +38,7 @@ def test_the_master_among_several_is_served_and_its_successor_too(
         assert client.ask("PING") == b"+PONG\r\n"  # its server is a master as before
         follow(master, replica)
         assert client.read_to_end() == b""
-    _until_served_by(replica, proxy)
+    until_served_by(replica, proxy)
     with Connection(proxy.port) as client:
         assert client.ask("HPERSISTFIELD", "h", "a") == b":1\r\n"
     wait_until(
@@ -57,4 +47,4 @@ def test_the_master_among_several_is_served_and_its_successor_too(
     )
     replica.kill()
     _promote(master)
-    _until_served_by(master, proxy)
+    until_served_by(master, proxy)
