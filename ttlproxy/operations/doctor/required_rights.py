@@ -25,12 +25,11 @@ _UNEXAMINED: Final = "The doctor cannot check deadlines."
 _MISCOUNTED: Final = "DBSIZE may count internal keys of the proxy."
 
 CONTAINERS: Final = frozenset(
-    {b"ACL", b"CLIENT", b"CLUSTER", b"CONFIG", b"FUNCTION", b"PUBSUB", b"SCRIPT", b"SLOWLOG"}
+    {b"ACL", b"CLIENT", b"CLUSTER", b"CONFIG", b"PUBSUB", b"SCRIPT", b"SLOWLOG"}
 )
 # The Redis versions that introduced these; older servers refuse an ACL rule with them.
 SINCE: Final[Mapping[str, tuple[int, int]]] = {
     "+client|no-evict": (7, 0),
-    "+function|list": (7, 0),
     "+spublish": (7, 0),
     "+client|no-touch": (7, 2),
     "+client|setinfo": (7, 2),
@@ -186,7 +185,6 @@ _ASKED: Final[tuple[_Row, ...]] = (
         ("PTTL {lease}", "ZRANDMEMBER {schedule}", "SRANDMEMBER {others} 1"),
     ),
     (INFO, "ttlproxy doctor --apply fails.", ("EXISTS {schedule}",)),
-    (INFO, "The doctor does not list function libraries.", ("FUNCTION LIST",)),
     (INFO, _UNTOLD, ("SLOWLOG GET", "HLEN {others}", "LINDEX {others} 0")),
     (
         INFO,

@@ -312,8 +312,7 @@ async def persistence(target: Target) -> AsyncIterator[Finding]:
 
 
 async def replicas(target: Target) -> AsyncIterator[Finding]:
-    info = target.info
-    found = [each for name, each in info.items() if name[:5] == "slave" and isinstance(each, dict)]
+    info, found = target.info, target.replicas
     behind = [
         each for each in found if each.get("state") != "online" or int(each.get("lag", 0)) > _LAG_S
     ]
