@@ -107,5 +107,5 @@ def _has_more(page: Sequence[Due], asked: int, first: Sequence[Due]) -> bool:
 
 
 def _in(inquiry: Inquiry, numbers: Iterable[int]) -> list[tuple[bytes, ...]]:
-    """For each of these slots the keys of a call: one that is there."""
+    """The keys of a call for each of these slots: one that is there."""
     return [(b"{%b}" % inquiry.keys.word(number),) for number in numbers]

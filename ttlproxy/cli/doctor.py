@@ -26,7 +26,7 @@ def _doctor(settings: Settings, own: argparse.Namespace) -> Coroutine[None, None
 
 
 async def _examine(settings: Settings, own: argparse.Namespace) -> int:
-    """With --json, only the JSON is on standard output."""
+    """Prints only the JSON on standard output with --json."""
     if own.state and not own.apply:
         raise SettingsError(["doctor: --state is for --apply"])
     progress = Progress(tell if own.json else say)

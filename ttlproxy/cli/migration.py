@@ -175,7 +175,7 @@ def _unfit(called: str, side: str, job: Job, given: Mapping[str, object]) -> lis
 
 
 def _options(side: str, own: argparse.Namespace, problems: list[str]) -> Options | None:
-    """None if there are problems."""
+    """Returns None if there are problems."""
     names = vars(own)
     proxy = _upstream("proxy", names, problems)
     other = _upstream(side, names, problems) if names[side] else None

@@ -47,7 +47,7 @@ _BARS_SHOWN: Final = 30
 # Shown in place of what is not known.
 _UNKNOWN: Final = "-"
 _TITLES: Final = 16
-# Of the next deadlines, so that clients have room.
+# Rows of the next deadlines: clients need room, too.
 _ROWS: Final = 12
 
 

@@ -16,7 +16,7 @@ from ttlproxy.addresses import Address
 from ttlproxy.core.keys import SLOTS
 from ttlproxy.core.topology import ClusterNode
 
-# In the place of an id: that of the server that answers.
+# It stands for the id of the server that answers.
 _OF_SERVER: Final = b"-"
 
 

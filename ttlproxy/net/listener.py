@@ -140,7 +140,7 @@ class Listeners:
     def __init__(
         self, addresses: Sequence[Listen], permissions: str | None, keepalive_s: int
     ) -> None:
-        """As for Listener; at least one address."""
+        """The arguments are those of Listener; there is at least one address."""
         self._all = [Listener(listen, permissions, keepalive_s) for listen in addresses]
 
     @property

@@ -20,7 +20,7 @@ PAGE: Final = 500
 
 
 class Place(NamedTuple):
-    """How far a walk is: the pages before `cursor` have been worked through.
+    """The place of a walk: the pages before `cursor` have been worked through.
 
     server: the run_id of the server that the cursor is from; keys: how many names there were
     """
@@ -32,7 +32,7 @@ class Place(NamedTuple):
 
 
 class Pace:
-    """At most so many things per second, evenly: work that came late is not made up for."""
+    """Limits things per second, evenly: work that came late is not made up for."""
 
     def __init__(
         self,

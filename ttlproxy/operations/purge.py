@@ -87,7 +87,7 @@ async def purged(settings: Settings, upstream: Upstream, how: How, progress: Pro
 
 
 async def _outboxes(nodes: Sequence[Redis], keys: Keys) -> set[bytes]:
-    """If elements wait in outboxes: the names of these, their indexes, and how far slots are."""
+    """The names of outboxes, of their indexes and of how far slots are; none if nothing waits."""
     found = set[bytes]()
     for node in nodes if keys.clustered else ():
         async for names in _pages(node, 0, keys.outboxes_pattern):
@@ -205,7 +205,7 @@ async def _purge(
         raise
     (count,) = await run(redis, [(db, (*command, keys.home(keys.state)))])
     if not how.is_dry:
-        # So that DBSIZE does not count them, should a proxy be started again.
+        # DBSIZE of a proxy that is started again does not count what is noted.
         groups = keys.groups(kept | {name for name in posted if name.startswith(keys.outbox)})
         notes = [(db, (b"SADD", keys.shared_by(group[0], keys.others), *group)) for group in groups]
         await run(redis, notes)

@@ -1,5 +1,5 @@
-"""What is due in the keys of a chunk is asked of Redis in the same packet, where a proxy does not
-know it. So it costs no round trip more.
+"""Asks Redis in the packet of a chunk what is due in its keys, where a proxy does not know it. So
+it costs no round trip more.
 
 In front of reads goes a request that tells when each of their keys needs attention, over the
 client's own connection; its reply is not the client's. If nothing was due when the reads were
@@ -26,7 +26,7 @@ from ttlproxy.wire import encode
 
 
 class Checks:
-    """Of one client."""
+    """The checks of one client."""
 
     def __init__(
         self,

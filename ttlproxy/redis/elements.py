@@ -31,7 +31,7 @@ _SET: Final = "1 set, 0 condition not met, 2 deleted because the time is past"
 _READ: Final = "the time, -1 no deadline"
 _TTL: Final = ("ttl", Ttl)
 _AT: Final = ("at", UnixTime)
-# What stands between the type's letter and its word for one element.
+# The part of a name between the type's letter and its word for one element.
 _VERBS: Final = {
     "EXPIRE": _Verb("Sets the time to live of {}, in seconds", _SET, _TTL, words.seconds),
     "PEXPIRE": _Verb(

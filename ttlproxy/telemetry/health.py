@@ -49,8 +49,8 @@ class OnDemand:
             self._gathering = None
 
 
-# If the event loop has not turned for so long, we call it stuck. The longest legal step is to parse
-# a request of max_request_bytes.
+# The event loop is called stuck if it has not turned for this long. The longest legal step is to
+# parse a request of max_request_bytes.
 STUCK_S: Final = 3.0
 
 

@@ -44,7 +44,7 @@ class MasterFacts(NamedTuple):
 
 
 async def master_facts(target: Target) -> MasterFacts | None:
-    """None if it can no longer be reached, or refuses."""
+    """Returns None if it can no longer be reached, or refuses."""
     redis, config = target.redis, target.config
     assert isinstance(redis, NodeOfSeveral)
     try:

@@ -33,8 +33,8 @@ class FixState:
     of another run."""
 
     def __init__(self, path: Path | None, upstream: str, prefix: str) -> None:
-        """In the file at `path`, about the internal keys with this prefix in this upstream; without
-        one, nothing is noted."""
+        """Notes in the file at `path`, about the internal keys with this prefix in this upstream;
+        without one, nothing is noted."""
         job = {"upstream": upstream, "prefix": prefix}
         self._file = ResumeFile(path, job, "--state", DoctorError) if path else None
         self._begun = (self._file and self._file.load(_read)) or {}
@@ -51,7 +51,7 @@ class FixState:
             self._file.keep({"begun": self._begun})
 
     def end(self) -> None:
-        """All is fixed: the next run begins anew."""
+        """Removes the file: all is fixed, so the next run begins anew."""
         if self._file is not None:
             self._file.remove()
 

@@ -36,7 +36,7 @@ SINCE: Final[Mapping[str, tuple[int, int]]] = {
     "+hpersist": (7, 4),
     "+hpexpireat": (7, 4),
     "+hpexpiretime": (7, 4),
-    # Of Valkey 9.1, which gives its Redis version as 7.2: only the client that calls it needs it.
+    # Valkey 9.1 has it, and gives its Redis version as 7.2: only clients that call it need it.
     "+clusterscan": (99, 0),
 }
 # Valkey has these since 9.0, which gives its Redis version as 7.2.
@@ -92,8 +92,9 @@ class Right(NamedTuple):
 
 
 _Row: TypeAlias = tuple[Severity, str, tuple[str, ...]]
-# How bad it is without the right, what happens then, and the requests that the link, the reaper,
-# the pages and the subcommands send. KEY and CHANNEL are a client's; words in {} are internal.
+# The severity if the right is missing, what happens then, and the requests that the link, the
+# reaper, the pages and the subcommands send. KEY and CHANNEL are a client's; words in {} are
+# internal.
 _IN_CLUSTER: Final[tuple[_Row, ...]] = (
     (ERROR, _STARTS, ("CLUSTER NODES",)),
     (

@@ -82,7 +82,7 @@ class Target:
         return not self.commands or "EVALSHA" in self.commands
 
     def scripts(self, *, ruled: bool = False) -> Scripts:
-        """As the proxies of this server have them. `ruled`: there are rules."""
+        """The scripts of this server's proxies. `ruled`: there are rules."""
         scripts = Scripts(self.keys.prefix)
         scripts.suit(self.traits._replace(ruled=ruled))
         return scripts
@@ -102,7 +102,7 @@ class Target:
 
     @property
     def replicas(self) -> list[Mapping[str, Any]]:
-        """What INFO says of each."""
+        """INFO's facts about each."""
         rows = [row for name, row in self.info.items() if name[:5] == "slave"]
         return [row for row in rows if isinstance(row, dict)]
 

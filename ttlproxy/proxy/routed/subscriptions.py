@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ttlproxy.proxy.routed.routed_client import RoutedClient
 
 _AGAIN: Final = Backoff(cap=0.1, base=0.002)
-# What a request changes, and whether it adds.
+# (the kind of what a request changes, whether it adds).
 KINDS: Final = {
     "SUBSCRIBE": ("channel", True),
     "UNSUBSCRIBE": ("channel", False),
@@ -128,7 +128,7 @@ class Subscriptions:
             await lane.confirmed(request, len(names), by_push=by_push)
 
     def _hear(self) -> None:
-        """Each connection passes what the client is subscribed to now."""
+        """Has each connection pass what the client is subscribed to now."""
         lanes = [*self._others, *filter(None, (self._main,))]
         hears_events = self.hears_events
         if not hears_events:
@@ -172,7 +172,7 @@ class Subscriptions:
         return reply
 
     async def _lane(self, args: list[bytes]) -> Lane:
-        """Where a request goes, once there is a master for it."""
+        """The lane of a request, once there is a master for it."""
         client = self._client
         kind, _ = self._kind(args)
         if len(args) == 1:

@@ -14,7 +14,7 @@ from ttlproxy.net.tasks import cancel
 from ttlproxy.proxy.sharing.shared_connection import SharedConnection
 from ttlproxy.session.sharing import ConnectionState
 
-# In so many states connections to a server are kept; those without clients make room for others.
+# States in which connections to a server are kept; those without clients make room for others.
 _MOST_STATES: Final = 64
 # The term of a server that is not served any more.
 _NONE: Final = -1
