@@ -351,4 +351,5 @@ def _plan_set(noun: Noun, row: Virtual, unit: TimeUnit, args: Args) -> Call:
     except Refused as refused:
         return calls.typed_refusal(noun, name, key, refused.text, time)
     script = f"{noun.type}_expire"
-    return calls.set_deadlines(script, name, key, time, args[2:3], condition=condition, flag=True)
+    call = calls.set_deadlines(script, name, key, time, args[2:3], condition=condition, flag=True)
+    return call._replace(elements_at=2)

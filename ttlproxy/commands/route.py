@@ -61,9 +61,10 @@ def repeating(plan: Plan, begin: Callable[[Sequence[bytes]], int]) -> Plan:
                 if len(known) >= _MOST:
                     known.clear()
                 known[head] = call.script, name, how
+                return call._replace(elements_at=at)
             return call
         script, name, how = found
-        return Call(script, args[1:2], (name, how, *elements))
+        return Call(script, args[1:2], (name, how, *elements), at)
 
     return planned
 

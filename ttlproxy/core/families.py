@@ -117,25 +117,26 @@ class Sender(Protocol):
 class Families:
     """The families in front of one server.
 
-    known: those that this process knows; senders: its clients
+    known: those that this process knows; sure: how the names begin that all proxies know;
+    senders: its clients
     """
 
     def __init__(self, known: Known | None = None) -> None:
         self.known = Known() if known is None else known
         self.senders = WeakSet[Sender]()
-        self._sure: tuple[bytes, ...] = ()
+        self.sure: tuple[bytes, ...] = ()
 
     def are_sure(self, key: bytes) -> bool:
         """Whether all proxies know the family of a key, so that it may get deadlines."""
-        return key.startswith(self._sure)
+        return key.startswith(self.sure)
 
     def confirm(self, families: Iterable[bytes]) -> None:
         """Notes that all proxies know these."""
-        self._sure = tuple({*self._sure, *families})
+        self.sure = tuple({*self.sure, *families})
 
     def doubt(self) -> None:
         """Notes that other proxies no longer see what this one knows."""
-        self._sure = ()
+        self.sure = ()
 
 
 class _Names(Protocol):

@@ -9,6 +9,8 @@ from itertools import product, repeat
 from string import ascii_letters, digits
 from typing import Final
 
+from ttlproxy.wire import index_name
+
 SLOTS = 16384
 
 DEFAULT_PREFIX = b"__ttl:"
@@ -89,6 +91,11 @@ def _tags() -> tuple[bytes, ...]:
     return tuple(found[number] for number in range(SLOTS))
 
 
+@cache
+def _all_words() -> bytes:
+    return b"".join(_tags())
+
+
 def escaped(text: bytes) -> bytes:
     """The glob that matches `text` and nothing else."""
     return b"".join(
@@ -120,6 +127,7 @@ class Keys:
 
     __slots__ = (
         "_tags",
+        "all_words",
         "announcement_prefix",
         "broadcast",
         "clustered",
@@ -164,12 +172,12 @@ class Keys:
         # link/knowledge/activation.py. How they begin is no glob pattern of anything else.
         self.told = TOLD + b"%d:" % len(prefix)
         self._tags = _tags()
+        # The words of all slots, three characters each.
+        self.all_words = _all_words()
 
     def index(self, key: bytes) -> bytes:
         """The name of the index of data key `key`."""
-        if b"{" in key and hash_tag(key):
-            return self.prefix + TAGGED + key
-        return b"%s{%s}:%s" % (self.prefix, self._tags[crc_hqx(key, 0) % SLOTS], key)
+        return index_name(self.prefix, self.all_words, key)
 
     def _beside(self, kind: bytes, key: bytes) -> bytes:
         """The name of what else is kept for `key`, in the same slot."""
@@ -228,11 +236,6 @@ class Keys:
     def word(self, slot: int) -> bytes:
         """The hash tag that internal names have for this slot."""
         return self._tags[slot]
-
-    @property
-    def all_words(self) -> bytes:
-        """The words of all slots, three characters each."""
-        return b"".join(self._tags)
 
     def together(self, db: int, key: bytes) -> int:
         """A number that is the same for all keys that one script may be called for."""

@@ -92,7 +92,7 @@ def _adding(name: str) -> Override:
         plan=plan,
         keys=lambda args: args[1:2],
         takes=takes,
-        direct=Direct("zset_add", True, takes_as_it_came),
+        direct=Direct("zset_add", True, takes_as_it_came, b"".join(_NUMBERS)),
         on_write=OnWrite(b"zset", True, "zset_write", (name.encode(),), parted),
     )
 
