@@ -170,7 +170,7 @@ class UnfitUpstream(TtlproxyError):  # noqa: N818 - the name says it
     """This ttlproxy cannot serve the upstream, and never will: it does not try again."""
 
 
-# Redis's own texts, word for word, because clients match on them. Those about hash fields are Redis
+# Redis's own texts, word for word, because clients match on them. Texts about hash fields are Redis
 # 8's (src/t_hash.c); for other types, its words for a field are replaced.
 
 REFUSED = b"-ERR ttlproxy has no connection to Redis, try again later\r\n"

@@ -52,7 +52,7 @@ async def occupied(inquiry: Inquiry) -> list[Slot]:
 async def survey(inquiry: Inquiry, sample: int, edges: Sequence[int]) -> Survey:
     """Counts keys by their first deadline, and picks `sample` of them. Raises Unanswered.
 
-    Of more slots than `sample`, it asks those that it draws, large ones more often.
+    If there are more slots than `sample`, it draws those that it asks, large ones more often.
     """
     slots = await occupied(inquiry)
     if not slots:

@@ -1,8 +1,8 @@
 """Counts what waits in Redis beside the elements with deadlines: deferred commands, and kept
 elements.
 
-The set of other internal keys names where they are. Of many names some are looked at, picked by
-chance, and stand for all; what is due next comes from the schedule as well, so it is rarely missed.
+The set of other internal keys names where they are. If there are many, some are picked by
+chance, and stand for all; the schedule says what is due next as well, so it is rarely missed.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ _PROXY: Final = "redis://127.0.0.1:6380"
 _RATE: Final = 10_000
 # All jobs take these.
 _OF_ALL: Final = {"proxy", "proxy_password_file", "db", "rate", "apply", "state", "words"}
-# Of these, two calls of the same job may differ.
+# Two calls of the same job may differ in these.
 _OF_A_CALL: Final = {"rate", "apply", "state", "proxy_password_file"}
 
 _FLAGS: Final[Mapping[str, Mapping[str, Any]]] = {

@@ -80,8 +80,8 @@ class CommandCounts(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    """Deferred commands, and elements kept for TAKE, at one instant. Of many, estimates: see
-    link/reaper/walks.py.
+    """Deferred commands, and elements kept for TAKE, at one instant; estimates if there are
+    many: see link/reaper/walks.py.
 
     until_next_ms: from then until the first command is due; since_oldest_ms: since the first
     element was due; both None if there is none

@@ -169,7 +169,7 @@ class Keys:
         self.broadcast = prefix + b"broadcast"
         self.on_demand = prefix + b"on-demand"
         # Channels of news: who subscribes to one has acknowledged them, see
-        # link/knowledge/activation.py. How they begin is no glob pattern of anything else.
+        # link/knowledge/activation.py. Their beginning is no glob pattern of anything else.
         self.told = TOLD + b"%d:" % len(prefix)
         self._tags = _tags()
         # The words of all slots, three characters each.

@@ -91,9 +91,9 @@ class Registry:
         self.rules = RuleBook() if rules is None else rules
         self.families = Known() if families is None else families
         self.undo_log: UndoLog | None = None
-        """Of one of several masters: what this registry gives up of database 0."""
-        # Of the first database and of those that hold keys; and of others, as long as a session
-        # asks of them: clients may name any number of databases.
+        """What this registry of one of several masters gives up of database 0."""
+        # The first database and those that hold keys; and others, as long as a session asks about
+        # them: clients may name any number of databases.
         self._known: dict[int, _Database] = {0: _Database()}
         self._others_known = WeakValueDictionary[int, _Database]()
         self._populated: set[int] = set()

@@ -150,8 +150,8 @@ class WriteRules:
 
 
 _NONE: Final = WriteRules({})
-# Of each byte, whether names begin with it that a rule may match: of none, or of all. A tuple is
-# asked in a third of the time of a set.
+# Whether names that a rule may match begin with a byte: no byte, or any. A tuple is asked in a
+# third of the time of a set.
 NO_BYTE: Final[tuple[bool, ...]] = (False,) * 256
 ANY_BYTE: Final[tuple[bool, ...]] = (True,) * 256
 
@@ -168,7 +168,7 @@ class RuleBook:
         self._families: tuple[bytes, ...] = ()
         self.in_doubt: set[int] = set()
         self._rules: dict[int, WriteRules] = {}
-        # Of keys that were asked about lately: the rules of each database and type, if any.
+        # The rules, by database and type, for keys that were asked about lately.
         self._found: dict[tuple[bytes, bytes, tuple[int, ...]], tuple[WriteRule | None, ...]] = {}
         self._matched: dict[bytes, bool] = {}
         # The literal prefixes as far as rules are known.

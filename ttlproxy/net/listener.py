@@ -134,8 +134,8 @@ class Listener:
 
 
 class Listeners:
-    """The listeners of several addresses, which start and stop together. Of their addresses, the
-    first is told."""
+    """The listeners of several addresses, which start and stop together. The first address
+    is told."""
 
     def __init__(
         self, addresses: Sequence[Listen], permissions: str | None, keepalive_s: int

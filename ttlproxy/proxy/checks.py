@@ -7,7 +7,7 @@ carried out, the replies behind it go to the client. Else these are dropped, and
 again, and wait for a reap: a read changes nothing, so it may be carried out twice.
 
 Writes that are one script call end before the first key in which something is due
-(scripts/lib/several.lua). Those that are left are given again.
+(scripts/lib/several.lua). The other writes are given again.
 """
 
 from __future__ import annotations

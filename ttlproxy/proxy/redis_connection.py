@@ -1,6 +1,6 @@
 """A client's connection to Redis: has its replies counted, and ends it.
 
-Of the client it knows only what `Frontend` says.
+It knows only a client's `Frontend`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ttlproxy.proxy.sharing.shared_upstream import ClientUpstream
 
 # Bytes that wait for a side that does not read: above the first, the other side is not read; below
-# the second, it is again. As large as a socket's own buffers grow on Linux by default.
+# the second, it is again. A socket's own buffers grow as large on Linux by default.
 HIGH: Final = 256 * 1024
 LOW: Final = 64 * 1024
 _PING: Final = encode((b"PING",))

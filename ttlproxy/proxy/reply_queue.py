@@ -2,8 +2,8 @@
 client's, and whoever has to know what a request has done is told.
 
 Redis answers in order, each request once. It confirms a subscription for each of its channels, and
-sends messages between replies; RESP3 marks both as pushes, RESP2 does not. What cannot be counted
-(CLIENT REPLY OFF, MONITOR, replication, what Redis refuses to read) is relayed unread.
+sends messages between replies; RESP3 marks both as pushes, RESP2 does not. Replies that cannot be
+counted (CLIENT REPLY OFF, MONITOR, replication) and what Redis refuses to read are relayed unread.
 """
 
 from __future__ import annotations

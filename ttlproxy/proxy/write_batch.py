@@ -69,7 +69,7 @@ class WriteBatch:
         return write
 
     def gathering_writer(self, transport: asyncio.WriteTransport, tally: Tally) -> Write:
-        """As `writer`, but what is given to it in one turn becomes one write, in the place of the
+        """A `writer`, but what is given to it in one turn becomes one write, in the place of the
         first: for a client that has its replies from several masters."""
         write_now, writes = transport.write, self._writes
         turn = at = -1  # of the last write

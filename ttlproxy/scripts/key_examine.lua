@@ -1,4 +1,4 @@
--- What Redis holds for one key, for `ttlproxy doctor`; changes nothing.
+-- Examines what Redis holds for one key, for `ttlproxy doctor`; changes nothing.
 -- READS
 -- KEYS: data index schedule
 -- ARGV: count

@@ -17,8 +17,8 @@ from ttlproxy.config import Settings
 
 _MIB: Final = 1 << 20
 # Measured figures (docs/deploying.md): a process at the start, what each of several workers adds to
-# the one that listens, the admin pages, a client. Of that the kernel has 5 KiB for two sockets,
-# which count for the group.
+# the one that listens, the admin pages, a client. 5 KiB of the last are the kernel's for two
+# sockets, which count for the group.
 _PROCESS: Final = 60 * _MIB
 _WORKER: Final = 30 * _MIB
 _PAGES: Final = 13 * _MIB

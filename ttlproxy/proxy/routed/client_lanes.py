@@ -60,7 +60,7 @@ class ClientLanes:
         return await self._links_at(self.port)
 
     async def links_of_all(self) -> dict[str, Link]:
-        """As `links`, also of masters at other ports."""
+        """`links` of masters at all ports."""
         return await self._links_at(0)
 
     async def _links_at(self, port: int) -> dict[str, Link]:

@@ -1,6 +1,6 @@
 """Keyspace events in front of several masters: each master tells its own.
 
-What clients publish, and events that scripts of ttlproxy publish, come from each master, because
+Messages of clients, and events that scripts of ttlproxy publish, come from each master, because
 nodes of a Cluster pass them on to each other.
 """
 

@@ -208,7 +208,7 @@ class Lane:
     def on_the_way(self, request: PendingRequest) -> bytes | None:
         """A request in the form that it has while its slot is on its way from this lane's master.
 
-        What is known of the slot is known here, until it has moved. None if something is due in its
+        This lane knows the keys of the slot, until it has moved. None if something is due in its
         keys: nothing can be reaped before. The lane is open.
         """
         assert self.session is not None
@@ -219,8 +219,8 @@ class Lane:
         return self._dated(step)
 
     async def unindexed(self, request: PendingRequest) -> bytes | None:
-        """As `on_the_way`, where keys that may have an index have none, at either master: nothing
-        is due or to be swept, and no script is needed, which Redis would refuse. Raises
+        """Does as `on_the_way` where keys that may have an index have none, at either master:
+        nothing is due or to be swept, and no script is needed, which Redis would refuse. Raises
         TimeoutError after hold_max."""
         assert self.session is not None
         places = self.session.may_be_indexed(request.args)

@@ -507,7 +507,7 @@ class RoutedClient(asyncio.Protocol):
             self.read()
 
     async def _connect(self) -> None:
-        """Connects to its home. What fails there is told by `failed`."""
+        """Connects to its home. `failed` tells what fails there."""
         until_s = asyncio.get_running_loop().time() + self.hold_max_s
         while not (self._is_open or self._is_over):
             try:

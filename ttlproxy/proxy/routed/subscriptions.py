@@ -1,8 +1,8 @@
 """SUBSCRIBE and its like in front of several masters: at the home, or at the master of a slot.
 
-What may hear keyspace events is also subscribed to at all other masters of the client's port, from
-which the client gets nothing else. In RESP2 messages are arrays like any reply, so a subscribed
-client's requests go one at a time.
+A subscription that may hear keyspace events is made at all other masters of the client's port, too,
+from which the client gets nothing else. In RESP2 messages are arrays like any reply, so a
+subscribed client's requests go one at a time.
 """
 
 from __future__ import annotations

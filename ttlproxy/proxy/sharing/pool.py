@@ -42,8 +42,8 @@ class Pool:
         self._connect = connect
 
     def least_used(self) -> SharedConnection:
-        """The connection with fewest clients. Those to a server that is not served any more are
-        for nobody."""
+        """The connection with fewest clients. Nobody gets one to a server that is no
+        longer served."""
         usable = self._usable()
         found = _least_used(usable)
         if found is None or (found.clients and len(usable) < self._most):

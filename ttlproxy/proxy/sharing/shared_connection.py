@@ -1,6 +1,6 @@
 """One connection to Redis for several clients: counts replies, so it knows whose each of them is.
 
-Of a client it knows only what `Sharer` says.
+It knows only a client's `Sharer`.
 """
 
 from __future__ import annotations
