@@ -6,8 +6,9 @@ import argparse
 import asyncio
 import os
 import sys
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,7 +22,6 @@ from ttlproxy.net.progress import Progress
 from ttlproxy.operations.migration.jobs import EXPORTS, IMPORTS, Job, Options
 from ttlproxy.operations.migration.migration import Migration
 from ttlproxy.operations.migration.pairs import UNITS
-from ttlproxy.process.runner import until_interrupted
 
 _PROXY: Final = "redis://127.0.0.1:6380"
 _RATE: Final = 10_000
@@ -110,14 +110,6 @@ def _described(does: str, jobs: Mapping[str, Job]) -> str:
 Without --apply it only looks, and says what it would write. With --apply it writes, and then checks
 what is there. If it is interrupted, start it again with the same words: it goes on. Proxies and
 programs may keep running: a deadline that is set already stays. docs/migration.md has examples."""
-
-
-def _import(settings: Settings, own: argparse.Namespace) -> Coroutine[None, None, int]:
-    return until_interrupted(_run("import", "source", IMPORTS, settings, own))
-
-
-def _export(settings: Settings, own: argparse.Namespace) -> Coroutine[None, None, int]:
-    return until_interrupted(_run("export", "to", EXPORTS, settings, own))
 
 
 async def _run(
@@ -228,7 +220,7 @@ SUBCOMMANDS: Final = {
             EXPORTS,
         ),
         _EXPORT_FLAGS,
-        _export,
+        partial(_run, "export", "to", EXPORTS),
         ("connect_timeout", *OF_LOG),
         takes="|".join(EXPORTS),
     ),
@@ -239,7 +231,7 @@ SUBCOMMANDS: Final = {
             IMPORTS,
         ),
         _IMPORT_FLAGS,
-        _import,
+        partial(_run, "import", "source", IMPORTS),
         ("connect_timeout", *OF_LOG),
         takes="|".join(IMPORTS),
     ),
