@@ -14,6 +14,7 @@ from ttlproxy.core.registry import DbKey
 from ttlproxy.link import run, valid
 from ttlproxy.operations.doctor.finding import ERROR, OK, WARNING, Finding, Severity
 from ttlproxy.operations.doctor.target import Target
+from ttlproxy.operations.key_walk import scan
 from ttlproxy.scripts.script_calls import ScriptCalls
 
 _PAGES_FOR_ONE = 0.1  # of SCAN, for each key of the sample
@@ -167,7 +168,7 @@ async def _sampled(target: Target) -> list[DbKey]:
         keys = await target.schedules.sample(target.redis, db, target.sample)
         places |= dict.fromkeys((db, key) for key in keys)
         room = target.sample
-        async for names, _ in target.scan(db, pages, target.keys.pattern):
+        async for names, _ in scan(target.redis, db, target.keys.pattern, pages):
             keys = [key for name in names if (key := target.keys.data(name)) is not None][:room]
             places |= dict.fromkeys((db, key) for key in keys)
             room -= len(keys)

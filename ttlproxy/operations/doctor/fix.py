@@ -19,8 +19,8 @@ from ttlproxy.errors import DoctorError
 from ttlproxy.link import NodeOfSeveral, announcing
 from ttlproxy.net.progress import of_names
 from ttlproxy.operations.doctor.content import examine_keys
-from ttlproxy.operations.doctor.target import PAGE, Target
-from ttlproxy.operations.key_walk import KeyWalk, Pace, Place
+from ttlproxy.operations.doctor.target import Target
+from ttlproxy.operations.key_walk import LARGE_PAGE, KeyWalk, Pace, Place
 from ttlproxy.operations.resume_file import ResumeFile
 from ttlproxy.scripts.script_calls import ScriptCalls
 
@@ -100,7 +100,7 @@ class _Fixing:
     async def run(self) -> None:
         """The indexes first: a walk over them is what takes long, and goes on where it was."""
         keys, redis = self._target.keys, self._target.redis
-        walk = KeyWalk(redis, self._db, Pace(inf), self._place, match=keys.pattern, page=PAGE)
+        walk = KeyWalk(redis, self._db, Pace(inf), self._place, match=keys.pattern, page=LARGE_PAGE)
         try:
             async with aclosing(walk.pages()) as pages:
                 async for names in pages:
@@ -119,7 +119,7 @@ class _Fixing:
             counts["keys"] += len(some)
             counts["dropped"] += await _sweep(target, self._script_calls, self._db, some)
             counts["announced"] += await _announce(target, self._script_calls, self._db, some)
-        counts["names"] += PAGE
+        counts["names"] += LARGE_PAGE
         target.progress.at(lambda: self.told() + of_names(counts["names"], self._names))
 
     def told(self) -> str:

@@ -13,6 +13,7 @@ from ttlproxy.link import other_prefixes
 from ttlproxy.operations.doctor.content import examine_keys
 from ttlproxy.operations.doctor.finding import ERROR, INFO, OK, WARNING, Finding
 from ttlproxy.operations.doctor.target import Target
+from ttlproxy.operations.key_walk import scan
 
 _LATE_MS: Final = 5000
 _PAGES: Final = 100
@@ -30,7 +31,7 @@ async def prefixes(target: Target) -> AsyncIterator[Finding]:
     """Proxies with another prefix do not know of deadlines under this one, nor the other way."""
     running, left = await other_prefixes(target.redis, target.keys.prefix), set[bytes]()
     if not target.keys.clustered:
-        async for names, _ in target.scan(0, _PAGES, STATE + b"*"):
+        async for names, _ in scan(target.redis, 0, STATE + b"*", _PAGES):
             left.update(name.removeprefix(STATE) for name in names)
     why = (
         "A write through a proxy with one prefix leaves the deadlines under the other, so that new"

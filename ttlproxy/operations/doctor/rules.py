@@ -15,6 +15,7 @@ from ttlproxy.core.write_rules import TYPES, WriteRules, name_of, parted, rule_o
 from ttlproxy.link import NodeOfSeveral
 from ttlproxy.operations.doctor.finding import ERROR, INFO, OK, WARNING, Finding
 from ttlproxy.operations.doctor.target import Target
+from ttlproxy.operations.key_walk import scan
 
 _SHOWN: Final = 3
 # More names are not looked at: it takes Redis some 0.1 s, in pieces.
@@ -166,7 +167,7 @@ async def _matching(target: Target, db: int, rules: WriteRules) -> tuple[Sequenc
     redis, found, ended, internal = target.redis, list[bytes](), 0, target.keys.prefix
     nodes = [each.plain for each in redis.masters] if isinstance(redis, NodeOfSeveral) else [redis]
     for node in nodes:
-        async for names, is_last in target.scan(db, _MOST_PAGES // len(nodes) + 1, node=node):
+        async for names, is_last in scan(node, db, pages=_MOST_PAGES // len(nodes) + 1):
             ended += is_last
             found += (
                 name for name in names if rules.matches(name) and not name.startswith(internal)

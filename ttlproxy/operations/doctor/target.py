@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final
@@ -19,8 +19,6 @@ from ttlproxy.net.progress import Progress
 from ttlproxy.scripts import Scripts, Traits
 from ttlproxy.scripts.script_calls import ScriptCalls
 
-# Names that one SCAN is asked for.
-PAGE: Final = 1000
 _SUBKEY_EVENTS: Final = (8, 8)
 
 
@@ -119,21 +117,6 @@ class Target:
     async def ask_each(self, db: int, requests: Iterable[Sequence[bytes | int]]) -> list[Any]:
         """Sends these requests at once; returns the replies. Raises ResponseError."""
         return [valid(reply) for reply in await run(self.redis, [(db, each) for each in requests])]
-
-    async def scan(
-        self, db: int, pages: int, pattern: bytes = b"*", node: Redis | None = None
-    ) -> AsyncIterator[tuple[list[bytes], bool]]:
-        """(names, whether they are the last ones) for each of at most `pages` pages of SCAN.
-
-        `node`: where, if it is not this server
-        """
-        cursor = b"0"
-        for _ in range(pages):
-            words = (b"SCAN", cursor, b"MATCH", pattern, b"COUNT", PAGE)
-            ((cursor, names),) = map(valid, await run(node or self.redis, [(db, words)]))
-            yield names, cursor == b"0"
-            if cursor == b"0":
-                return
 
     async def now_ms(self) -> int:
         seconds, microseconds = await self.ask(b"TIME")
