@@ -46,7 +46,7 @@ class SharingClient(Client):
         self._must_leave = False  # with its next request, for good
         self._is_slow = False  # it does not keep up
 
-    # From the event loop.
+    # The event loop calls these.
 
     def data_received(self, data: bytes) -> None:
         shared, session = self.shared, self._session
@@ -91,13 +91,13 @@ class SharingClient(Client):
         else:
             self._take(data)
 
-    # From the server.
+    # The server calls these.
 
     def keeps_its_own(self) -> None:
         """It gets a connection of its own, for good: nobody knows whether Redis lets it in."""
         self._stays("refused")
 
-    # With a connection of its own, which it may leave again.
+    # It has a connection of its own, which it may leave again.
 
     def _check(self, session: Session, backend: ToRedis) -> None:
         """It waits for the link, wherever it sends its requests."""
@@ -231,14 +231,14 @@ class SharingClient(Client):
     def watchable(self) -> ClientUpstream | None:
         return self.shared
 
-    # From the shared connection.
+    # The shared connection calls these.
 
     def reads_slowly(self) -> None:
         """It gets more replies, and has not taken all of the last ones."""
         self._server.slow_clients.keeps(self)
         self._must_leave = self._must_leave or self.unread > _MOST_UNREAD
 
-    # From the server, and from the check for slow clients.
+    # The server and the check for slow clients call these.
 
     def end_at_boundary(self) -> None:
         if not self._rest:
