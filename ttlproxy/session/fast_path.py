@@ -112,7 +112,7 @@ def rewritten(
                 became = setter.part(args, database)
                 if became is None:
                     return None
-                direct.remember(database, args, became)
+                direct.remember(database, args, became, setter)
                 managed[key] = None
                 set_ += 1
             elif call is not None and (
