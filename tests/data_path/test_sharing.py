@@ -7,6 +7,7 @@ import os
 import random
 import re
 import signal
+import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 
@@ -192,6 +193,8 @@ def test_a_slow_reader_does_not_hold_up_others(
     direct.ask("SET", "k", value)
     shared = _shared(server, *sharing)
     slow, *others = sharing
+    # Else the kernel may take all of the replies: its buffer grows as they come.
+    slow.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
     slow.send(command("GET", "k") * 20)
     assert _shared(server, *others) == shared  # all of its replies have passed
     slow.send(command("LLEN", "none"))
