@@ -9,12 +9,12 @@ import re
 import signal
 import socket
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 
 import pytest
 
 from tests.conftest import StartProxy, StartServer
-from tests.support.admin_pages import FLAGS, becomes, metric, pages
+from tests.support.admin_pages import becomes, metric, pages
 from tests.support.containers import AnyServer
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
@@ -301,32 +301,6 @@ def test_round_trips_are_measured(sharing_proxy: Proxy, sharing: list[Connection
     wait_until(measured, "two round trips")
     for client in sharing:
         assert client.ask("SELECT", 0) == b"+OK\r\n", "they leave, each with its replies"
-
-
-def test_bytes_that_wait_for_redis_are_counted(
-    start_server: StartServer, start_proxy: StartProxy
-) -> None:
-    redis = start_server()
-    proxy = start_proxy(redis.url, "--share-upstream", "1", *FLAGS)
-    admin, request = pages(proxy), command("SET", "k", "v" * 1000) * 50
-    with Connection(proxy.port) as client:
-        assert client.ask("ECHO", "mine") == ECHO
-        os.kill(redis.pid, signal.SIGSTOP)
-        client.socket.setblocking(False)
-        rest = b""
-
-        def waits() -> bool:
-            nonlocal rest
-            with suppress(BlockingIOError):
-                while True:
-                    rest = rest or request
-                    rest = rest[client.socket.send(rest) :]
-            return metric(admin, "ttlproxy_buffered_bytes", to="redis") > 0
-
-        try:
-            wait_until(waits, "requests that wait")
-        finally:
-            os.kill(redis.pid, signal.SIGCONT)
 
 
 def test_redis_is_killed_and_comes_back(start_server: StartServer, start_proxy: StartProxy) -> None:
