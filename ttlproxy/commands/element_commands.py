@@ -200,7 +200,7 @@ class LongForms:
 
     @property
     def tail(self) -> str:
-        """How the elements are named, as `redis-cli help` shows it."""
+        """The words that name the elements, as `redis-cli help` shows them."""
         noun = self.noun
         return f"{noun.many.upper()} num{noun.many} {noun.one} [{noun.one} ...]"
 

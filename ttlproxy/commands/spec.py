@@ -95,8 +95,8 @@ _COMBINE = (_counted(READ, 1),)
 _COMBINE_STORE = (KeySpec(REPLACED), _counted(READ, 2))
 _FROM_TO = (KeySpec(CHANGED), KeySpec(FILLED, 2))
 
-# For BLMOVE and BRPOPLPUSH: which key gets elements. Of the others Redis 6.2, and 7.0 for some,
-# says only "movablekeys". The keys that SORT's patterns name are not known.
+# This says of BLMOVE and BRPOPLPUSH which key gets elements. Redis 6.2, and 7.0 for some, says of
+# the others only "movablekeys". The keys that SORT's patterns name are not known.
 KNOWN: Final[dict[str, tuple[KeySpec, ...]]] = {
     "BLMOVE": _FROM_TO,
     "BRPOPLPUSH": _FROM_TO,
@@ -257,7 +257,7 @@ class Direct(NamedTuple):
 
 
 class OnWrite(NamedTuple):
-    """How a command writes elements where a rule of ONWRITE matches the key.
+    """The way in which a command writes elements where a rule of ONWRITE matches the key.
 
     type: of the key, in Redis's words; keeps: elements that are there keep their deadlines, unless
     the rule says REFRESH; script: it gets the name of the command, the rule (`WriteRule.how`),

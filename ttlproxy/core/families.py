@@ -28,8 +28,8 @@ ALL: Final = b""
 
 
 def family_of(key: bytes) -> bytes:
-    """How the names of keys like this one begin: all before the first word with a digit, or all up
-    to the last delimiter. `user:42:cart` is of `user:`, `user42` of `user`, `cart` of `cart`."""
+    """The beginning of names of keys like this one: all before the first word with a digit, or all
+    up to the last delimiter. `user:42:cart` is of `user:`, `user42` of `user`, `cart` of `cart`."""
     found = _WORD_WITH_DIGIT.search(key := key[:_LONGEST])
     if found is None:
         whole = _LAST_DELIMITER.match(key)
@@ -131,11 +131,11 @@ class Families:
         return key.startswith(self.sure)
 
     def confirm(self, families: Iterable[bytes]) -> None:
-        """All proxies know these."""
+        """Notes that all proxies know these."""
         self.sure = tuple({*self.sure, *families})
 
     def doubt(self) -> None:
-        """Other proxies do not see any more what this one knows."""
+        """Notes that other proxies no longer see what this one knows."""
         self.sure = ()
 
 
@@ -178,7 +178,7 @@ class FamilyNames:
         self._other = other
 
     def __bool__(self) -> bool:
-        """As all keys with bounds are of families."""
+        """Whether a family is known: all keys with bounds are of families."""
         return bool(self._known)
 
     def __contains__(self, key: bytes) -> bool:

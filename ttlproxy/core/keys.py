@@ -15,7 +15,7 @@ SLOTS = 16384
 
 DEFAULT_PREFIX = b"__ttl:"
 
-# Behind the prefix: whole names, or how they begin.
+# These follow the prefix: whole names, or their beginnings.
 SCHEDULE: Final = b"schedule"
 LEASE: Final = b"lease"
 RULES: Final = b"rules"
@@ -40,12 +40,12 @@ KEY_EXPIRY: Final = b"ttlproxy:key-expires"
 # another server. It is no whole number of days, as times between two writes to a key often are.
 KEPT_MS: Final = 90_780_000
 KEPT_SLACK_MS: Final = 60_000
-# Before the prefix.
+# These stand before the prefix.
 STATE: Final = b"ttlproxy-state:"
-# How the fields of families begin in the state.
+# The fields of families in the state begin with this.
 FAMILY: Final = b"family:"
 OUTBOX: Final = b"ttlproxy-outbox:"
-# How the channels begin by which proxies find each other, whatever prefix they have.
+# Channels by which proxies of any prefix find each other begin with this.
 MEETING: Final = b"ttlproxy-proxies:"
 TOLD: Final = b"ttlproxy-told:"
 
@@ -77,7 +77,7 @@ def hash_tag(key: bytes) -> bytes:
 
 @cache
 def _tags() -> tuple[bytes, ...]:
-    """For each slot, a word of three letters or digits that hashes to it."""
+    """A word of three letters or digits for each slot, which hashes to it."""
     letters = [bytes([letter]) for letter in (digits + ascii_letters).encode()]
     found: dict[int, bytes] = {}
     for one, two in product(letters, repeat=2):
@@ -109,7 +109,7 @@ def state_name(prefix: bytes) -> bytes:
 
 
 def outbox_name(prefix: bytes) -> bytes:
-    """How the names of outboxes begin; no key pattern under `prefix` matches them."""
+    """The beginning of the names of outboxes; no key pattern under `prefix` matches them."""
     return OUTBOX + prefix
 
 
@@ -169,7 +169,7 @@ class Keys:
         self.broadcast = prefix + b"broadcast"
         self.on_demand = prefix + b"on-demand"
         # Channels of news: who subscribes to one has acknowledged them, see
-        # link/knowledge/activation.py. How they begin is no glob pattern of anything else.
+        # link/knowledge/activation.py. Their beginning is no glob pattern of anything else.
         self.told = TOLD + b"%d:" % len(prefix)
         self._tags = _tags()
         # The words of all slots, three characters each.
@@ -357,8 +357,8 @@ class Keys:
 
     @property
     def seldom_announced(self) -> list[bytes]:
-        """How the names of announcements begin that a proxy which looks keys up hears. Not `hello`:
-        it never takes itself for the only one."""
+        """The beginning of the announcements that a proxy which looks keys up hears. It is not
+        `hello`: it never takes itself for the only one."""
         return [self.prefix + said for said in _SELDOM]
 
     def announced(self, name: bytes) -> tuple[int, int, bytes] | None:

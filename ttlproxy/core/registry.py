@@ -91,9 +91,9 @@ class Registry:
         self.rules = RuleBook() if rules is None else rules
         self.families = Known() if families is None else families
         self.undo_log: UndoLog | None = None
-        """Of one of several masters: what this registry gives up of database 0."""
-        # Of the first database and of those that hold keys; and of others, as long as a session
-        # asks of them: clients may name any number of databases.
+        """What this registry of one of several masters gives up of database 0."""
+        # The first database and those that hold keys; and others, as long as a session asks about
+        # them: clients may name any number of databases.
         self._known: dict[int, _Database] = {0: _Database()}
         self._others_known = WeakValueDictionary[int, _Database]()
         self._populated: set[int] = set()
@@ -112,7 +112,7 @@ class Registry:
         """The logical databases that hold keys."""
         return list(self._populated)
 
-    # For sessions.
+    # Sessions call these.
 
     def asker(self, databases: tuple[int, ...]) -> Asker:
         """The `Asker` of a session whose client is in one of these databases."""
@@ -144,7 +144,7 @@ class Registry:
         """A request that is announced to all proxies is about to be forwarded."""
         self._expects = self.expecting = True
 
-    # For the link.
+    # The link calls these.
 
     def others(self, may_be: bool) -> None:
         """Sets whether another proxy may announce something."""
@@ -215,7 +215,7 @@ class Registry:
             self._wake(db, first_ms)
 
     def end_reading(self, reading: int, until_ms: int) -> None:
-        """All was read that needs attention before `until_ms`, since `begin_reading`."""
+        """Notes that all was read that needs attention before `until_ms`, since `begin_reading`."""
         if self.hears and reading == self._readings:
             self.until_ms = max(until_ms, self.until_ms)
 
@@ -236,7 +236,7 @@ class Registry:
             self.undo_log.interrupted(range(SLOTS))
 
     def forget(self, has_gone: Callable[[bytes], bool]) -> None:
-        """Another server has the keys for which `has_gone` is true."""
+        """Forgets the keys for which `has_gone` is true: another server has them."""
         for known in self._known.values():
             for key in list(filter(has_gone, known.bounds)):
                 del known.bounds[key]
@@ -327,7 +327,7 @@ class Asker:
 
     @property
     def until_ms(self) -> int:
-        """As of `Registry`."""
+        """`Registry.until_ms`; UNKNOWN in several databases."""
         return self._registry.until_ms if self._is_in_one else UNKNOWN
 
     @property
