@@ -378,7 +378,8 @@ def test_requests_in_a_row_become_one_call(of: Any) -> None:
         ([("SADDEX", "cart:1", "100", "a", "b")], {"sure": ()}),
         ([("SADDEX", "b", "100", "a", "b")], {}),
         ([("SADDEX", "cart:1", "101", "a", "b")], {}),
-        ([("SADDEX", "cart:1", "100", "a", "b"), ("GET", "cart:2")], {}),
+        ([("SADDEX", "cart:1", "100", "a", "b"), ("GET", "cart:1")], {}),
+        ([("SADDEX", "cart:1", "100", "a", "b")] * 129 + [("GET", "cart:2")], {}),
         ([("ZADD", "cart:1", "NX", "a")], {}),
         ([("ZADD", "cart:1")], {}),
         ([("HSET", "cart:1", "f", "v"), ("SET", "cart:1", "v")], {}),
@@ -394,9 +395,9 @@ def test_python_looks_at_what_is_not_certain(
 
 @BOTH
 def test_a_key_without_deadlines_is_written_as_it_came(of: Any) -> None:
-    requests = [("HSET", "cart:1", "f", "v"), ("SET", "b", "v"), ("GET", "cart:2")]
+    requests = [("SADDEX", "cart:1", "100", "a", "b"), ("SET", "b", "v"), ("GET", "cart:2")]
     to_redis, count, calls, *_ = _called(of, *requests)
-    assert (count, calls) == (3, [("write", 0, 1)])
+    assert (count, calls) == (3, [("set", 0, 1)])
     assert to_redis.endswith(command("SET", "b", "v") + command("GET", "cart:2"))
 
 

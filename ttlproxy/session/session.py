@@ -196,7 +196,7 @@ class Session(Passing):
             return None
         together = self.skips_replies and not (self._is_uncounted or self.silent)
         may_stop = self._may_stop(data) and together
-        found = self._remembered(data, together, may_stop) or fast_path.rewritten(
+        found = self._remembered(data, together, may_stop=may_stop) or fast_path.rewritten(
             self,
             direct,
             commands,
@@ -220,14 +220,16 @@ class Session(Passing):
         self.requests += found.requests
         return found.to_redis
 
-    def _remembered(self, data: bytes, together: bool, may_stop: bool) -> Rewritten | None:
-        """As of `fast_path.remembered`."""
+    def _remembered(
+        self, data: bytes, together: bool, *, may_stop: bool = False, shareable: bool = False
+    ) -> Rewritten | None:
+        """As of `fast_path.remembered`; `shareable`: what is no call may go over a connection that
+        clients share."""
         now_ms, router = self._now_ms(), self._router
         tables = router.known if self.registry.until_ms < now_ms else router.plain
         direct, hidden = self.script_calls.direct, self._hidden_names
-        return fast_path.remembered(
-            self, direct, tables.all, data, hidden, now_ms, together, may_stop
-        )
+        table = tables.shareable if shareable else tables.all
+        return fast_path.remembered(self, direct, table, data, hidden, now_ms, together, may_stop)
 
     def _count(self, found: Rewritten, requests: int) -> list[Told]:
         """Counts what a chunk of so many requests has become; returns the calls for several."""
@@ -245,17 +247,20 @@ class Session(Passing):
         counts.forwarded += requests - found.writes - found.setters
         return told
 
-    def calls(self, data: bytes) -> tuple[bytes, int, list[Told]] | None:
+    def calls(
+        self, data: bytes, *, shareable: bool = False
+    ) -> tuple[bytes, int, list[Told]] | None:
         """The bytes for Redis of a chunk that does not pass, how many requests these are, and those
         of them whose replies matter, if its requests begin as earlier ones did and nothing is due
-        in their keys; else None."""
+        in their keys; else None. `shareable`: also if it may not go over a connection that clients
+        share."""
         if self._must_parse or len(data) > min(_LONGEST_OF_CALLS, self._limit):
             return None
         if self._hidden in data or not self.script_calls.direct.update(self._router):
             return None
         if not fast_path.is_open(self):
             return None
-        found = self._remembered(data, not self.uncounted, may_stop=False)
+        found = self._remembered(data, not self.uncounted, shareable=shareable)
         if found is None:
             return None
         plain = found.requests - len(found.calls)

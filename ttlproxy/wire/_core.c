@@ -26,6 +26,8 @@
 #define SLOTS 16384
 /* The most bytes of what is looked up in `heads`. */
 #define MAX_HEAD 256
+/* A chunk with more requests that set deadlines has no others. */
+#define MOST_SETTERS 128
 
 /* Where a command's keys stand, as ttlproxy.commands.route numbers it. */
 enum { NO_KEY, ANY_KEY, ONE_KEY, KEPT_KEY, READ_KEY, KNOWN_KEY };
@@ -671,6 +673,11 @@ static int is_template(PyObject *found)
     return is_one;
 }
 
+static int same(Bytes one, Bytes other)
+{
+    return one.end - one.at == other.end - other.at && memcmp(one.at, other.at, one.end - one.at) == 0;
+}
+
 static Bytes item(PyObject *template, int number)
 {
     return bytes_of(PyTuple_GET_ITEM(template, number));
@@ -764,14 +771,18 @@ static int may_call(Calls *calls, const Part *part, int *is_managed)
     return 1;
 }
 
-/* Whether one of the words may be a key with deadlines. */
-static int names_managed(const char *at, const char *end, Py_ssize_t count, PyObject *families)
+/* Whether one of `count` words is the key of a request before it that sets deadlines: these may be due at once. */
+static int names_set(const Calls *calls, const char *at, const char *end, Py_ssize_t count)
 {
+    const Part *part;
     Bytes word;
 
+    if (calls->setters > MOST_SETTERS)
+        return 1;
     while (count-- > 0 && (at = bulk(at, end, &word)) != NULL)
-        if (starts_with_any(word, families))
-            return 1;
+        for (part = calls->parts; part < calls->parts + calls->count; part++)
+            if (part->template != NULL && PyTuple_GET_ITEM(part->template, SETS) == Py_True && same(part->key, word))
+                return 1;
     return 0;
 }
 
@@ -790,8 +801,7 @@ static int read_part(Calls *calls, const char *begin, const char **at, const cha
     *at = words;
     result = request_passes(calls->table, at, end, count, &calls->known);
     part->tail = (Bytes){begin, *at};
-    /* What a request before it sets may be due at once. */
-    return calls->setters > 0 && names_managed(words, end, count, calls->known.heads) ? 0 : result;
+    return result > 0 && calls->setters > 0 && names_set(calls, words, end, count) ? 0 : result;
 }
 
 /* As read_part for each request of `all`; 0 also if none becomes a call. */
@@ -857,15 +867,10 @@ static int put_call(Calls *calls, const Part *parts, Py_ssize_t count)
 static Py_ssize_t alike(const Part *parts, Py_ssize_t count)
 {
     Py_ssize_t found = 0;
-    Bytes sha, its;
 
-    while (found < count && parts[found].template != NULL) {
-        sha = item(parts->template, SHA);
-        its = item(parts[found].template, SHA);
-        if (sha.end - sha.at != its.end - its.at || memcmp(sha.at, its.at, sha.end - sha.at) != 0)
-            break;
+    while (found < count && parts[found].template != NULL &&
+           same(item(parts->template, SHA), item(parts[found].template, SHA)))
         found++;
-    }
     return found;
 }
 

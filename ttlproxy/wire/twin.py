@@ -35,6 +35,7 @@ _PUSH, _ATTRIBUTE = b">|"
 _NONE: Final = 0
 _SLOTS: Final = 16384
 _MAX_HEAD: Final = 256
+_MOST_SETTERS: Final = 128
 
 Template: TypeAlias = tuple[str, bytes, bytes, int, bytes, bool]
 """What requests that begin alike become: see Table.calls."""
@@ -216,11 +217,6 @@ def _found(heads: Heads, words: list[bytes]) -> tuple[Template | None, list[byte
     return (None if isinstance(template, int) else template), tail
 
 
-def _begins_as(words: list[bytes], families: tuple[bytes, ...]) -> bool:
-    """Whether one of the words may be a key with deadlines."""
-    return any(word.startswith(families) for word in words)
-
-
 def _written(
     read: Sequence[tuple[Template | None, Part]], names: Names, most: int, stops: bool
 ) -> tuple[list[bytes], list[tuple[str, int, int]]]:
@@ -364,6 +360,7 @@ class Table:
             return None
         read: list[tuple[Template | None, Part]] = []
         first, counts = _NOTHING_DUE, {False: 0, True: 0}
+        just_set = set[bytes]()
         for words in requests:
             template, tail = _found(heads, words)
             key = words[1] if template else b""
@@ -373,12 +370,13 @@ class Table:
                 if not begins or (sets and not key.startswith(sure)):
                     return None
                 counts[sets] += 1
+                just_set.update([key] * sets)
                 bound = managed.get(key, other)
                 argv = template[2] + bulks(*tail)
                 read.append((template, (key, bulks(key), template[3] + len(tail), argv)))
             else:
                 found = self._bound(words, hidden, managed, first_bytes, families)
-                if found is None or (counts[True] and _begins_as(words, families)):
+                if found is None or counts[True] > _MOST_SETTERS or not just_set.isdisjoint(words):
                     return None
                 bound = found
                 read.append((None, (b"", b"", 0, b"*%d\r\n%b" % (len(words), bulks(*words)))))

@@ -71,6 +71,9 @@ class SharingClient(Client):
             shared.expect(count)
             self.to_redis(data)
             return
+        if is_plain and not self._in_doubt and (calls := session.calls(data, shareable=True)):
+            self._call(*calls)
+            return
         requests = None if self._must_leave else session.shares(data)
         if requests is None:
             self._introduce(data)
