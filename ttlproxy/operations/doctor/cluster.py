@@ -17,8 +17,9 @@ from ttlproxy.core.counted import counted
 from ttlproxy.core.keys import SLOTS
 from ttlproxy.core.topology import ClusterNode, cluster_nodes
 from ttlproxy.link import NodeOfSeveral
+from ttlproxy.link.connecting.known_server import unix_ms
 from ttlproxy.operations.doctor.finding import ERROR, INFO, OK, WARNING, Finding
-from ttlproxy.operations.doctor.target import Target, unix_ms
+from ttlproxy.operations.doctor.target import Target
 
 # Clocks of two masters that differ by more are told.
 _SKEW_MS: Final = 1000

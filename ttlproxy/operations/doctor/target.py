@@ -15,6 +15,7 @@ from ttlproxy.config import Settings
 from ttlproxy.core.keys import Keys
 from ttlproxy.core.signing import Signer
 from ttlproxy.link import NodeOfSeveral, ScheduleQueries, SlotSchedules, attached, run, valid
+from ttlproxy.link.connecting.known_server import unix_ms
 from ttlproxy.net.progress import Progress
 from ttlproxy.scripts import Scripts, Traits
 from ttlproxy.scripts.script_calls import ScriptCalls
@@ -136,12 +137,6 @@ class Target:
     async def attached(self) -> int:
         """The number of proxies that are connected to the server."""
         return await attached(self.redis, self.keys.prefix)
-
-
-def unix_ms(time: Sequence[bytes]) -> int:
-    """The reply to TIME in ms."""
-    seconds, microseconds = time
-    return int(seconds) * 1000 + int(microseconds) // 1000
 
 
 async def read_target(redis: Redis, settings: Settings, sample: int, progress: Progress) -> Target:
