@@ -75,16 +75,8 @@ StartServer = Callable[..., Server]
 StartProxy = Callable[..., Proxy]
 
 
-def _started(version: str) -> AnyServer:
-    if version in IMAGES:
-        return Container(version).start()
-    return Server(BINARIES[version], *PROMPT).start()
-
-
-def _end(proxy: Proxy) -> None:
-    proxy.stop()
-    if faults := proxy.faults:
-        pytest.fail("the proxy has logged a fault:\n" + "\n".join(faults))
+def _server(version: str) -> AnyServer:
+    return Container(version) if version in IMAGES else Server(BINARIES[version], *PROMPT)
 
 
 def _flush(server: AnyServer) -> bool:
@@ -194,16 +186,14 @@ def version(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="session")
 def shared_server(version: str) -> Iterator[AnyServer]:
-    server = _started(version)
-    yield server
-    server.remove()
+    with _server(version) as server:
+        yield server
 
 
 @pytest.fixture(scope="session")
 def shared_plain(version: str) -> Iterator[AnyServer]:
-    server = _started(version)
-    yield server
-    server.remove()
+    with _server(version) as server:
+        yield server
 
 
 @pytest.fixture(scope="session")
@@ -275,11 +265,8 @@ def proxy(shared_proxy: Proxy, server: AnyServer, had_rules: bool) -> Proxy:
 
 @pytest.fixture(scope="module")
 def shared_watched(shared_server: AnyServer, loop_name: str) -> Iterator[Proxy]:
-    proxy = Proxy(shared_server.url, *FLAGS, event_loop=loop_name, forked=True)
-    try:
-        yield proxy.start()
-    finally:
-        proxy.remove()
+    with Proxy(shared_server.url, *FLAGS, event_loop=loop_name, forked=True) as proxy:
+        yield proxy
 
 
 @pytest.fixture
@@ -404,9 +391,7 @@ def start_server(binary: Binary) -> Iterator[StartServer]:
     with ExitStack() as owned:
 
         def start(*config: str, **options: Any) -> Server:
-            server = Server(binary, *config, **options)
-            owned.callback(server.remove)
-            return server.start()
+            return owned.enter_context(Server(binary, *config, **options))
 
         yield start
 
@@ -435,9 +420,7 @@ def start_proxy(loop_name: str) -> Iterator[StartProxy]:
 
         def start(upstream: str, *arguments: str, forked: bool = True, **options: Any) -> Proxy:
             proxy = Proxy(upstream, *arguments, event_loop=loop_name, forked=forked, **options)
-            owned.callback(proxy.remove)
-            owned.callback(_end, proxy)
-            return proxy.start()
+            return owned.enter_context(proxy)
 
         yield start
 

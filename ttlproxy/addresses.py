@@ -38,7 +38,7 @@ _OPTIONS: Final = {
 }
 # sun_path of unix(7), without its last byte; on macOS it is 4 shorter.
 _MOST_PATH: Final = 103 if sys.platform == "darwin" else 107
-# Not urlsplit: of several addresses it takes only the first in brackets (CPython 3.12).
+# urlsplit would not do: of several addresses it takes only the first in brackets (CPython 3.12).
 _URL = re.compile(
     r"(?P<scheme>[A-Za-z-]+)://(?P<where>[^/?#]*)(?P<path>[^?#]*)"
     r"(?P<query>\?[^#]*)?(?:#(?P<fragment>.*))?",

@@ -170,14 +170,14 @@ class UnfitUpstream(TtlproxyError):  # noqa: N818 - the name says it
     """This ttlproxy cannot serve the upstream, and never will: it does not try again."""
 
 
-# Redis's own texts, word for word, because clients match on them. Those about hash fields are Redis
+# Redis's own texts, word for word, because clients match on them. Texts about hash fields are Redis
 # 8's (src/t_hash.c); for other types, its words for a field are replaced.
 
 REFUSED = b"-ERR ttlproxy has no connection to Redis, try again later\r\n"
 NO_FREE_CONNECTION = (
     b"-ERR ttlproxy has no free connection to this master of the Cluster, try again later\r\n"
 )
-# As Redis's own (src/networking.c), with the ways out that there are here.
+# Redis's own text (src/networking.c), with the ways out that there are here.
 DENIED = (
     b"-DENIED ttlproxy is running in protected mode because protected mode is enabled and no"
     b" password is set for the default user of Redis. In this mode connections are only accepted"
@@ -209,7 +209,7 @@ NOT_IN_A_TRANSACTION = (
 NO_REDIRECTION = b"ERR The client ID you want redirect to does not exist"
 # Redis's own error for a slot without a master.
 NOT_SERVED = b"-CLUSTERDOWN Hash slot not served\r\n"
-# In place of Redis's MOVED and ASK, which name an address behind the proxy.
+# This replaces Redis's MOVED and ASK, which name an address behind the proxy.
 ON_ITS_WAY = b"-TRYAGAIN the slot is on its way to another master\r\n"
 UNKNOWN_DATABASE = b"ERR ttlproxy cannot tell the database: too many SELECTs have failed"
 TOO_MANY_WORDS_AT_ONCE = b"ERR too many arguments: ttlproxy's commands take 200000 words at most"

@@ -8,13 +8,13 @@ was seen late, went early or has lost its deadline without being among those.
 
 from __future__ import annotations
 
-import argparse
 import signal
 import statistics
 import sys
 import time
 from typing import NamedTuple
 
+from tests.chaos.accounts import parser
 from tests.support.rewinds import Outcome
 from tests.support.sentinels import Replicated
 from tests.support.servers import Proxy, find_binaries
@@ -76,12 +76,10 @@ def fail_over(servers: Replicated, proxy: Proxy, kind: str) -> Failover:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser("python -m tests.chaos.failovers", description=__doc__)
-    parser.add_argument("--times", type=int, default=50, help="of each kind")
-    parser.add_argument("--kind", nargs="+", choices=KINDS, default=list(KINDS))
-    parser.add_argument("--redis", default="7.0", help="its version (default: 7.0)")
-    options = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    flags = parser("tests.chaos.failovers", __doc__)
+    flags.add_argument("--times", type=int, default=50, help="of each kind")
+    flags.add_argument("--kind", nargs="+", choices=KINDS, default=list(KINDS))
+    options = flags.parse_args()
     done: dict[str, list[Failover]] = {kind: [] for kind in options.kind}
     with Replicated(find_binaries()[options.redis]) as servers:
         proxy = Proxy(servers.url, "--log-level", "debug")

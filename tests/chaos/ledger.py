@@ -6,7 +6,7 @@ A request whose connection broke is in doubt: it was carried out completely or n
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 
@@ -22,11 +22,6 @@ class Tasks:
     written: set[str] = field(default_factory=set)
     cancelled: set[str] = field(default_factory=set)
     doubted: set[str] = field(default_factory=set)
-
-    def add(self, said: Mapping[str, object]) -> None:
-        """Adds what another process knows: the same fields."""
-        for name in ("due_ms", "written", "cancelled", "doubted"):
-            getattr(self, name).update(said[name])
 
     def faults(self, fired_ms: Sequence[tuple[str, float]]) -> Iterator[str]:
         """Faults in what was delivered: pairs of a task and its time of delivery in ms."""
@@ -46,16 +41,18 @@ class Items:
     """Items that are leased until they are done.
 
     asked: all that may be there; written: confirmed by Redis; done: how often Redis confirmed it;
-    doubted: perhaps done
+    doubted: perhaps done; twice: seen to be lent and in the list at the same time
     """
 
     asked: set[str] = field(default_factory=set)
     written: set[str] = field(default_factory=set)
     done: Counter[str] = field(default_factory=Counter)
     doubted: set[str] = field(default_factory=set)
+    twice: set[str] = field(default_factory=set)
 
     def faults(self, places: Counter[str]) -> Iterator[str]:
         """Faults, given the number of places that each item is in now."""
+        yield from (f"{item} was lent, and still in the list" for item in self.twice)
         yield from (f"{item} is done {n} times" for item, n in self.done.items() if n > 1)
         yield from (f"{item} is in {n} places" for item, n in places.items() if n > 1)
         yield from (f"{item} came from nowhere" for item in places.keys() - self.asked)

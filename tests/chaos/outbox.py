@@ -8,7 +8,6 @@ Exit code 1 if not.
 
 from __future__ import annotations
 
-import argparse
 import random
 import signal
 import sys
@@ -19,6 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from typing import Final, NamedTuple
 
+from tests.chaos.accounts import parser
 from tests.support.cluster import Cluster
 from tests.support.processes import wait_until
 from tests.support.redis_client import Client
@@ -264,13 +264,10 @@ def trial(binary: Binary, firings: int, kills: int, seed: int, *, forked: bool) 
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser("python -m tests.chaos.outbox", description=__doc__)
-    parser.add_argument("--firings", type=int, default=100_000)
-    parser.add_argument("--kills", type=int, default=100)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--redis", default="7.0", help="its version (default: 7.0)")
-    options = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    flags = parser("tests.chaos.outbox", __doc__)
+    flags.add_argument("--firings", type=int, default=100_000)
+    flags.add_argument("--kills", type=int, default=100)
+    options = flags.parse_args()
     binary = find_binaries()[options.redis]
     figures = trial(binary, options.firings, options.kills, options.seed, forked=False)
     print(figures)

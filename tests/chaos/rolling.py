@@ -10,7 +10,6 @@ its numbers, for how long the last element was due, and has exit code 1 for a fa
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
 import threading
 import time
@@ -22,10 +21,10 @@ from random import Random
 from typing import Any, Final
 
 from tests.bench.fleet import Fleet, Size
+from tests.chaos.accounts import Account, parser
 from tests.chaos.history import Excuses, ServersClock
-from tests.chaos.run import Account
 from tests.chaos.system import machine_ms
-from tests.chaos.trial import judged
+from tests.chaos.trial import of_round, set_rules
 from tests.chaos.writers import (
     Actor,
     Expirer,
@@ -34,7 +33,6 @@ from tests.chaos.writers import (
     Round,
     TaskWriter,
     Writer,
-    through,
 )
 from tests.support.processes import wait_until
 from tests.support.redis_client import Client, Word
@@ -84,9 +82,12 @@ class Tier:
     def now_ms(self) -> float:
         return machine_ms()
 
-    def ask(self, server: Server, *words: Word) -> Any:
-        with closing(Client(server.port)) as client:
+    def at_redis(self, key: str, *words: Word) -> Any:
+        with closing(Client(self.master.port)) as client:
             return client.ask(*words)
+
+    def excuses_of(self, key: str) -> Excuses:
+        return self.excuses
 
     def replace(self, number: int) -> list[str]:
         """Starts another proxy in the place of this one, and drains this one, as a Deployment
@@ -163,7 +164,7 @@ class _Round(Round):
 
 def _left(tier: Tier, round_: Round) -> list[bytes]:
     """The keys that nobody reads, as Redis has them."""
-    keys: list[bytes] = tier.ask(tier.master, "KEYS", f"{round_.name}:unread:*")
+    keys: list[bytes] = tier.at_redis("", "KEYS", f"{round_.name}:unread:*")
     return keys
 
 
@@ -172,7 +173,7 @@ def restart(tier: Tier, seed: int, seconds: float = 0.0, *, kills: bool = False)
     drained."""
     replace = tier.kill if kills else tier.replace
     round_, chance, counts = _Round(tier, 0, seed), Random(seed), Counter[str]()
-    through(tier, "ONEXPIRE", f"{round_.name}:ruled:*", "XADD", round_.fired)
+    set_rules(tier, round_)
     clients, faults, until_s = round_.clients(), list[str](), time.monotonic() + seconds
     with Overdue(tier.master) as overdue:
         for client in clients:
@@ -188,7 +189,7 @@ def restart(tier: Tier, seed: int, seconds: float = 0.0, *, kills: bool = False)
                 client.join()
         if round_.failures:
             raise RuntimeError(f"a client has failed: {round_.failures}")
-        faults += judged(tier, round_)
+        faults += of_round(tier, round_)
     faults += [fault for proxy in tier.proxies for fault in proxy.faults]
     try:
         wait_until(lambda: not _left(tier, round_), "the reaper ends what nobody reads")
@@ -219,23 +220,15 @@ def _trial(options: argparse.Namespace) -> Account:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser("python -m tests.chaos.rolling", description=__doc__)
-    parser.add_argument("--proxies", type=int, default=12)
-    parser.add_argument("--seconds", type=float, default=60.0)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--kill", action="store_true")
-    parser.add_argument("--beside", type=int, default=0)
-    parser.add_argument("--other", default=sys.executable, help="the python of another build")
-    parser.add_argument("--redis", default="7.0", help="its version (default: 7.0)")
-    parser.add_argument("words", nargs="*", help="settings of the proxies, behind --")
-    options = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
-    account = _trial(options)
-    for name, count in account.counts.items():
-        print(f"{name:20}{count:>10,}")
-    for fault in account.faults:
-        print(f"FAULT: {fault}")
-    return int(bool(account.faults))
+    flags = parser("tests.chaos.rolling", __doc__)
+    flags.add_argument("--proxies", type=int, default=12)
+    flags.add_argument("--seconds", type=float, default=60.0)
+    flags.add_argument("--kill", action="store_true")
+    flags.add_argument("--beside", type=int, default=0)
+    flags.add_argument("--other", default=sys.executable, help="the python of another build")
+    flags.add_argument("words", nargs="*", help="settings of the proxies, behind --")
+    options = flags.parse_args()
+    return _trial(options).report(options.seed)
 
 
 if __name__ == "__main__":

@@ -101,6 +101,14 @@ class System:
         with closing(Client(server.port)) as client:
             return client.ask(*words)
 
+    def at_redis(self, key: str, *words: Word) -> Any:
+        """The reply of the server that has the key."""
+        return self.ask(self.master, *words)
+
+    def excuses_of(self, key: str) -> Excuses:
+        """What the troubles explain about the key."""
+        return self.excuses
+
     def info(self, server: Server, section: str) -> dict[str, str]:
         text = self.ask(server, "INFO", section).decode()
         return dict(line.split(":", 1) for line in text.splitlines() if ":" in line)

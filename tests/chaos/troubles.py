@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from random import Random
@@ -43,8 +44,7 @@ class Troubles:
         self._chance = chance
         self._paused_until_ms = 0.0
         self._rules = Rules(system, chance)
-        self.made = 0
-        self.evicted = 0
+        self.counts = Counter[str]()
 
     def run(self, stop: threading.Event) -> None:
         """One trouble after the other. At the end all runs and the replica is in step."""
@@ -53,7 +53,7 @@ class Troubles:
                 trouble = self._chance.choice(self._all)
                 self._system.log("trouble", name=_name(trouble))
                 trouble(self)
-                self.made += 1
+                self.counts["troubles"] += 1
         finally:
             self._calm()
 
@@ -201,7 +201,7 @@ class Troubles:
         begun_ms = machine_ms()
         count = run_short(self._system, self._system.master, self._chance)
         self._late(begun_ms, machine_ms() + _CAUGHT_UP_MS)
-        self.evicted += count
+        self.counts["keys evicted"] += count
         self._system.log("evicted", keys=count)
 
     def _move_proxy(self) -> None:

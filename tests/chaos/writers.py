@@ -16,7 +16,7 @@ from redis.exceptions import ConnectionError, RedisError, ResponseError, Timeout
 
 from tests.chaos.history import GONE, Excuses, Key, Read, State, Window, Write, meets, within
 from tests.chaos.kinds import KINDS, Kind, Words
-from tests.chaos.ledger import Tasks
+from tests.chaos.ledger import Items, Tasks
 from tests.chaos.system import machine_ms
 from tests.support.processes import attempts
 from tests.support.redis_client import Client, Word
@@ -34,6 +34,7 @@ _ANEW = 0.2
 _ANCHOR = "anchor"
 # How often a key's expiry is changed before it has come, and set again afterwards.
 _CHANGED, _AGAIN = 0.02, 0.05
+_LEASE_MS, _BLOCK_MS = 400, 200
 
 
 class InDoubtError(Exception):
@@ -114,8 +115,10 @@ def _words(steps: Sequence[Step]) -> str:
 class Round:
     """What clients do and learn in one round, on keys of its own.
 
-    deferred, ruled: tasks that must be delivered once each, by DEFER and by a rule of ONEXPIRE
-    has_rule: whether there is one
+    deferred, ruled: tasks that must be delivered once each, by DEFER and by a rule of ONEXPIRE,
+    into the first and the second of `streams`; items: they go from the first of `lists` into the
+    second by a lease, and back by a rule
+    has_rule: whether there are rules
     """
 
     keys_of_a_type = 2
@@ -134,7 +137,9 @@ class Round:
             for at in range(self.keys_of_a_type)
         }
         self.deferred, self.ruled = Tasks(), Tasks()
-        self.stream, self.fired = f"{self.name}:deferred", f"{self.name}:fired"
+        self.items = Items()
+        self.streams = f"{self.name}:deferred", f"{self.name}:fired"
+        self.lists = f"{self.name}:work", f"{self.name}:busy"
         self.ruled_keys = RuledKeys(f"{self.name}:ruled")
         self._seed = seed
         self._lock = threading.Lock()
@@ -145,6 +150,12 @@ class Round:
     def has_rule(self) -> bool:
         return Random(f"{self._seed}:{self.name}").random() < 0.7
 
+    @property
+    def rules(self) -> dict[str, tuple[str, str]]:
+        """The patterns of ONEXPIRE, and what they do."""
+        work, busy = self.lists
+        return {f"{self.name}:ruled:*": ("XADD", self.streams[1]), busy: ("RPUSH", work)}
+
     def key_name(self, kind: Kind, at: int) -> str:
         return f"{self.name}:{kind.letter.lower()}:{at}"
 
@@ -154,7 +165,7 @@ class Round:
         return False
 
     def clients(self) -> list[threading.Thread]:
-        kinds = self.kinds_of_clients or (Writer, Writer, Writer, Expirer, Reader, TaskWriter)
+        kinds = self.kinds_of_clients or _CLIENTS
         return [
             threading.Thread(target=self._run, args=(kind, number), name=kind.__name__)
             for number, kind in enumerate(kinds)
@@ -174,6 +185,7 @@ class Round:
                 "looks at a key": sum(len(key.reads) for key in self.keys.values()),
                 "expiries of keys": sum(len(key.expiry) for key in self.keys.values()),
                 "tasks": len(self.deferred.written) + len(self.ruled.written),
+                "items done": self.items.done.total(),
             }
         )
 
@@ -518,7 +530,7 @@ class TaskWriter(Actor):
     def step(self) -> None:
         round_, name = self._round, self._name()
         due_ms = round_.due(self._chance)
-        task = ("XADD", round_.stream, "*", "task", name)
+        task = ("XADD", round_.streams[0], "*", "task", name)
         match self._chance.randrange(4):
             case 2 if round_.has_rule:
                 begin = partial(self._begin_task, round_.ruled, name, due_ms)
@@ -528,7 +540,7 @@ class TaskWriter(Actor):
                 words: Words = ("DEFER", "PXAT", due_ms, "ID", name, *task)
                 self._begin_task(round_.deferred, name, due_ms, [words])
             case _ if self._chance.random() < 0.5:
-                self._cancel(round_.deferred, lambda name: ("UNDEFER", round_.stream, name))
+                self._cancel(round_.deferred, lambda name: ("UNDEFER", round_.streams[0], name))
             case _:
                 self._cancel(round_.ruled, lambda name: ("HDEL", round_.ruled_keys.of[name], name))
 
@@ -541,6 +553,43 @@ class TaskWriter(Actor):
                 tasks.cancelled.add(name)
         except InDoubtError:
             tasks.doubted.add(name)
+
+
+class Leaser(Actor):
+    """Pushes items, takes some by a lease, and holds some of these until they go back."""
+
+    def step(self) -> None:
+        if not self._round.has_rule:
+            return
+        items, (work, busy) = self._round.items, self._round.lists
+        with suppress(InDoubtError):
+            match self._chance.randrange(4):
+                case 0:
+                    items.asked.add(name := self._name())
+                    (reply,) = self._ask([("LPUSH", work, name)])
+                    if not isinstance(reply, ResponseError):
+                        items.written.add(name)
+                case 1:
+                    looks: list[Words] = [("SMEMBERS", busy), ("LRANGE", work, 0, -1)]
+                    lent, left = self._ask(looks, transaction=True)
+                    if not isinstance(lent, ResponseError):
+                        items.twice.update(item.decode() for item in set(lent) & set(left))
+                case _:
+                    self._take(("LEASE", work, busy, "PX", _LEASE_MS, "BLOCK", _BLOCK_MS))
+
+    def _take(self, lease: Words) -> None:
+        """Some workers die while they hold a leased item."""
+        (lent,) = self._ask([lease])
+        if not isinstance(lent, bytes) or self._chance.random() < 0.3:
+            return
+        items, item = self._round.items, lent.decode()
+        try:
+            items.done[item] += self._ask([("SREM", lease[2], item)]) == [1]
+        except InDoubtError:
+            items.doubted.add(item)
+
+
+_CLIENTS = (Writer, Writer, Writer, Expirer, Reader, TaskWriter, Leaser, Leaser)
 
 
 def through(system: Served, *words: Word) -> Any:

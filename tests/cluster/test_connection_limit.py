@@ -13,11 +13,10 @@ import redis
 from tests.conftest import StartProxy
 from tests.support.admin_pages import FLAGS, Pages, becomes, metric, pages
 from tests.support.cluster import Node
-from tests.support.masters import Masters
+from tests.support.masters import Masters, master_of
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
 from tests.support.servers import Proxy
-from ttlproxy.core.keys import SLOTS, slot
 
 MOST = 4
 # Of clients' own connections: shared ones come on top.
@@ -27,7 +26,7 @@ REFUSED = b"-ERR ttlproxy has no free connection to this master of the Cluster, 
 
 def _key_of(number: int) -> str:
     """A key of this master."""
-    return next(f"k:{at}" for at in range(99) if slot(b"k:%d" % at) * 3 // SLOTS == number)
+    return next(f"k:{at}" for at in range(99) if master_of(b"k:%d" % at) == number)
 
 
 FIRST, SECOND, THIRD = map(_key_of, range(3))

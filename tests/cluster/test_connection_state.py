@@ -2,46 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
-from tests.support.masters import Masters
+from tests.support.masters import KEYS, Masters
 from tests.support.raw_client import Connection, command
 from tests.support.servers import unshared
-
-# One key for each of the three masters.
-KEYS = (b"key:1", b"key:3", b"key:0")
-
-
-@pytest.fixture
-def alice(masters: Masters) -> Iterator[None]:
-    """A user with narrower rights than the default one."""
-    for node in masters.nodes:
-        node.ask("ACL", "SETUSER", "alice", "on", ">word", "~key:*", "+@all", "-del")
-    yield
-    for node in masters.nodes:
-        node.ask("ACL", "DELUSER", "alice")
-
-
-@pytest.mark.parametrize("login", ["HELLO 3 AUTH alice word", "AUTH alice word"])
-def test_another_hello_does_not_end_a_login_at_any_master(
-    alice: None, app: Connection, login: str
-) -> None:
-    app.ask(*login.split())
-    app.ask("HELLO", 2)
-    for key in KEYS:
-        assert app.ask("SET", key, 1) == b"+OK\r\n"
-        assert app.ask("DEL", key).startswith(b"-NOPERM")
-
-
-@unshared
-def test_another_hello_does_not_take_the_name_away(masters: Masters, app: Connection) -> None:
-    app.ask("HELLO", 3, "SETNAME", "bob")
-    app.ask("HELLO", 3)
-    for key in KEYS:
-        app.ask("SET", key, 1)
-    assert all(b" name=bob " in node.ask("CLIENT", "LIST") for node in masters.nodes)
 
 
 @pytest.mark.parametrize("is_connected", [False, True])

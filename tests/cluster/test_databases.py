@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-import redis as redis_py
-from redis.exceptions import ResponseError
 
 from tests.cluster.databases import ANSWERS
 from tests.conftest import StartProxy
@@ -74,14 +72,6 @@ def test_a_transaction_stays_in_database_0(port: int) -> None:
             b"*4\r\n-ERR SELECT is not allowed in cluster mode\r\n+OK\r\n"
             b"-ERR MOVE is not allowed in cluster mode\r\n$3\r\none\r\n"
         )
-
-
-def test_a_url_that_names_a_database_is_refused(port: int) -> None:
-    with redis_py.Redis.from_url(f"redis://127.0.0.1:{port}/0") as client:
-        assert client.set("a", "one")
-    refused = pytest.raises(ResponseError, match="SELECT is not allowed in cluster mode")
-    with redis_py.Redis.from_url(f"redis://127.0.0.1:{port}/1") as client, refused:
-        client.get("a")
 
 
 def test_the_doctor_says_that_clients_have_one_database(valkey_binary: Binary) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.data_path.test_differential import (
     CUTS,
     FILL,
-    PROTOCOLS,
+    PROTOCOL,
     empty,
     everything,
     generated,
@@ -30,7 +30,6 @@ from ttlproxy.proxy.routed.routing_table import STEPS
 
 pytestmark = pytest.mark.long
 
-PROTOCOL = st.sampled_from([*PROTOCOLS.values()])
 MODE = re.compile(rb"\$4\r\nmode\r\n\$\d+\r\n\w+\r\n")
 # The last number counts the channels at one master.
 SHARDED = re.compile(rb"(\bs(?:un)?subscribe\r\n(?:\$-1|\$\d+\r\n[^\r]*|_)\r\n):\d+", re.IGNORECASE)

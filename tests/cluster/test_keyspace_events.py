@@ -9,7 +9,7 @@ import pytest
 
 from tests.conftest import StartProxy
 from tests.support.cluster import Cluster
-from tests.support.masters import Masters
+from tests.support.masters import Masters, master_of
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
 from tests.support.servers import Binary, Proxy
@@ -18,12 +18,9 @@ from ttlproxy.core.keys import SLOTS, Keys, slot
 # Four keys for each of the three masters; and one for each, after whose event all others have come.
 KEYS = [b"k:%d" % number for number in (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)]
 ENDS = [b"end:1", b"end:3", b"end:0"]
+assert {*map(master_of, KEYS)} == {*map(master_of, ENDS)} == {0, 1, 2}
 ENDING = b"__keyspace@0__:end:*"
 Told = tuple[bytes, bytes]
-
-
-def _owner(key: bytes) -> int:
-    return slot(key) * 3 // SLOTS
 
 
 @pytest.fixture
@@ -68,11 +65,6 @@ def _heard(listener: Connection, app: Connection, ends: Sequence[bytes] = ENDS) 
     return found
 
 
-def test_the_keys_here_are_of_all_masters() -> None:
-    assert {*map(_owner, KEYS)} == {0, 1, 2}
-    assert sorted(map(_owner, ENDS)) == [0, 1, 2]
-
-
 @pytest.mark.parametrize(
     "request_", ["SUBSCRIBE other __keyevent@0__:set", "PSUBSCRIBE __key*t@*:set"]
 )
@@ -85,8 +77,8 @@ def test_events_of_all_masters_are_heard_once_and_in_order(
     said = _heard(listener, app)
     assert {channel for channel, _ in said} == {b"__keyevent@0__:set"}
     for number in range(3):
-        own = [key for key in (*KEYS, *reversed(KEYS)) if _owner(key) == number]
-        assert [key for _, key in said if _owner(key) == number] == own
+        own = [key for key in (*KEYS, *reversed(KEYS)) if master_of(key) == number]
+        assert [key for _, key in said if master_of(key) == number] == own
 
 
 def test_events_of_elements_are_in_order_with_those_of_their_keys(
@@ -164,8 +156,8 @@ def test_at_the_port_of_a_node_its_events_are_heard_as_at_any_node(
             for key in KEYS:
                 app.ask("DEL", key)
                 app.ask("SADDEX", key, 1000, "a")
-            said = _heard(listener, app, [end for end in ENDS if _owner(end) == number])
-        own = [key for key in KEYS if _owner(key) == number]
+            said = _heard(listener, app, [end for end in ENDS if master_of(end) == number])
+        own = [key for key in KEYS if master_of(key) == number]
         kinds = (b"sadd", b"sexpire")
         expected = [(b"__keyevent@0__:" + kind, key) for key in own for kind in kinds]
         assert [told for told in said if told[1] in KEYS] == expected
@@ -175,8 +167,8 @@ def test_events_go_on_where_a_slot_has_gone(
     masters: Masters, listener: Connection, app: Connection
 ) -> None:
     key = KEYS[0]
-    source = masters.nodes[_owner(key)]
-    target = masters.nodes[(_owner(key) + 1) % 3]
+    source = masters.owner(key)
+    target = masters.nodes[(master_of(key) + 1) % 3]
     _subscribe(listener, "PSUBSCRIBE __keyspace@0__:k:*")
     # What a script publishes comes to the other nodes a moment later: before the slot does, here.
     with Connection(target.port) as there:

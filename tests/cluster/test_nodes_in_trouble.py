@@ -12,24 +12,20 @@ import pytest
 from tests.conftest import StartProxy
 from tests.support.cluster import Cluster, Node, until_known
 from tests.support.containers import AnyServer
+from tests.support.masters import KEYS
 from tests.support.processes import free_port, wait_until
 from tests.support.raw_client import Connection, command
 from tests.support.redis_client import Client, Word
 from tests.support.servers import Binary, Proxy
-from ttlproxy.core.keys import SLOTS, slot
+from ttlproxy.core.keys import slot
 from ttlproxy.errors import REFUSED
 
 pytestmark = [pytest.mark.any_server, pytest.mark.long]
 
-# A key of each of the three masters.
-ONE, TWO, THREE = KEYS = b"key:1", b"key:3", b"key:0"
+ONE, TWO, THREE = KEYS
 # Of all masters, the second is in trouble.
 AT = 1
 NOT_SERVED = b"-CLUSTERDOWN Hash slot not served\r\n"
-
-
-def test_the_keys_here_are_of_the_three_masters() -> None:
-    assert [slot(key) * 3 // SLOTS for key in KEYS] == [1, 2, 0]
 
 
 @pytest.fixture(scope="module")

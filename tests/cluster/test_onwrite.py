@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
@@ -19,17 +19,18 @@ from tests.features.test_onwrite_moves import FROM, SADD, SWEPT, tagged
 from tests.operations.test_adopt import run_adopt
 from tests.support.cluster import Node
 from tests.support.deep import DEEP, TIMEOUT_S
-from tests.support.masters import Masters
+from tests.support.masters import Masters, master_of
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
 from tests.support.redis_client import Client
 from tests.support.server_queries import connections
 from tests.support.servers import Proxy
-from ttlproxy.core.keys import SLOTS, Keys, slot
+from ttlproxy.core.keys import Keys
 
 KEYS = Keys(clustered=True)
 # At least one key for each of the three masters.
 PARTS = ["a", "b", "c", "d"]
+assert {master_of(part.encode()) for part in PARTS} == {0, 1, 2}
 PUSHES = "ttlproxy:pushes"
 
 
@@ -38,10 +39,6 @@ def client(masters: Masters) -> Iterator[Client]:
     with closing(Client(masters.proxy.port)) as client:
         yield client
         client.ask("FLUSHALL")
-
-
-def _owner(masters: Masters, name: bytes) -> Node:
-    return masters.nodes[slot(name) * 3 // SLOTS]
 
 
 def _ttls(client: Client, pattern: str = "k:{%s}", element: str = "a") -> list[int]:
@@ -55,10 +52,6 @@ def _added(client: Client, element: str) -> list[int]:
     for part in PARTS:
         assert client.ask("SADD", f"k:{{{part}}}", element) == 1
     return _ttls(client, element=element)
-
-
-def test_the_parts_here_are_of_all_masters(masters: Masters) -> None:
-    assert {id(_owner(masters, part.encode())) for part in PARTS} == {*map(id, masters.nodes)}
 
 
 def test_rules_are_set_shown_and_removed(client: Client) -> None:
@@ -108,9 +101,9 @@ class Asleep:
     """A second proxy that stands still, and goes on: first with what its client has sent."""
 
     def __init__(self, masters: Masters, proxy: Proxy) -> None:
-        self.home = _owner(masters, KEYS.prefix)
+        self.home = masters.owner(KEYS.prefix)
         self.away = next(node for node in masters.nodes if node is not self.home)
-        part = next(part for part in PARTS if _owner(masters, part.encode()) is self.away)
+        part = next(part for part in PARTS if masters.owner(part.encode()) is self.away)
         self.key = f"k:{{{part}}}"
         self.client = Connection(proxy.port)
         self._child = proxy.child
@@ -203,8 +196,8 @@ def test_while_the_rules_cannot_be_read_old_ones_are_in_force(
     masters: Masters, client: Client, start_proxy: StartProxy
 ) -> None:
     """A master that is met anew needs the master with the rules only if they have changed."""
-    home = _owner(masters, KEYS.prefix)
-    others = [part for part in PARTS if _owner(masters, part.encode()) is not home]
+    home = masters.owner(KEYS.prefix)
+    others = [part for part in PARTS if masters.owner(part.encode()) is not home]
     assert client.ask("ONWRITE", "k:*", "EX", 100) == b"OK"
     home.child.send_signal(signal.SIGSTOP)
     try:
@@ -225,7 +218,7 @@ def test_a_flush_of_the_master_with_the_rules_removes_them(
     masters: Masters, client: Client
 ) -> None:
     assert client.ask("ONWRITE", "k:*", "EX", 100) == b"OK"
-    assert _owner(masters, KEYS.prefix).ask("FLUSHALL") == b"OK"
+    assert masters.owner(KEYS.prefix).ask("FLUSHALL") == b"OK"
     # The announcement of one master may arrive after replies of the others.
     elements = iter(range(10**6))
     wait_until(lambda: _added(client, str(next(elements))) == [-1] * len(PARTS), "it is known")
@@ -237,7 +230,7 @@ def test_a_flush_of_the_master_with_the_rules_removes_them(
 def test_a_flush_of_another_master_leaves_them(masters: Masters, client: Client) -> None:
     assert client.ask("ONWRITE", "k:*", "EX", 100) == b"OK"
     for node in masters.nodes:
-        if node is not _owner(masters, KEYS.prefix):
+        if node is not masters.owner(KEYS.prefix):
             assert node.ask("FLUSHALL") == b"OK"
     assert _added(client, "a") == [100] * len(PARTS)
     assert client.ask("ONWRITE", "k:*", "EX", 200) == b"OK"
@@ -252,98 +245,15 @@ def test_a_flush_through_the_endpoint_removes_them(client: Client, flush: str) -
     assert _added(client, "a") == [-1] * len(PARTS)
 
 
-def test_it_is_not_for_transactions(masters: Masters) -> None:
-    with Connection(masters.proxy.port) as app:
-        app.ask("MULTI")
-        refusal = app.ask("ONWRITE", "k", "EX", 5)
-        assert refusal.startswith(b"-ERR ONWRITE is not allowed in a transaction in front of a")
-        assert app.ask("EXEC").startswith(b"-EXECABORT")
-
-
-@pytest.mark.parametrize(("pattern", "is_allowed"), [("app:*", True), ("*", False)])
-def test_who_sets_a_rule_must_be_allowed_to_touch_all_keys(
-    masters: Masters, client: Client, pattern: str, is_allowed: bool
-) -> None:
-    for node in masters.nodes:
-        rights = ("on", ">pass", "~app:*", "~__ttl:*", "&*", "+@all")
-        assert node.ask("ACL", "SETUSER", "narrow", "reset", *rights) == b"OK"
-    try:
-        with Connection(masters.proxy.port) as app:
-            assert app.ask("AUTH", "narrow", "pass") == b"+OK\r\n"
-            for words in (("EX", 100), ("DEL",)):
-                reply = app.ask("ONWRITE", pattern, *words)
-                assert reply.startswith(b"+OK" if is_allowed else b"-NOPERM"), reply
-    finally:
-        for node in masters.nodes:
-            node.ask("ACL", "DELUSER", "narrow")
-    assert client.ask("ONWRITE") == []
-
-
 # --- writes
 
 
-WRITES = """
-    SADD %s:s a b
-    HSET %s:h a 1 b 2
-    HMSET %s:h c 1
-    HSETNX %s:h d 1
-    HINCRBY %s:h e 5
-    HINCRBYFLOAT %s:h f 1.5
-    ZADD %s:z 1 a 2 b
-    ZADD %s:z INCR 2 c
-    ZINCRBY %s:z 1.5 d
-    GEOADD %s:z 13 38 e
-    RPUSH %s:l a b
-    LPUSH %s:l c
-    RPUSHX %s:l d
-    LINSERT %s:l BEFORE a e
-    LSET %s:l -1 f
-    SADD %s:from m
-    SMOVE %s:from %s:s m
-    RPUSH %s:source v
-    LMOVE %s:source %s:l LEFT RIGHT
-"""
-ELEMENTS = (
-    "STTLMEMBER %s:s MEMBERS 3 a b m",
-    "HTTLFIELD %s:h FIELDS 6 a b c d e f",
-    "ZTTLMEMBER %s:z MEMBERS 5 a b c d e",
-    "LTTLELEMENT %s:l ELEMENTS 6 a b c e f v",
-)
-
-
-def _words(text: str, part: str) -> list[list[str]]:
-    return [line.replace("%s", f"{{{part}}}").split() for line in text.strip().splitlines()]
-
-
-def _one_by_one(client: Client, requests: list[list[str]]) -> None:
-    for request in requests:
-        client.ask(*request)
-
-
-def _in_a_pipeline(client: Client, requests: list[list[str]]) -> None:
-    client.ask_many(requests)
-
-
-def _in_multi(client: Client, requests: list[list[str]]) -> None:
-    *_, replies = client.ask_many([["MULTI"], *requests, ["EXEC"]])
-    assert len(replies) == len(requests)
-
-
-@pytest.mark.parametrize("way", [_one_by_one, _in_a_pipeline, _in_multi])
-def test_native_writes_give_deadlines_in_their_own_step(
-    client: Client, way: Callable[[Client, list[list[str]]], None]
-) -> None:
+def test_a_pipeline_for_all_masters_gives_deadlines_in_its_own_steps(client: Client) -> None:
     """If not, a sweep would, some 200 ms later; but it would count them."""
     assert client.ask("ONWRITE", "*", "EX", 100) == b"OK"
     swept = _counted(client, b"dated_elements")
-    if way is _in_a_pipeline:  # of all masters
-        way(client, [request for part in PARTS for request in _words(WRITES, part)])
-    else:
-        for part in PARTS:
-            way(client, _words(WRITES, part))
-    for part in PARTS:
-        for line in _words("\n".join(ELEMENTS), part):
-            assert all(0 < left <= 100 for left in client.ask(*line)), line
+    client.ask_many([("SADD", f"k:{{{part}}}", "a", "b") for part in PARTS])
+    assert _ttls(client) == _ttls(client, element="b") == [100] * len(PARTS)
     assert _counted(client, b"dated_elements") == swept
 
 
@@ -371,7 +281,7 @@ def test_what_the_writes_own_step_cannot_do_is_done_soon_after(
     asked = list[tuple[list[str], Node, bytes]]()
     for number, (line, letter, element) in enumerate(SWEPT.values()):
         tag = f"{{{PARTS[number % len(PARTS)]}}}{number}:"
-        node = _owner(masters, tag[1:2].encode())
+        node = masters.owner(tag[1:2].encode())
         for fill in FROM:
             client.ask(*tagged(fill, tag))
         values = {"DUMP": node.ask("DUMP", f"{tag}from"), "SHA": node.ask("SCRIPT", "LOAD", SADD)}
@@ -391,7 +301,7 @@ def test_after_a_blocking_command_nothing_more_need_be_asked(
     masters: Masters, client: Client
 ) -> None:
     assert client.ask("ONWRITE", "{a}to*", "EX", 100) == b"OK"
-    node = _owner(masters, b"a")
+    node = masters.owner(b"a")
     with Connection(masters.proxy.port) as app:
         app.send(command("BLMOVE", "{a}from", "{a}to", "LEFT", "LEFT", 60))
         wait_until(lambda: b"blocked_clients:1" in node.ask("INFO", "clients"), "it is blocked")

@@ -14,14 +14,14 @@ import redis
 
 from tests.conftest import StartProxy
 from tests.operations.test_purge import purge
-from tests.support.cluster import Cluster, Node
+from tests.support.cluster import Cluster
 from tests.support.masters import Masters
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection
 from tests.support.redis_client import Client
 from tests.support.servers import Binary, Proxy
 from ttlproxy.commands import Call
-from ttlproxy.core.keys import SLOTS, Keys, slot
+from ttlproxy.core.keys import Keys, slot
 from ttlproxy.scripts import Scripts, Traits
 from ttlproxy.scripts.constants import VALUES
 from ttlproxy.scripts.script_calls import ScriptCalls
@@ -40,17 +40,13 @@ def client(client: Client) -> Iterator[Client]:
         client.ask("ONEXPIRE", pattern, "DEL")
 
 
-def _owner(masters: Masters, name: bytes) -> Node:
-    return masters.nodes[slot(name) * 3 // SLOTS]
-
-
 def _box(key: str, dest: str) -> bytes:
     return KEYS.outbox_to(key.encode(), slot(dest.encode()))
 
 
 def _waiting(masters: Masters, key: str, dest: str) -> int:
     """How many entries wait in an outbox."""
-    count: int = _owner(masters, key.encode()).ask("LLEN", _box(key, dest))
+    count: int = masters.owner(key.encode()).ask("LLEN", _box(key, dest))
     return count
 
 
@@ -81,7 +77,7 @@ def _scripts(masters: Masters, *calls: Call) -> list[Any]:
     scripts = Scripts(KEYS.prefix)
     scripts.suit(Traits(clustered=True))
     words = ScriptCalls(scripts, KEYS, bytes).words
-    return [_owner(masters, call.keys[0]).ask(*words(call, b"0")) for call in calls]
+    return [masters.owner(call.keys[0]).ask(*words(call, b"0")) for call in calls]
 
 
 @pytest.mark.parametrize(
@@ -264,10 +260,10 @@ def test_a_master_that_is_away_holds_up_its_own_slots_only(
     masters: Masters, client: Client
 ) -> None:
     assert client.ask("ONEXPIRE", "held:{*}:*", "RPUSH", "late:{%2}", "OUTBOX") == b"OK"
-    tags = {_owner(masters, tag.encode()).port: tag for tag in "abcdefghij"}
-    source = tags.pop(_owner(masters, KEYS.prefix).port)  # that with the rules is not away
+    tags = {masters.owner(tag.encode()).port: tag for tag in "abcdefghij"}
+    source = tags.pop(masters.owner(KEYS.prefix).port)  # that with the rules is not away
     away, there = tags.values()
-    stopped = _owner(masters, away.encode()).child
+    stopped = masters.owner(away.encode()).child
     stopped.send_signal(signal.SIGSTOP)
     try:
         for part in (away, there):
@@ -282,7 +278,7 @@ def test_a_master_that_is_away_holds_up_its_own_slots_only(
 
 def test_a_full_outbox_leaves_the_elements_in_their_key(masters: Masters, client: Client) -> None:
     assert client.ask("ONEXPIRE", "held:{*}", "RPUSH", "late", "OUTBOX") == b"OK"
-    box, owner = _box("held:{a}", "late"), _owner(masters, b"a")
+    box, owner = _box("held:{a}", "late"), masters.owner(b"a")
     assert owner.ask("RPUSH", box, *[b"x"] * int(VALUES["OUTBOX_MOST"])) == VALUES["OUTBOX_MOST"]
     _expire(client, "held:{a}", "1", "2")
     _until_parked(client, "other")
@@ -296,7 +292,7 @@ def test_an_outbox_moves_with_its_slot(masters: Masters, client: Client) -> None
     assert client.ask("SET", "late", "a string") == b"OK"
     _expire(client, "held:{a}", "1", "2", "3")
     wait_until(lambda: _waiting(masters, "held:{a}", "late") == 3, "they wait")
-    number, source = slot(b"a"), _owner(masters, b"a")
+    number, source = slot(b"a"), masters.owner(b"a")
     target = next(node for node in masters.nodes if node is not source)
     masters.move(number, source, target)
     try:
@@ -313,7 +309,7 @@ def test_an_outbox_moves_with_its_slot(masters: Masters, client: Client) -> None
 
 def test_a_destination_may_move_while_entries_wait(masters: Masters, client: Client) -> None:
     assert client.ask("ONEXPIRE", "held:{*}", "RPUSH", "late:{b}", "OUTBOX") == b"OK"
-    number, source = slot(b"b"), _owner(masters, b"b")
+    number, source = slot(b"b"), masters.owner(b"b")
     target = next(node for node in masters.nodes if node is not source)
     _expire(client, "held:{a}", "1")
     _until(client, "LRANGE late:{b} 0 -1", [b"1"])
@@ -386,13 +382,13 @@ def test_an_entry_for_an_internal_or_undeclared_key_is_refused(
 
 def test_what_is_no_index_holds_up_nothing(masters: Masters, client: Client) -> None:
     assert client.ask("ONEXPIRE", "held:{*}", "RPUSH", "late", "OUTBOX") == b"OK"
-    assert _owner(masters, b"late").ask("SET", KEYS.index(b"late"), "junk") == b"OK"
+    assert masters.owner(b"late").ask("SET", KEYS.index(b"late"), "junk") == b"OK"
     _expire(client, "held:{a}", "1", "2")
     _until(client, "LRANGE late 0 -1", [b"1", b"2"])
 
 
 def test_only_entries_that_were_carried_are_removed(masters: Masters, client: Client) -> None:
-    box, owner = _box("a", "late"), _owner(masters, b"a")
+    box, owner = _box("a", "late"), masters.owner(b"a")
     owner.ask("RPUSH", box, *_entries("a1", 1, 2, 3), *_entries("b2", 4))
     calls = [(b"a1 1", b"a1 2"), (b"a1 1", b"a1 2"), (b"a1 3", b"a1 4"), (b"b2 4",)]
     left = _scripts(masters, *(Call("outbox_drop", (box,), ids) for ids in calls))
@@ -404,7 +400,7 @@ def test_a_rewound_master_gives_no_number_twice(masters: Masters, client: Client
     assert client.ask("ONEXPIRE", "held:{*}", "RPUSH", "late", "OUTBOX") == b"OK"
     _expire(client, "held:{a}", "1", "2", "3")
     _until(client, "LRANGE late 0 -1", [b"1", b"2", b"3"])
-    state, owner = KEYS.shared_in(slot(b"a"), KEYS.outbox), _owner(masters, b"a")
+    state, owner = KEYS.shared_in(slot(b"a"), KEYS.outbox), masters.owner(b"a")
     (before,) = owner.ask("HMGET", state, "term")
     _until(client, "EXISTS held:{a}", 0)
     assert owner.ask("HSET", state, "history", "0" * 40, "number", 0) == 0

@@ -12,7 +12,7 @@ import pytest
 
 from tests.conftest import StartProxy
 from tests.support.cluster import Node
-from tests.support.masters import Masters
+from tests.support.masters import Masters, master_of
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
 from tests.support.redis_client import Client
@@ -24,6 +24,7 @@ from ttlproxy.scripts.script_calls import ScriptCalls
 KEYS = Keys(clustered=True)
 # Two keys for each of the three masters.
 PARTS = ["a", "b", "c", "d", "e", "f", "g", "h"]
+assert {master_of(part.encode()) for part in PARTS} == {0, 1, 2}
 RULE = ("ONEXPIRE", "held:{*}", "RPUSH", "late:{%1}")
 
 
@@ -33,10 +34,6 @@ def client(client: Client) -> Iterator[Client]:
     yield client
     for pattern, *_ in client.ask("ONEXPIRE"):
         client.ask("ONEXPIRE", pattern, "DEL")
-
-
-def _owner(masters: Masters, name: bytes) -> Node:
-    return masters.nodes[next(node for node in range(3) if slot(name) in _slots(node))]
 
 
 def _slots(node: int) -> range:
@@ -65,11 +62,6 @@ def test_what_is_past_when_it_is_set_is_handed_on_at_every_master(client: Client
         assert client.ask("SADDEX", key, "PXAT", 1, "MEMBERS", 1, "past") == 1
         wait_until(partial(client.ask, "EXISTS", late), "it is handed on")
         assert client.ask("LPOP", late) == b"past"
-
-
-def test_the_parts_here_are_of_all_masters() -> None:
-    slots = [slot(part.encode()) for part in PARTS]
-    assert all(any(number in _slots(node) for number in slots) for node in range(3))
 
 
 def test_a_rule_holds_at_every_master(client: Client) -> None:
@@ -151,7 +143,7 @@ def test_once_a_rule_is_set_no_proxy_reaps_by_older_ones(masters: Masters, clien
     def reap(part: str, known: bytes) -> object:
         key = f"held:{{{part}}}".encode()
         call = Call("reap", (key,), (b"10", b"1000", b"+" + known, b"", b"", b"", b"1"))
-        return _owner(masters, key).ask(*calls.words(call, b"0"))
+        return masters.owner(key).ask(*calls.words(call, b"0"))
 
     for part in PARTS:
         assert reap(part, b"") is None
@@ -197,7 +189,7 @@ def test_slots_on_their_way_are_told_too(masters: Masters, client: Client) -> No
         if before:
             assert client.ask("ONEXPIRE", "other:{*}", "KEEP") == b"OK"
         number = slot(b"a")
-        source, target = _owner(masters, b"a"), _owner(masters, b"b")
+        source, target = masters.owner(b"a"), masters.owner(b"b")
         name = KEYS.shared_in(number, KEYS.rules)
         target.ask("CLUSTER", "SETSLOT", number, "IMPORTING", source.id)
         source.ask("CLUSTER", "SETSLOT", number, "MIGRATING", target.id)
@@ -217,7 +209,7 @@ def test_slots_on_their_way_are_told_too(masters: Masters, client: Client) -> No
 def test_while_a_master_is_away_the_rule_is_set_in_vain(
     masters: Masters, client: Client, start_proxy: StartProxy
 ) -> None:
-    away = next(node for node in masters.nodes if node is not _owner(masters, KEYS.prefix))
+    away = next(node for node in masters.nodes if node is not masters.owner(KEYS.prefix))
     proxy = start_proxy(masters.nodes[0].url, "--hold-max", "1", "--connect-timeout", "0.5")
     with Connection(proxy.port) as app:
         app.ask("PING")
@@ -235,7 +227,7 @@ def test_while_a_master_is_full_the_rule_is_set_in_vain(
     masters: Masters, client: Client, start_proxy: StartProxy
 ) -> None:
     """That it refuses one of its slots is enough: they are not asked one by one."""
-    full = next(node for node in masters.nodes if node is not _owner(masters, KEYS.prefix))
+    full = next(node for node in masters.nodes if node is not masters.owner(KEYS.prefix))
     proxy = start_proxy(masters.nodes[0].url, "--hold-max", "0.1")
     with Connection(proxy.port) as app:
         app.ask("PING")
@@ -271,8 +263,8 @@ def test_a_flush_through_the_endpoint_begins_where_the_rules_are(
     masters: Masters, client: Client
 ) -> None:
     """So the rules are gone before another master tells a proxy to read them again."""
-    home = _owner(masters, KEYS.prefix)
-    elsewhere = [name for name in PARTS if _owner(masters, name.encode()) is not home]
+    home = masters.owner(KEYS.prefix)
+    elsewhere = [name for name in PARTS if masters.owner(name.encode()) is not home]
     for name in elsewhere:
         assert client.ask("SET", name, "v") == b"OK"
     with Connection(masters.proxy.port) as app:
@@ -290,15 +282,15 @@ def test_after_a_flush_of_any_master_the_rules_are_read_again(
     masters: Masters, start_proxy: StartProxy
 ) -> None:
     """It may have been a flush of all, of which the other masters' part is not heard of yet."""
-    home = _owner(masters, KEYS.prefix)
-    part = next(name for name in PARTS if _owner(masters, name.encode()) is not home)
+    home = masters.owner(KEYS.prefix)
+    part = next(name for name in PARTS if masters.owner(name.encode()) is not home)
     proxy = start_proxy(masters.nodes[0].url, "--connect-timeout", "0.5")
     with closing(Client(proxy.port)) as client:
         assert client.ask(*RULE) == b"OK"
         _expire(client, part)
         home.child.send_signal(signal.SIGSTOP)
         try:
-            assert _owner(masters, part.encode()).ask("FLUSHALL") == b"OK"
+            assert masters.owner(part.encode()).ask("FLUSHALL") == b"OK"
             assert client.ask("SADDEX", f"held:{{{part}}}", "PX", 1, "MEMBERS", 1, "y") == 1
             wait_until(lambda: "the rules cannot be read" in proxy.stderr, "it asks in vain")
         finally:
@@ -312,7 +304,7 @@ def test_a_flush_of_the_master_with_the_rules_removes_them(
 ) -> None:
     """The other slots know a version that is none any more."""
     assert client.ask(*RULE) == b"OK"
-    assert _owner(masters, KEYS.prefix).ask("FLUSHALL") == b"OK"
+    assert masters.owner(KEYS.prefix).ask("FLUSHALL") == b"OK"
     assert client.ask("ONEXPIRE") == []
     # What a master has announced is read before the next request to it.
     assert client.ask("EXISTS", b"{%b}" % KEYS.prefix) == 0
@@ -337,40 +329,43 @@ def test_clients_see_nothing_of_it(client: Client) -> None:
         assert client.ask("RANDOMKEY") == b"key"
 
 
-def test_it_is_not_for_transactions(masters: Masters) -> None:
+@pytest.mark.parametrize("words", [RULE, ("ONWRITE", "k", "EX", "5")])
+def test_rules_are_not_for_transactions(masters: Masters, words: tuple[str, ...]) -> None:
     with Connection(masters.proxy.port) as app:
         assert app.ask("MULTI") == b"+OK\r\n"
         assert app.ask("SET", "k", "v") == b"+QUEUED\r\n"
-        expected = (
-            b"-ERR ONEXPIRE is not allowed in a transaction in front of a Redis Cluster of several"
-            b" masters\r\n"
-        )
-        assert app.ask(*RULE) == expected
+        refusal = "-ERR %s is not allowed in a transaction in front of a Redis Cluster of several"
+        assert app.ask(*words) == f"{refusal % words[0]} masters\r\n".encode()
         assert app.ask("EXEC").startswith(b"-EXECABORT")
         assert app.ask("GET", "k") == b"$-1\r\n"
 
 
-@pytest.mark.parametrize(("pattern", "is_allowed"), [("app:{*}", True), ("*{*}", False)])
+@pytest.mark.parametrize(
+    ("words", "is_allowed"),
+    [
+        ("ONEXPIRE app:{*} KEEP", True),
+        ("ONEXPIRE *{*} KEEP", False),
+        ("ONWRITE app:* EX 100", True),
+        ("ONWRITE * EX 100", False),
+    ],
+)
 def test_who_sets_a_rule_must_be_allowed_to_touch_all_keys(
-    masters: Masters, client: Client, pattern: str, is_allowed: bool
+    masters: Masters, client: Client, words: str, is_allowed: bool
 ) -> None:
     for node in masters.nodes:
         rights = ("on", ">pass", "~app:*", "~__ttl:*", "&*", "+@all")
         assert node.ask("ACL", "SETUSER", "narrow", "reset", *rights) == b"OK"
+    command, pattern, *action = words.split()
     try:
         with Connection(masters.proxy.port) as app:
             assert app.ask("AUTH", "narrow", "pass") == b"+OK\r\n"
-            reply = app.ask("ONEXPIRE", pattern, "KEEP")
-            if is_allowed:
-                assert reply == b"+OK\r\n"
-                assert app.ask("ONEXPIRE", pattern, "DEL") == b"+OK\r\n"
-            else:
-                assert reply.startswith(b"-NOPERM")
-                assert app.ask("ONEXPIRE", pattern, "DEL").startswith(b"-NOPERM")
+            for change in (action, ["DEL"]):
+                reply = app.ask(command, pattern, *change)
+                assert reply.startswith(b"+OK" if is_allowed else b"-NOPERM"), reply
     finally:
         for node in masters.nodes:
             node.ask("ACL", "DELUSER", "narrow")
-    assert client.ask("ONEXPIRE") == []
+    assert client.ask(command) == []
 
 
 def test_the_versions_of_rules_are_not_counted_even_before_they_are_read(client: Client) -> None:

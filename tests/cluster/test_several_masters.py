@@ -7,38 +7,26 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
-import redis as redis_py
-from redis.cluster import RedisCluster
 
 from tests.conftest import StartProxy
 from tests.support.cluster import Node
+from tests.support.masters import KEYS as KEYS_OF_ALL
 from tests.support.masters import Masters
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
 from tests.support.redis_client import Client
 from tests.support.servers import ROOT, Proxy, release, unshared
 from ttlproxy.commands import Router, natives
-from ttlproxy.core.keys import SLOTS, slot
 from ttlproxy.proxy.routed.routing_table import RoutingTable, Way
 
-# One key for each of the three masters, and more for each.
-ONE, TWO, THREE = b"key:1", b"key:3", b"key:0"
+ONE, TWO, THREE = KEYS_OF_ALL
+# More for each of the three masters.
 KEYS = [b"k:%d" % number for number in range(60)]
 # What Redis and Valkey say to MULTI in a transaction.
 NESTED = (
     b"-ERR MULTI calls can not be nested\r\n",
     b"-ERR Command 'multi' not allowed inside a transaction\r\n",
 )
-
-
-def _owner(key: bytes) -> int:
-    """The number of the master that has the key's slot."""
-    return slot(key) * 3 // SLOTS
-
-
-def test_the_keys_here_are_of_all_masters() -> None:
-    assert sorted(map(_owner, (ONE, TWO, THREE))) == [0, 1, 2]
-    assert set(map(_owner, KEYS)) == {0, 1, 2}
 
 
 def test_replies_come_in_the_order_of_the_requests(app: Connection) -> None:
@@ -75,7 +63,7 @@ def test_elements_expire_at_every_master(masters: Masters, client: Client) -> No
     )
     for node in masters.nodes:
         for key in KEYS:
-            if node is masters.nodes[_owner(key)]:
+            if node is masters.owner(key):
                 wait_until(lambda: node.ask("HLEN", key) == 1, "its field is reaped")  # noqa: B023
     assert client.ask_many([("HGETALL", key) for key in KEYS]) == [[b"b", b"2"]] * 60
 
@@ -132,13 +120,6 @@ def test_a_scan_goes_through_all_masters(client: Client, count: int) -> None:
     assert "invalid cursor" in str(client.ask("SCAN", "x"))
 
 
-def test_a_flush_reaches_all_masters(masters: Masters, client: Client) -> None:
-    client.ask_many([("HSETEX", key, "EX", 100, "FIELDS", 1, "a", 1) for key in KEYS])
-    assert client.ask("FLUSHALL") == b"OK"
-    assert client.ask("DBSIZE") == 0
-    assert client.ask_many([("HGETALL", key) for key in KEYS]) == [[]] * 60
-
-
 def test_a_script_is_loaded_everywhere(client: Client) -> None:
     sha = client.ask("SCRIPT", "LOAD", "return redis.call('GET', KEYS[1])")
     client.ask_many([("SET", key, key) for key in KEYS])
@@ -193,7 +174,7 @@ def test_a_blocked_request_holds_up_later_ones(masters: Masters, app: Connection
 
 
 def _clients(masters: Masters, key: bytes) -> bytes:
-    said: bytes = masters.nodes[_owner(key)].ask("INFO", "clients")
+    said: bytes = masters.owner(key).ask("INFO", "clients")
     return said
 
 
@@ -205,25 +186,6 @@ def test_a_lease_waits_for_an_item_at_any_master(masters: Masters, app: Connecti
             other.ask("LPUSH", b"{%b}todo" % key, "item")
             assert app.read() == b"$4\r\nitem\r\n"
             assert other.ask("STTLMEMBER", taken, "item") in (29, 30)
-
-
-@pytest.mark.parametrize("protocol", [2, 3])
-def test_subscribers_get_what_is_published(masters: Masters, protocol: int) -> None:
-    with redis_py.Redis(host="127.0.0.1", port=masters.proxy.port, protocol=protocol) as client:
-        listener = client.pubsub()
-        listener.subscribe("one", "two")
-        listener.psubscribe("p*")
-        said = [listener.get_message(timeout=30) for _ in range(3)]
-        assert [each and each["data"] for each in said] == [1, 2, 3]
-        client.publish("one", "hello")
-        client.publish("pattern", "world")
-        heard = [listener.get_message(timeout=30) for _ in range(2)]
-        assert [each and each["data"] for each in heard] == [b"hello", b"world"]
-        listener.unsubscribe()
-        listener.punsubscribe()
-        said = [listener.get_message(timeout=30) for _ in range(3)]
-        assert [each and each["data"] for each in said] == [2, 1, 0]
-        listener.close()
 
 
 def test_subscriptions_at_all_masters_are_told(masters: Masters, client: Client) -> None:
@@ -340,32 +302,11 @@ def test_a_login_holds_for_all_masters(masters: Masters) -> None:
         node.ask("ACL", "DELUSER", "alice")
 
 
-def test_a_cluster_client_finds_one_node(masters: Masters) -> None:
-    with RedisCluster(host="127.0.0.1", port=masters.proxy.port) as client:
-        assert [client.set(key, key) for key in KEYS] == [True] * 60
-        assert [client.get(key) for key in KEYS] == KEYS
-        assert [node.port for node in client.get_nodes()] == [masters.proxy.port]
-        pipe = client.pipeline()
-        for key in KEYS:
-            pipe.get(key)
-        assert pipe.execute() == KEYS
-
-
 def test_bytes_that_are_no_request_end_as_in_redis(masters: Masters) -> None:
     with Connection(masters.proxy.port) as app:
         app.send(command("SET", TWO, 1) + b"*x\r\n")
         assert app.read() == b"+OK\r\n"
         assert app.read_to_end().startswith(b"-ERR Protocol error: invalid multibulk length")
-
-
-def test_what_was_asked_is_answered_before_the_end(masters: Masters) -> None:
-    with Connection(masters.proxy.port) as app:
-        app.send(b"".join(command("SET", key, 1) for key in KEYS) + command("QUIT"))
-        assert app.read_to_end() == b"+OK\r\n" * 61
-    with Connection(masters.proxy.port) as app:
-        app.send(b"".join(command("GET", key) for key in KEYS))
-        app.half_close()
-        assert app.read_to_end() == b"$1\r\n1\r\n" * 60
 
 
 def test_inline_requests_and_empty_lines_are_read(masters: Masters) -> None:
@@ -418,12 +359,6 @@ def test_a_reset_of_too_many_words_does_not_end_a_transaction(app: Connection) -
     assert app.ask("RESET", "now") == b"-ERR wrong number of arguments for 'reset' command\r\n"
     assert app.ask("GET", ONE) == b"+QUEUED\r\n"
     assert app.ask("EXEC").startswith(b"-EXECABORT")
-
-
-def test_a_refused_lease_that_would_block_leaves_the_connection_in_order(app: Connection) -> None:
-    refused = app.ask("LEASE", "jobs", "taken", "EX", 30, "BLOCK", 1000)
-    assert refused.startswith(b"-CROSSSLOT ")
-    assert app.ask("LLEN", "jobs") == b":0\r\n"
 
 
 def test_deadlines_of_an_expired_key_do_not_count_before_a_cluster(

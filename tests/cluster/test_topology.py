@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from redis import RedisCluster
-from redis.asyncio import RedisCluster as AsyncRedisCluster
 from redis.exceptions import ResponseError
 
 from tests.conftest import StartProxy
@@ -124,13 +123,3 @@ def test_a_cluster_client_has_deadlines(node: Node, shared: Proxy) -> None:
         assert app.execute_command("HEXPIREFIELD", key, "f", 100) == 1
         assert 90 < app.execute_command("HTTLFIELD", key, "f") <= 100
     app.close()
-
-
-async def test_one_for_asyncio_too(node: Node, shared: Proxy) -> None:
-    app = AsyncRedisCluster(host="127.0.0.1", port=shared.port)
-    await app.initialize()
-    assert [each.port for each in app.get_nodes()] == [shared.port]
-    assert await app.hset("h:async", "f", "v") in (0, 1)
-    assert await app.execute_command("HEXPIREFIELD", "h:async", "f", 100) == 1
-    assert 90 < await app.execute_command("HTTLFIELD", "h:async", "f") <= 100
-    await app.aclose()

@@ -22,9 +22,10 @@ from tests.support.raw_client import command
 from tests.support.replies import PUSH, REPLIES
 from tests.support.requirements import absent
 from ttlproxy.commands import ANY_KEY, KEPT_KEY, NO_KEY, ONE_KEY, READ_KEY, Router
+from ttlproxy.core.keys import Keys, slot
 from ttlproxy.core.registry import NOTHING_DUE
 from ttlproxy.core.write_rules import ANY_BYTE, NO_BYTE
-from ttlproxy.wire import encode, pieces, twin, whole
+from ttlproxy.wire import Template, bulks, cut, encode, pieces, twin, whole
 from ttlproxy.wire.reply_ends import ReplyEnds
 from ttlproxy.wire.scanner import Scanner
 
@@ -235,10 +236,193 @@ def test_a_table_of_all_commands_knows_each(of: Any) -> None:
     assert table.plain(command("NOTHING", "k"), (), {}, NO_BYTE, ())[0] == 0
 
 
+NAMES = (b"__ttl:", Keys().all_words, bulks(b"__ttl:schedule"))
+WRITE = ("write", bulks(b"1" * 40), bulks(b"HSET"), 1, b"", False)
+SCORED = ("add", bulks(b"2" * 40), b"", 0, b"+1", False)
+SETS = ("set", bulks(b"3" * 40), bulks(b"0 saddex", b"0+100"), 2, b"", True)
+
+
+def head(count: int, *words: bytes) -> bytes:
+    """How a request of so many words begins, without its key."""
+    return b"*%d\r\n%b" % (count, bulks(*words))
+
+
+ALL_HEADS: dict[bytes, int | Template] = {
+    head(3, b"HSET"): WRITE,
+    head(4, b"HSET"): WRITE,
+    head(2, b"hset"): WRITE,
+    head(4, b"ZADD"): SCORED,
+    head(2, b"ZADD"): SCORED,
+    head(5, b"SADDEX"): 3,
+    head(5, b"SADDEX", b"100"): SETS,
+    head(4, b"HEXP"): 2,
+    head(4, b"HEXP", b"100"): SETS,
+    head(3, b"HEXP"): 2,
+    head(5, b"HEXP"): 9,
+    head(6, b"HEXP"): 1,
+    head(6, b"HSET"): 4,
+    head(3, b"SADDEX"): 2,
+    head(3, b"SADDEX", b""): SETS,
+}
+CALLED = st.sampled_from([b"HSET", b"ZADD", b"SADDEX", b"HEXP", b"GET", b"PING", b"hset", b"SET"])
+CALL_WORD = st.sampled_from([b"100", b"+1", b"a", b"", b"__ttl:x", b"cart:1", b"v" * 300, b"{a}"])
+CALL_KEY = st.sampled_from([b"cart:1", b"cart:2", b"b", b"{cart:}b", b"{}b", b"", b"other"])
+CALL = st.builds(
+    lambda name, key, words: encode((name, key, *words)),
+    CALLED,
+    CALL_KEY,
+    st.lists(CALL_WORD, max_size=4),
+)
+CALLS = st.one_of(
+    st.lists(CALL, min_size=1, max_size=6).map(b"".join),
+    st.builds(
+        _changed,
+        st.lists(CALL, min_size=1, max_size=2).map(b"".join),
+        st.integers(0, 99),
+        st.integers(0, 255),
+    ),
+    st.lists(CALL | FRAGMENT, max_size=4).map(b"".join),
+)
+BOUNDS = st.dictionaries(CALL_KEY, st.sampled_from([0, 5, 1 << 46]), max_size=3)
+FAMILIES = st.sampled_from([(b"cart:", b"{"), (b"",), (b"b",), ()])
+
+
+@given(
+    CALLS,
+    st.sets(st.sampled_from([*ALL_HEADS]), max_size=4),
+    BOUNDS,
+    FAMILIES,
+    st.sampled_from([(b"cart:",), (b"",), ()]),
+    st.sampled_from([0, 5, NOTHING_DUE]),
+    st.sampled_from([0, 5, 9]),
+    st.sampled_from([1, 2, 128]),
+    st.booleans(),
+)
+@COMPARED
+def test_both_make_the_same_calls(
+    data: bytes,
+    unknown: set[bytes],
+    bounds: dict[bytes, int],
+    families: tuple[bytes, ...],
+    sure: tuple[bytes, ...],
+    other: int,
+    now: int,
+    most: int,
+    may_stop: bool,
+) -> None:
+    heads = {name: became for name, became in ALL_HEADS.items() if name not in unknown}
+    hidden, begins = (b"__ttl:",), _begins(families)
+    args = (data, heads, hidden, bounds, begins, families, sure, NAMES, other, now, most, may_stop)
+    assert core.Table(KINDS).calls(*args) == twin.Table(KINDS).calls(*args)
+
+
+def _called(of: Any, *requests: tuple[str, ...], **changed: Any) -> Any:
+    data = b"".join(command(*words) for words in requests)
+    args: dict[str, Any] = {
+        "heads": ALL_HEADS,
+        "hidden": (b"__ttl:",),
+        "managed": {b"cart:due": 1},
+        "first_bytes": ANY_BYTE,
+        "families": (b"cart:",),
+        "sure": (b"cart:",),
+        "names": NAMES,
+        "other": NOTHING_DUE,
+        "now": 5,
+        "most": 128,
+        "may_stop": False,
+    }
+    return of.Table(KINDS).calls(data, *(args | changed).values())
+
+
+@BOTH
+def test_requests_become_calls_of_their_scripts(of: Any) -> None:
+    write, date = ("HSET", "cart:1", "f", "v"), ("HEXP", "cart:{t}", "f", "100")
+    to_redis, requests, calls, writes, setters, stops = _called(of, write, ("PING",), date, write)
+    index = Keys().index(b"cart:1")
+    schedule = b"__ttl:schedule"
+    written = (b"EVALSHA", b"1" * 40, b"3", b"cart:1", index, schedule, b"HSET", b"f", b"v")
+    dated = (b"EVALSHA", b"3" * 40, b"3", b"cart:{t}", b"__ttl:t:cart:{t}", schedule)
+    expected = [written, (b"PING",), (*dated, b"0 saddex", b"0+100", b"f"), written]
+    assert cut(to_redis)[0] == list(map(list, expected))
+    assert calls == [("write", 0, 1), ("set", 2, 1), ("write", 3, 1)]
+    assert (requests, writes, setters, stops) == (4, 2, 1, False)
+
+
+@BOTH
+def test_requests_in_a_row_become_one_call(of: Any) -> None:
+    write = ("HSET", "cart:1", "f", "v")
+    index, schedule = Keys().index(b"cart:1"), b"__ttl:schedule"
+    keys = (schedule, *2 * (b"cart:1", index))
+    argv = 2 * (b"3", b"HSET", b"f", b"v")
+    found = _called(of, write, write, write, most=2)
+    (first, second), _ = cut(found[0])
+    assert first == [b"EVALSHA", b"1" * 40, b"5", *keys, *argv]
+    assert second[2] == b"3"
+    assert found[1:] == (2, [("write", 0, 2), ("write", 1, 1)], 3, 0, False)
+    stopping, *counts = _called(of, write, write, other=1, may_stop=True)
+    assert cut(stopping)[0] == [[b"EVALSHA", b"1" * 40, b"6", *keys, schedule, *argv]]
+    assert counts == [1, [("write", 0, 2)], 2, 0, True]
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("requests", "changed"),
+    [
+        ([("GET", "b")], {}),
+        ([("HSET", "cart:due", "f", "v")], {}),
+        ([("HSET", "cart:1", "f", "v")], {"other": 1}),
+        ([("HSET", "cart:1", "f", "v"), ("PING",)], {"other": 1, "may_stop": True}),
+        ([("HSET", "cart:1", "f", "v")] * 2, {"other": 1, "may_stop": True, "most": 1}),
+        ([("HSET", "cart:1", "f", "v", "g")], {}),
+        ([("HSET", "b", "f", "v"), ("GET", "b")], {}),
+        ([("SADDEX", "cart:1", "100", "a", "b")], {"sure": ()}),
+        ([("SADDEX", "b", "100", "a", "b")], {}),
+        ([("SADDEX", "cart:1", "101", "a", "b")], {}),
+        ([("SADDEX", "cart:1", "100", "a", "b"), ("GET", "cart:1")], {}),
+        ([("SADDEX", "cart:1", "100", "a", "b")] * 129 + [("GET", "cart:2")], {}),
+        ([("ZADD", "cart:1", "NX", "a")], {}),
+        ([("ZADD", "cart:1")], {}),
+        ([("HSET", "cart:1", "f", "v"), ("SET", "cart:1", "v")], {}),
+        ([("HSET", "cart:1", "f", "v"), ("GET", "__ttl:x")], {}),
+        ([("HSET", "cart:1", "f", "v"), ("LATER", "b")], {}),
+    ],
+)
+def test_python_looks_at_what_is_not_certain(
+    of: Any, requests: list[tuple[str, ...]], changed: dict[str, Any]
+) -> None:
+    assert _called(of, *requests, **changed) is None
+
+
+@BOTH
+def test_a_key_without_deadlines_is_written_as_it_came(of: Any) -> None:
+    requests = [("SADDEX", "cart:1", "100", "a", "b"), ("SET", "b", "v"), ("GET", "cart:2")]
+    to_redis, count, calls, *_ = _called(of, *requests)
+    assert (count, calls) == (3, [("set", 0, 1)])
+    assert to_redis.endswith(command("SET", "b", "v") + command("GET", "cart:2"))
+
+
+@BOTH
+@given(st.binary(max_size=20) | CALL_KEY)
+def test_the_name_of_an_index_is_in_the_slot_of_its_key(of: Any, key: bytes) -> None:
+    name = of.index_name(b"__ttl:", NAMES[1], key)
+    assert slot(name) == slot(key)
+    assert name.startswith(b"__ttl:")
+    assert name.endswith(key)
+    assert Keys().data(name) == key
+
+
 @COMPARED
 @pytest.mark.parametrize(
     "call",
     [
+        lambda: core.index_name("p", NAMES[1], b"k"),
+        lambda: _called(core, ("HSET", "cart:1", "a"), heads={head(3, b"HSET"): (1, 2)}),
+        lambda: _called(core, ("HSET", "cart:1", "a"), heads={head(3, b"HSET"): "x"}),
+        lambda: _called(core, ("HSET", "cart:1", "a"), heads=[]),
+        lambda: _called(core, ("HSET", "cart:1", "a"), sure=("cart:",)),
+        lambda: _called(core, ("HSET", "cart:1", "a"), families=(1,)),
+        lambda: _called(core, ("HSET", "cart:1", "a"), first_bytes=(True,)),
+        lambda: _called(core, ("HSET", "cart:1", "a"), managed={b"cart:1": "x"}),
         lambda: core.cut("text"),
         lambda: core.request_ends("text", 0),
         lambda: core.request_ends(b"", "0"),
@@ -270,6 +454,12 @@ def test_a_wrong_position_is_refused(of: Any, left: int, size: int) -> None:
         of.request_ends(b"", 1)
 
 
+@COMPARED
+def test_tags_of_fewer_slots_are_refused() -> None:
+    with pytest.raises(ValueError, match="each slot needs a tag"):
+        core.index_name(b"__ttl:", b"", b"k")
+
+
 @BOTH
 def test_no_memory_is_taken_for_a_number_in_a_header(of: Any) -> None:
     headers = [b"*1048576\r\n", b"*999999999\r\n", b"*1\r\n$536870912\r\n", b"*9\r\n$1\r\nk\r\n"]
@@ -297,6 +487,9 @@ def test_calls_leave_no_memory_behind() -> None:
         _result(core.reply_ends, replies, 0, 0, 0)
         core.whole_replies(replies)
         table.plain(data, (b"__ttl:",), {b"a": 1 << 50}, NO_BYTE, ())
+        _called(core, *[("HSET", "cart:1", "f", "v"), ("GET", "b")] * 50)
+        _called(core, *[("HSET", "cart:1", "f", "v")] * 50, ("SET", "cart:1", "v"))
+        core.index_name(b"__ttl:", NAMES[1], b"key")
         _result(table.plain, data, (), {b"a": None}, NO_BYTE, ())
         core.Table(KINDS)
 

@@ -4,7 +4,7 @@ first key in which something is, and the client gets what it would get one by on
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing
+from contextlib import closing
 from itertools import product
 
 import pytest
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.conftest import StartProxy, StartServer
 from tests.support.containers import AnyServer
 from tests.support.deadlines import give_one_of_all
-from tests.support.raw_client import Connection, command
+from tests.support.raw_client import Connection
 from tests.support.redis_client import Client, Word
 from tests.support.server_queries import until_called_by_digest
 from tests.support.servers import Proxy
@@ -201,23 +201,6 @@ def test_requests_behind_something_due_do_what_they_do_one_by_one(
         assert replies == [str(client.ask(*_for(words, key))) for key in alone], words
         assert sum("wrong kind of value" in reply for reply in replies) == 1, words
         assert _content(direct, kind, together) == _content(direct, kind, alone), words
-
-
-def test_several_clients_write_where_something_is_due(proxy: Proxy, direct: Client) -> None:
-    """Each gets its replies in order, and each member that was due is new to one of them."""
-    count = 64
-    keys = [f"k:{number}" for number in range(count)]
-    for key in keys[::7]:
-        direct.ask("SADD", key, "m")
-        _fall_due(direct, key)
-    with ExitStack() as stack:
-        clients = [stack.enter_context(Connection(proxy.port)) for _ in range(4)]
-        for each in clients:
-            each.send(b"".join(command("SADD", key, "m") for key in keys) + command("ECHO", "end"))
-        replies = [each.read_many(count + 1) for each in clients]
-    assert {reply[-1] for reply in replies} == {b"$3\r\nend\r\n"}
-    for of_key in zip(*(reply[:-1] for reply in replies), strict=True):
-        assert sorted(of_key) == [b":0\r\n"] * 3 + [b":1\r\n"]
 
 
 # --- any requests

@@ -3,8 +3,6 @@ connection. What is due there is never seen."""
 
 from __future__ import annotations
 
-import os
-import signal
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
 
@@ -16,7 +14,7 @@ from tests.support.deadlines import give_one_of_all, until_past
 from tests.support.raw_client import Connection, command
 from tests.support.redis_client import Client, Word
 from tests.support.server_queries import calls, received
-from tests.support.servers import Proxy, Server
+from tests.support.servers import Proxy
 from ttlproxy.core.keys import Keys
 
 KEYS = Keys()
@@ -82,11 +80,6 @@ def _kept(direct: Client, *members: str) -> None:
         direct.ask("SADD", key, "m")
         direct.ask("ZADD", KEYS.index(key.encode()), 1, "m")
         direct.ask("ZADD", KEYS.schedule, 1, key)
-
-
-def _signal(server: AnyServer, number: signal.Signals) -> None:
-    assert isinstance(server, Server)
-    os.kill(server.pid, number)
 
 
 def _is_checked(server: AnyServer, client: Connection, *words: str) -> bool:
@@ -275,56 +268,6 @@ def test_reads_behind_a_login_are_checked(server: AnyServer, start_proxy: StartP
             while not (seen and b'"GET"' in seen[-1]):
                 seen.append(monitor.read())
         assert b'"ZMSCORE"' in seen[-2]
-
-
-def test_a_user_who_may_not_check_gets_the_same_replies(proxy: Proxy, direct: Client) -> None:
-    _kept(direct, "app:due")
-    direct.ask("SET", "app:plain", "v")
-    rules = ("on", ">word", "~app:*", "+get", "+smembers", "+hello", "+auth")
-    direct.ask("ACL", "SETUSER", "app", *rules)
-    with Connection(proxy.port) as client:
-        assert client.ask("AUTH", "app", "word") == b"+OK\r\n"
-        assert client.ask("GET", "app:plain") == b"$1\r\nv\r\n"
-        assert client.ask("SMEMBERS", "app:due") == b"*0\r\n"
-        assert client.ask("GET", "other").startswith(b"-NOPERM")
-
-
-def test_requests_behind_reads_that_wait_keep_their_order(
-    server: AnyServer, proxy: Proxy, direct: Client
-) -> None:
-    """Redis stops while they are under way."""
-    direct.ask("SET", "new", "before")
-    with Connection(proxy.port) as client:
-        client.ask("PING")
-        _signal(server, signal.SIGSTOP)
-        try:
-            client.send(command("GET", "new"))
-            client.send(command("SET", "new", "after") + command("GET", "new"))
-            client.half_close()
-        finally:
-            _signal(server, signal.SIGCONT)
-        assert client.read_to_end() == b"$6\r\nbefore\r\n+OK\r\n$5\r\nafter\r\n"
-
-
-def test_a_client_ends_with_redis(server: AnyServer, proxy: Proxy) -> None:
-    """Reads are under way, as without a proxy."""
-    with Connection(proxy.port) as client:
-        client.ask("PING")
-        _signal(server, signal.SIGSTOP)
-        client.send(command("GET", "new"))
-        _signal(server, signal.SIGKILL)
-        assert client.read_to_end() == b""
-
-
-def test_a_client_hears_that_redis_takes_no_more_of_them(
-    server: AnyServer, proxy: Proxy, direct: Client
-) -> None:
-    there = direct.ask("CLIENT", "LIST").count(b"\n")
-    direct.ask("CONFIG", "SET", "maxclients", there)
-    with Connection(proxy.port) as client:
-        client.send(command("GET", "new"))
-        assert client.read_to_end() == b"-ERR max number of clients reached\r\n"
-    direct.ask("CONFIG", "SET", "maxclients", 1000)
 
 
 def test_reads_that_are_sent_without_waiting_are_all_answered(proxy: Proxy, direct: Client) -> None:

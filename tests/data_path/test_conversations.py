@@ -167,24 +167,6 @@ def test_each_client_has_its_own_database_and_name(app: Connection, other: Conne
     assert app.ask("CLIENT", "GETNAME") == b"$2\r\nme\r\n"
 
 
-PASSWORD = ("--requirepass", "secret")
-
-
-@both_loops
-def test_a_client_must_log_in_by_itself_before_a_server_with_a_password(
-    start_server: StartServer, start_proxy: StartProxy
-) -> None:
-    server = start_server(*PASSWORD)
-    proxy = start_proxy(f"redis://:secret@127.0.0.1:{server.port}")
-    noauth = b"-NOAUTH Authentication required.\r\n"
-    with Connection(proxy.port) as app:
-        assert app.ask("GET", "k") == noauth
-        assert app.ask("HEXPIREFIELD", "h", "f", "10") == noauth
-        assert app.ask("AUTH", "wrong").startswith(b"-WRONGPASS")
-        assert app.ask("AUTH", "secret") == OK
-        assert app.ask("GET", "k") == b"$-1\r\n"
-
-
 def test_an_acl_user_is_the_user_redis_sees(
     start_server: StartServer, start_proxy: StartProxy
 ) -> None:
@@ -196,17 +178,3 @@ def test_an_acl_user_is_the_user_redis_sees(
         assert app.ask("SET", "a:k", "1") == OK
         assert app.ask("SET", "b:k", "1").startswith(b"-NOPERM")
         assert app.ask("FLUSHALL").startswith(b"-NOPERM")
-
-
-def test_the_small_limit_of_a_client_that_has_not_logged_in_holds(
-    start_server: StartServer, start_proxy: StartProxy
-) -> None:
-    server = start_server(*PASSWORD)
-    proxy = start_proxy(f"redis://:secret@127.0.0.1:{server.port}")
-    ends = []
-    for port in (server.port, proxy.port):
-        with Connection(port) as client:
-            client.send(command("DEL", *range(10)))
-            ends.append(client.read_to_end())
-    assert ends[0] == b"-ERR Protocol error: unauthenticated multibulk length\r\n"
-    assert ends[1] == ends[0]

@@ -17,7 +17,6 @@ from tests.support.server_queries import clients, largest_query, until_blocked
 from tests.support.servers import Proxy, unshared
 
 MIB = 1 << 20
-PIPELINE_TIMEOUT_S = 100.0
 LINGER_0 = (socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 VARIED = (
@@ -265,12 +264,3 @@ def test_a_client_that_redis_kills_sees_its_connection_end(proxy: Proxy) -> None
         number = int(victim.ask("CLIENT", "ID")[1:-2])
         assert killer.ask("CLIENT", "KILL", "ID", number) == b":1\r\n"
         assert victim.read_to_end() == b""
-
-
-def test_a_proxy_before_a_unix_socket_serves(
-    start_server: StartServer, start_proxy: StartProxy
-) -> None:
-    proxy = start_proxy(f"unix://{start_server().socket_path}")
-    with Connection(proxy.port) as client:
-        assert client.ask("SET", "a", "1") == b"+OK\r\n"
-        assert client.ask("GET", "a") == b"$1\r\n1\r\n"

@@ -30,7 +30,9 @@ WATCH = re.compile(rb"(?i)\$5\r\nwatch|\bwatch")
 # If Redis refuses a rewritten command to a RESP2 subscriber, its error names the script.
 REFUSED_NAME = re.compile(rb"(Can't execute )'[^']+'")
 FAR_MS = 4_102_444_800_000
+# What a client begins with.
 PROTOCOLS = {"RESP2": b"", "RESP3": command("HELLO", "3")}
+PROTOCOL = st.sampled_from([*PROTOCOLS.values()])
 
 Connect = Callable[[], Connection]
 
@@ -102,10 +104,8 @@ def _manage_elsewhere(plain: AnyServer, proxy: Proxy) -> None:
         assert client.ask("SPEXPIREATMEMBER", "elsewhere", 1, FAR_MS) == b":1\r\n"
 
 
-@pytest.mark.parametrize("managed", [False, True], ids=["nothing managed", "another key managed"])
-@both_protocols
 @generated
-@given(seeds=SEEDS, cuts=CUTS)
+@given(managed=st.booleans(), hello=PROTOCOL, seeds=SEEDS, cuts=CUTS)
 def test_any_native_command_answers_as_without_the_proxy(
     plain: AnyServer,
     server: AnyServer,
@@ -123,9 +123,8 @@ def test_any_native_command_answers_as_without_the_proxy(
     )
 
 
-@both_protocols
 @generated
-@given(before=SEEDS, seeds=SEEDS, cuts=CUTS)
+@given(hello=PROTOCOL, before=SEEDS, seeds=SEEDS, cuts=CUTS)
 def test_a_deadline_far_away_changes_no_reply_of_a_native_command(
     plain: AnyServer,
     server: AnyServer,
@@ -147,10 +146,8 @@ def test_a_deadline_far_away_changes_no_reply_of_a_native_command(
     alike(plain, connect, [LOOK])
 
 
-@pytest.mark.parametrize("mode", ["NOLOOP", "OPTIN", "OPTOUT"])
-@both_protocols
 @generated
-@given(seeds=SEEDS, cuts=CUTS)
+@given(mode=st.sampled_from(["NOLOOP", "OPTIN", "OPTOUT"]), hello=PROTOCOL, seeds=SEEDS, cuts=CUTS)
 def test_a_client_that_caches_gets_the_same_replies(
     plain: AnyServer,
     server: AnyServer,
@@ -167,10 +164,8 @@ def test_a_client_that_caches_gets_the_same_replies(
     alike(plain, partial(Connection, proxy.port), pieces(hello + stream, cuts))
 
 
-@pytest.mark.parametrize("refresh", [[], ["REFRESH"]], ids=["kept", "refreshed"])
-@both_protocols
 @generated
-@given(seeds=SEEDS, cuts=CUTS)
+@given(refresh=st.sampled_from([[], ["REFRESH"]]), hello=PROTOCOL, seeds=SEEDS, cuts=CUTS)
 def test_rules_of_onwrite_change_no_reply_of_a_native_command(
     plain: AnyServer,
     server: AnyServer,

@@ -103,26 +103,6 @@ def test_a_million_requests_before_the_first_reply_is_read_are_answered(fresh: P
         assert client.read_to_end() == b"+OK\r\n"
 
 
-@both_loops
-def test_messages_that_a_slow_subscriber_does_not_read_stay_with_redis(
-    start_server: StartServer, start_proxy: StartProxy
-) -> None:
-    server = start_server()
-    with Connection(server.port) as direct:
-        words = ("CONFIG", "SET", "client-output-buffer-limit", "pubsub 0 0 0")
-        assert direct.ask(*words) == b"+OK\r\n"
-    proxy = start_proxy(server.url)
-    count = 64
-    message = command("message", "news", b"v" * MIB)
-    with Connection(proxy.port) as slow, Connection(proxy.port) as publisher:
-        slow.ask("SUBSCRIBE", "news")
-        publisher.ask("PUBLISH", "nobody", b"v" * MIB)
-        with _bounded(proxy):
-            for _ in range(count):
-                assert publisher.ask("PUBLISH", "news", b"v" * MIB) == b":1\r\n"
-            assert _receive(slow, count * len(message)) == count * MIB
-
-
 def test_requests_that_redis_does_not_read_stay_with_the_client(
     start_server: StartServer, start_proxy: StartProxy
 ) -> None:
@@ -164,17 +144,6 @@ def test_requests_behind_one_that_waits_stay_with_the_client(
         client.send(one[accepted % len(one) :])
         assert client.read() == b"$1\r\na\r\n"
         assert set(client.read_many(accepted // len(one) + 1)) == {b"+OK\r\n"}
-
-
-@pytest.mark.parametrize("header", [b"*2147483648\r\n", b"*2147483647\r\n", b"*1000000\r\n"])
-def test_a_header_that_announces_elements_reserves_nothing_for_them(
-    fresh: Proxy, header: bytes
-) -> None:
-    with ExitStack() as stack, _bounded(fresh):
-        for _ in range(10):
-            stack.enter_context(Connection(fresh.port)).send(header + b"$3\r\nGET\r\n")
-        with Connection(fresh.port) as client:  # by now the proxy has read the others' requests
-            assert client.ask("PING") == b"+PONG\r\n"
 
 
 @both_loops

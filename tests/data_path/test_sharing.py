@@ -7,6 +7,7 @@ import os
 import random
 import re
 import signal
+import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 
@@ -65,25 +66,13 @@ def test_clients_without_state_share_a_connection(
 @pytest.mark.parametrize(
     ("request_", "last"),
     [
-        (command("SELECT", 1), "select"),
-        (command("HELLO", 3), "hello"),
+        # Which requests make state is in tests/core/test_shareable.py: here one for each reason.
         (command("MULTI"), "multi"),
-        (command("EXEC"), "exec"),
-        (command("WATCH", "k"), "watch"),
-        (command("UNWATCH"), "unwatch"),
         (command("BLPOP", "l", 1), "blpop"),
-        (command("XREAD", "STREAMS", "x", 0), "xread"),
         (command("SUBSCRIBE", "c"), "subscribe"),
-        (command("UNSUBSCRIBE"), "unsubscribe"),
-        (command("MONITOR"), "monitor"),
-        (command("CLIENT", "ID"), "client"),
         (command("CLIENT", "SETNAME", "me") * 17, "client"),
         (command("CLIENT", "SETNAME", "me") + command("CLIENT", "ID"), "client"),
-        (command("RESET"), "reset"),
-        (command("AUTH", "word"), "auth"),
         (command("CONFIG", "SET", "maxmemory", 0), "config"),
-        (command("CLUSTER", "RESET"), "cluster"),
-        (command("SCRIPT", "FLUSH"), "script"),
         (command("NOSUCHCOMMAND"), "null"),
         (b"GETRANGE k 0 1\r\n", "getrange"),  # a command that the proxy never sends itself
         (b"*0\r\n" + command("GETRANGE", "k", 0, 1), "getrange"),
@@ -94,7 +83,6 @@ def test_a_client_that_makes_state_gets_a_connection_of_its_own(
     sharing: list[Connection], direct: Client, request_: bytes, last: str
 ) -> None:
     direct.ask("LPUSH", "l", "a")
-    direct.ask("XADD", "x", "*", "f", "v")
     shared = _shared(direct, *sharing)
     before = _having(direct, last)
     leaver, *others = sharing
@@ -161,35 +149,6 @@ def test_a_client_that_sets_its_name_goes_on_sharing_and_has_it_on_its_own_conne
     assert _shared(direct, *sharing[1:]) == shared
 
 
-@pytest.mark.parametrize("cut", [1, 3, 9, 30, 31, 60, 100])
-def test_one_clients_requests_keep_their_order_when_it_leaves(
-    sharing: list[Connection], cut: int
-) -> None:
-    asked = [
-        ("SET", "k", 1),
-        ("GET", "k"),
-        ("SELECT", 1),
-        ("GET", "k"),
-        ("SET", "k", 2),
-        ("GET", "k"),
-    ]
-    data = b"".join(command(*words) for words in asked)
-    client, other, *_ = sharing
-    client.send(data[:cut])
-    assert other.ask("ECHO", "mine") == ECHO
-    client.send(data[cut:])
-    replies = client.read_many(len(asked))
-    assert replies == [
-        b"+OK\r\n",
-        b"$1\r\n1\r\n",
-        b"+OK\r\n",
-        b"$-1\r\n",
-        b"+OK\r\n",
-        b"$1\r\n2\r\n",
-    ]
-    assert other.ask("GET", "k") == b"$1\r\n1\r\n"
-
-
 def test_each_client_gets_its_own_replies(sharing: list[Connection]) -> None:
     """Pipelines of all sizes, cut anywhere."""
     chance = random.Random(17)
@@ -205,18 +164,6 @@ def test_each_client_gets_its_own_replies(sharing: list[Connection]) -> None:
         streams[who] = streams[who][size:]
     for client, values in zip(sharing, told, strict=True):
         assert client.read_many(len(values)) == [b"$%d\r\n%b\r\n" % (len(v), v) for v in values]
-
-
-def test_errors_go_to_who_has_caused_them(sharing: list[Connection]) -> None:
-    one, other, *_ = sharing
-    assert one.ask("SET", "k", "v") == b"+OK\r\n"
-    for client in (one, other):
-        client.send(command("HGET", "k", "f") + command("GET") + command("GET", "k"))
-    for client in (one, other):
-        wrong_type, arity, value = client.read_many(3)
-        assert wrong_type.startswith(b"-WRONGTYPE")
-        assert arity.startswith(b"-ERR wrong number of arguments")
-        assert value == b"$1\r\nv\r\n"
 
 
 @pytest.mark.parametrize(
@@ -249,6 +196,8 @@ def test_a_slow_reader_does_not_hold_up_others(sharing: list[Connection], direct
     direct.ask("SET", "k", value)
     shared = _shared(direct, *sharing)
     slow, *others = sharing
+    # Else the kernel may take all of the replies: its buffer grows as they come.
+    slow.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
     slow.send(command("GET", "k") * 20)
     assert _shared(direct, *others) == shared  # all of its replies have passed
     slow.send(command("LLEN", "none"))

@@ -5,6 +5,7 @@ import ssl
 import struct
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -198,41 +199,25 @@ def test_tls_1_1_is_refused(
 
 
 @both_loops
-def test_clients_show_certificates_where_they_have_to(
+@pytest.mark.parametrize(("mode", "may_lack"), [("yes", False), ("optional", True)])
+def test_clients_show_certificates_of_the_authority_or_none_where_they_may_lack_one(
     start_proxy: StartProxy,
     server: AnyServer,
     flags: list[str],
     connect: Connect,
     authority: Authority,
     tmp_path: Path,
+    mode: str,
+    may_lack: bool,
 ) -> None:
-    proxy = start_proxy(
-        server.url, *flags, "--tls-ca", str(authority.file), "--tls-auth-clients", "yes"
-    )
+    ca = ("--tls-ca", str(authority.file), "--tls-auth-clients", mode)
+    proxy = start_proxy(server.url, *flags, *ca)
     (tmp_path / "other").mkdir()
-    strange = Authority(tmp_path / "other").issue("client")
-    for shown in (None, strange):
-        with pytest.raises((ssl.SSLError, EOFError, ConnectionResetError)):
-            connect(proxy, shown=shown).ask("PING")
-    assert connect(proxy, shown=authority.issue("client")).ask("PING") == b"+PONG\r\n"
-
-
-def test_a_client_s_certificate_may_be_left_out_where_it_is_optional(
-    start_proxy: StartProxy,
-    server: AnyServer,
-    flags: list[str],
-    connect: Connect,
-    authority: Authority,
-    tmp_path: Path,
-) -> None:
-    proxy = start_proxy(
-        server.url, *flags, "--tls-ca", str(authority.file), "--tls-auth-clients", "optional"
-    )
-    assert connect(proxy).ask("PING") == b"+PONG\r\n"
-    assert connect(proxy, shown=authority.issue("client")).ask("PING") == b"+PONG\r\n"
-    (tmp_path / "other").mkdir()
-    with pytest.raises((ssl.SSLError, EOFError, ConnectionResetError)):
-        connect(proxy, shown=Authority(tmp_path / "other").issue("client")).ask("PING")
+    unknown = Authority(tmp_path / "other").issue("client")
+    for shown, is_served in ((authority.issue("client"), True), (unknown, False), (None, may_lack)):
+        refused = pytest.raises((ssl.SSLError, EOFError, ConnectionResetError))
+        with nullcontext() if is_served else refused:
+            assert connect(proxy, shown=shown).ask("PING") == b"+PONG\r\n"
 
 
 def _names(authority: Authority, folder: Path, *names: str) -> Path:
@@ -426,6 +411,7 @@ def test_redis_s_certificate_may_be_for_another_name(
     trusting = ("--upstream-tls-ca", str(authority.file), "--upstream-tls-server-name")
     assert _serves(start_proxy(url, *trusting, "localhost"))
     assert _is_refused(start_proxy(url, *trusting, "elsewhere.org"))
+    assert _is_refused(start_proxy(url)), "an authority nobody trusts"
 
 
 @both_loops

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 
 from tests.data_path import test_conversations
-from tests.data_path.test_differential import CUTS, alike, both_protocols, empty, generated
+from tests.data_path.test_differential import CUTS, PROTOCOL, alike, empty, generated
 from tests.support.certificates import Authority, TlsSocket
 from tests.support.containers import AnyServer
 from tests.support.raw_client import Connection
@@ -61,9 +61,8 @@ for name, test in vars(test_conversations).items():
         globals()[name] = test
 
 
-@both_protocols
 @generated
-@given(seeds=SEEDS, cuts=CUTS)
+@given(hello=PROTOCOL, seeds=SEEDS, cuts=CUTS)
 def test_any_native_command_answers_as_without_proxy_and_tls(
     plain: AnyServer,
     server: AnyServer,

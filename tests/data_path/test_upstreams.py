@@ -5,13 +5,11 @@ from pathlib import Path
 
 import pytest
 import redis
-import trustme
 
 from tests.conftest import StartProxy, StartServer
 from tests.support.containers import AnyServer
-from tests.support.processes import free_port, wait_until
+from tests.support.processes import wait_until
 from tests.support.raw_client import Connection
-from tests.support.requirements import absent
 
 
 def _works(port: int, *auth: str) -> None:
@@ -106,31 +104,3 @@ def test_a_wrong_password_is_logged_and_nobody_is_served(
         assert client.read_to_end().startswith(b"-ERR ttlproxy")
     assert "is unavailable" in proxy.stderr
     assert "wrong" not in proxy.stderr.lower().replace("wrongpass", "")
-
-
-def test_redis_behind_tls(
-    start_server: StartServer, start_proxy: StartProxy, tmp_path: Path
-) -> None:
-    authority = trustme.CA()
-    certificate = authority.issue_cert("localhost", "127.0.0.1")
-    ca, cert, key = (tmp_path / name for name in ("ca.pem", "cert.pem", "key.pem"))
-    authority.cert_pem.write_to_path(ca)
-    certificate.cert_chain_pems[0].write_to_path(cert)
-    certificate.private_key_pem.write_to_path(key)
-    port = free_port()
-    files = (
-        "--tls-cert-file",
-        str(cert),
-        "--tls-key-file",
-        str(key),
-        "--tls-ca-cert-file",
-        str(ca),
-    )
-    try:
-        start_server("--tls-port", str(port), "--tls-auth-clients", "no", *files)
-    except RuntimeError as trouble:
-        absent("tls", f"this server has no TLS: {str(trouble).splitlines()[-1]}")
-    url = f"rediss://127.0.0.1:{port}"
-    _works(start_proxy(url, "--upstream-tls-ca", str(ca)).port)
-    with Connection(start_proxy(url).port) as client:
-        assert client.read_to_end().startswith(b"-ERR ttlproxy"), "an authority nobody trusts"

@@ -100,11 +100,8 @@ def redis_8() -> Iterator[Server]:
     fit = [each for each in named if tuple(map(int, each.name.split("."))) >= SINCE]
     if not fit:
         absent("redis-8", "no Redis from 8.4 on (TTLPROXY_TEST_REDIS can name one)")
-    server = Server(fit[0])
-    try:
-        yield server.start()
-    finally:
-        server.remove()
+    with Server(fit[0]) as server:
+        yield server
 
 
 @pytest.fixture

@@ -42,7 +42,7 @@ async def _fault(
     return None
 
 
-async def _faults(
+async def faults(
     near_port: int, far_port: int, steps: Sequence[Step], tries: int, clients: int
 ) -> list[str]:
     """What went wrong in so many tries. Each client has keys of its own."""
@@ -91,7 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 ports.append(proxy.port)
             for kind in given.kinds.split(","):
                 found = asyncio.run(
-                    _faults(ports[0], ports[1], KINDS[kind], given.tries, given.clients)
+                    faults(ports[0], ports[1], KINDS[kind], given.tries, given.clients)
                 )
                 print(f"{delay} ms, {kind}: {len(found)} of {given.tries} wrong", flush=True)
                 for fault in found[:3]:

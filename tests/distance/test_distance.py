@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import signal
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, closing
-from typing import Any
 
 import pytest
 
 from tests.conftest import StartProxy, StartServer
+from tests.distance.__main__ import faults
 from tests.distance.kinds import KINDS
 from tests.support.containers import AnyServer
 from tests.support.network_path import NetworkPath
@@ -24,44 +24,19 @@ from tests.support.server_queries import connections
 from tests.support.servers import Server, moves_whole_slots
 from ttlproxy.core.keys import Keys
 
-DELAY_S = 0.002
-TRIES = 20
-Tries = Callable[[str], None]
 
-
-def said(client: Client, words: str) -> Any:
-    reply = client.ask(*words.split())
-    return reply.decode() if isinstance(reply, bytes) else reply
-
-
-@pytest.fixture(params=[False, True], ids=["hearing", "asking"])
-def tries(
-    start_server: StartServer, start_proxy: StartProxy, request: pytest.FixtureRequest
-) -> Iterator[Tries]:
-    """Does what a kind says, again and again."""
+@pytest.mark.parametrize("asks", [False, True], ids=["hearing", "asking"])
+async def test_requests_after_a_reply_meet_its_effect_through_a_farther_proxy_too(
+    start_server: StartServer, start_proxy: StartProxy, asks: bool
+) -> None:
     server = start_server()
-    with ExitStack() as stack:
-        relay = stack.enter_context(NetworkPath(server.port, delay_s=DELAY_S))
-        urls = server.url, f"redis://127.0.0.1:{relay.port}"
+    with NetworkPath(server.port, delay_s=0.002) as relay:
         near, far = (
-            stack.enter_context(closing(Client(start_proxy(url, asks=request.param).port)))
-            for url in urls
+            start_proxy(url, asks=asks).port
+            for url in (server.url, f"redis://127.0.0.1:{relay.port}")
         )
-
-        def tried(kind: str) -> None:
-            for number in range(TRIES):
-                for step in KINDS[kind]:
-                    words = step.words.replace("{}", str(number))
-                    reply = said(far if step.is_far else near, words)
-                    where = f"{kind} {number}: {step.words}"
-                    assert step.reply in (None, reply) or (step.reply, reply) == (100, 99), where
-
-        yield tried
-
-
-def test_requests_after_a_reply_meet_its_effect_through_a_farther_proxy_too(tries: Tries) -> None:
-    for kind in KINDS:
-        tries(kind)
+        for kind, steps in KINDS.items():
+            assert await faults(near, far, steps, tries=20, clients=1) == [], kind
 
 
 @pytest.fixture

@@ -199,15 +199,15 @@ def _rights() -> str:
     line = f"```\nACL SETUSER ttlproxy on >PASSWORD {' '.join(rules())}\n```"
     later = [
         f"from {'.'.join(map(str, version))} on also "
-        + " ".join(f"`{rule}`" for rule in rules((99,)) if SINCE.get(rule) == version)
-        for version in sorted(set(SINCE.values()))
+        + " ".join(f"`{rule}`" for rule in rules((98,)) if SINCE.get(rule) == version)
+        for version in sorted({SINCE[rule] for rule in rules((98,)) if rule in SINCE})
     ]
-    valkey = " ".join(f"`{rule}`" for rule in rules((99,)) if rule in FIELD_TTLS)
+    valkey = " ".join(f"`{rule}`" for rule in rules((98,)) if rule in FIELD_TTLS)
     more = sorted({*rules(clustered=True)} - {*rules()})
     cluster = " ".join(f"`{rule}`" for rule in more)
     return (
         f"{line}\n\n{'; '.join(later).capitalize()}; with Valkey 9 {valkey} as well."
-        f" In front of a Cluster also {cluster}."
+        f" With a Cluster also {cluster}."
     )
 
 

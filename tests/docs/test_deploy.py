@@ -296,11 +296,8 @@ def test_servers_and_sentinels_take_their_settings_in_compose(
         server = start_server(*words)
     lines = compose["configs"]["sentinel"]["content"].splitlines()
     lines.remove(f"sentinel monitor {SERVICE} redis-1 6379 2")  # the Sentinel of tests has its own
-    sentinel = Sentinel(binary, server.port, *lines)
-    try:
-        assert sentinel.start().facts()["down-after-milliseconds"] == 5000
-    finally:
-        sentinel.remove()
+    with Sentinel(binary, server.port, *lines) as sentinel:
+        assert sentinel.facts()["down-after-milliseconds"] == 5000
 
 
 @pytest.mark.any_server
@@ -310,11 +307,8 @@ def test_nodes_take_their_settings(binary: Binary) -> None:
     lines += (KUBERNETES / "cluster" / "redis.conf").read_text().splitlines()
     lines = [line for line in lines if not line.startswith(("#", "dir "))]
     words = [word for line in lines for word in f"--{line}".split()]
-    node = Node(binary, *words).start()
-    try:
+    with Node(binary, *words) as node:
         assert b"cluster_known_nodes:1" in node.ask("CLUSTER", "INFO")
-    finally:
-        node.remove()
     script = compose["configs"]["create.sh"]["content"].replace("$$", "$")
     _run("sh", "-n", "-c", script)
     nodes = [name for name in compose["services"] if name.startswith("redis-")]

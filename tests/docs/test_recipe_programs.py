@@ -96,7 +96,8 @@ def test_a_program_prints_what_it_says(
 ) -> None:
     command = _RUNNERS[language](program, request)
     compare(program.read_text("utf-8"), run(command, tmp_path, env=_env(proxy)))
-    run(command, tmp_path, env=_env(proxy))  # again, with what it has left in Redis
+    if language == "python":  # the others send the same
+        run(command, tmp_path, env=_env(proxy))  # again, with what it has left in Redis
 
 
 class _Worker:

@@ -84,7 +84,7 @@ def test_a_process_that_does_not_end_is_killed_and_tells_what_it_was_doing(
         deaf.stop()
     assert not deaf.running
     (told,) = hung.value.__notes__
-    assert "State:\tS (sleeping)" in told
+    assert re.search(r"State:\t[RS]", told), "asleep, or on its way there"
     assert f"/proc/{deaf.pid}/task/{deaf.pid}/wchan" in told
 
 
@@ -107,10 +107,6 @@ def test_a_test_that_kills_its_server_has_one_where_a_container_is_required(
     monkeypatch.setenv("TTLPROXY_REQUIRE", "valkey-9")
     killable = [name for name in servers_here() if name in BINARIES]
     assert servers_of_a_run(must_be_killable=True) == killable[-1:]
-
-
-def test_a_quick_run_is_on_the_newest_server_alone() -> None:
-    assert _servers("--quick") == set(servers_here()[-1:])
 
 
 def test_without_redis_none_of_the_tests_needs_a_server() -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import socket
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -17,13 +16,11 @@ from typing import NamedTuple
 import pytest
 
 from tests.conftest import StartProxy, StartServer
-from tests.support.conversation import let_pass
 from tests.support.deadlines import BOUNDED
 from tests.support.event_loops import both_loops
 from tests.support.network_path import NetworkPath
-from tests.support.processes import free_port, wait_until
+from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
-from tests.support.redis_client import Client
 from tests.support.redis_content import LEASE
 from tests.support.relay import Relay
 from tests.support.server_queries import calls, connections, info, unnamed, until_blocked
@@ -134,22 +131,6 @@ def test_clients_of_a_master_that_is_one_no_more_are_closed(pair: Pair) -> None:
     _connected_to(pair, pair.replica).close()
 
 
-def test_no_client_reads_what_a_master_that_became_a_replica_cannot_remove(
-    start_server: StartServer, start_proxy: StartProxy
-) -> None:
-    """The refused reap tells so, up to a second before the next heartbeat would."""
-    server = start_server()
-    proxy = start_proxy(server.url)
-    clock = Client(server.port)
-    with Connection(proxy.port) as app:
-        app.ask("HSETEX", "h", *BOUNDED, "PX", 50, "FIELDS", 1, "f", "v")
-        assert clock.ask("REPLICAOF", "127.0.0.1", free_port()) == b"OK"
-        let_pass(clock, 50)
-        app.send(command("HGET", "h", "f"))
-        assert app.read_to_end() == b""
-    clock.close()
-
-
 def test_what_follows_from_deadlines_goes_on_at_the_new_master(pair: Pair) -> None:
     with _held(
         pair,
@@ -194,33 +175,6 @@ def _left(client: Connection, key: str, element: str) -> int:
     return left_s if left_s < 0 else round(left_s, -2)
 
 
-def test_a_master_that_becomes_a_replica_where_it_is_ends_sessions_once(
-    start_server: StartServer, start_proxy: StartProxy
-) -> None:
-    """Only INFO shows it: new connections reach the same server as before."""
-    server, master = start_server(), start_server()
-    proxy = start_proxy(server.url)
-    with Connection(proxy.port) as client:
-        assert client.ask("SET", "k", "v") == b"+OK\r\n"
-        with Connection(master.port) as direct:
-            direct.ask("SET", "k", "v")
-        _replicate(server, master)
-        assert client.read_to_end() == b""
-    with Connection(proxy.port) as reader:
-        assert reader.ask("GET", "k") == b"$1\r\nv\r\n"
-        assert reader.ask("SET", "k", "w").startswith(b"-READONLY")
-        for _ in range(3):  # heartbeats
-            started = info(server.port, "commandstats").get("cmdstat_time", "")
-            wait_until(
-                lambda before=started: (  # type: ignore[misc]
-                    info(server.port, "commandstats").get("cmdstat_time", "") != before
-                ),
-                "a heartbeat",
-            )
-        assert reader.ask("GET", "k") == b"$1\r\nv\r\n"
-    assert proxy.stderr.count(TOLD) == 1
-
-
 @pytest.mark.slow
 def test_each_worker_sees_a_failover_itself(
     start_server: StartServer, start_proxy: StartProxy
@@ -256,36 +210,6 @@ def test_an_address_that_moves_while_the_old_master_lives(
         with Connection(old.port) as direct:
             assert direct.ask("EXISTS", "h") == b":1\r\n"
             wait_until(lambda: b"ttlproxy" not in direct.ask("CLIENT", "LIST"), "nothing of ours")
-
-
-def test_an_address_that_moves_long_after_the_old_master_became_a_replica(pair: Pair) -> None:
-    """Nobody connects any more, so no new connection shows that the address has moved."""
-    _wait_for_replica(pair)
-    _promote(pair.replica)
-    _replicate(pair.master, pair.replica)
-    wait_until(lambda: TOLD in pair.proxy.stderr, "the end of earlier clients")
-    with _connected_to(pair, pair.master) as client:
-        assert client.ask("SET", "k", "v").startswith(b"-READONLY")
-        until = calls(pair.master.port, "time") + 12
-        wait_until(lambda: calls(pair.master.port, "time") >= until, "some heartbeats")
-        pair.switch.target = pair.replica.port
-        assert client.read_to_end() == b""
-
-
-def test_sessions_end_where_only_the_link_was_cut_off_from_the_old_server(
-    start_server: StartServer, start_proxy: StartProxy
-) -> None:
-    old, new = start_server(), start_server()
-    with NetworkPath(old.port) as switch:
-        proxy = start_proxy(f"redis://127.0.0.1:{switch.port}")
-        with Connection(proxy.port) as client, Connection(old.port) as direct:
-            assert client.ask("PING") == b"+PONG\r\n"
-            switch.target = new.port
-            for each in connections(old.port):
-                if each["name"].startswith("ttlproxy:"):
-                    direct.ask("CLIENT", "KILL", "ID", each["id"])
-            assert client.read_to_end() == b""
-    assert TOLD in proxy.stderr
 
 
 def test_sessions_end_though_the_old_server_does_not_close_their_connections(
@@ -368,29 +292,6 @@ def test_a_replica_is_served_as_ever_and_looked_at_again_when_it_is_promoted(
             wait_until(lambda: direct.ask("EXISTS", "h2") == b":0\r\n", "it reaps")
 
 
-def test_replicas_behind_one_address_are_alike(
-    start_server: StartServer, start_proxy: StartProxy
-) -> None:
-    master, one, other = start_server(), start_server(), start_server()
-    _replicate(one, master)
-    _replicate(other, master)
-    with NetworkPath(one.port) as switch:
-        proxy = start_proxy(f"redis://127.0.0.1:{switch.port}")
-        with Connection(proxy.port) as first:
-            first.ask("PING")
-            switch.target = other.port
-            with Connection(proxy.port) as second:
-                second.ask("PING")
-                with Connection(other.port) as direct:
-
-                    def was_looked_at() -> bool:
-                        return b"ttlproxy" not in direct.ask("CLIENT", "LIST")
-
-                    wait_until(was_looked_at, "the look")
-                assert first.ask("PING") == second.ask("PING") == b"+PONG\r\n"
-    assert TOLD not in proxy.stderr
-
-
 def _get(client: Connection, server: Server, gets: int) -> None:
     """Returns when Redis has sent all replies to so many GETs, of which the client reads none."""
     until = calls(server.port, "get") + gets
@@ -402,33 +303,6 @@ def _get(client: Connection, server: Server, gets: int) -> None:
         return calls(server.port, "get") == until and not waits
 
     wait_until(is_sent, "all replies on their way")
-
-
-def test_what_redis_has_sent_comes_before_the_end(pair: Pair) -> None:
-    with Connection(pair.proxy.port) as client:
-        value = b"x" * (1 << 18)
-        assert client.ask("SET", "k", value) == b"+OK\r\n"
-        _get(client, pair.master, 16)
-        _fail_over(pair)
-        wait_until(lambda: TOLD in pair.proxy.stderr, "the proxy to notice")
-        assert client.read_to_end() == b"$%d\r\n%b\r\n" % (len(value), value) * 16
-
-
-def test_who_reads_slowly_has_all_that_redis_has_sent(pair: Pair) -> None:
-    """After a failover a connection stays open until its client has taken the last replies."""
-    with Connection(pair.proxy.port) as client:
-        # Smaller than the data, and larger than loopback's segments: else each takes 200 ms.
-        client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 17)
-        value = b"x" * (1 << 19)
-        assert client.ask("SET", "k", value) == b"+OK\r\n"
-        _get(client, pair.master, 16)
-        _fail_over(pair)
-        wait_until(lambda: TOLD in pair.proxy.stderr, "the proxy to notice")
-        with Connection(
-            pair.replica.port
-        ) as direct:  # each second the proxy checks the remaining clients
-            assert direct.ask("BLPOP", "nothing", "2.5") == b"*-1\r\n"
-        assert client.read_to_end() == b"$%d\r\n%b\r\n" % (len(value), value) * 16
 
 
 @both_loops

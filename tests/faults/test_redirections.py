@@ -19,13 +19,13 @@ CAPA = ("CLIENT", "CAPA", "redirect")
 @pytest.fixture
 def pair(valkey_binary: Binary) -> Iterator[tuple[Server, Server]]:
     """A master and its replica."""
-    master, replica = Server(valkey_binary).start(), Server(valkey_binary).start()
-    with Connection(replica.port) as direct:
-        assert direct.ask("REPLICAOF", "127.0.0.1", master.port) == b"+OK\r\n"
-    wait_until(lambda: info(replica.port, "replication").get("master_link_status") == "up", "it")
-    yield master, replica
-    for server in (master, replica):
-        server.remove()
+    with Server(valkey_binary) as master, Server(valkey_binary) as replica:
+        with Connection(replica.port) as direct:
+            assert direct.ask("REPLICAOF", "127.0.0.1", master.port) == b"+OK\r\n"
+        wait_until(
+            lambda: info(replica.port, "replication").get("master_link_status") == "up", "it"
+        )
+        yield master, replica
 
 
 def test_a_failover_does_not_lead_a_client_past_the_proxy(

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import StartProxy, StartServer
-from tests.faults.conftest import StartSentinel
+from tests.faults.conftest import StartSentinel, is_refused, sentinel_url
 from tests.support.admin_pages import FLAGS, Pages, pages
 from tests.support.command_line import ttlproxy
 from tests.support.doctor import examine, of
@@ -24,7 +24,6 @@ from tests.support.sentinels import Replicated, Sentinel, follow
 from tests.support.server_queries import connections, until_blocked
 from tests.support.servers import Binary, Proxy, Server
 from tests.support.timed_clients import NAME, TimedClients
-from tests.support.worker_counts import alone_or_with
 from ttlproxy.operations.doctor import Severity
 
 pytestmark = pytest.mark.long
@@ -109,17 +108,6 @@ def test_nothing_is_lost_or_late_through_failovers(
     assert str(servers.master.port) in proxy.stderr
 
 
-def _url(*ports: int, name: str = "mymaster") -> str:
-    return f"redis-sentinel://{','.join(f'127.0.0.1:{port}' for port in ports)}#{name}"
-
-
-def _is_refused(proxy: Proxy, *reasons: str) -> None:
-    """A client gets an error, and the log says why."""
-    with Connection(proxy.port) as client:
-        assert client.read_to_end().startswith(REFUSED)
-    wait_until(lambda: all(reason in proxy.stderr for reason in reasons), f"{reasons} in the log")
-
-
 def _until_served(proxy: Proxy, *words: str) -> None:
     """`words`: a request that is answered without an error then."""
     words = words or ("HSETEX", "h", "EX", "9", "FIELDS", "1", "a", "1")
@@ -134,103 +122,30 @@ def _until_served(proxy: Proxy, *words: str) -> None:
     wait_until(is_served, "a client that is served")
 
 
-def test_a_name_that_the_sentinels_do_not_know_until_they_learn_it(
-    start_server: StartServer, start_sentinel: StartSentinel, start_proxy: StartProxy
-) -> None:
-    server = start_server()
-    sentinel = start_sentinel(server.port)
-    proxy = start_proxy(_url(sentinel.port, name="other"), *SOON)
-    _is_refused(proxy, f"127.0.0.1:{sentinel.port}: it knows no master named other")
-    sentinel.ask("MONITOR", "other", "127.0.0.1", str(server.port), "1")
-    _until_served(proxy)
-
-
-def test_no_sentinel_that_is_one(
-    start_server: StartServer, start_proxy: StartProxy, start_sentinel: StartSentinel
-) -> None:
-    server, nobody = start_server(), free_port()
-    proxy = start_proxy(_url(nobody, server.port), *SOON)
-    _is_refused(proxy, f"127.0.0.1:{server.port}: it is no Sentinel", f"127.0.0.1:{nobody}: ")
-
-
-def test_one_sentinel_of_three_is_enough(
-    start_server: StartServer, start_sentinel: StartSentinel, start_proxy: StartProxy
-) -> None:
-    server = start_server()
-    sentinel, hanging = start_sentinel(server.port), start_sentinel(server.port)
-    hanging.child.send_signal(signal.SIGSTOP)
-    try:
-        proxy = start_proxy(_url(free_port(), hanging.port, sentinel.port))
-        _until_served(proxy)
-    finally:
-        hanging.child.send_signal(signal.SIGCONT)
-
-
-@pytest.mark.parametrize("user", ["", "asker"])
 def test_the_sentinels_have_a_password_of_their_own(
     start_server: StartServer,
     start_sentinel: StartSentinel,
     start_proxy: StartProxy,
     tmp_path: Path,
-    user: str,
 ) -> None:
-    server = start_server("--requirepass", "of-redis")
+    server, user = start_server("--requirepass", "of-redis"), "asker"
     rights = "+auth +hello +client +ping +subscribe +sentinel|master &*"
-    login = (
-        f"user {user} on >of-sentinels {rights} +sentinel|get-master-addr-by-name"
-        if user
-        else "requirepass of-sentinels"
-    )
+    login = f"user {user} on >of-sentinels {rights} +sentinel|get-master-addr-by-name"
     sentinel = start_sentinel(server.port, "sentinel auth-pass mymaster of-redis", login)
-    if user:
-        with Connection(sentinel.port) as direct:
-            assert direct.ask("ACL", "SETUSER", "default", "resetpass", ">w") == b"+OK\r\n"
-    url = _url(sentinel.port).replace("://", "://:of-redis@")
+    with Connection(sentinel.port) as direct:
+        assert direct.ask("ACL", "SETUSER", "default", "resetpass", ">w") == b"+OK\r\n"
+    url = sentinel_url(sentinel.port).replace("://", "://:of-redis@")
     secret = tmp_path / "secret"
     secret.write_text("wrong\n")
-    flags = ["--sentinel-password-file", str(secret)]
-    if user:
-        flags += ["--sentinel-user", user]
+    flags = ["--sentinel-password-file", str(secret), "--sentinel-user", user]
     refusal = f"127.0.0.1:{sentinel.port}: the Sentinel refuses the user or the password"
     proxy = start_proxy(url, *flags, *SOON)
-    _is_refused(proxy, refusal, "sentinel_password")
+    is_refused(proxy, refusal, "sentinel_password")
     secret.write_text("of-sentinels\n")  # it is read again
     _until_served(proxy, "AUTH", "of-redis")
     assert "of-sentinels" not in proxy.stderr
     without = start_proxy(url, *SOON)
-    _is_refused(without, "the Sentinel requires a password; set sentinel_password")
-
-
-def test_sentinels_that_disagree_are_named(
-    start_server: StartServer, start_sentinel: StartSentinel, start_proxy: StartProxy
-) -> None:
-    one, other = start_server(), start_server()
-    first, second = start_sentinel(one.port), start_sentinel(other.port)
-    proxy = start_proxy(_url(first.port, second.port), *SOON)
-    _is_refused(
-        proxy,
-        f"127.0.0.1:{first.port}: the master is 127.0.0.1:{one.port}",
-        f"127.0.0.1:{second.port}: the master is 127.0.0.1:{other.port}",
-    )
-    second.ask("REMOVE", "mymaster")
-    _until_served(proxy)
-
-
-def test_a_replica_that_sentinels_name_is_not_served(
-    start_server: StartServer, start_sentinel: StartSentinel, start_proxy: StartProxy
-) -> None:
-    server, master = start_server(), start_server()
-    sentinel = start_sentinel(server.port)
-    proxy = start_proxy(_url(sentinel.port), *SOON)
-    _until_served(proxy)
-    with Connection(proxy.port) as client:
-        client.ask("PING")
-        follow(server, master)
-        assert client.read_to_end() == b""
-    _is_refused(proxy, f"127.0.0.1:{server.port} is a replica, and no master")
-    with Connection(server.port) as direct:
-        direct.ask("REPLICAOF", "NO", "ONE")
-    _until_served(proxy)
+    is_refused(without, "the Sentinel requires a password; set sentinel_password")
 
 
 def test_a_sentinel_named_as_a_redis_is_told_apart(
@@ -259,7 +174,7 @@ def test_a_promotion_that_sentinel_does_not_notice_is_noticed(
     follow(replica, master)
     sentinel = start_sentinel(master.port, "sentinel failover-timeout mymaster 600000")
     sentinel.ask("SET", "mymaster", "quorum", "1")
-    proxy = start_proxy(_url(sentinel.port).replace("://", "://app:word@"))
+    proxy = start_proxy(sentinel_url(sentinel.port).replace("://", "://app:word@"))
     with Connection(proxy.port) as client:
         assert client.ask("AUTH", "app", "word") == b"+OK\r\n"
         for _ in attempts(PATIENCE_S, "a promotion"):
@@ -292,7 +207,7 @@ def test_all_sessions_end_when_the_sentinels_name_another_server(
     """The old one remains a master, and could serve for ever."""
     old, new = start_server(), start_server()
     sentinel = start_sentinel(old.port)
-    proxy = start_proxy(_url(sentinel.port))
+    proxy = start_proxy(sentinel_url(sentinel.port))
     with ExitStack() as stack:
         idle, listener, blocked, lent = (
             stack.enter_context(Connection(proxy.port)) for _ in range(4)
@@ -321,7 +236,7 @@ def test_no_client_stays_with_another_server_than_the_proxy_itself(
     """Clients connect all the time while the master moves to and fro."""
     servers = [start_server(), start_server()]
     sentinel = start_sentinel(servers[0].port)
-    proxy = start_proxy(_url(sentinel.port))
+    proxy = start_proxy(sentinel_url(sentinel.port))
     over = threading.Event()
     clients: list[Connection] = []
 
@@ -354,17 +269,14 @@ def _upstreams(admin: Pages) -> set[str]:
 
 
 @pytest.mark.any_server
-@alone_or_with(2)
 def test_operators_are_told_which_server_is_the_master(
-    start_server: StartServer,
-    start_sentinel: StartSentinel,
-    start_proxy: StartProxy,
-    workers: int,
+    start_server: StartServer, start_sentinel: StartSentinel, start_proxy: StartProxy
 ) -> None:
+    """By each of two workers."""
     old, new = start_server(), start_server()
     sentinel, away = start_sentinel(old.port), free_port()
-    url = _url(sentinel.port, away)
-    proxy = start_proxy(url, *FLAGS, "--workers", str(workers))
+    url = sentinel_url(sentinel.port, away)
+    proxy = start_proxy(url, *FLAGS, "--workers", "2")
     admin = pages(proxy)
     for server in (old, new):
         _name_another(sentinel, server)
@@ -378,7 +290,7 @@ def test_operators_are_told_which_server_is_the_master(
     found = of("sentinels", told)
     assert of("replicas", told).what == "the server has no replica that is connected to it"
     assert (found.severity, str(away) in found.what) == (Severity.WARNING, True)
-    of("connection", examine(_url(away)))
+    of("connection", examine(sentinel_url(away)))
     with Connection(proxy.port) as client:
         assert client.ask("HSETEX", "h", "EX", 100, "FIELDS", 1, "a", 1) == b":1\r\n"
     proxy.stop()

@@ -9,19 +9,21 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import StartProxy, StartServer
+from tests.faults.conftest import is_refused, sentinel_url, until_served_by
 from tests.support.certificates import Authority
 from tests.support.doctor import examine, of
 from tests.support.processes import free_port, wait_until
 from tests.support.raw_client import Connection
 from tests.support.requirements import absent
-from tests.support.sentinels import NAME, Sentinel
+from tests.support.sentinels import Sentinel
 from tests.support.server_queries import info
-from tests.support.servers import Binary, Proxy, Server
+from tests.support.servers import Binary, Server
 from ttlproxy.operations.doctor import Severity
 
 pytestmark = pytest.mark.any_server
 
 LOCAL = ("localhost", "127.0.0.1")
+TLS = "rediss-sentinel"
 SOON = ("--hold-max", "0.1")
 
 # Gives a Redis behind TLS and its port there; the words are for its configuration.
@@ -86,32 +88,9 @@ def start_sentinel(binary: Binary, authority: Authority, tmp_path: Path) -> Iter
                 f"tls-auth-clients {'yes' if asks_for_certificates else 'no'}",
                 f"tls-replication {'yes' if to_redis else 'no'}",
             )
-            owned.callback(sentinel.remove)
-            return sentinel.start(), port
+            return owned.enter_context(sentinel), port
 
         yield start
-
-
-def _url(*ports: int, scheme: str = "rediss-sentinel") -> str:
-    return f"{scheme}://{','.join(f'127.0.0.1:{port}' for port in ports)}#{NAME}"
-
-
-def _until_served_by(server: Server, proxy: Proxy) -> None:
-    def is_served() -> bool:
-        with Connection(proxy.port) as client:
-            try:
-                return b"tcp_port:%d\r\n" % server.port in client.ask("INFO", "server")
-            except (OSError, EOFError):
-                return False
-
-    wait_until(is_served, "a client that is served by it")
-
-
-def _is_refused(proxy: Proxy, *reasons: str) -> None:
-    with Connection(proxy.port) as client:
-        assert client.read_to_end().startswith(b"-ERR ttlproxy has no connection to Redis")
-    for reason in reasons:
-        wait_until(lambda reason=reason: reason in proxy.stderr, f"{reason} in the log")  # type: ignore[misc]
 
 
 @pytest.mark.slow
@@ -126,9 +105,9 @@ def test_three_sentinels_and_two_servers_through_a_failover(
     up = ("master_link_status", "up")
     wait_until(lambda: up in info(replica.port, "replication").items(), "a replica in step")
     sentinels = [start_sentinel(port) for _ in range(3)]
-    url = _url(*(tls_port for _, tls_port in sentinels))
+    url = sentinel_url(*(port for _, port in sentinels), scheme=TLS)
     proxy = start_proxy(url, "--upstream-tls-ca", str(authority.file))
-    _until_served_by(master, proxy)
+    until_served_by(master, proxy)
     seen = of("sentinels", examine(url, upstream_tls_ca=authority.file))
     assert (seen.severity, seen.what) == (Severity.OK, "the Sentinels name the same master")
     with Connection(proxy.port) as client:
@@ -141,7 +120,7 @@ def test_three_sentinels_and_two_servers_through_a_failover(
             )
         sentinels[0][0].ask_to_fail_over()
         assert client.read_to_end() == b""
-    _until_served_by(replica, proxy)
+    until_served_by(replica, proxy)
     with Connection(proxy.port) as client:
         assert client.ask("HPERSISTFIELD", "h", "a") == b":1\r\n"
 
@@ -162,18 +141,18 @@ def test_sentinels_have_an_authority_of_their_own_and_ask_for_a_certificate(
 ) -> None:
     server, port = start_behind_tls()
     _, tls_port = start_sentinel(port, other_authority, asks_for_certificates=True)
-    url, place = _url(tls_port), f"127.0.0.1:{tls_port}: "
+    url, place = sentinel_url(tls_port, scheme=TLS), f"127.0.0.1:{tls_port}: "
     trusting = ["--upstream-tls-ca", str(authority.file)]
-    _is_refused(start_proxy(url, *trusting, *SOON), place, "an authority that is not trusted")
+    is_refused(start_proxy(url, *trusting, *SOON), place, "an authority that is not trusted")
     trusting += ["--sentinel-tls-ca", str(other_authority.file)]
-    _is_refused(start_proxy(url, *trusting, *SOON), place)
+    is_refused(start_proxy(url, *trusting, *SOON), place)
     cert, key = map(str, other_authority.issue("proxy"))
     shown = ("--sentinel-tls-cert", cert, "--sentinel-tls-key", key)
-    _until_served_by(server, start_proxy(url, *trusting, *shown))
+    until_served_by(server, start_proxy(url, *trusting, *shown))
     name = "--sentinel-tls-server-name"
-    _until_served_by(server, start_proxy(url, *trusting, *shown, name, "localhost"))
+    until_served_by(server, start_proxy(url, *trusting, *shown, name, "localhost"))
     proxy = start_proxy(url, *trusting, *shown, name, "elsewhere.org", *SOON)
-    _is_refused(proxy, place, "elsewhere.org")
+    is_refused(proxy, place, "elsewhere.org")
 
 
 def test_tls_to_redis_alone_and_to_the_sentinels_alone(
@@ -186,11 +165,11 @@ def test_tls_to_redis_alone_and_to_the_sentinels_alone(
     file = str(authority.file)
     sentinel, _ = start_sentinel(port)
     flags = ("--upstream-tls-ca", file, "--sentinel-tls", "no")
-    _until_served_by(server, start_proxy(_url(sentinel.port), *flags))
+    until_served_by(server, start_proxy(sentinel_url(sentinel.port, scheme=TLS), *flags))
     _, tls_port = start_sentinel(server.port, to_redis=False)
     flags = ("--sentinel-tls-ca", file, "--sentinel-tls", "yes")
-    url = _url(tls_port, scheme="redis-sentinel")
-    _until_served_by(server, start_proxy(url, *flags))
+    url = sentinel_url(tls_port)
+    until_served_by(server, start_proxy(url, *flags))
 
 
 @pytest.mark.parametrize("is_tls", [True, False], ids=["tls", "plain"])
@@ -208,10 +187,10 @@ def test_the_wrong_scheme_is_an_error_that_names_the_sentinel(
         if is_tls
         else (sentinel.port, "rediss-sentinel", "--sentinel-tls no")
     )
-    url = _url(port, scheme=scheme)
+    url = sentinel_url(port, scheme=scheme)
     file = None if is_tls else authority.file
     flags = ("--upstream-tls-ca", str(file)) if file else ()
-    _is_refused(start_proxy(url, *flags, *SOON), f"127.0.0.1:{port}: the server", fix)
+    is_refused(start_proxy(url, *flags, *SOON), f"127.0.0.1:{port}: the server", fix)
     (found,) = examine(url, upstream_tls_ca=file, connect_timeout=2.0)
     assert f"127.0.0.1:{port}" in found.what
     assert fix in found.what

@@ -3,80 +3,19 @@
 from __future__ import annotations
 
 import json
-from contextlib import suppress
 
 import pytest
 
 from tests.conftest import StartProxy, StartServer
-from tests.faults.conftest import StartSentinel
+from tests.faults.conftest import StartSentinel, is_refused, sentinel_url, until_served_by
 from tests.support.admin_pages import FLAGS, pages
 from tests.support.command_line import ttlproxy
-from tests.support.doctor import examine, of
 from tests.support.processes import free_port, wait_until
 from tests.support.raw_client import Connection
 from tests.support.sentinels import NAME, follow
-from tests.support.servers import Proxy, Server
-from tests.support.worker_counts import alone_or_with
-from ttlproxy.operations.doctor import Severity
 
 SOON = ("--hold-max", "0.1")
 NOWHERE = "nowhere.invalid"
-
-
-def _url(*places: int | str) -> str:
-    return f"redis-sentinel://{','.join(map(_place, places))}#{NAME}"
-
-
-def _place(place: int | str) -> str:
-    return f"127.0.0.1:{place}" if isinstance(place, int) else place
-
-
-def _is_refused(proxy: Proxy, *reasons: str) -> None:
-    """A client gets an error, and the log says why."""
-    with Connection(proxy.port) as client:
-        assert client.read_to_end().startswith(b"-ERR ttlproxy has no connection to Redis")
-    wait_until(lambda: all(reason in proxy.stderr for reason in reasons), f"{reasons} in the log")
-
-
-def _until_served_by(server: Server, proxy: Proxy) -> None:
-    def is_served() -> bool:
-        with suppress(OSError, EOFError), Connection(proxy.port) as client:
-            return b"tcp_port:%d\r\n" % server.port in client.ask("INFO", "server")
-        return False
-
-    wait_until(is_served, "a client that is served by it")
-
-
-def test_a_wrong_password_at_one_of_three_is_named_and_the_others_are_enough(
-    start_server: StartServer, start_sentinel: StartSentinel, start_proxy: StartProxy
-) -> None:
-    server = start_server()
-    locked = start_sentinel(server.port, "requirepass other")
-    asked = [start_sentinel(server.port, "requirepass word") for _ in range(2)]
-    url = _url(locked.port, *(sentinel.port for sentinel in asked))
-    proxy = start_proxy(url, "--sentinel-password", "word")
-    _until_served_by(server, proxy)
-    refusal = f"127.0.0.1:{locked.port}"
-    wait_until(lambda: f"the Sentinel at {refusal} is of no use" in proxy.stderr, "a warning")
-    assert "the Sentinel refuses the user or the password" in proxy.stderr
-    found = of("sentinels", examine(url, sentinel_password="word"))
-    assert (found.severity, refusal in found.what) == (Severity.WARNING, True)
-
-
-def test_all_are_away_at_the_start_until_one_comes(
-    start_server: StartServer, start_sentinel: StartSentinel, start_proxy: StartProxy
-) -> None:
-    server = start_server()
-    sentinels = [start_sentinel(server.port) for _ in range(3)]
-    for sentinel in sentinels:
-        sentinel.stop()
-    ports = [sentinel.port for sentinel in sentinels]
-    proxy = start_proxy(_url(*ports), *SOON)
-    _is_refused(proxy, *(f"127.0.0.1:{port}: " for port in ports))
-    (found,) = examine(_url(*ports))
-    assert all(f"127.0.0.1:{port}: " in found.what for port in ports)
-    sentinels[1].restart()
-    _until_served_by(server, proxy)
 
 
 def test_while_all_are_away_the_master_is_served_as_long_as_it_is_one(
@@ -86,7 +25,7 @@ def test_while_all_are_away_the_master_is_served_as_long_as_it_is_one(
     follow(new, old)
     sentinel = start_sentinel(old.port)
     # The first deadline of a family waits for all proxies, on a busy machine for longer than SOON.
-    proxy = start_proxy(_url(sentinel.port), "--hold-max", "1")
+    proxy = start_proxy(sentinel_url(sentinel.port), "--hold-max", "1")
     with Connection(proxy.port) as client:
         assert client.ask("HSETEX", "h", "EX", 100, "FIELDS", 1, "a", 1) == b":1\r\n"
         sentinel.stop()
@@ -98,11 +37,11 @@ def test_while_all_are_away_the_master_is_served_as_long_as_it_is_one(
             assert direct.ask("REPLICAOF", "NO", "ONE") == b"+OK\r\n"
         follow(old, new)
         assert client.read_to_end() == b""
-    _is_refused(proxy, f"127.0.0.1:{sentinel.port}: ")
+    is_refused(proxy, f"127.0.0.1:{sentinel.port}: ")
     sentinel.restart()
     sentinel.ask("REMOVE", NAME)
     sentinel.ask("MONITOR", NAME, "127.0.0.1", str(new.port), "1")
-    _until_served_by(new, proxy)
+    until_served_by(new, proxy)
     with Connection(proxy.port) as client:
         assert client.ask("HPERSISTFIELD", "h", "b") == b":1\r\n"
 
@@ -112,13 +51,14 @@ def test_a_name_that_leads_nowhere_is_told_and_another_sentinel_is_enough(
 ) -> None:
     server = start_server()
     sentinel = start_sentinel(server.port)
-    proxy = start_proxy(_url(NOWHERE, sentinel.port))
-    _until_served_by(server, proxy)
+    proxy = start_proxy(sentinel_url(NOWHERE, sentinel.port))
+    until_served_by(server, proxy)
     wait_until(lambda: f"the Sentinel at {NOWHERE}:26379 is of no use" in proxy.stderr, "its name")
-    _is_refused(
-        start_proxy(_url(NOWHERE), *SOON), f"{NOWHERE}:26379: the name {NOWHERE} is not found"
+    is_refused(
+        start_proxy(sentinel_url(NOWHERE), *SOON),
+        f"{NOWHERE}:26379: the name {NOWHERE} is not found",
     )
-    _is_refused(start_proxy(f"redis://{NOWHERE}", *SOON), f"the name {NOWHERE} is not found")
+    is_refused(start_proxy(f"redis://{NOWHERE}", *SOON), f"the name {NOWHERE} is not found")
 
 
 def _healthcheck(port: int | str) -> tuple[int, str]:
@@ -127,17 +67,14 @@ def _healthcheck(port: int | str) -> tuple[int, str]:
 
 
 @pytest.mark.any_server
-@alone_or_with(2)
 def test_probes_and_pages_say_which_sentinels_give_no_answer(
-    start_server: StartServer,
-    start_sentinel: StartSentinel,
-    start_proxy: StartProxy,
-    workers: int,
+    start_server: StartServer, start_sentinel: StartSentinel, start_proxy: StartProxy
 ) -> None:
+    """Each of two workers."""
     server, away = start_server(), free_port()
     sentinel = start_sentinel(server.port)
     sentinel.stop()
-    proxy = start_proxy(_url(sentinel.port, away), *FLAGS, "--workers", str(workers))
+    proxy = start_proxy(sentinel_url(sentinel.port, away), *FLAGS, "--workers", "2")
     admin = pages(proxy)
 
     def says_why() -> bool:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
 
 import pytest
 
+from tests.features.conftest import Limited
 from tests.features.test_lease import REFUSED
 from tests.support.containers import AnyServer
 from tests.support.conversation import Talk
@@ -15,7 +15,6 @@ from tests.support.processes import wait_until
 from tests.support.raw_client import Connection
 from tests.support.redis_client import Client
 from tests.support.redis_content import SHARED
-from tests.support.servers import Proxy
 from ttlproxy.core.keys import Keys
 
 KEYS = Keys()
@@ -311,21 +310,6 @@ def test_databases_are_swapped_and_flushed_with_what_is_deferred_in_them(client:
 # --- who may, and a server that is full
 
 
-@pytest.fixture
-def limited(proxy: Proxy, server: AnyServer, direct: Client) -> Iterator[Callable[..., bytes]]:
-    """limited(rules, line) sends the line as a user with all rights, changed by `rules`."""
-    with Connection(proxy.port) as client:
-
-        def ask(rules: str, line: str) -> bytes:
-            everything = ["reset", "on", "nopass", "~*", "&*", "+@all"]
-            assert direct.ask("ACL", "SETUSER", "limited", *everything, *rules.split()) == b"OK"
-            assert client.ask("AUTH", "limited", "any") == b"+OK\r\n"
-            return client.ask(*line.split())
-
-        yield ask
-    direct.ask("ACL", "DELUSER", "limited")
-
-
 @pytest.mark.parametrize(
     ("rules", "command"),
     [
@@ -344,7 +328,7 @@ def limited(proxy: Proxy, server: AnyServer, direct: Client) -> Iterator[Callabl
     ],
 )
 def test_who_may_not_do_it_now_may_not_have_it_done_later(
-    limited: Callable[..., bytes], client: Client, direct: Client, rules: str, command: str
+    limited: Limited, client: Client, direct: Client, rules: str, command: str
 ) -> None:
     client.ask("RPUSH", "q", "here")
     reply = limited(rules, f"DEFER PX 0 {command}")
@@ -353,9 +337,7 @@ def test_who_may_not_do_it_now_may_not_have_it_done_later(
     assert client.ask("LRANGE", "q", 0, -1) == [b"here"]
 
 
-def test_who_may_not_name_the_key_may_not_cancel_or_see(
-    limited: Callable[..., bytes], client: Client
-) -> None:
+def test_who_may_not_name_the_key_may_not_cancel_or_see(limited: Limited, client: Client) -> None:
     client.ask("DEFER", "EX", 100, "ID", "a", "LPUSH", "q", "x")
     for line in ("UNDEFER q a", "DEFERRED q"):
         assert limited("resetkeys ~a:* ~__ttl:*", line).startswith(b"-NOPERM")

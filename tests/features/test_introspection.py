@@ -8,16 +8,14 @@ from contextlib import closing
 
 import pytest
 
-from tests.conftest import StartProxy, StartServer
+from tests.conftest import StartProxy
 from tests.support.admin_pages import pages
 from tests.support.containers import AnyServer
 from tests.support.conversation import Talk
-from tests.support.processes import wait_until
 from tests.support.raw_client import Connection
 from tests.support.redis_client import Client
 from tests.support.servers import Proxy
 from ttlproxy import __version__
-from ttlproxy.core.keys import Keys
 
 KEY_ARITY = "ERR wrong number of arguments for 'ttlproxy|key' command"
 
@@ -132,59 +130,6 @@ def test_the_section_of_the_proxy_tells_what_it_does(
             assert int(fields["reaped_elements"]) >= 0
 
 
-def _times(client: Client, name: str) -> dict[str, float]:
-    return {
-        what: float(value)
-        for what, _, value in (
-            pair.partition("=") for pair in _fields(client.ask("INFO", "ttlproxy"))[name].split(",")
-        )
-    }
-
-
-def test_it_is_told_how_late_elements_went_and_how_long_the_calls_took(
-    start_server: StartServer, start_proxy: StartProxy
-) -> None:
-    server = start_server()
-    direct, client = Client(server.port), Client(start_proxy(server.url).port)
-    client.ask("HSET", "h", "early", "1", "late", "2")
-    client.ask("HEXPIREFIELD", "h", 1000, "FIELDS", 2, "early", "late")
-    seconds, _ = direct.ask("TIME")
-    for field, ago_s in (("early", 7000), ("late", 5000)):
-        direct.ask("ZADD", Keys().index(b"h"), (int(seconds) - ago_s) * 1000, field)
-    direct.ask("ZADD", Keys().schedule, 1, "h")
-    wait_until(lambda: direct.ask("EXISTS", "h") == 0, "both reaped")
-    wait_until(lambda: _times(client, "reap_lag_ms")["max"] >= 7_000_000, "it is told")
-    assert _times(client, "reap_lag_ms")["max"] < 8_000_000
-    calls = _times(client, "reap_call_ms")
-    assert 0 < calls["p50"] <= calls["p99"] <= calls["max"]
-    client.close()
-    direct.close()
-
-
-def _gone(client: Client) -> dict[str, int]:
-    fields = _fields(client.ask("INFO", "ttlproxy"))
-    marks = [name for name in fields if name.startswith("gone_clients_")]
-    return {name.removeprefix("gone_clients_"): int(fields[name]) for name in marks}
-
-
-def test_it_is_told_why_clients_have_gone(proxy: Proxy, client: Client, direct: Client) -> None:
-    def one_more(why: str) -> bool:
-        after = _gone(client)
-        return after.get(why, 0) > before.get(why, 0)
-
-    for leave in (b"QUIT\r\n", b""):
-        before = _gone(client)
-        with Connection(proxy.port) as leaving:
-            leaving.send(leave or b"PING\r\n")
-            leaving.read()
-        wait_until(lambda: one_more("client"), "it has gone by itself")
-    before = _gone(client)
-    with Connection(proxy.port) as killed:
-        direct.ask("CLIENT", "KILL", "ID", killed.ask("CLIENT", "ID")[1:-2])
-        assert killed.read_to_end() == b""
-        wait_until(lambda: one_more("redis"), "Redis has closed it")
-
-
 @pytest.mark.parametrize("section", ["all", "everything", "ALL"])
 def test_the_whole_info_ends_with_the_section_of_the_proxy(client: Client, section: str) -> None:
     text = client.ask("INFO", section)
@@ -240,18 +185,3 @@ def test_who_may_run_no_script_gets_redis_own_info(scriptless: Client) -> None:
     assert scriptless.ask("AUTH", "scriptless", "word") == b"OK"
     assert b"# Server" in scriptless.ask("INFO", "all")
     assert b"# Ttlproxy" not in scriptless.ask("INFO", "all")
-
-
-@pytest.mark.usefixtures("no_reaper")
-def test_it_is_told_what_is_overdue(client: Client) -> None:
-    def metric(name: str) -> int:
-        return int(_fields(client.ask("INFO", "ttlproxy"))[name])
-
-    client.ask("HSET", "h", "f", "v", "g", "v")
-    # A reaper that has held the lease relies on it for a second.
-    client.ask("HPEXPIREFIELD", "h", "f", 1500)
-    wait_until(lambda: metric("overdue_keys") == 1, "nobody has reaped it")
-    assert metric("oldest_overdue_ms") > 0
-    assert client.ask("HLEN", "h") == 1
-    wait_until(lambda: metric("overdue_keys") == 0, "a request has had it reaped")
-    assert metric("oldest_overdue_ms") == 0

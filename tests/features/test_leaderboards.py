@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from contextlib import closing
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.features.conftest import Limited
 from tests.support.containers import AnyServer
 from tests.support.conversation import Talk, hold
 from tests.support.error_texts import NOT_AN_INTEGER
@@ -202,28 +202,13 @@ def test_a_restored_leaderboard_is_what_was_dumped(client: Client) -> None:
 # --- refused in the middle
 
 
-@pytest.fixture
-def limited(proxy: Proxy, server: AnyServer, direct: Client) -> Iterator[Callable[..., bytes]]:
-    """limited(rule, *words) sends the words as a user with all rights, changed by `rule`."""
-    with Connection(proxy.port) as client:
-
-        def ask(rule: str, *words: str) -> bytes:
-            everything = ["reset", "on", "nopass", "~*", "&*", "+@all"]
-            assert direct.ask("ACL", "SETUSER", "limited", *everything, rule) == b"OK"
-            assert client.ask("AUTH", "limited", "any") == b"+OK\r\n"
-            return client.ask(*words)
-
-        yield ask
-    direct.ask("ACL", "DELUSER", "limited")
-
-
 @pytest.mark.parametrize("rule", ["-zadd", "-zrem"])
 @pytest.mark.parametrize("line", ["LBADD lb 5 a", "LBINCRBY lb 5 a", "LBREM lb a b"])
 def test_a_user_who_is_refused_one_of_the_writes_has_changed_nothing(
-    limited: Callable[..., bytes], app: Connection, direct: Client, rule: str, line: str
+    limited: Limited, app: Connection, direct: Client, rule: str, line: str
 ) -> None:
     hold(app, direct, "LBADD lb 1 a -> 1\nLBADD lb 2 b -> 1")
-    reply = limited(rule, *line.split())
+    reply = limited(rule, line)
     if line.startswith("LBREM") and rule == "-zadd":
         assert reply == b":2\r\n"
         return

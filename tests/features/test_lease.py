@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.support.containers import AnyServer
+from tests.features.conftest import Limited
 from tests.support.conversation import Talk, hold, let_pass
 from tests.support.error_texts import NOT_AN_INTEGER, WRONGTYPE
 from tests.support.raw_client import Connection
@@ -245,29 +244,14 @@ def test_no_two_workers_get_the_same_item(proxy: Proxy, client: Client) -> None:
 # --- refused in the middle
 
 
-@pytest.fixture
-def limited(proxy: Proxy, server: AnyServer, direct: Client) -> Iterator[Callable[..., bytes]]:
-    """limited(rule, *words) sends the words as a user with all rights, changed by `rule`."""
-    with Connection(proxy.port) as client:
-
-        def ask(rule: str, *words: str) -> bytes:
-            everything = ["reset", "on", "nopass", "~*", "&*", "+@all"]
-            assert direct.ask("ACL", "SETUSER", "limited", *everything, *rule.split()) == b"OK"
-            assert client.ask("AUTH", "limited", "any") == b"+OK\r\n"
-            return client.ask(*words)
-
-        yield ask
-    direct.ask("ACL", "DELUSER", "limited")
-
-
 @pytest.mark.parametrize(
     "rule", ["-zadd", "-sadd", "-lrem", "-set", "-del", "resetkeys ~src ~__ttl:*"]
 )
 def test_a_user_who_is_refused_one_of_the_writes_has_moved_nothing(
-    limited: Callable[..., bytes], app: Connection, direct: Client, rule: str
+    limited: Limited, app: Connection, direct: Client, rule: str
 ) -> None:
     hold(app, direct, "RPUSH src a b -> 2")
-    reply = limited(rule, *LEASE)
+    reply = limited(rule, " ".join(LEASE))
     assert re.match(REFUSED, reply), reply
     hold(app, direct, 'LRANGE src 0 -1 -> ["a", "b"]\nEXISTS dst -> 0')
 

@@ -1,4 +1,5 @@
 """ONWRITE against a model: native commands through two proxies, and who has which deadline then.
+Lists have a model of their own.
 
 By default this takes seconds; TTLPROXY_HYPOTHESIS=deep continues for TTLPROXY_DEEP_MINUTES.
 """
@@ -21,18 +22,17 @@ NAMES = ["a", "b", "c"]
 
 
 class Model:
-    """One key of each type, `s` `h` `z` `l`: element -> its time to live in s, None without.
+    """One key of each type, `s` `h` `z`: element -> its time to live in s, None without.
 
     by_rule, refresh: what the rule in force gives, None without one
-    values: of fields and scores; entries: of the list
+    scores: of the sorted set
     """
 
     def __init__(self) -> None:
         self.refresh = False
         self.by_rule: int | None = None
-        self.ttls: dict[str, dict[str, int | None]] = {kind: {} for kind in "shzl"}
+        self.ttls: dict[str, dict[str, int | None]] = {kind: {} for kind in "shz"}
         self.scores: dict[str, float] = {}
-        self.entries: list[str] = []
 
     def written(self, kind: str, name: str) -> None:
         """Its value is written."""
@@ -46,17 +46,6 @@ class Model:
 
     def gone(self, kind: str, name: str) -> None:
         self.ttls[kind].pop(name, None)
-
-    def put(self, name: str) -> None:
-        """It is put into the list."""
-        if name in self.ttls["l"] and self.by_rule and self.ttls["l"][name] is None:
-            self.ttls["l"][name] = self.by_rule
-        self.again("l", name)
-
-    def left(self) -> None:
-        """Values that have left the list."""
-        for name in set(self.ttls["l"]) - set(self.entries):
-            self.gone("l", name)
 
 
 def _sadd(model: Model, name: str, other: str) -> list[Any]:
@@ -151,65 +140,14 @@ def _zrem(model: Model, name: str, other: str) -> list[Any]:
     return ["ZREM", "z", name]
 
 
-def _rpush(model: Model, name: str, other: str) -> list[Any]:
-    model.put(name)
-    model.put(other)
-    model.entries += [name, other]
-    return ["RPUSH", "l", name, other]
-
-
-def _linsert(model: Model, name: str, other: str) -> list[Any]:
-    if other in model.entries:
-        model.put(name)
-        model.entries.insert(model.entries.index(other), name)
-    return ["LINSERT", "l", "BEFORE", other, name]
-
-
-def _lset(model: Model, name: str, other: str) -> list[Any]:
-    if model.entries:
-        if model.entries[0] == name:
-            model.again("l", name)
-        else:
-            model.put(name)
-            model.entries[0] = name
-            model.left()
-    return ["LSET", "l", 0, name]
-
-
-def _rpushex(model: Model, name: str, other: str) -> list[Any]:
-    model.ttls["l"][name] = OWN_S
-    model.entries.append(name)
-    return ["RPUSHEX", "l", OWN_S, name]
-
-
-def _lrem(model: Model, name: str, other: str) -> list[Any]:
-    model.entries = [entry for entry in model.entries if entry != name]
-    model.left()
-    return ["LREM", "l", 0, name]
-
-
-def _lpersist(model: Model, name: str, other: str) -> list[Any]:
-    if name in model.ttls["l"]:
-        model.ttls["l"][name] = None
-    return ["LPERSISTELEMENT", "l", name]
-
-
-def _lpop(model: Model, name: str, other: str) -> list[Any]:
-    del model.entries[:1]
-    model.left()
-    return ["LPOP", "l"]
-
-
 COMMANDS = [
     *(_sadd, _saddex, _srem, _spersist, _hset, _hsetnx, _hincrby, _hincrbyfloat, _hsetex, _hdel),
     *(_zadd(), _zadd("NX"), _zadd("XX"), _zadd("GT"), _zincrby, _zaddex, _zrem),
-    *(_rpush, _linsert, _lset, _rpushex, _lrem, _lpersist, _lpop),
 ]
 ASK = {
     "s": ("STTLMEMBER", "MEMBERS"),
     "h": ("HTTLFIELD", "FIELDS"),
     "z": ("ZTTLMEMBER", "MEMBERS"),
-    "l": ("LTTLELEMENT", "ELEMENTS"),
 }
 
 

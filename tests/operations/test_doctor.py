@@ -10,8 +10,6 @@ import pytest
 from redis.exceptions import ConnectionError
 
 from tests.conftest import StartProxy, StartServer, in_cluster_mode
-from tests.operations.test_status_routes import inspected
-from tests.support.admin_pages import FLAGS, pages
 from tests.support.doctor import above_info, check, examine, of
 from tests.support.processes import START_TIMEOUT_S, attempts, free_port, wait_until
 from tests.support.redis_client import Client
@@ -57,13 +55,6 @@ ILLS = (
         ("CONFIG SET min-replicas-to-write 1",),
         "only 0 replicas are up to date",
     ),
-    Ill(
-        "scripts",
-        "info",
-        ("SCRIPT LOAD {script}",),
-        "1 script and 0 function libraries",
-        cured=False,
-    ),
     Ill("overdue", "warning", ("ZADD __ttl:schedule 1000 gone",), "1 key is overdue", cured=False),
     Ill("overdue", "warning", ("ZADD __ttl:schedule 0.5 gone",), "1 key is overdue", cured=False),
 )
@@ -78,7 +69,7 @@ def _ask(server: Server, line: str) -> None:
 
 def _asked(server: Server, line: str) -> None:
     with closing(Client(server.port)) as direct:
-        words = line.format(port=free_port(), script="return(1)").split()
+        words = line.format(port=free_port()).split()
         reply = direct.ask(*words)
         assert not isinstance(reply, Exception), reply
 
@@ -124,7 +115,6 @@ def test_nothing_above_info_is_found_of_a_healthy_server(
     assert of("content", found).what == "8 keys and 14 deadlines, no fault found"
     assert of("proxies", found).what == "1 proxy is connected"
     assert of("persistence", found).what.startswith("the append-only file is on")
-    assert of("scripts", found).severity == 0
 
 
 def test_looking_twice_finds_the_same(start_server: StartServer) -> None:
@@ -234,17 +224,13 @@ def test_looking_changes_nothing(start_server: StartServer, start_proxy: StartPr
         assert changes() == before
 
 
-def test_a_proxy_in_use_is_known_by_its_version_and_its_scripts(
+def test_a_proxy_in_use_is_known_by_its_version(
     start_server: StartServer, start_proxy: StartProxy
 ) -> None:
     server = start_server()
-    proxy = start_proxy(server.url, *FLAGS)
-    with closing(Client(proxy.port)) as app:
+    with closing(Client(start_proxy(server.url).port)) as app:
         app.ask("HSETEX", "h", "EX", 1000, "FIELDS", 1, "a", 1)
-    inspected(pages(proxy))  # a page's scripts are ours, too
-    found = examine(server.url)
-    assert of("layout", found).what.endswith(f", of ttlproxy {__version__}")
-    assert str(of("scripts", found).severity) == "ok"
+    assert check("layout", server.url).what.endswith(f", of ttlproxy {__version__}")
 
 
 def test_a_rule_that_cannot_be_read_is_not_one_that_can_deliver(
@@ -278,21 +264,6 @@ def test_a_server_that_takes_fewer_clients_than_the_proxy_is_said(
     assert (str(found.severity), "100 clients" in found.what) == (severity, severity != "ok")
 
 
-@pytest.mark.each_server
-def test_libraries_of_functions_are_named(start_server: StartServer) -> None:
-    server = start_server()
-    with closing(Client(server.port)) as direct:
-        loaded = direct.ask(
-            "FUNCTION",
-            "LOAD",
-            "#!lua name=mylib\nredis.register_function('f', function() return 1 end)",
-        )
-    if loaded != b"mylib":
-        pytest.skip("this server has no functions")
-    found = check("scripts", server.url)
-    assert "0 scripts and 1 function library of users: mylib" in found.what
-
-
 def test_a_redis_that_is_not_there_is_a_finding_and_no_traceback() -> None:
     (found,) = examine(f"redis://:secret@127.0.0.1:{free_port()}")
     assert (found.check, found.severity) == ("connection", 3)
@@ -318,14 +289,3 @@ def test_overdue_elements_with_a_proxy_are_an_error(
         found = examine(server.url, only=["overdue", "lease"])
     assert of("overdue", found).severity == 3
     assert of("lease", found).severity == 3
-
-
-def test_scripts_of_a_proxy_are_not_those_of_users(
-    start_server: StartServer, start_proxy: StartProxy
-) -> None:
-    """Not those either that check the rights of a user who lacks one."""
-    server = start_server()
-    with closing(Client(server.port)) as direct:
-        direct.ask("ACL", "SETUSER", "narrow", "on", "nopass", "~*", "+@all", "-hdel")
-        start_proxy(server.url)
-        assert check("scripts", server.url).severity == 0

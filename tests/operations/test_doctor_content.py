@@ -85,7 +85,6 @@ DAMAGES = (
     Damage("schedule", "error", lambda direct: direct.ask("DEL", SCHEDULE)),
     Damage("schedule", "error", lambda direct: direct.ask("ZADD", SCHEDULE, FUTURE_MS, "k")),
     Damage("stale", "warning", lambda direct: direct.ask("DEL", INDEX)),
-    Damage("stale", "info", lambda direct: direct.ask("DEL", INDEX, "k")),
     Damage("lifetime", "error", lambda direct: direct.ask("ZADD", INDEX, -FUTURE_MS, KEY_EXPIRY)),
 )
 
@@ -128,18 +127,6 @@ def test_all_is_fixed_beyond_any_sample(world: World) -> None:
     examine(world.server.url, sample=1, fix=True)
     assert check("content", world.server.url).severity == 0
     assert world.direct.ask("ZCARD", KEYS.index(b"large")) == 1
-
-
-def test_deadlines_of_the_servers_own_are_told(world: World) -> None:
-    world.app.ask("HSET", "k", "a", 1, "b", 2)
-    world.app.ask("HEXPIREFIELD", "k", "a", 1000)
-    world.app.ask("HSETEX", "ours", "EX", 1000, "FIELDS", 1, "a", 1)
-    world.app.ask("SADDEX", "set", 1000, "a")
-    reply = world.direct.ask("HEXPIRE", "k", 500, "FIELDS", 1, "b")
-    if reply != [1]:
-        pytest.skip("this server keeps no deadlines of fields")
-    found = of("native", examine(world.server.url, only=["content"]))
-    assert (str(found.severity), found.keys) == ("info", (b"k",))
 
 
 def test_a_rule_whose_destination_is_of_another_type_is_named(world: World) -> None:

@@ -206,11 +206,8 @@ def test_keys_and_channels_are_told_from_commands_in_the_words_of_newer_servers(
     valkey_binary: Binary, taken: str, rule: str
 ) -> None:
     """Redis has these words since 7.2, too."""
-    server = Server(valkey_binary, "--notify-keyspace-events", "KEA").start()
-    try:
+    with Server(valkey_binary, "--notify-keyspace-events", "KEA") as server:
         found = examine(_user_with(server, ["+@all", "~*", "&*", taken]), only=["rights"])
-    finally:
-        server.remove()
     named = [word for each in found if each.check == "rights" for word in each.fix.split()[3:]]
     assert rule in named
     assert not any(word.startswith("+") for word in named)

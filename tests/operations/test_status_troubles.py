@@ -139,19 +139,6 @@ def test_clients_are_shown_with_name_user_and_library(
         client.ask("ACL", "DELUSER", "shop")
 
 
-def test_connections_that_ended_are_counted_by_reason(watched: Proxy, admin: Pages) -> None:
-    def ended(now: dict[str, Any]) -> float:
-        counts = {row["label"]: row["hour"] for row in now["ended"]}
-        assert "none" not in counts
-        return float(counts.get("client", 0))
-
-    before = ended(status(admin))  # a few of other tests may not be counted yet
-    for _ in range(20):
-        with Connection(watched.port) as client:
-            client.ask("PING")
-    until(admin, "all of them", lambda now: ended(now) >= before + 20)
-
-
 def test_scripts_are_shown_with_their_calls_and_a_sample_of_their_time(
     watched: Proxy, admin: Pages
 ) -> None:

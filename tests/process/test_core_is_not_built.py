@@ -20,14 +20,11 @@ SAYS = "requests are read in Python"
 
 
 def test_the_log_says_so_once_and_the_proxy_serves(shared_server: Server) -> None:
-    proxy = Proxy(shared_server.url, env=PURE).start()
-    try:
+    with Proxy(shared_server.url, env=PURE) as proxy:
         with closing(Client(proxy.port)) as client:
             assert client.ask("SADDEX", "{core}s", 100, "x", "y") == 2
             assert client.ask("DEL", "{core}s") == 1
         assert proxy.stderr.count(SAYS) == 1
-    finally:
-        proxy.remove()
 
 
 def test_the_doctor_says_so_and_how_it_is_built(start_server: StartServer) -> None:

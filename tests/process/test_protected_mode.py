@@ -18,7 +18,6 @@ from tests.support.processes import free_range, wait_until
 from tests.support.raw_client import Connection
 from tests.support.redis_client import Client
 from tests.support.servers import Binary, Proxy, Server
-from tests.support.worker_counts import alone_or_with
 from ttlproxy.errors import DENIED
 
 pytestmark = pytest.mark.any_server
@@ -43,12 +42,11 @@ def _is_served(proxy: Proxy, host: str, *words: str) -> bool:
         return client.ask(*(words or ("PING",))).startswith(b"+")
 
 
-@alone_or_with(2)
-@pytest.mark.parametrize("more", [(), ("--share-upstream", "1")], ids=["alone", "shared"])
+@pytest.mark.parametrize("more", ["--workers 2", "--share-upstream 1"])
 def test_a_client_of_another_machine_is_refused_while_redis_asks_for_no_password(
-    start_proxy: StartProxy, server: Server, elsewhere: str, workers: int, more: tuple[str, ...]
+    start_proxy: StartProxy, server: Server, elsewhere: str, more: str
 ) -> None:
-    proxy = start_proxy(server.url, *EVERYWHERE, "--workers", str(workers), *more)
+    proxy = start_proxy(server.url, *EVERYWHERE, *more.split())
     with Connection(proxy.port, host=elsewhere) as stranger:
         assert stranger.read_to_end() == DENIED
     assert _is_served(proxy, "127.0.0.1")
@@ -90,7 +88,6 @@ def test_a_unix_socket_is_no_other_machine(
     ("words", "login"),
     [
         ("CONFIG SET requirepass word", ("AUTH", "word")),
-        ("ACL SETUSER default resetpass >word", ("AUTH", "word")),
         ("ACL SETUSER default off", ("AUTH", "app", "word")),
     ],
 )
@@ -139,29 +136,18 @@ def test_protected_mode_can_be_switched_while_the_proxy_runs(
     wait_until(lambda: not _is_served(proxy, elsewhere), "it is refused")
 
 
-@pytest.mark.parametrize(
-    ("host", "source", "is_served"),
-    [
-        ("127.0.0.1", b"127.0.0.1", True),
-        ("127.0.0.1", b"192.0.2.7", False),
-        ("elsewhere", b"127.0.0.1", False),  # anybody may say so
-    ],
-)
 def test_both_the_load_balancer_and_its_client_must_be_on_this_machine(
-    start_proxy: StartProxy,
-    server: Server,
-    request: pytest.FixtureRequest,
-    host: str,
-    source: bytes,
-    is_served: bool,
+    start_proxy: StartProxy, server: Server, elsewhere: str
 ) -> None:
     proxy = start_proxy(server.url, *EVERYWHERE, "--proxy-protocol", "yes")
-    if host == "elsewhere":
-        host = request.getfixturevalue(host)
-    with Connection(proxy.port, host=host) as client:
-        client.send(HEADER % source)
-        client.send(b"PING\r\nQUIT\r\n")
-        assert client.read_to_end() == (b"+PONG\r\n+OK\r\n" if is_served else DENIED)
+    for host, source, answer in (
+        ("127.0.0.1", b"127.0.0.1", b"+PONG\r\n+OK\r\n"),
+        ("127.0.0.1", b"192.0.2.7", DENIED),
+        (elsewhere, b"127.0.0.1", DENIED),  # anybody may say so
+    ):
+        with Connection(proxy.port, host=host) as client:
+            client.send(HEADER % source + b"PING\r\nQUIT\r\n")
+            assert client.read_to_end() == answer
 
 
 @pytest.mark.parametrize(("asks", "is_served"), [("optional", False), ("yes", True)])
@@ -205,9 +191,15 @@ def test_only_a_certificate_that_all_must_show_counts_as_a_login(
     ],
 )
 def test_the_doctor_says_who_is_served(
-    start_server: StartServer, listen: str, mode: str, word: str, severity: str, what: str
+    server: Server,
+    start_server: StartServer,
+    listen: str,
+    mode: str,
+    word: str,
+    severity: str,
+    what: str,
 ) -> None:
-    server = start_server("--requirepass", word) if word else start_server()
+    server = start_server("--requirepass", word) if word else server
     url = server.url.replace("//", f"//:{word}@")
     found = examine(url, only=["protected-mode"], listen=listen, protected_mode=mode)
     finding = of("protected-mode", found)

@@ -3,27 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-
-import pytest
+from collections.abc import Callable
 
 from tests.support.virtual_time import VirtualTime
 
-Run = Callable[[Callable[[], Awaitable[None]]], None]
 
-
-@pytest.fixture
-def run() -> Run:
-    """Runs a coroutine function in virtual time."""
-
-    async def awaited(main: Callable[[], Awaitable[None]]) -> None:
-        await main()
-
-    def run_on(main: Callable[[], Awaitable[None]]) -> None:
-        with asyncio.Runner(loop_factory=VirtualTime) as runner:
-            runner.run(awaited(main))
-
-    return run_on
+def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """All tests here are in virtual time."""
+    return {"virtual": VirtualTime}
 
 
 async def let_pass(seconds: float) -> None:

@@ -8,7 +8,7 @@ from contextlib import ExitStack, suppress
 
 import pytest
 
-from tests.proxy.conftest import Run, let_pass
+from tests.proxy.conftest import let_pass
 from ttlproxy.config import Settings
 from ttlproxy.net.log_summaries import Summaries
 from ttlproxy.proxy import accept
@@ -62,25 +62,22 @@ class Client(asyncio.Protocol):
         self._stack.callback(transport.close)
 
 
-def test_one_too_many_that_waits_with_its_header_is_closed_and_counted(run: Run) -> None:
-    async def main() -> None:
-        with ExitStack() as stack:
-            door = Door(stack, "yes")
-            first, second = door.comes(), door.comes()
-            assert door.lost == 0
-            assert door.comes().recv(1) == b""
-            assert door.lost == 1
-            first.sendall(HEADER)
-            await door.until(clients=1, lost=1)
-            await let_pass(1)  # now it does not count any more
-            third = door.comes()
-            assert door.lost == 1
-            second.sendall(HEADER)
-            third.sendall(HEADER)
-            await door.until(clients=3, lost=1)
-            assert door.sources == ["192.0.2.7:4711"] * 3
-
-    run(main)
+async def test_one_too_many_that_waits_with_its_header_is_closed_and_counted() -> None:
+    with ExitStack() as stack:
+        door = Door(stack, "yes")
+        first, second = door.comes(), door.comes()
+        assert door.lost == 0
+        assert door.comes().recv(1) == b""
+        assert door.lost == 1
+        first.sendall(HEADER)
+        await door.until(clients=1, lost=1)
+        await let_pass(1)  # now it does not count any more
+        third = door.comes()
+        assert door.lost == 1
+        second.sendall(HEADER)
+        third.sendall(HEADER)
+        await door.until(clients=3, lost=1)
+        assert door.sources == ["192.0.2.7:4711"] * 3
 
 
 @pytest.mark.parametrize(
@@ -93,8 +90,7 @@ def test_one_too_many_that_waits_with_its_header_is_closed_and_counted(run: Run)
         (HEADER[:-2], False, "INFO", "its PROXY header did not arrive in time"),
     ],
 )
-def test_a_connection_without_a_header_is_closed_counted_and_logged(
-    run: Run,
+async def test_a_connection_without_a_header_is_closed_counted_and_logged(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
     sent: bytes,
@@ -104,45 +100,35 @@ def test_a_connection_without_a_header_is_closed_counted_and_logged(
 ) -> None:
     caplog.set_level("DEBUG", accept.__name__)
     monkeypatch.setattr(accept, "_summaries", Summaries(accept.log))
-
-    async def main() -> None:
-        with ExitStack() as stack:
-            door = Door(stack, "yes")
-            client = door.comes()
-            client.sendall(sent)
-            if ends:
-                client.shutdown(socket.SHUT_WR)
-            await door.until(clients=0, lost=1)
-            with suppress(ConnectionResetError):
-                assert client.recv(1) == b""
-
-    run(main)
+    with ExitStack() as stack:
+        door = Door(stack, "yes")
+        client = door.comes()
+        client.sendall(sent)
+        if ends:
+            client.shutdown(socket.SHUT_WR)
+        await door.until(clients=0, lost=1)
+        with suppress(ConnectionResetError):
+            assert client.recv(1) == b""
     assert [each.levelname for each in caplog.records] == [level]
     assert why in caplog.text
 
 
-def test_a_client_that_sends_no_whole_header_is_closed_after_a_while(run: Run) -> None:
-    async def main() -> None:
-        with ExitStack() as stack:
-            door = Door(stack, "yes")
-            client = door.comes()
-            client.sendall(HEADER[:-2])
-            await let_pass(3)
-            assert (door.sources, door.lost) == ([], 0)
-            await let_pass(10)
-            assert (door.sources, door.lost) == ([], 1)
-            assert client.recv(1) == b""
-
-    run(main)
+async def test_a_client_that_sends_no_whole_header_is_closed_after_a_while() -> None:
+    with ExitStack() as stack:
+        door = Door(stack, "yes")
+        client = door.comes()
+        client.sendall(HEADER[:-2])
+        await let_pass(3)
+        assert (door.sources, door.lost) == ([], 0)
+        await let_pass(10)
+        assert (door.sources, door.lost) == ([], 1)
+        assert client.recv(1) == b""
 
 
-def test_nobody_waits_if_no_header_is_asked_for(run: Run) -> None:
-    async def main() -> None:
-        with ExitStack() as stack:
-            door = Door(stack, "no")
-            for _ in range(5):
-                door.comes()
-            await door.until(clients=5)
-            assert set(door.sources) == {""}
-
-    run(main)
+async def test_nobody_waits_if_no_header_is_asked_for() -> None:
+    with ExitStack() as stack:
+        door = Door(stack, "no")
+        for _ in range(5):
+            door.comes()
+        await door.until(clients=5)
+        assert set(door.sources) == {""}

@@ -57,7 +57,7 @@ async def test_the_one_that_has_replaced_a_master_is_asked_and_no_other_again(
 
 async def test_an_error_that_lasts_is_the_reply_and_names_no_node() -> None:
     client = _Client(a=[MOVED], b=[b":1\r\n"])
-    client.hold_max_s = 0.0
+    client.hold_max_s = -1.0
     assert await client.replies("ab") == {"a": ON_ITS_WAY, "b": b":1\r\n"}
 
 

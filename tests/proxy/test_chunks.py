@@ -5,7 +5,7 @@ is plain, and the client cannot tell.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator
 from random import Random
 
 import pytest
@@ -128,200 +128,155 @@ def without_pending_requests(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "PendingRequest", refused)
 
 
-World = Callable[..., RoutedWorld]
-
-
 @pytest.fixture
-def runner() -> Iterator[asyncio.Runner]:
-    with asyncio.Runner() as runner:
-        yield runner
-
-
-@pytest.fixture
-def world(runner: asyncio.Runner) -> Iterator[RoutedWorld]:
-    world = runner.run(RoutedWorld.opened(MASTERS))
+async def world() -> AsyncIterator[RoutedWorld]:
+    world = await RoutedWorld.opened(MASTERS)
     yield world
-
-    async def close() -> None:
-        world.close()
-
-    runner.run(close())
+    world.close()
 
 
-def _said(runner: asyncio.Runner, world: RoutedWorld, data: bytes) -> list[bytes]:
-    async def say() -> list[bytes]:
-        return world.say(data)
-
-    return runner.run(say())
-
-
-def _heard(runner: asyncio.Runner, world: RoutedWorld, master: int, data: bytes) -> bytes:
+async def _heard(world: RoutedWorld, master: int, data: bytes) -> bytes:
     """What the client has after this turn of the event loop, in which a master sends `data`."""
-
-    async def answer() -> bytes:
-        world.answer(master, data)
-        return world.heard()
-
-    return runner.run(answer())
+    world.answer(master, data)
+    heard = world.heard()
+    await asyncio.sleep(0)
+    return heard
 
 
 @pytest.mark.usefixtures("without_pending_requests")
 @pytest.mark.parametrize("value", [b"v" * 9, b"v" * 500])
-def test_plain_chunks_need_no_pending_requests(
-    runner: asyncio.Runner, world: RoutedWorld, value: bytes
-) -> None:
+async def test_plain_chunks_need_no_pending_requests(world: RoutedWorld, value: bytes) -> None:
     """Several under way at once, and replies to more than one in one piece."""
     reply = _bulk(value)
-    assert _said(runner, world, _get(ONE, TWO, ONE)) == [_get(ONE, ONE), _get(TWO), b""]
-    assert _said(runner, world, _get(TWO, THREE)) == [b"", _get(TWO), _get(THREE)]
-    assert _said(runner, world, _get(TWO)) == [b"", _get(TWO), b""]
-    assert _heard(runner, world, 1, reply * 2) == b""
-    assert _heard(runner, world, 0, reply * 2) == reply * 3 + reply
-    assert _heard(runner, world, 2, reply) == reply
-    assert _heard(runner, world, 1, reply) == reply
+    assert world.say(_get(ONE, TWO, ONE)) == [_get(ONE, ONE), _get(TWO), b""]
+    assert world.say(_get(TWO, THREE)) == [b"", _get(TWO), _get(THREE)]
+    assert world.say(_get(TWO)) == [b"", _get(TWO), b""]
+    assert await _heard(world, 1, reply * 2) == b""
+    assert await _heard(world, 0, reply * 2) == reply * 3 + reply
+    assert await _heard(world, 2, reply) == reply
+    assert await _heard(world, 1, reply) == reply
     assert len(world.client.order) == 0
 
 
 @pytest.mark.usefixtures("without_pending_requests")
-def test_chunks_to_one_master_need_no_pending_requests(
-    runner: asyncio.Runner, world: RoutedWorld
-) -> None:
+async def test_chunks_to_one_master_need_no_pending_requests(world: RoutedWorld) -> None:
     """Replies to the first go on as they come, wherever they are cut."""
     for keys in ((ONE, ONE), (ONE, ONE), (TWO,)):
-        _said(runner, world, _get(*keys))
-    assert _heard(runner, world, 1, b"+e\r\n") == b""
-    assert _heard(runner, world, 0, b"+a\r\n+") == b"+a\r\n+"
-    assert _heard(runner, world, 0, b"b\r\n+c\r\n+d\r\n") == b"b\r\n+c\r\n+d\r\n+e\r\n"
+        world.say(_get(*keys))
+    assert await _heard(world, 1, b"+e\r\n") == b""
+    assert await _heard(world, 0, b"+a\r\n+") == b"+a\r\n+"
+    assert await _heard(world, 0, b"b\r\n+c\r\n+d\r\n") == b"b\r\n+c\r\n+d\r\n+e\r\n"
     assert len(world.client.order) == 0
 
 
-def test_a_slow_master_holds_up_no_replies_before_its_own(
-    runner: asyncio.Runner, world: RoutedWorld
-) -> None:
-    _said(runner, world, _get(ONE, ONE, TWO, ONE, THREE))
-    assert _heard(runner, world, 0, b"+a\r\n") == b"+a\r\n"
-    assert _heard(runner, world, 0, b"+b\r\n+d\r\n") == b"+b\r\n"
-    assert _heard(runner, world, 1, b"+c\r\n") == b"+c\r\n+d\r\n"
-    assert _heard(runner, world, 2, b"+e\r\n") == b"+e\r\n"
-    _said(runner, world, _get(ONE, TWO, ONE))
-    assert _heard(runner, world, 0, b"+f\r\n") == b"+f\r\n"
-    assert _heard(runner, world, 0, b"+h\r\n") == b""
-    assert _heard(runner, world, 1, b"+g\r\n") == b"+g\r\n+h\r\n"
+async def test_a_slow_master_holds_up_no_replies_before_its_own(world: RoutedWorld) -> None:
+    world.say(_get(ONE, ONE, TWO, ONE, THREE))
+    assert await _heard(world, 0, b"+a\r\n") == b"+a\r\n"
+    assert await _heard(world, 0, b"+b\r\n+d\r\n") == b"+b\r\n"
+    assert await _heard(world, 1, b"+c\r\n") == b"+c\r\n+d\r\n"
+    assert await _heard(world, 2, b"+e\r\n") == b"+e\r\n"
+    world.say(_get(ONE, TWO, ONE))
+    assert await _heard(world, 0, b"+f\r\n") == b"+f\r\n"
+    assert await _heard(world, 0, b"+h\r\n") == b""
+    assert await _heard(world, 1, b"+g\r\n") == b"+g\r\n+h\r\n"
 
 
-def test_replies_of_one_turn_are_one_write(
-    runner: asyncio.Runner, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_replies_of_one_turn_are_one_write(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also while few clients write, so that writes are made at once."""
     writes: list[bytes] = []
     monkeypatch.setattr(FarEnd, "write", lambda end, data: writes.append(data))
 
-    async def main() -> None:
-        world = await RoutedWorld.opened(MASTERS)
-        monkeypatch.setattr(world.batch, "_at_once", 99)
-        world.client.data_received(_get(ONE, TWO, THREE))
-        writes.clear()
-        for number, reply in enumerate([b"+a\r\n", b"+b\r\n", b"+c\r\n"]):
-            world.answer(number, reply)
-        world.close()
-
-    runner.run(main())
+    world = await RoutedWorld.opened(MASTERS)
+    monkeypatch.setattr(world.batch, "_at_once", 99)
+    world.client.data_received(_get(ONE, TWO, THREE))
+    writes.clear()
+    for number, reply in enumerate([b"+a\r\n", b"+b\r\n", b"+c\r\n"]):
+        world.answer(number, reply)
+    world.close()
     assert writes == [b"+a\r\n+b\r\n+c\r\n"]
 
 
-def test_a_master_is_read_no_further_if_too_much_waits_for_the_replies_of_another(
-    runner: asyncio.Runner, world: RoutedWorld
+async def test_a_master_is_read_no_further_if_too_much_waits_for_the_replies_of_another(
+    world: RoutedWorld,
 ) -> None:
     reply = _bulk(b"x" * 3000)
-    _said(runner, world, _get(ONE, *[TWO] * 100))
+    world.say(_get(ONE, *[TWO] * 100))
     backend = world.backends[world.links[1]]
-    assert _heard(runner, world, 1, reply * 50) == b""
+    assert await _heard(world, 1, reply * 50) == b""
     assert world.client.buffered == len(reply) * 50
     assert not backend.is_paused
-    assert _heard(runner, world, 1, reply * 40) == b""
+    assert await _heard(world, 1, reply * 40) == b""
     assert backend.is_paused
-    assert _heard(runner, world, 0, b"+a\r\n") == b"+a\r\n" + reply * 90
+    assert await _heard(world, 0, b"+a\r\n") == b"+a\r\n" + reply * 90
     assert not backend.is_paused
-    assert _heard(runner, world, 1, reply * 10) == reply * 10
+    assert await _heard(world, 1, reply * 10) == reply * 10
     assert world.client.buffered == 0
 
 
-def test_a_client_for_whom_much_waits_is_read_again_when_it_has_that(
-    runner: asyncio.Runner, world: RoutedWorld
+async def test_a_client_for_whom_much_waits_is_read_again_when_it_has_that(
+    world: RoutedWorld,
 ) -> None:
     reply = _bulk(b"x" * 200_000)
-    _said(runner, world, _get(ONE, TWO, THREE, TWO, THREE))
-    assert _heard(runner, world, 1, reply) == b""
-    assert _heard(runner, world, 2, reply) == b""
+    world.say(_get(ONE, TWO, THREE, TWO, THREE))
+    assert await _heard(world, 1, reply) == b""
+    assert await _heard(world, 2, reply) == b""
     for is_full in (True, False):
         world.client.lanes.to(world.links[0]).full(is_full)
         assert world.to_client.is_paused
-    assert _heard(runner, world, 1, b"+d\r\n") == b""
-    assert _heard(runner, world, 2, b"+e\r\n") == b""
-    assert _heard(runner, world, 0, b"+a\r\n") == b"+a\r\n" + reply * 2 + b"+d\r\n+e\r\n"
+    assert await _heard(world, 1, b"+d\r\n") == b""
+    assert await _heard(world, 2, b"+e\r\n") == b""
+    assert await _heard(world, 0, b"+a\r\n") == b"+a\r\n" + reply * 2 + b"+d\r\n+e\r\n"
     assert not world.to_client.is_paused
 
 
-def test_a_lost_master_ends_the_client_after_the_replies_before_its_own(
-    runner: asyncio.Runner, world: RoutedWorld
+async def test_a_lost_master_ends_the_client_after_the_replies_before_its_own(
+    world: RoutedWorld,
 ) -> None:
-    async def main() -> None:
-        world.say(_get(ONE, TWO, ONE))
-        world.answer(0, b"+a\r\n")
-        world.client.lanes.to(world.links[1]).end()
-
-    runner.run(main())
+    world.say(_get(ONE, TWO, ONE))
+    world.answer(0, b"+a\r\n")
+    world.client.lanes.to(world.links[1]).end()
     assert world.to_client.is_closed
     assert world.to_client.taken() == b"+a\r\n"
 
 
 @pytest.mark.parametrize("more", [b"+c\r\n+d\r\n", b"-ERR\r\n+d\r\n", b"+c\r\n+d\r\n+"])
-def test_a_reply_too_many_ends_the_client(
-    runner: asyncio.Runner, world: RoutedWorld, more: bytes
-) -> None:
-    _said(runner, world, _get(ONE, TWO, ONE))
-    _said(runner, world, _get(ONE))
-    assert _heard(runner, world, 0, b"+a\r\n") == b"+a\r\n"
-    _heard(runner, world, 0, b"+b\r\n" + more)
+async def test_a_reply_too_many_ends_the_client(world: RoutedWorld, more: bytes) -> None:
+    world.say(_get(ONE, TWO, ONE))
+    world.say(_get(ONE))
+    assert await _heard(world, 0, b"+a\r\n") == b"+a\r\n"
+    await _heard(world, 0, b"+b\r\n" + more)
     assert world.to_client.is_closed
     assert world.backends[world.links[0]].is_closed
 
 
-def test_a_request_that_is_not_plain_for_one_master_goes_there_in_the_general_way(
-    runner: asyncio.Runner, world: RoutedWorld
+async def test_a_request_that_is_not_plain_for_one_master_goes_there_in_the_general_way(
+    world: RoutedWorld,
 ) -> None:
     world.links[1].context.registry.announced(0, TWO, 1 << 50)
     write = encode((b"HSET", TWO, b"f", b"v"))
-    one, two, three = _said(runner, world, _get(ONE, TWO) + write + _get(THREE))
+    one, two, three = world.say(_get(ONE, TWO) + write + _get(THREE))
     assert (one, three) == (_get(ONE), _get(THREE))
     get, call = Requests().feed(two)
     assert get[0] == b"GET"
     assert call[0].startswith(b"EVAL")
-    assert _heard(runner, world, 2, b"+d\r\n") == b""
-    assert _heard(runner, world, 1, b"+b\r\n:1\r\n") == b""
-    assert _heard(runner, world, 0, b"+a\r\n") == b"+a\r\n+b\r\n:1\r\n+d\r\n"
+    assert await _heard(world, 2, b"+d\r\n") == b""
+    assert await _heard(world, 1, b"+b\r\n:1\r\n") == b""
+    assert await _heard(world, 0, b"+a\r\n") == b"+a\r\n+b\r\n:1\r\n+d\r\n"
 
 
-def test_pushes_pass_between_the_replies_to_a_chunk(
-    runner: asyncio.Runner, world: RoutedWorld
-) -> None:
+async def test_pushes_pass_between_the_replies_to_a_chunk(world: RoutedWorld) -> None:
     push = b">2\r\n+a\r\n:1\r\n"
-    _said(runner, world, _get(ONE, TWO, ONE))
-    assert _heard(runner, world, 1, b"+b\r\n") == b""
-    assert _heard(runner, world, 0, b"+a\r\n" + push) == b"+a\r\n+b\r\n" + push
-    assert _heard(runner, world, 0, b"+c\r\n") == b"+c\r\n"
+    world.say(_get(ONE, TWO, ONE))
+    assert await _heard(world, 1, b"+b\r\n") == b""
+    assert await _heard(world, 0, b"+a\r\n" + push) == b"+a\r\n+b\r\n" + push
+    assert await _heard(world, 0, b"+c\r\n") == b"+c\r\n"
 
 
-def test_a_client_that_sends_no_more_ends_with_its_last_reply(
-    runner: asyncio.Runner, world: RoutedWorld
-) -> None:
-    async def main() -> None:
-        world.say(_get(ONE, TWO))
-        assert world.client.eof_received()
-        world.answer(1, b"+b\r\n")
-        assert not world.to_client.is_closed
-        world.answer(0, b"+a\r\n")
-
-    runner.run(main())
+async def test_a_client_that_sends_no_more_ends_with_its_last_reply(world: RoutedWorld) -> None:
+    world.say(_get(ONE, TWO))
+    assert world.client.eof_received()
+    world.answer(1, b"+b\r\n")
+    assert not world.to_client.is_closed
+    world.answer(0, b"+a\r\n")
     assert world.to_client.is_closed
     assert world.to_client.taken() == b"+a\r\n+b\r\n"

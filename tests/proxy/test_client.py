@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager, closing
 from functools import partial
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.proxy.conftest import Run, let_pass
+from tests.proxy.conftest import let_pass
 from tests.support.proxy_ends import Streams
 from tests.support.raw_client import command
 from ttlproxy.addresses import Listen, Upstream
@@ -108,20 +108,6 @@ class Proxy:
         return not self._accepted.empty()
 
 
-@pytest.fixture
-def run(run: Run) -> Run:
-    """Runs a coroutine function in virtual time; what does not end fails after an hour of it."""
-
-    def run_bounded(main: Callable[[], Awaitable[None]]) -> None:
-        async def bounded() -> None:
-            async with asyncio.timeout(3600):
-                await main()
-
-        run(bounded)
-
-    return run_bounded
-
-
 async def _passes(client: Streams, redis: Streams, request: bytes, reply: bytes) -> None:
     """The request of a client arrives, and the reply to it."""
     assert await redis[0].readexactly(len(request)) == request
@@ -146,184 +132,150 @@ async def proxied(folder: Path, **limits: Any) -> AsyncIterator[Proxy]:
             await asyncio.sleep(0)  # the last sockets are closed
 
 
-def test_a_client_that_redis_closes_may_close_in_its_turn(run: Run, tmp_path: Path) -> None:
-    async def main() -> None:
-        async with proxied(tmp_path) as proxy:
-            client, redis = await proxy.client()
-            redis[1].close()
-            assert await client[0].read() == b""
-            begun_s = asyncio.get_running_loop().time()
-            client[1].close()
-            await proxy.source.until_ended()
-            assert asyncio.get_running_loop().time() == begun_s  # nothing was waited for
-            assert proxy.gone == {"redis": 1}
-
-    run(main)
+async def test_a_client_that_redis_closes_may_close_in_its_turn(tmp_path: Path) -> None:
+    async with proxied(tmp_path) as proxy:
+        client, redis = await proxy.client()
+        redis[1].close()
+        assert await client[0].read() == b""
+        begun_s = asyncio.get_running_loop().time()
+        client[1].close()
+        await proxy.source.until_ended()
+        assert asyncio.get_running_loop().time() == begun_s  # nothing was waited for
+        assert proxy.gone == {"redis": 1}
 
 
-def test_a_client_that_disconnects_while_connecting_is_forgotten(run: Run, tmp_path: Path) -> None:
-    async def main() -> None:
-        async with proxied(tmp_path) as proxy:
-            proxy.link.serving.stop()
-            _, writer = await proxy.connects()
-            writer.close()
-            await proxy.source.until_ended()
-            assert proxy.counters.clients == 0
-            proxy.link.serving.start()
-            await let_pass(5)
-            assert not proxy.is_asked
-
-    run(main)
+async def test_a_client_that_disconnects_while_connecting_is_forgotten(tmp_path: Path) -> None:
+    async with proxied(tmp_path) as proxy:
+        proxy.link.serving.stop()
+        _, writer = await proxy.connects()
+        writer.close()
+        await proxy.source.until_ended()
+        assert proxy.counters.clients == 0
+        proxy.link.serving.start()
+        await let_pass(5)
+        assert not proxy.is_asked
 
 
-def test_a_client_that_resets_its_connection_takes_that_to_redis_along(
-    run: Run, tmp_path: Path
+async def test_a_client_that_resets_its_connection_takes_that_to_redis_along(
+    tmp_path: Path,
 ) -> None:
-    async def main() -> None:
-        async with proxied(tmp_path) as proxy:
-            client, redis = await proxy.client()
-            redis[1].write(PONG)  # unread bytes at a close are a reset
-            client[1].transport.pause_reading()  # type: ignore[attr-defined]
-            await let_pass(1)
-            client[1].transport.abort()
-            assert await redis[0].read() in (b"", b"*1\r\n$4\r\nQUIT\r\n")
-            await proxy.source.until_ended()
-
-    run(main)
+    async with proxied(tmp_path) as proxy:
+        client, redis = await proxy.client()
+        redis[1].write(PONG)  # unread bytes at a close are a reset
+        client[1].transport.pause_reading()  # type: ignore[attr-defined]
+        await let_pass(1)
+        client[1].transport.abort()
+        assert await redis[0].read() in (b"", b"*1\r\n$4\r\nQUIT\r\n")
+        await proxy.source.until_ended()
 
 
-def test_a_departing_client_sends_no_more_and_gets_its_replies(
-    run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture
+async def test_a_departing_client_sends_no_more_and_gets_its_replies(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Its server is not served any more: no request must reach that."""
-
-    async def main() -> None:
-        async with proxied(tmp_path) as proxy:
-            client, redis = await proxy.client()
-            client[1].write(GET)
-            assert await redis[0].readexactly(len(GET)) == GET
-            proxy.server.leave()
-            client[1].write(GET)
-            assert await redis[0].read() == b""
-            redis[1].write(PONG)
-            assert await client[0].read() == PONG
-            client[1].close()
-            await proxy.source.until_ended()
-            assert proxy.gone == {"moved": 1}
-        assert not caplog.messages
-
-    run(main)
+    async with proxied(tmp_path) as proxy:
+        client, redis = await proxy.client()
+        client[1].write(GET)
+        assert await redis[0].readexactly(len(GET)) == GET
+        proxy.server.leave()
+        client[1].write(GET)
+        assert await redis[0].read() == b""
+        redis[1].write(PONG)
+        assert await client[0].read() == PONG
+        client[1].close()
+        await proxy.source.until_ended()
+        assert proxy.gone == {"moved": 1}
+    assert not caplog.messages
 
 
-def test_a_departing_client_that_waits_for_an_item_gets_the_error_that_ends_the_wait(
-    run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture
+async def test_a_departing_client_that_waits_for_an_item_gets_the_error_that_ends_the_wait(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A master that becomes a replica refuses. Nothing can be asked of it any more."""
     refusal = b"-READONLY You can't write against a read only replica.\r\n"
-
-    async def main() -> None:
-        async with proxied(tmp_path) as proxy:
-            client, redis = await proxy.client()
-            client[1].write(LEASE)
-            await redis[0].readuntil(b"src")
-            proxy.server.leave()
-            await redis[0].read()
-            redis[1].write(refusal)
-            assert await client[0].read() == refusal
-            client[1].close()
-            await proxy.source.until_ended()
-        assert not caplog.messages
-
-    run(main)
+    async with proxied(tmp_path) as proxy:
+        client, redis = await proxy.client()
+        client[1].write(LEASE)
+        await redis[0].readuntil(b"src")
+        proxy.server.leave()
+        await redis[0].read()
+        redis[1].write(refusal)
+        assert await client[0].read() == refusal
+        client[1].close()
+        await proxy.source.until_ended()
+    assert not caplog.messages
 
 
-def test_a_client_that_connects_while_the_server_changes_departs(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_a_client_that_connects_while_the_server_changes_departs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def main() -> None:
-        async with proxied(tmp_path) as proxy:
-            link = proxy.link
+    async with proxied(tmp_path) as proxy:
+        link = proxy.link
 
-            def changes() -> None:
-                link.server.term += 1
+        def changes() -> None:
+            link.server.term += 1
 
-            monkeypatch.setattr(link.address, "probe_soon", changes)
-            client = await proxy.connects()
-            client[1].write(GET)
-            assert await client[0].read() == b""
-            client[1].close()
-            await proxy.source.until_ended()
-            assert proxy.gone == {"moved": 1}
-
-    run(main)
+        monkeypatch.setattr(link.address, "probe_soon", changes)
+        client = await proxy.connects()
+        client[1].write(GET)
+        assert await client[0].read() == b""
+        client[1].close()
+        await proxy.source.until_ended()
+        assert proxy.gone == {"moved": 1}
 
 
-def test_a_request_is_held_for_the_link_as_long_as_the_setting_says(
-    run: Run, tmp_path: Path
+async def test_a_request_is_held_for_the_link_as_long_as_the_setting_says(tmp_path: Path) -> None:
+    async with proxied(tmp_path) as proxy:
+        client, redis = await proxy.client()
+        proxy.link.serving.stop()
+        client[1].write(OURS)
+        await let_pass(5)
+        assert proxy.counters.holding == 1
+        await let_pass(10)
+        assert await client[0].read() == b""
+        assert await redis[0].read() == b""
+        assert proxy.gone == {"held": 1}
+        assert proxy.counters.holding == 0
+        assert sum(proxy.counters.hold_ms["redis"].counts) == 1
+
+
+async def test_a_client_that_waits_for_the_link_too_long_is_told_before_it_is_closed(
+    tmp_path: Path,
 ) -> None:
-    async def main() -> None:
-        async with proxied(tmp_path) as proxy:
-            client, redis = await proxy.client()
-            proxy.link.serving.stop()
-            client[1].write(OURS)
-            await let_pass(5)
-            assert proxy.counters.holding == 1
-            await let_pass(10)
-            assert await client[0].read() == b""
-            assert await redis[0].read() == b""
-            assert proxy.gone == {"held": 1}
-            assert proxy.counters.holding == 0
-            assert sum(proxy.counters.hold_ms["redis"].counts) == 1
-
-    run(main)
-
-
-def test_a_client_that_waits_for_the_link_too_long_is_told_before_it_is_closed(
-    run: Run, tmp_path: Path
-) -> None:
-    async def main() -> None:
-        async with proxied(tmp_path) as proxy:
-            proxy.link.serving.stop()
-            client = await proxy.connects()
-            client[1].write(GET)
-            await let_pass(5)
-            assert proxy.counters.refused == 0
-            assert await client[0].read() == REFUSED
-            client[1].close()
-            await proxy.source.until_ended()
-            assert proxy.gone == {"refused": 1}
-
-    run(main)
+    async with proxied(tmp_path) as proxy:
+        proxy.link.serving.stop()
+        client = await proxy.connects()
+        client[1].write(GET)
+        await let_pass(5)
+        assert proxy.counters.refused == 0
+        assert await client[0].read() == REFUSED
+        client[1].close()
+        await proxy.source.until_ended()
+        assert proxy.gone == {"refused": 1}
 
 
 @pytest.mark.parametrize("request_", [OURS, LEASE], ids=["for the link", "for an item"])
-def test_requests_of_clients_that_wait_count(run: Run, tmp_path: Path, request_: bytes) -> None:
-    async def main() -> None:
-        async with proxied(tmp_path, max_buffer_bytes=MIB) as proxy:
-            clients = [await proxy.client() for _ in range(8)]
-            if request_ == OURS:
-                proxy.link.serving.stop()
-            for client, _ in clients:
-                client[1].write(request_ + GET * 10_000)
-            await proxy.source.until_ended()
-            assert proxy.gone.keys() == {"buffers"}
-            assert proxy.counters.clients > 1
-
-    run(main)
+async def test_requests_of_clients_that_wait_count(tmp_path: Path, request_: bytes) -> None:
+    async with proxied(tmp_path, max_buffer_bytes=MIB) as proxy:
+        clients = [await proxy.client() for _ in range(8)]
+        if request_ == OURS:
+            proxy.link.serving.stop()
+        for client, _ in clients:
+            client[1].write(request_ + GET * 10_000)
+        await proxy.source.until_ended()
+        assert proxy.gone.keys() == {"buffers"}
+        assert proxy.counters.clients > 1
 
 
-def test_requests_that_redis_does_not_take_count(run: Run, tmp_path: Path) -> None:
-    async def main() -> None:
-        async with proxied(tmp_path, max_buffer_bytes=MIB) as proxy:
-            for _ in range(8):
-                client, redis = await proxy.client()
-                redis[1].transport.pause_reading()  # type: ignore[attr-defined]
-                client[1].write(command("GET", "k" * 1000) * 800)
-            await proxy.source.until_ended()
-            assert proxy.gone.keys() == {"buffers"}
-            assert proxy.counters.clients > 1
-
-    run(main)
+async def test_requests_that_redis_does_not_take_count(tmp_path: Path) -> None:
+    async with proxied(tmp_path, max_buffer_bytes=MIB) as proxy:
+        for _ in range(8):
+            client, redis = await proxy.client()
+            redis[1].transport.pause_reading()  # type: ignore[attr-defined]
+            client[1].write(command("GET", "k" * 1000) * 800)
+        await proxy.source.until_ended()
+        assert proxy.gone.keys() == {"buffers"}
+        assert proxy.counters.clients > 1
 
 
 async def _read_until(redis: Streams, pattern: bytes) -> re.Match[bytes]:
@@ -356,230 +308,183 @@ def _stop_reading(redis: Streams) -> asyncio.ReadTransport:
     return transport
 
 
-def test_a_large_request_arrives_in_pieces_as_redis_takes_it(run: Run, tmp_path: Path) -> None:
-    async def main() -> None:
-        async with proxied(tmp_path) as proxy:
-            client, redis = await proxy.client()
-            slow = _stop_reading(redis)
-            client[1].write(_large(4 * MIB) + GET)
-            await let_pass(100)
-            slow.resume_reading()
-            await redis[0].readuntil(bytes(4 * MIB))
-            redis[1].write(b":1\r\n")
-            assert await client[0].readexactly(4) == b":1\r\n"
-            await redis[0].readuntil(GET)
-            assert (proxy.counters.held, proxy.counters.holding) == (0, 0)
-
-    run(main)
+async def test_a_large_request_arrives_in_pieces_as_redis_takes_it(tmp_path: Path) -> None:
+    async with proxied(tmp_path) as proxy:
+        client, redis = await proxy.client()
+        slow = _stop_reading(redis)
+        client[1].write(_large(4 * MIB) + GET)
+        await let_pass(100)
+        slow.resume_reading()
+        await redis[0].readuntil(bytes(4 * MIB))
+        redis[1].write(b":1\r\n")
+        assert await client[0].readexactly(4) == b":1\r\n"
+        await redis[0].readuntil(GET)
+        assert (proxy.counters.held, proxy.counters.holding) == (0, 0)
 
 
-def test_the_pieces_that_redis_has_not_taken_count(run: Run, tmp_path: Path) -> None:
-    async def main() -> None:
-        async with proxied(tmp_path, max_buffer_bytes=5 * MIB // 2) as proxy:
-            for _ in range(3):
-                client, redis = await proxy.client()
-                _stop_reading(redis)
-                client[1].write(_large(MIB))
-                await let_pass(1)
-            assert proxy.gone.keys() == {"buffers"}
-
-    run(main)
-
-
-def test_a_client_that_has_gone_counts_no_more(run: Run, tmp_path: Path) -> None:
-    async def main() -> None:
-        async with proxied(tmp_path, max_buffer_bytes=MIB) as proxy:
-            for count in range(1, 9):
-                client, redis = await proxy.client()
-                client[1].write(_large(MIB)[: MIB // 2])
-                await let_pass(1)
-                client[1].close()
-                await redis[0].read(100)
-                redis[1].close()
-                await proxy.source.until_ended(count)
-            assert proxy.gone == {"client": 8}
-
-    run(main)
-
-
-def test_requests_before_a_login_go_to_redis_though_the_link_is_away(
-    run: Run, tmp_path: Path
-) -> None:
-    """Redis alone decides about it."""
-
-    async def main() -> None:
-        async with proxied(tmp_path) as proxy:
-            proxy.link.context.rights.asks_login = True
-            client, redis = await proxy.client()
-            proxy.link.serving.stop()
-            client[1].write(GET)
-            await _passes(client, redis, GET, b"-NOAUTH Authentication required.\r\n")
-
-    run(main)
-
-
-def test_a_client_that_does_not_close_is_closed_though_its_server_is_served_no_more(
-    run: Run, tmp_path: Path
-) -> None:
-    async def main() -> None:
-        async with proxied(tmp_path) as proxy:
-            client, redis = await proxy.client()
-            redis[1].close()
-            assert await client[0].read() == b""
-            proxy.server.leave()
-            await proxy.source.until_ended()
-            assert proxy.gone == {"redis": 1}
-
-    run(main)
-
-
-def test_a_client_that_had_to_wait_for_redis_may_close_in_its_turn(
-    run: Run, tmp_path: Path
-) -> None:
-    async def main() -> None:
-        async with proxied(tmp_path) as proxy:
+async def test_the_pieces_that_redis_has_not_taken_count(tmp_path: Path) -> None:
+    async with proxied(tmp_path, max_buffer_bytes=5 * MIB // 2) as proxy:
+        for _ in range(3):
             client, redis = await proxy.client()
             _stop_reading(redis)
-            client[1].write(command("GET", "k" * 1000) * 2000)
+            client[1].write(_large(MIB))
             await let_pass(1)
-            redis[1].transport.abort()
-            assert await client[0].read() == b""
-            begun_s = asyncio.get_running_loop().time()
+        assert proxy.gone.keys() == {"buffers"}
+
+
+async def test_a_client_that_has_gone_counts_no_more(tmp_path: Path) -> None:
+    async with proxied(tmp_path, max_buffer_bytes=MIB) as proxy:
+        for count in range(1, 9):
+            client, redis = await proxy.client()
+            client[1].write(_large(MIB)[: MIB // 2])
+            await let_pass(1)
             client[1].close()
-            await proxy.source.until_ended()
-            assert asyncio.get_running_loop().time() == begun_s
-
-    run(main)
-
-
-def test_a_client_that_is_connecting_while_the_proxy_drains_is_let_go(
-    run: Run, tmp_path: Path
-) -> None:
-    async def main() -> None:
-        async with proxied(tmp_path) as proxy:
-            client = await proxy.connects()
-            draining = asyncio.create_task(proxy.server.drain(60))
-            redis = await proxy.accepted()
-            assert await redis[0].readexactly(len(QUIT)) == QUIT
+            await redis[0].read(100)
             redis[1].close()
-            assert await client[0].read() == b""
-            client[1].close()
-            await draining
-            assert proxy.gone == {"drained": 1}
-
-    run(main)
+            await proxy.source.until_ended(count)
+        assert proxy.gone == {"client": 8}
 
 
-def test_a_client_that_sends_no_more_is_told_at_once_that_there_is_no_item(
-    run: Run, tmp_path: Path
+async def test_requests_before_a_login_go_to_redis_though_the_link_is_away(tmp_path: Path) -> None:
+    """Redis alone decides about it."""
+    async with proxied(tmp_path) as proxy:
+        proxy.link.context.rights.asks_login = True
+        client, redis = await proxy.client()
+        proxy.link.serving.stop()
+        client[1].write(GET)
+        await _passes(client, redis, GET, b"-NOAUTH Authentication required.\r\n")
+
+
+async def test_a_client_that_does_not_close_is_closed_though_its_server_is_served_no_more(
+    tmp_path: Path,
 ) -> None:
-    async def main() -> None:
-        async with proxied(tmp_path) as proxy:
-            proxy.link.serving.stop()
-            client = await proxy.connects()
-            client[1].write(LEASE)
-            client[1].write_eof()
-            await let_pass(1)
-            proxy.link.serving.start()
-            redis = await proxy.accepted()
-            await _answered_without_item(client, redis)
-
-    run(main)
+    async with proxied(tmp_path) as proxy:
+        client, redis = await proxy.client()
+        redis[1].close()
+        assert await client[0].read() == b""
+        proxy.server.leave()
+        await proxy.source.until_ended()
+        assert proxy.gone == {"redis": 1}
 
 
-def test_after_quit_nothing_goes_to_redis(run: Run, tmp_path: Path) -> None:
+async def test_a_client_that_had_to_wait_for_redis_may_close_in_its_turn(tmp_path: Path) -> None:
+    async with proxied(tmp_path) as proxy:
+        client, redis = await proxy.client()
+        _stop_reading(redis)
+        client[1].write(command("GET", "k" * 1000) * 2000)
+        await let_pass(1)
+        redis[1].transport.abort()
+        assert await client[0].read() == b""
+        begun_s = asyncio.get_running_loop().time()
+        client[1].close()
+        await proxy.source.until_ended()
+        assert asyncio.get_running_loop().time() == begun_s
+
+
+async def test_a_client_that_is_connecting_while_the_proxy_drains_is_let_go(tmp_path: Path) -> None:
+    async with proxied(tmp_path) as proxy:
+        client = await proxy.connects()
+        draining = asyncio.create_task(proxy.server.drain(60))
+        redis = await proxy.accepted()
+        assert await redis[0].readexactly(len(QUIT)) == QUIT
+        redis[1].close()
+        assert await client[0].read() == b""
+        client[1].close()
+        await draining
+        assert proxy.gone == {"drained": 1}
+
+
+async def test_a_client_that_sends_no_more_is_told_at_once_that_there_is_no_item(
+    tmp_path: Path,
+) -> None:
+    async with proxied(tmp_path) as proxy:
+        proxy.link.serving.stop()
+        client = await proxy.connects()
+        client[1].write(LEASE)
+        client[1].write_eof()
+        await let_pass(1)
+        proxy.link.serving.start()
+        redis = await proxy.accepted()
+        await _answered_without_item(client, redis)
+
+
+async def test_after_quit_nothing_goes_to_redis(tmp_path: Path) -> None:
     """It would reset the connection, and the replies before the last one might be lost."""
-
-    async def main() -> None:
-        async with proxied(tmp_path) as proxy:
-            for before in (b"", GET, _large(MIB)):
-                client, redis = await proxy.client()
-                client[1].write(before + QUIT)
-                await redis[0].readuntil(QUIT)
-                client[1].write(GET + OURS)
-                await let_pass(1)
-                client[1].write(GET)
-                await let_pass(1)
-                redis[1].write(b"+OK\r\n")
-                redis[1].write_eof()
-                assert await client[0].read() == b"+OK\r\n"
-                assert await redis[0].read() == b""
-                client[1].close()
-            await proxy.source.until_ended(3)
-            assert proxy.gone == {"client": 3}
-
-    run(main)
-
-
-def test_a_drain_lets_a_transaction_finish_and_ends_it_then(run: Run, tmp_path: Path) -> None:
-    async def main() -> None:
-        async with proxied(tmp_path) as proxy:
+    async with proxied(tmp_path) as proxy:
+        for before in (b"", GET, _large(MIB)):
             client, redis = await proxy.client()
-            multi, execute = command("MULTI"), command("EXEC")
-            client[1].write(multi)
-            await _passes(client, redis, multi, b"+OK\r\n")
-            draining = asyncio.create_task(proxy.server.drain(60))
+            client[1].write(before + QUIT)
+            await redis[0].readuntil(QUIT)
+            client[1].write(GET + OURS)
             await let_pass(1)
-            client[1].write(execute)
-            assert await redis[0].readexactly(len(execute + QUIT)) == execute + QUIT
-            redis[1].write(b"*0\r\n+OK\r\n")
+            client[1].write(GET)
+            await let_pass(1)
+            redis[1].write(b"+OK\r\n")
             redis[1].write_eof()
-            assert await client[0].read() == b"*0\r\n"
+            assert await client[0].read() == b"+OK\r\n"
+            assert await redis[0].read() == b""
             client[1].close()
-            await draining
-            assert proxy.gone == {"drained": 1}
-
-    run(main)
+        await proxy.source.until_ended(3)
+        assert proxy.gone == {"client": 3}
 
 
-def test_requests_that_wait_for_a_reap_count(run: Run, tmp_path: Path) -> None:
-    async def main() -> None:
-        async with proxied(tmp_path, max_buffer_bytes=MIB) as proxy:
-            proxy.link.context.registry.announced(0, b"h", 1)
-            for _ in range(12):
-                client, _ = await proxy.client()
-                client[1].write(command("HSET", "h", "f", bytes(150_000)))
-                await let_pass(0.1)
-            assert proxy.counters.held == 12
-            assert proxy.gone.keys() == {"buffers"}
+async def test_a_drain_lets_a_transaction_finish_and_ends_it_then(tmp_path: Path) -> None:
+    async with proxied(tmp_path) as proxy:
+        client, redis = await proxy.client()
+        multi, execute = command("MULTI"), command("EXEC")
+        client[1].write(multi)
+        await _passes(client, redis, multi, b"+OK\r\n")
+        draining = asyncio.create_task(proxy.server.drain(60))
+        await let_pass(1)
+        client[1].write(execute)
+        assert await redis[0].readexactly(len(execute + QUIT)) == execute + QUIT
+        redis[1].write(b"*0\r\n+OK\r\n")
+        redis[1].write_eof()
+        assert await client[0].read() == b"*0\r\n"
+        client[1].close()
+        await draining
+        assert proxy.gone == {"drained": 1}
 
-    run(main)
+
+async def test_requests_that_wait_for_a_reap_count(tmp_path: Path) -> None:
+    async with proxied(tmp_path, max_buffer_bytes=MIB) as proxy:
+        proxy.link.context.registry.announced(0, b"h", 1)
+        for _ in range(12):
+            client, _ = await proxy.client()
+            client[1].write(command("HSET", "h", "f", bytes(150_000)))
+            await let_pass(0.1)
+        assert proxy.counters.held == 12
+        assert proxy.gone.keys() == {"buffers"}
 
 
-def test_redis_may_keep_up_again_while_a_request_waits_for_something_else(
-    run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture
+async def test_redis_may_keep_up_again_while_a_request_waits_for_something_else(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def main() -> None:
-        async with proxied(tmp_path) as proxy:
-            client, redis = await proxy.client()
-            (served,) = proxy.server.clients
-            client[1].write(LEASE)
-            await let_pass(1)
-            for is_full in (True, False, True, False):
-                served.full(is_full)
-            draining = asyncio.create_task(proxy.server.drain(60))
-            await _answered_without_item(client, redis)
-            draining.cancel()
-        assert not caplog.messages
-
-    run(main)
+    async with proxied(tmp_path) as proxy:
+        client, redis = await proxy.client()
+        (served,) = proxy.server.clients
+        client[1].write(LEASE)
+        await let_pass(1)
+        for is_full in (True, False, True, False):
+            served.full(is_full)
+        draining = asyncio.create_task(proxy.server.drain(60))
+        await _answered_without_item(client, redis)
+        draining.cancel()
+    assert not caplog.messages
 
 
-def test_redis_may_keep_up_and_fall_behind_in_one_turn(run: Run, tmp_path: Path) -> None:
-    async def main() -> None:
-        async with proxied(tmp_path) as proxy:
-            client, redis = await proxy.client()
-            (served,) = proxy.server.clients
-            slow = _stop_reading(redis)
-            client[1].write(_large(4 * MIB))
-            await let_pass(1)
-            for is_full in (False, True, False, True):
-                served.full(is_full)
-            draining = asyncio.create_task(proxy.server.drain(60))
-            await let_pass(1)
-            assert not draining.done()  # this request may be finished
-            slow.resume_reading()
-            await redis[0].readuntil(bytes(4 * MIB))
-            draining.cancel()
-
-    run(main)
+async def test_redis_may_keep_up_and_fall_behind_in_one_turn(tmp_path: Path) -> None:
+    async with proxied(tmp_path) as proxy:
+        client, redis = await proxy.client()
+        (served,) = proxy.server.clients
+        slow = _stop_reading(redis)
+        client[1].write(_large(4 * MIB))
+        await let_pass(1)
+        for is_full in (False, True, False, True):
+            served.full(is_full)
+        draining = asyncio.create_task(proxy.server.drain(60))
+        await let_pass(1)
+        assert not draining.done()  # this request may be finished
+        slow.resume_reading()
+        await redis[0].readuntil(bytes(4 * MIB))
+        draining.cancel()

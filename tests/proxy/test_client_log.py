@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from tests.proxy.conftest import Run, let_pass
+from tests.proxy.conftest import let_pass
 from ttlproxy.proxy.client_log import ClientLog, peer_shown
 
 
@@ -23,18 +23,14 @@ def test_addresses_are_shown_as_they_are_written(peername: object, shown: str) -
     assert peer_shown(peername) == shown
 
 
-def test_the_end_is_logged_with_how_long_it_lasted_and_why(
-    run: Run, caplog: pytest.LogCaptureFixture
+async def test_the_end_is_logged_with_how_long_it_lasted_and_why(
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.DEBUG)
-
-    async def main() -> None:
-        await let_pass(100)
-        log = ClientLog(7, asyncio.Transport({"peername": ("192.0.2.7", 4711)}), "")
-        await let_pass(2.5)
-        log.closed("idle")
-
-    run(main)
+    await let_pass(100)
+    log = ClientLog(7, asyncio.Transport({"peername": ("192.0.2.7", 4711)}), "")
+    await let_pass(2.5)
+    log.closed("idle")
     opened, closed = caplog.messages[-2:]
     assert opened == "client 7: opened by 192.0.2.7:4711"
     assert closed == "client 7: closed after 2.500 s, from 192.0.2.7:4711: idle"

@@ -128,24 +128,20 @@ AT = slot(b"a") * MASTERS // SLOTS
 
 
 @pytest.mark.parametrize("cut", range(1, 24))
-def test_a_request_that_comes_back_from_a_chunk_is_sent_again(cut: int) -> None:
+async def test_a_request_that_comes_back_from_a_chunk_is_sent_again(cut: int) -> None:
     """Only it is, and its reply has its place."""
-
-    async def main() -> None:
-        world = await RoutedWorld.opened(MASTERS)
-        assert world.say(GETS)[AT] == GETS
-        replies = b"+one\r\n-TRYAGAIN no\r\n+three\r\n"
-        world.answer(AT, replies[:cut])
-        world.answer(AT, replies[cut:])
-        assert world.heard() == b"+one\r\n"
-        backend = world.backends[world.links[AT]]
-        assert await backend.gets() == encode((b"GET", b"{a}1"))
-        world.answer(AT, b"+two\r\n")
-        await world.client.order.quiet()
-        assert world.heard() == b"+two\r\n+three\r\n"
-        world.close()
-
-    asyncio.run(main())
+    world = await RoutedWorld.opened(MASTERS)
+    assert world.say(GETS)[AT] == GETS
+    replies = b"+one\r\n-TRYAGAIN no\r\n+three\r\n"
+    world.answer(AT, replies[:cut])
+    world.answer(AT, replies[cut:])
+    assert world.heard() == b"+one\r\n"
+    backend = world.backends[world.links[AT]]
+    assert await backend.gets() == encode((b"GET", b"{a}1"))
+    world.answer(AT, b"+two\r\n")
+    await world.client.order.quiet()
+    assert world.heard() == b"+two\r\n+three\r\n"
+    world.close()
 
 
 @pytest.mark.parametrize(
@@ -160,49 +156,40 @@ def test_a_request_that_comes_back_from_a_chunk_is_sent_again(cut: int) -> None:
         [b"+1\r\n$3\r\nabc\r\n", PUSH + b"+3", b"\r\n"],
     ],
 )
-def test_replies_to_a_chunk_arrive_however_they_are_cut(replies: list[bytes]) -> None:
-    async def main() -> None:
-        world = await RoutedWorld.opened(MASTERS)
-        world.say(GETS)
-        heard = b""
-        for data in replies:
-            world.answer(AT, data)
-            heard += world.heard()
-        assert heard == b"".join(replies)
-        assert len(world.client.order) == 0
-        world.close()
-
-    asyncio.run(main())
+async def test_replies_to_a_chunk_arrive_however_they_are_cut(replies: list[bytes]) -> None:
+    world = await RoutedWorld.opened(MASTERS)
+    world.say(GETS)
+    heard = b""
+    for data in replies:
+        world.answer(AT, data)
+        heard += world.heard()
+    assert heard == b"".join(replies)
+    assert len(world.client.order) == 0
+    world.close()
 
 
-def test_a_request_may_be_sent_in_the_middle_of_a_push() -> None:
-    async def main() -> None:
-        world = await RoutedWorld.opened(MASTERS)
-        get = encode((b"GET", b"{a}"))
-        world.say(get)
-        world.answer(AT, b"+1\r\n" + PUSH[:-3])
-        assert world.say(get)[AT] == get
-        world.answer(AT, PUSH[-3:] + b"+2\r\n")
-        assert world.heard() == b"+1\r\n" + PUSH + b"+2\r\n"
-        world.close()
-
-    asyncio.run(main())
+async def test_a_request_may_be_sent_in_the_middle_of_a_push() -> None:
+    world = await RoutedWorld.opened(MASTERS)
+    get = encode((b"GET", b"{a}"))
+    world.say(get)
+    world.answer(AT, b"+1\r\n" + PUSH[:-3])
+    assert world.say(get)[AT] == get
+    world.answer(AT, PUSH[-3:] + b"+2\r\n")
+    assert world.heard() == b"+1\r\n" + PUSH + b"+2\r\n"
+    world.close()
 
 
-def test_a_push_of_another_master_waits_for_the_end_of_a_reply() -> None:
-    async def main() -> None:
-        world = await RoutedWorld.opened(MASTERS)
-        world.say(GETS)
-        world.answer(AT, b"+1\r\n$5\r\nab")
-        world.answer(0, PUSH)
-        assert world.heard() == b"+1\r\n$5\r\nab"
-        world.answer(AT, b"cde\r\n")
-        assert world.heard() == b"cde\r\n" + PUSH
-        world.answer(0, PUSH)
-        assert world.heard() == PUSH
-        world.close()
-
-    asyncio.run(main())
+async def test_a_push_of_another_master_waits_for_the_end_of_a_reply() -> None:
+    world = await RoutedWorld.opened(MASTERS)
+    world.say(GETS)
+    world.answer(AT, b"+1\r\n$5\r\nab")
+    world.answer(0, PUSH)
+    assert world.heard() == b"+1\r\n$5\r\nab"
+    world.answer(AT, b"cde\r\n")
+    assert world.heard() == b"cde\r\n" + PUSH
+    world.answer(0, PUSH)
+    assert world.heard() == PUSH
+    world.close()
 
 
 @pytest.mark.parametrize(
@@ -215,18 +202,15 @@ def test_a_push_of_another_master_waits_for_the_end_of_a_reply() -> None:
         [b"+1\r\n-ERR\r\n+3\r\n+4\r\n"],
     ],
 )
-def test_a_reply_to_nothing_ends_the_client(replies: list[bytes]) -> None:
-    async def main() -> None:
-        world = await RoutedWorld.opened(MASTERS)
-        world.say(GETS)
-        for data in replies:
-            assert not world.to_client.is_closed
-            world.answer(AT, data)
-        assert world.to_client.is_closed
-        assert world.backends[world.links[AT]].is_closed
-        world.close()
-
-    asyncio.run(main())
+async def test_a_reply_to_nothing_ends_the_client(replies: list[bytes]) -> None:
+    world = await RoutedWorld.opened(MASTERS)
+    world.say(GETS)
+    for data in replies:
+        assert not world.to_client.is_closed
+        world.answer(AT, data)
+    assert world.to_client.is_closed
+    assert world.backends[world.links[AT]].is_closed
+    world.close()
 
 
 REDIRECTIONS = pytest.mark.parametrize(
@@ -235,105 +219,85 @@ REDIRECTIONS = pytest.mark.parametrize(
 
 
 @REDIRECTIONS
-def test_no_client_is_told_of_a_node_when_a_later_write_was_faster(error: bytes) -> None:
-    async def main() -> None:
-        world = await RoutedWorld.opened(MASTERS)
-        world.say(encode((b"SET", b"{a}", b"1")) + encode((b"SET", b"{a}", b"2")))
-        world.answer(AT, error + b"+OK\r\n")
-        while not (heard := world.heard()):  # noqa: ASYNC110 - it has no event for that
-            await asyncio.sleep(0)
-        assert heard == ON_ITS_WAY + b"+OK\r\n"
-        world.close()
-
-    asyncio.run(main())
+async def test_no_client_is_told_of_a_node_when_a_later_write_was_faster(error: bytes) -> None:
+    world = await RoutedWorld.opened(MASTERS)
+    world.say(encode((b"SET", b"{a}", b"1")) + encode((b"SET", b"{a}", b"2")))
+    world.answer(AT, error + b"+OK\r\n")
+    while not (heard := world.heard()):  # noqa: ASYNC110 - it has no event for that
+        await asyncio.sleep(0)
+    assert heard == ON_ITS_WAY + b"+OK\r\n"
+    world.close()
 
 
 @REDIRECTIONS
-def test_no_client_is_told_of_a_node_when_a_redirection_lasts(
+async def test_no_client_is_told_of_a_node_when_a_redirection_lasts(
     error: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def main() -> None:
-        world = await RoutedWorld.opened(MASTERS)
-        monkeypatch.setattr(RoutedClient, "hold_max_s", -1.0)
-        world.masters.find = lambda host, port: None
-        world.say(encode((b"GET", b"{a}")))
-        world.answer(AT, error)
-        while not (heard := world.heard()):  # noqa: ASYNC110 - it has no event for that
-            await asyncio.sleep(0)
-        assert heard == ON_ITS_WAY
-        world.close()
-
-    asyncio.run(main())
+    world = await RoutedWorld.opened(MASTERS)
+    monkeypatch.setattr(RoutedClient, "hold_max_s", -1.0)
+    world.masters.find = lambda host, port: None
+    world.say(encode((b"GET", b"{a}")))
+    world.answer(AT, error)
+    while not (heard := world.heard()):  # noqa: ASYNC110 - it has no event for that
+        await asyncio.sleep(0)
+    assert heard == ON_ITS_WAY
+    world.close()
 
 
-def test_nothing_is_sent_again_for_a_client_that_has_ended() -> None:
+async def test_nothing_is_sent_again_for_a_client_that_has_ended() -> None:
     """It may connect anew, and what it sent before must not be done behind what it sends then."""
-
-    async def main() -> None:
-        world = await RoutedWorld.opened(MASTERS)
-        link = world.links[AT]
-        world.say(encode((b"SET", b"{a}", b"1")))
-        world.answer(AT, b"-TRYAGAIN Multiple keys\r\n")
-        tasks = [task for task in asyncio.all_tasks() if task.get_name() == "redirects"]
-        await asyncio.sleep(0)  # the request waits for its next attempt
-        assert world.say(encode((b"GET", b"{0}")))[AT], "another slot of this master"
-        lost = world.backends[link]
-        world.client.lanes.to(link).end()
-        assert world.to_client.is_closed
-        await asyncio.wait(tasks, timeout=1)
-        assert [task.done() for task in tasks] == [True]
-        assert world.backends[link] is lost
-        assert world.heard() == b""
-        world.close()
-
-    asyncio.run(main())
+    world = await RoutedWorld.opened(MASTERS)
+    link = world.links[AT]
+    world.say(encode((b"SET", b"{a}", b"1")))
+    world.answer(AT, b"-TRYAGAIN Multiple keys\r\n")
+    tasks = [task for task in asyncio.all_tasks() if task.get_name() == "redirects"]
+    await asyncio.sleep(0)  # the request waits for its next attempt
+    assert world.say(encode((b"GET", b"{0}")))[AT], "another slot of this master"
+    lost = world.backends[link]
+    world.client.lanes.to(link).end()
+    assert world.to_client.is_closed
+    await asyncio.wait(tasks, timeout=1)
+    assert [task.done() for task in tasks] == [True]
+    assert world.backends[link] is lost
+    assert world.heard() == b""
+    world.close()
 
 
 @pytest.mark.parametrize("frame", [b"*1\r\n+PING\r\n", b"*2\r\n$3\r\nGET\r\n+{a}\r\n"])
-def test_a_word_that_is_no_bulk_string_ends_the_requests(frame: bytes) -> None:
+async def test_a_word_that_is_no_bulk_string_ends_the_requests(frame: bytes) -> None:
     """hiredis takes it for one. Redis answers what was sent before, then an error, and closes."""
-
-    async def main() -> None:
-        world = await RoutedWorld.opened(MASTERS)
-        assert world.say(GETS + frame)[AT] == GETS
-        world.answer(AT, b"+1\r\n+2\r\n+3\r\n")
-        assert world.heard() == b"+1\r\n+2\r\n+3\r\n"
-        home = world.backends[world.links[0]]
-        assert (await home.gets()).startswith(frame[:6])
-        world.answer(0, b"-ERR Protocol error\r\n")
-        await world.client_closed()
-        assert world.heard() == b"-ERR Protocol error\r\n"
-        world.close()
-
-    asyncio.run(main())
+    world = await RoutedWorld.opened(MASTERS)
+    assert world.say(GETS + frame)[AT] == GETS
+    world.answer(AT, b"+1\r\n+2\r\n+3\r\n")
+    assert world.heard() == b"+1\r\n+2\r\n+3\r\n"
+    home = world.backends[world.links[0]]
+    assert (await home.gets()).startswith(frame[:6])
+    world.answer(0, b"-ERR Protocol error\r\n")
+    await world.client_closed()
+    assert world.heard() == b"-ERR Protocol error\r\n"
+    world.close()
 
 
-def test_a_large_reply_passes_as_it_comes() -> None:
-    async def main() -> None:
-        world = await RoutedWorld.opened(MASTERS)
-        world.say(encode((b"GET", b"{a}")))
-        world.answer(AT, b"$1000000\r\n" + b"x" * 1000)
-        assert world.heard() == b"$1000000\r\n" + b"x" * 1000
-        world.answer(AT, b"-ERR\r\n-" + b"y" * 998_993)
-        world.answer(AT, b"\r\n")
-        assert world.heard() == b"-ERR\r\n-" + b"y" * 998_993 + b"\r\n"
-        assert len(world.client.order) == 0
-        world.close()
-
-    asyncio.run(main())
+async def test_a_large_reply_passes_as_it_comes() -> None:
+    world = await RoutedWorld.opened(MASTERS)
+    world.say(encode((b"GET", b"{a}")))
+    world.answer(AT, b"$1000000\r\n" + b"x" * 1000)
+    assert world.heard() == b"$1000000\r\n" + b"x" * 1000
+    world.answer(AT, b"-ERR\r\n-" + b"y" * 998_993)
+    world.answer(AT, b"\r\n")
+    assert world.heard() == b"-ERR\r\n-" + b"y" * 998_993 + b"\r\n"
+    assert len(world.client.order) == 0
+    world.close()
 
 
-def test_a_lane_that_is_held_up_is_read_again_when_the_client_has_its_replies() -> None:
-    async def main() -> None:
-        world = await RoutedWorld.opened(MASTERS)
-        world.say(encode((b"GET", b"b")) + encode((b"GET", b"{a}")))
-        large = b"$%d\r\n%b\r\n" % (300_000, b"x" * 300_000)
-        world.answer(AT, large)
-        backend = world.backends[world.links[AT]]
-        assert backend.is_paused
-        world.answer(0, b"+b\r\n")
-        assert world.heard() == b"+b\r\n" + large
-        assert not backend.is_paused
-        world.close()
-
-    asyncio.run(main())
+async def test_a_lane_that_is_held_up_is_read_again_when_the_client_has_its_replies() -> None:
+    world = await RoutedWorld.opened(MASTERS)
+    world.say(encode((b"GET", b"b")) + encode((b"GET", b"{a}")))
+    large = b"$%d\r\n%b\r\n" % (300_000, b"x" * 300_000)
+    world.answer(AT, large)
+    backend = world.backends[world.links[AT]]
+    assert backend.is_paused
+    world.answer(0, b"+b\r\n")
+    assert world.heard() == b"+b\r\n" + large
+    assert not backend.is_paused
+    world.close()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from tests.proxy.conftest import Run, let_pass, until
+from tests.proxy.conftest import let_pass, until
 from tests.proxy.test_client import GET, PONG, Proxy, proxied
 from tests.support.proxy_ends import Streams
 from tests.support.raw_client import command
@@ -21,34 +21,28 @@ COUNT = 5 * PER_TURN
 Pair = tuple[Streams, Streams]  # a client, and Redis's end of its connection
 
 
-def test_a_turn_handles_a_few_and_later_turns_the_others_in_their_order(run: Run) -> None:
-    async def main() -> None:
-        staggered, handled = StaggeredCloses(), list[int]()
-        for number in range(COUNT):
-            if not staggered.put_off(lambda number=number: handled.append(number)):  # type: ignore[misc]
-                handled.append(number)
-        per_turn = [len(handled)]
-        while len(handled) < COUNT:
-            before = len(handled)
-            await asyncio.sleep(0)
-            per_turn.append(len(handled) - before)
-        assert handled == list(range(COUNT))
-        assert max(per_turn) == PER_TURN
-
-    run(main)
+async def test_a_turn_handles_a_few_and_later_turns_the_others_in_their_order() -> None:
+    staggered, handled = StaggeredCloses(), list[int]()
+    for number in range(COUNT):
+        if not staggered.put_off(lambda number=number: handled.append(number)):  # type: ignore[misc]
+            handled.append(number)
+    per_turn = [len(handled)]
+    while len(handled) < COUNT:
+        before = len(handled)
+        await asyncio.sleep(0)
+        per_turn.append(len(handled) - before)
+    assert handled == list(range(COUNT))
+    assert max(per_turn) == PER_TURN
 
 
-def test_a_failure_keeps_nobody_from_being_handled(run: Run) -> None:
-    async def main() -> None:
-        staggered, handled = StaggeredCloses(), list[int]()
-        asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)
-        for number in range(COUNT):
-            end = handled.append if number % 2 else handled.index  # raises ValueError
-            staggered.put_off(lambda end=end, number=number: end(number))  # type: ignore[misc]
-        await until(lambda: COUNT - 1 in handled)
-        assert handled == list(range(PER_TURN + 1, COUNT, 2))
-
-    run(main)
+async def test_a_failure_keeps_nobody_from_being_handled() -> None:
+    staggered, handled = StaggeredCloses(), list[int]()
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)
+    for number in range(COUNT):
+        end = handled.append if number % 2 else handled.index  # raises ValueError
+        staggered.put_off(lambda end=end, number=number: end(number))  # type: ignore[misc]
+    await until(lambda: COUNT - 1 in handled)
+    assert handled == list(range(PER_TURN + 1, COUNT, 2))
 
 
 async def _pairs(proxy: Proxy) -> list[Pair]:
@@ -82,22 +76,19 @@ def _ended(proxy: Proxy) -> int:
         pytest.param(lambda pair: pair[1][1].transport.abort(), _not_open, id="Redis resets them"),
     ],
 )
-def test_however_many_leave_at_once_a_turn_handles_a_few(
-    run: Run, tmp_path: Path, ends: Callable[[Pair], None], handled: Callable[[Proxy], int]
+async def test_however_many_leave_at_once_a_turn_handles_a_few(
+    tmp_path: Path, ends: Callable[[Pair], None], handled: Callable[[Proxy], int]
 ) -> None:
-    async def main() -> None:
-        async with proxied(tmp_path) as proxy:
-            pairs = await _pairs(proxy)
-            assert handled(proxy) == 0
-            for pair in pairs:
-                ends(pair)
-            most = before = 0
-            while before < COUNT:
-                await asyncio.sleep(0)
-                most, before = max(most, handled(proxy) - before), handled(proxy)
-            assert 1 <= most <= PER_TURN
-
-    run(main)
+    async with proxied(tmp_path) as proxy:
+        pairs = await _pairs(proxy)
+        assert handled(proxy) == 0
+        for pair in pairs:
+            ends(pair)
+        most = before = 0
+        while before < COUNT:
+            await asyncio.sleep(0)
+            most, before = max(most, handled(proxy) - before), handled(proxy)
+        assert 1 <= most <= PER_TURN
 
 
 def test_replies_to_a_client_that_has_gone_are_dropped(
@@ -146,21 +137,17 @@ def test_requests_to_a_redis_that_has_gone_are_dropped(
         runner.run(main())
 
 
-def test_the_connections_of_a_client_to_masters_are_closed_in_its_turn(run: Run) -> None:
+async def test_the_connections_of_a_client_to_masters_are_closed_in_its_turn() -> None:
     """Meanwhile nothing goes to it: event loops refuse to write to a closed connection."""
     keys = [b"{a}", b"{b}", b"{c}"]
-
-    async def main() -> None:
-        world = await RoutedWorld.opened()
-        world.say(b"".join(command("GET", key) for key in keys))
-        for _ in range(PER_TURN):
-            assert not world.staggered.put_off(lambda: None)
-        world.client.connection_lost(None)
-        masters = list(world.backends.values())
-        assert not any(master.is_closed for master in masters)
-        for number in range(len(masters)):
-            world.answer(number, b"$-1\r\n")
-        assert world.heard() == b""
-        await until(lambda: all(master.is_closed for master in masters))
-
-    run(main)
+    world = await RoutedWorld.opened()
+    world.say(b"".join(command("GET", key) for key in keys))
+    for _ in range(PER_TURN):
+        assert not world.staggered.put_off(lambda: None)
+    world.client.connection_lost(None)
+    masters = list(world.backends.values())
+    assert not any(master.is_closed for master in masters)
+    for number in range(len(masters)):
+        world.answer(number, b"$-1\r\n")
+    assert world.heard() == b""
+    await until(lambda: all(master.is_closed for master in masters))

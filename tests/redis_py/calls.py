@@ -21,7 +21,7 @@ _TIME: Final = {
 def of_elements() -> list[tuple[Call, str]]:
     """Two calls of each of the nine commands of each type: for one element, and for two."""
     found: list[tuple[Call, str]] = []
-    for row, _, keyword in rows():
+    for row, one in rows():
         unit = row.forms[0].split()[2:3]
         options: dict[str, Any] = {}
         time = condition = ""
@@ -35,7 +35,7 @@ def of_elements() -> list[tuple[Call, str]]:
             (_calling(row.name, "a", options), f"{row.name} k a{time}{condition}"),
             (
                 _calling(row.name, ["a", "b"], options),
-                f"{row.name} k{time}{condition} {keyword} 2 a b",
+                f"{row.name} k{time}{condition} {one.upper()}S 2 a b",
             ),
         ]
     return found

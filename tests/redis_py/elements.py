@@ -1,4 +1,4 @@
-"""Writes ttlproxy/redis/elements.py from the command tables.
+"""Writes ttlproxy/redis/elements.pyi from the command tables.
 
 `python -m tests.redis_py.elements`
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import textwrap
 from typing import Final
 
 from tests.support.servers import ROOT
@@ -16,32 +15,25 @@ from ttlproxy.commands.spec import Virtual
 from ttlproxy.commands.types import lists, sets, sorted_sets
 from ttlproxy.commands.types.hashes import NOUN as FIELD
 
-FILE: Final = ROOT / "ttlproxy" / "redis" / "elements.py"
+FILE: Final = ROOT / "ttlproxy" / "redis" / "elements.pyi"
 NOUNS: Final = (FIELD, sets.NOUN, sorted_sets.NOUN, lists.NOUN)
-# The parameter, its type, and what turns it into words: by the argument of the command.
+# The parameter, by the argument of the command.
 _TIMES: Final = {
-    "seconds": ("ttl", "Ttl", "seconds"),
-    "milliseconds": ("ttl", "Ttl", "milliseconds"),
-    "unix-time-seconds": ("at", "UnixTime", "unix_seconds"),
-    "unix-time-milliseconds": ("at", "UnixTime", "unix_milliseconds"),
+    "seconds": "ttl: Ttl",
+    "milliseconds": "ttl: Ttl",
+    "unix-time-seconds": "at: UnixTime",
+    "unix-time-milliseconds": "at: UnixTime",
 }
 _HEAD: Final = '''\
-"""The nine commands of each type that set, read and remove deadlines of elements.
+# The types of the methods in elements.py, generated from the command tables by
+# `python -m tests.redis_py.elements`.
 
-Generated from the command tables by `python -m tests.redis_py.elements`. Each takes one element,
-and returns one number; or a list of elements, and returns a list.
-"""
+from typing import Generic, TypeVar, overload
 
-from __future__ import annotations
-
-from typing import Any, Generic, TypeVar, overload
-
-from ttlproxy.redis import words
 from ttlproxy.redis.words import Condition, Sender, Ttl, UnixTime, Value, Values
 
 Int = TypeVar("Int")
 Ints = TypeVar("Ints")
-
 
 class Elements(Sender, Generic[Int, Ints]):
     """ttl: seconds or milliseconds, as the command counts, or a timedelta; at: Unix time, or a
@@ -50,10 +42,10 @@ class Elements(Sender, Generic[Int, Ints]):
 '''
 
 
-def rows() -> list[tuple[Virtual, str, str]]:
-    """(the command, the word for one element, the keyword before several) for each command."""
+def rows() -> list[tuple[Virtual, str]]:
+    """(the command, the word for one element) for each command."""
     return [
-        (row, noun.one, noun.many.upper())
+        (row, noun.one)
         for noun in NOUNS
         for row in VIRTUALS.values()
         if not row.dialect and row.group == noun.group and row.name.endswith(noun.one.upper())
@@ -67,30 +59,20 @@ def text() -> str:
     return subprocess.run(command, input=written, capture_output=True, text=True, check=True).stdout
 
 
-def _method(row: Virtual, one: str, keyword: str) -> str:
+def _method(row: Virtual, one: str) -> str:
     name = row.name.lower()
     argument = row.forms[0].split()[2:3]
-    if argument:
-        time, kind, convert = _TIMES[argument[0]]
-        more = f", {time}: {kind}, *, condition: Condition | None = None"
-        sent = f'*words.deadline("{keyword}", {one}, words.{convert}({time}), condition)'
-    else:
-        more, sent = "", f'*words.elements("{keyword}", {one})'
+    more = f", {_TIMES[argument[0]]}, *, condition: Condition | None = None" if argument else ""
 
     def signature(named: str, reply: str) -> str:
-        return f"    def {name}(self, key: Value, {one}: {named}{more}) -> {reply}:"
+        return (
+            f"\n    @overload\n    def {name}(self, key: Value, {one}: {named}{more}) -> {reply}:"
+        )
 
     return (
-        f"\n    @overload\n{signature('Value', 'Int')} ...\n"
-        f"\n    @overload\n{signature('Values', 'Ints')} ...\n"
-        f"\n{signature('Value | Values', 'Any')}\n"
-        f'        """{row.summary}\n\n{_indented(f"Returns {row.reply}.")}\n        """\n'
-        f'        return self.execute_command("{row.name}", key, {sent})\n'
+        f'{signature("Value", "Int")}\n        """{row.summary}"""\n'
+        f"{signature('Values', 'Ints')} ...\n"
     )
-
-
-def _indented(sentence: str) -> str:
-    return textwrap.fill(sentence, 100, initial_indent=" " * 8, subsequent_indent=" " * 8)
 
 
 if __name__ == "__main__":

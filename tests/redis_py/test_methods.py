@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -91,8 +93,22 @@ def _tokens(form: str) -> list[str]:
     return [word for word in form.translate(str.maketrans("[]|", "   ")).split() if word.isupper()]
 
 
-def test_the_methods_of_elements_are_generated() -> None:
+def test_the_types_of_the_methods_of_elements_are_generated() -> None:
     assert elements.FILE.read_text() == elements.text(), "python -m tests.redis_py.elements"
+
+
+def test_the_methods_of_elements_have_the_parameters_of_their_types_and_say_what_they_do() -> None:
+    typed = {
+        node.name: [each.arg for each in (*node.args.args, *node.args.kwonlyargs)]
+        for node in ast.walk(ast.parse(elements.FILE.read_text()))
+        if isinstance(node, ast.FunctionDef)
+    }
+    rows = {row.name.lower(): row for row, _ in elements.rows()}
+    assert {*typed} == {*rows}
+    for name, row in rows.items():
+        method = getattr(ttlproxy.redis.Redis, name)
+        assert list(signature(method).parameters) == typed[name]
+        assert method.__doc__ == f"{row.summary}\n\nReturns {row.reply}."
 
 
 def test_no_method_hides_one_of_redis_py() -> None:

@@ -2,24 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 
 import pytest
 
 from tests.support.raw_client import Connection
+from tests.support.redis_client import Client
 from tests.support.redis_content import LEASE
 from tests.support.servers import Binary, Proxy, Server
+
+
+@contextmanager
+def two_proxies(
+    binary: Binary, asks: bool | None = None, before: Callable[[Client], None] = lambda direct: None
+) -> Iterator[list[int]]:
+    """The ports of two proxies, and of their Redis. `asks`: see Proxy; `before`: what is done with
+    Redis before they start."""
+    with Server(binary) as server:
+        with closing(Client(server.port)) as direct:
+            before(direct)
+        with (
+            Proxy(server.url, forked=True, asks=asks) as one,
+            Proxy(server.url, forked=True, asks=asks) as other,
+        ):
+            yield [one.port, other.port, server.port]
 
 
 @pytest.fixture(scope="module")
 def ports_of_three(binary: Binary) -> Iterator[list[int]]:
     """The ports of two proxies, and of their Redis; the tests of a file share them."""
-    server = Server(binary).start()
-    proxies = [Proxy(server.url, forked=True).start() for _ in range(2)]
-    yield [*(proxy.port for proxy in proxies), server.port]
-    for proxy in proxies:
-        proxy.remove()
-    server.remove()
+    with two_proxies(binary) as ports:
+        yield ports
 
 
 @pytest.fixture

@@ -2,25 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.support.conversation import Talk
 from tests.support.error_texts import NOT_AN_INTEGER, WRONGTYPE
 
 # --- R2, hashes: replacing a value clears its deadline, altering it keeps it
-
-
-@pytest.mark.parametrize(("write", "answer"), [("HSET", "1"), ("HMSET", "OK")])
-def test_writing_a_field_clears_its_deadline_and_no_other(
-    talk: Talk, write: str, answer: str
-) -> None:
-    talk(f"""
-        HSET h a 1 b 1                      -> 2
-        HEXPIREFIELD h 100 FIELDS 2 a b     -> [1, 1]
-        {write} h a 2 new 2                 -> {answer}
-        HTTLFIELD h FIELDS 3 a b new        -> [-1, 100, -1]
-        HGET h a                            -> "2"
-    """)
 
 
 def test_a_written_field_outlives_its_old_deadline(talk: Talk) -> None:
@@ -41,16 +26,6 @@ def test_an_expired_field_counts_as_created(talk: Talk) -> None:
         HSET h a 2 c 2                      -> 1
         HSETNX h b 2                        -> 1
         HTTLFIELD h FIELDS 3 a b c          -> [-1, -1, -1]
-    """)
-
-
-def test_hsetnx_keeps_the_deadline_it_does_not_overwrite(talk: Talk) -> None:
-    talk("""
-        HSET h a 1                          -> 1
-        HEXPIREFIELD h a 100                -> 1
-        HSETNX h a 2                        -> 0
-        HSETNX h b 2                        -> 1
-        HTTLFIELD h FIELDS 2 a b            -> [100, -1]
     """)
 
 

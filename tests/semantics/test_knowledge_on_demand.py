@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import partial
 
 import pytest
 
 from tests.conftest import StartProxy, StartServer
+from tests.semantics.conftest import two_proxies
 from tests.support.admin_pages import FLAGS, metric, pages
 from tests.support.containers import AnyServer
 from tests.support.deadlines import give_one_of_all, until_past
@@ -17,7 +18,7 @@ from tests.support.raw_client import Connection
 from tests.support.redis_client import Client
 from tests.support.redis_content import LEASE
 from tests.support.server_queries import calls, connections, until_called_by_digest
-from tests.support.servers import Proxy
+from tests.support.servers import Binary, Proxy
 from ttlproxy.core.keys import Keys
 from ttlproxy.wire import encode
 
@@ -34,6 +35,21 @@ def own_server(start_server: StartServer) -> AnyServer:
     with closing(Client(server.port)) as direct:
         give_one_of_all(direct)
     return server
+
+
+@pytest.fixture(scope="module")
+def shared_ports(binary: Binary) -> Iterator[list[int]]:
+    with two_proxies(binary, asks=True, before=give_one_of_all) as ports:
+        yield ports
+
+
+@pytest.fixture
+def ports(shared_ports: list[int]) -> list[int]:
+    """Of two proxies that ask, and of their Redis, which is as `own_server`. Tests share them."""
+    with closing(Client(shared_ports[2])) as direct:
+        direct.ask("FLUSHALL")
+        give_one_of_all(direct)
+    return shared_ports
 
 
 @pytest.fixture
@@ -95,11 +111,10 @@ def test_keys_without_anything_due_cost_no_round_trip_more(
 
 
 def test_what_one_client_gives_a_deadline_another_never_sees_after_it(
-    own_server: AnyServer, start_proxy: StartProxy
+    ports: list[int],
 ) -> None:
     """In any database, also for keys that it has read before."""
-    proxy, other = (start_proxy(own_server.url, asks=True) for _ in range(2))
-    with Connection(proxy.port) as reader, Connection(other.port) as writer:
+    with Connection(ports[0]) as reader, Connection(ports[1]) as writer:
         for number in range(20):
             db, key = number % 3, f"h:{number % 4}"
             for each in (reader, writer):
@@ -174,12 +189,11 @@ def test_many_databases_that_redis_lacks_are_not_reaped(
 
 @pytest.mark.parametrize("selected", [0, 99, 2**31])
 def test_plain_writes_of_a_user_without_the_right_to_scripts_go_on_as_they_came(
-    own_server: AnyServer, start_proxy: StartProxy, selected: int
+    ports: list[int], selected: int
 ) -> None:
     """To keys without deadlines, for all that is known of their family; Redis refuses the others.
     Also where the client asked for a database that Redis lacks."""
-    proxy = start_proxy(own_server.url, asks=True)
-    with closing(Client(proxy.port)) as client, closing(Client(proxy.port)) as other:
+    with closing(Client(ports[0])) as client, closing(Client(ports[0])) as other:
         other.ask("SADDEX", "b:dated", 100, "m")
         client.ask("ACL", "SETUSER", "bob", "on", ">pw", "~b:*", "+@all", "-@scripting")
         client.ask("AUTH", "bob", "pw")
@@ -200,11 +214,10 @@ def test_plain_writes_of_a_user_without_the_right_to_scripts_go_on_as_they_came(
 
 
 def test_a_client_that_asked_for_a_database_that_redis_lacks_is_served_where_it_is(
-    own_server: AnyServer, start_proxy: StartProxy
+    ports: list[int],
 ) -> None:
     """Deadlines there hold, too, wherever else it may be for all that is known."""
-    proxy = start_proxy(own_server.url, asks=True)
-    with closing(Client(proxy.port)) as client:
+    with closing(Client(ports[0])) as client:
         for number in (99, 2**31):
             assert "out of range" in str(client.ask("SELECT", number))
             assert client.ask("SET", "b:s", "v") == b"OK"
@@ -221,15 +234,14 @@ def test_a_client_that_asked_for_a_database_that_redis_lacks_is_served_where_it_
         assert client.ask_many(requests)[4:] == [None, 1]
 
 
-def test_whoever_leads_the_reaper_hears_of_deadlines(
-    own_server: AnyServer, start_proxy: StartProxy
-) -> None:
+def test_whoever_leads_the_reaper_hears_of_deadlines(ports: list[int]) -> None:
     """Nobody asks for the element, and no proxy hears of all deadlines."""
-    proxies = [start_proxy(own_server.url, asks=True) for _ in range(3)]
-    with closing(Client(own_server.port)) as direct:
-        for number, proxy in enumerate(proxies):
-            assert _ask(proxy, "SADDEX", f"s:{number}", "PX", 20, "MEMBERS", 1, "m") == 1
-            wait_until(partial(_is_gone, direct, f"s:{number}"), "it is reaped")
+    *proxies, server = ports
+    with closing(Client(server)) as direct:
+        for port in proxies:
+            with closing(Client(port)) as client:
+                assert client.ask("SADDEX", f"s:{port}", "PX", 20, "MEMBERS", 1, "m") == 1
+            wait_until(partial(_is_gone, direct, f"s:{port}"), "it is reaped")
 
 
 def test_a_database_that_only_a_proxy_that_is_gone_has_named_is_reaped(
@@ -254,11 +266,9 @@ def test_a_database_that_only_a_proxy_that_is_gone_has_named_is_reaped(
 
 
 def test_of_many_keys_that_are_named_together_those_with_deadlines_are_found(
-    own_server: AnyServer, start_proxy: StartProxy
+    ports: list[int],
 ) -> None:
-    proxy = start_proxy(own_server.url, asks=True)
-    other = start_proxy(own_server.url, asks=True)
-    with closing(Client(proxy.port)) as client, closing(Client(other.port)) as writer:
+    with closing(Client(ports[0])) as client, closing(Client(ports[1])) as writer:
         for round_ in range(2):
             keys = [f"{round_}:{number}" for number in range(100)]
             for key in keys[::10]:
@@ -270,10 +280,9 @@ def test_of_many_keys_that_are_named_together_those_with_deadlines_are_found(
 
 
 def test_a_key_whose_elements_were_all_reaped_gets_new_deadlines_like_a_new_one(
-    own_server: AnyServer, start_proxy: StartProxy
+    ports: list[int],
 ) -> None:
-    one, other = (start_proxy(own_server.url, asks=True) for _ in range(2))
-    with closing(Client(one.port)) as writer, closing(Client(other.port)) as reader:
+    with closing(Client(ports[0])) as writer, closing(Client(ports[1])) as reader:
         for number in range(3):
             writer.ask("HSETEX", "h", "EX", 100, "FIELDS", 1, "f", number)
         for number in range(20):

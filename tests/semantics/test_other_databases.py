@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 
 import pytest
 
-from tests.conftest import StartProxy, StartServer
+from tests.semantics.conftest import two_proxies
 from tests.support.conversation import let_pass
 from tests.support.redis_client import Client, Word
 from tests.support.redis_content import LEASE
+from tests.support.servers import Binary
 
 
 class Pair:
@@ -31,50 +32,47 @@ class Pair:
         let_pass(self._direct, ms)
 
 
-@pytest.fixture(params=[False, True], ids=["hearing", "asking"])
-def pair(
-    request: pytest.FixtureRequest, start_server: StartServer, start_proxy: StartProxy
-) -> Iterator[Pair]:
-    server = start_server()
-    one, other = (start_proxy(server.url, asks=request.param) for _ in range(2))
-    with (
-        closing(Client(server.port)) as direct,
-        closing(Client(one.port)) as writer,
-        closing(Client(other.port)) as stranger,
-    ):
-        direct.ask("SET", LEASE, "somebody else", "PX", 600_000)
+@pytest.fixture(scope="module", params=[False, True], ids=["hearing", "asking"])
+def ports(request: pytest.FixtureRequest, binary: Binary) -> Iterator[list[int]]:
+    with two_proxies(binary, asks=request.param) as ports:
+        yield ports
+
+
+@pytest.fixture
+def pair(ports: list[int]) -> Iterator[Pair]:
+    with ExitStack() as opened:
+        writer, stranger, direct = (opened.enter_context(closing(Client(port))) for port in ports)
+        lease: list[Word] = ["SET", LEASE, "somebody else", "PX", 600_000]
+        direct.ask_many([["FLUSHALL"], lease], transaction=True)
         yield Pair(writer, stranger, direct)
 
 
-COPIES: list[tuple[Word, ...]] = [
-    ("COPY", "s", "t", "DB", 1),
-    ("cOpY", "s", "t", "db", "1"),
-    ("COPY", "s", "t", "REPLACE", "DB", 1),
-    ("MOVE", "t", 1),
-    ("mOvE", "t", 1),
-]
+def _said(client: Client, way: str, *requests: tuple[Word, ...]) -> list[object]:
+    """The replies to requests that are sent in this way."""
+    if way == "in MULTI step by step":
+        for words in (("MULTI",), *requests):
+            client.ask(*words)
+        return list(client.ask("EXEC"))
+    if way == "one by one":
+        return [client.ask(*words) for words in requests]
+    return client.ask_many(requests, transaction=way == "in MULTI")
 
 
-@pytest.mark.parametrize("words", COPIES, ids=lambda words: " ".join(map(str, words)))
-@pytest.mark.parametrize("way", ["alone", "in a pipeline", "in MULTI", "in MULTI step by step"])
+ways = pytest.mark.parametrize(
+    "way", ["one by one", "in a pipeline", "in MULTI", "in MULTI step by step"]
+)
+
+
+@ways
+@pytest.mark.parametrize("words", ["cOpY s t db 1", "COPY s t REPLACE DB 1", "mOvE t 1"])
 def test_a_key_in_another_database_whose_elements_are_due_is_in_nobodys_way(
-    pair: Pair, words: tuple[Word, ...], way: str
+    pair: Pair, words: str, way: str
 ) -> None:
     stranger = pair.unauthenticated
     stranger.ask_many([("SADD", "s", "a"), ("SADD", "t", "a")])
     pair.put(1, "t", px=20)
     pair.until_due(20)
-    if way == "alone":
-        done = stranger.ask(*words)
-    elif way == "in a pipeline":
-        done = stranger.ask_many([("SCARD", "s"), words])[-1]
-    elif way == "in MULTI":
-        (done,) = stranger.ask_many([words], transaction=True)
-    else:
-        stranger.ask("MULTI")
-        stranger.ask(*words)
-        (done,) = stranger.ask("EXEC")
-    assert done == 1
+    assert _said(stranger, way, ("SCARD", "s"), tuple(words.split())) == [1, 1]
     stranger.ask("SELECT", 1)
     assert stranger.ask("SMEMBERS", "t") == [b"a"]
 
@@ -98,21 +96,12 @@ def test_deadlines_are_taken_along_into_another_database(pair: Pair) -> None:
     assert [stranger.ask("STTLMEMBER", key, "late") > 0 for key in ("c", "t")] == [True] * 2
 
 
-@pytest.mark.parametrize("way", ["in a pipeline", "in MULTI", "in MULTI step by step"])
+@ways
 def test_what_is_due_in_a_database_does_not_come_with_it(pair: Pair, way: str) -> None:
-    stranger, swap, look = pair.unauthenticated, ("SWAPDB", 0, 1), ("EXISTS", "s")
-    stranger.ask("SADD", "s", "a")
+    pair.unauthenticated.ask("SADD", "s", "a")
     pair.put(1, "s", px=20)
     pair.until_due(20)
-    if way == "in a pipeline":
-        found = stranger.ask_many([swap, look])
-    elif way == "in MULTI":
-        found = stranger.ask_many([swap, look], transaction=True)
-    else:
-        for words in (("MULTI",), swap, look):
-            stranger.ask(*words)
-        found = stranger.ask("EXEC")
-    assert found == [b"OK", 0]
+    assert _said(pair.unauthenticated, way, ("SWAPDB", 0, 1), ("EXISTS", "s")) == [b"OK", 0]
 
 
 def test_a_database_that_redis_lacks_takes_no_key(pair: Pair) -> None:

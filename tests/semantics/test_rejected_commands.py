@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.conftest import StartProxy, StartServer
+from tests.conftest import StartServer
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
-from tests.support.servers import Proxy, Server
+from tests.support.servers import Binary, Proxy, Server
 
 OK = b"+OK\r\n"
 SETTING = "notify-keyspace-events"
@@ -45,15 +45,27 @@ class World:
         return client
 
 
-@pytest.fixture
-def world(start_server: StartServer, start_proxy: StartProxy) -> Iterator[World]:
-    server = start_server("--requirepass", "word")
-    with Connection(server.port) as direct:
+def _user(port: int) -> None:
+    with Connection(port) as direct:
         direct.ask("AUTH", "word")
         assert direct.ask("ACL", "SETUSER", "some", "on", ">word", "~*", "&*", "+@all", *BARRED)
-    proxy = start_proxy(f"redis://:word@127.0.0.1:{server.port}")
+
+
+@pytest.fixture(scope="module")
+def locked(binary: Binary) -> Iterator[tuple[Server, Proxy]]:
+    with Server(binary, "--requirepass", "word") as server:
+        _user(server.port)
+        with Proxy(f"redis://:word@127.0.0.1:{server.port}", forked=True) as proxy:
+            yield server, proxy
+
+
+@pytest.fixture
+def world(locked: tuple[Server, Proxy]) -> Iterator[World]:
+    """The tests of this file share server and proxy."""
     with ExitStack() as stack:
-        yield World(server, proxy, stack)
+        world = World(*locked, stack)
+        assert world.direct().ask("FLUSHALL") == OK
+        yield world
 
 
 def _refused(client: Connection, *words: str) -> None:
@@ -72,6 +84,7 @@ def test_a_refused_config_set_loses_no_event(world: World, who: str) -> None:
         _refused(attacker, "CONFIG", "SET", SETTING, "")
         assert app.ask("HEXPIREFIELD", "h", "f", 100) == b":1\r\n"
         assert b"hexpire" in ear.read()
+    assert app.ask("CONFIG", "SET", SETTING, "") == OK
 
 
 def test_a_refused_flush_of_scripts_costs_others_little(world: World) -> None:
@@ -224,11 +237,9 @@ def _answered(client: Connection, requests: list[bytes]) -> bytes:
 
 @pytest.fixture
 def plain_port(start_server: StartServer) -> int:
-    server = start_server("--requirepass", "word")
-    with Connection(server.port) as direct:
-        direct.ask("AUTH", "word")
-        assert direct.ask("ACL", "SETUSER", "some", "on", ">word", "~*", "&*", "+@all", *BARRED)
-    return server.port
+    port = start_server("--requirepass", "word").port
+    _user(port)
+    return port
 
 
 def test_a_login_behind_other_requests_is_answered_and_what_follows_too(world: World) -> None:

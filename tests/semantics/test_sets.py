@@ -68,15 +68,6 @@ def test_expired_members_are_not_popped(talk: Talk) -> None:
 # --- SADD
 
 
-def test_adding_a_member_again_keeps_its_deadline_and_a_new_one_has_none(talk: Talk) -> None:
-    talk("""
-        SADD s a                            -> 1
-        SEXPIREMEMBER s a 100               -> 1
-        SADD s a b                          -> 1
-        STTLMEMBER s MEMBERS 2 a b          -> [100, -1]
-    """)
-
-
 def test_an_expired_member_added_again_is_new_and_has_no_deadline(talk: Talk) -> None:
     talk("""
         SADD s a b                          -> 2

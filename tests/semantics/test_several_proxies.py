@@ -102,9 +102,8 @@ def test_scripts_of_applications_evict_none_of_the_proxys(
     valkey_binary: Binary, start_proxy: StartProxy
 ) -> None:
     """Servers since Redis 7.4 and Valkey 8 evict what EVAL has cached when it is more than 500."""
-    server = Server(valkey_binary)
-    try:
-        proxy = start_proxy(server.start().url)
+    with Server(valkey_binary) as server:
+        proxy = start_proxy(server.url)
         with Connection(server.port) as direct, Connection(proxy.port) as app:
             assert app.ask("HTTLFIELD", "none", "f") == b":-2\r\n"
             until_called_by_digest(server.port, app)
@@ -112,8 +111,6 @@ def test_scripts_of_applications_evict_none_of_the_proxys(
             direct.read_many(600)
             assert b"evicted_scripts:0" not in direct.ask("INFO", "stats")
             assert app.ask("HTTLFIELD", "none", "f") == b":-2\r\n"
-    finally:
-        server.remove()
 
 
 def test_what_one_proxy_swapped_the_other_looks_for_where_it_is_now(

@@ -5,10 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.support.containers import Container
-from tests.support.conversation import Talk, hold
-from tests.support.per_type import every_type, said_of
+from tests.support.conversation import Talk
 from tests.support.raw_client import Connection, command
-from tests.support.redis_client import Client
 from tests.support.servers import Server
 
 # --- R3: removing an element removes its deadline
@@ -138,23 +136,21 @@ def test_the_same_key_in_another_database_is_another_key(every: Talk) -> None:
 # --- transactions
 
 
-@every_type
 @pytest.mark.parametrize(
     "refused", ["HEXPIREFIELD k a", "HEXPIREFIELD", "HTTLFIELD k", "HTTLFIELD k FIELDS 1",
                 "HPERSISTFIELD k a b", "HSETEX h FIELDS 1 a", "SADDEX s 100"],
 )  # fmt: skip
 def test_a_virtual_command_of_too_few_words_aborts_the_transaction(
-    app: Connection, direct: Client, type_: str, refused: str
+    talk_one_by_one: Talk, refused: str
 ) -> None:
-    conversation = f"""
+    talk_one_by_one(f"""
         MULTI                               -> OK
         SET text x                          -> QUEUED
         {refused}                           -> ERR*
         SET text y                          -> QUEUED
         EXEC -> EXECABORT Transaction discarded because of previous errors.
         GET text                            -> nil
-    """
-    hold(app, direct, said_of(type_, conversation))
+    """)
 
 
 def test_an_error_inside_exec_stands_in_its_place(app: Connection) -> None:

@@ -8,7 +8,6 @@ from contextlib import closing
 
 import pytest
 
-from tests.conftest import StartProxy
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
 from tests.support.redis_client import Client
@@ -19,22 +18,28 @@ from ttlproxy.core.keys import Keys
 pytestmark = pytest.mark.any_server
 
 
-@pytest.fixture
-def native() -> Iterator[Server]:
+@pytest.fixture(scope="module")
+def shared_native() -> Iterator[Server]:
     """A server that keeps deadlines of hash fields itself."""
     binary = moves_whole_slots()
     if binary is None:
         absent("valkey-9", "there is no server with deadlines of hash fields of its own")
-    server = Server(binary)
-    try:
-        yield server.start()
-    finally:
-        server.remove()
+    with Server(binary) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def proxy(shared_native: Server) -> Iterator[Proxy]:
+    with Proxy(shared_native.url, forked=True) as proxy:
+        yield proxy
 
 
 @pytest.fixture
-def proxy(native: Server, start_proxy: StartProxy) -> Proxy:
-    return start_proxy(native.url)
+def native(shared_native: Server) -> Server:
+    """It is empty, and shared by the tests of this file."""
+    with Connection(shared_native.port) as direct:
+        direct.ask("FLUSHALL")
+    return shared_native
 
 
 SETTERS = [
@@ -53,13 +58,13 @@ BEFORE = {
     "it had some of the proxy's": "HSETEX h MAXLEN 9 EX 100 FIELDS 1 a 1",
     "a rule was for it": "ONEXPIRE h RPUSH out",
 }
+FLUSHED_BY = ["itself", "another client", "a client of Redis"]
 
 
 @pytest.mark.parametrize("before", BEFORE.values(), ids=BEFORE)
-@pytest.mark.parametrize("setter", SETTERS)
-@pytest.mark.parametrize("by", ["itself", "another client", "a client of Redis"])
+@pytest.mark.parametrize("by", FLUSHED_BY)
 def test_a_deadline_set_right_after_a_flush_is_the_servers(
-    proxy: Proxy, native: Server, before: str, setter: str, by: str
+    proxy: Proxy, native: Server, before: str, by: str
 ) -> None:
     """Whatever the proxy still believes of the key."""
     with (
@@ -67,15 +72,15 @@ def test_a_deadline_set_right_after_a_flush_is_the_servers(
         closing(Client(proxy.port)) as other,
         closing(Client(native.port)) as direct,
     ):
-        flushes = {"itself": app, "another client": other, "a client of Redis": direct}[by]
-        words = setter.format(s=direct.now_ms() // 1000 + 100).split()
-        for _ in range(3):
+        flushes = dict(zip(FLUSHED_BY, (app, other, direct), strict=True))[by]
+        at_s = direct.now_ms() // 1000 + 100
+        for setter in SETTERS:
             app.ask(*before.split())
             flushes.ask("FLUSHALL")
             app.ask("HSET", "h", "a", 1)
-            app.ask(*words)
-            assert 98 <= direct.ask("HTTL", "h", "FIELDS", 1, "a")[0] <= 101
-            assert direct.ask("EXISTS", Keys().index(b"h")) == 0
+            app.ask(*setter.format(s=at_s).split())
+            assert 98 <= direct.ask("HTTL", "h", "FIELDS", 1, "a")[0] <= 101, setter
+            assert direct.ask("EXISTS", Keys().index(b"h")) == 0, setter
 
 
 @pytest.mark.parametrize("flush", ["FLUSHDB", "FLUSHALL ASYNC", "MULTI|FLUSHALL|EXEC"])

@@ -44,7 +44,7 @@ class Container:
     def url(self) -> str:
         return f"redis://127.0.0.1:{self.port}"
 
-    def start(self) -> "Container":
+    def __enter__(self) -> "Container":
         container_module: Any = importlib.import_module("testcontainers.core.container")
         waiting: Any = importlib.import_module("testcontainers.core.waiting_utils")
         self._container = container_module.DockerContainer(IMAGES[self.name])
@@ -54,7 +54,7 @@ class Container:
         self.port = int(self._container.get_exposed_port(6379))
         return self
 
-    def remove(self) -> None:
+    def __exit__(self, *trouble: object) -> None:
         self._container.stop()
 
 

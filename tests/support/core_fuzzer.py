@@ -23,7 +23,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.support.servers import ROOT
-from ttlproxy.wire import encode, twin
+from ttlproxy.core.keys import Keys
+from ttlproxy.wire import bulks, encode, twin
 
 _SANITIZED: Final = ("-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 _STRICT: Final = ("-Wall", "-Wextra", "-Werror")
@@ -39,6 +40,10 @@ _PIECES: Final = (
     *(b"$999999999\r\n", b"*1048577\r\n", b"$536870912\r\n", b"*9999999999\r\n", b"%1\r\n"),
     *(b"%b999999999999999999\r\n" % kind for kind in (b"*", b"$", b"%", b"|")),
 )
+_WRITE: Final = ("write", bulks(b"1" * 40), bulks(b"SET"), 1, b"", False)
+_SCORED: Final = ("add", bulks(b"2" * 40), b"", 0, b"ac", False)
+_SETS: Final = ("set", bulks(b"3" * 40), bulks(b"0 later", b"how"), 2, b"", True)
+_NAMES_OF_OURS: Final = (b"__ttl:", Keys().all_words, bulks(b"__ttl:schedule"))
 _NUMBERS: Final = (-1, 0, 1, 7, 1 << 60, 1 << 61, (1 << 61) + 1)
 
 
@@ -135,10 +140,32 @@ def _compare(core: Any, tables: tuple[Any, Any], chance: random.Random) -> None:
     managed = {
         chance.choice(_KEYS): chance.choice((0, 5, 1 << 60)) for _ in range(chance.randrange(3))
     }
-    args = (data, chance.choice(((), (b"__ttl:",))), managed, begins, heads)
-    results = [table.plain(*args) for table in tables]
-    if results[0] != results[1]:
-        raise SystemExit(f"plain{args!r}: the core says {results[0]}, its twin {results[1]}")
+    hidden = chance.choice(((), (b"__ttl:",)))
+    _same_of_tables(tables, "plain", data, hidden, managed, begins, heads)
+    sure, other, now = chance.choice(_HEADS), chance.choice((0, 5, 9)), chance.choice((0, 6))
+    of_calls = (_NAMES_OF_OURS, other, now, chance.choice((1, 2, 128)), chance.random() < 0.5)
+    became = _became(chance)
+    _same_of_tables(tables, "calls", data, became, hidden, managed, begins, heads, sure, *of_calls)
+
+
+def _same_of_tables(tables: tuple[Any, Any], name: str, *args: Any) -> None:
+    found, expected = (getattr(table, name)(*args) for table in tables)
+    if found != expected:
+        raise SystemExit(f"{name}{args!r}: the core says {found!r}, its twin {expected!r}")
+
+
+def _became(chance: random.Random) -> dict[bytes, Any]:
+    """What requests like these may have become: Table.calls."""
+    became: dict[bytes, Any] = {}
+    for words in range(1, 5):
+        for name in _NAMES:
+            head = b"*%d\r\n%b" % (words, bulks(name))
+            became[head] = chance.choice((_WRITE, _SCORED, chance.randrange(-1, 5)))
+            if isinstance(became[head], int) and chance.random() < 0.7:
+                became[head + bulks(chance.choice(_KEYS))] = _SETS
+            if chance.random() < 0.3:
+                del became[head]
+    return became
 
 
 def main() -> None:

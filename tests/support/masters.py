@@ -5,16 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from tests.support.cluster import Cluster
+from tests.support.cluster import Cluster, Node
 from tests.support.raw_client import Connection
 from tests.support.servers import Binary, Proxy
 from ttlproxy.commands import Router, natives
-from ttlproxy.core.keys import Keys
+from ttlproxy.core.keys import SLOTS, Keys, slot
 
 # In front of all keys that are to be in one slot.
 TAG: Final = b"{tag}"
 _KEYS: Final = Keys(clustered=True)
 _RULES: Final = _KEYS.home(_KEYS.rules)
+
+
+def master_of(key: bytes) -> int:
+    """Which of three masters has the key, as long as no slot has moved."""
+    return slot(key) * 3 // SLOTS
+
+
+# A key of each of them: of the second, the third and the first.
+KEYS: Final = (b"key:1", b"key:3", b"key:0")
+assert [*map(master_of, KEYS)] == [1, 2, 0]
 
 
 class Masters(Cluster):
@@ -27,6 +37,10 @@ class Masters(Cluster):
         with Connection(self.proxy.port) as app:
             app.ask("PING")
         self._router = Router(natives(self.nodes[0].ask("COMMAND")))
+
+    def owner(self, key: bytes) -> Node:
+        """The master that has the key, as long as no slot has moved."""
+        return self.nodes[master_of(key)]
 
     @property
     def have_rules(self) -> bool:

@@ -7,6 +7,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
+from typing import Self
 
 from tests.support.forkserver import Forked
 from tests.support.hung import doing
@@ -59,10 +60,29 @@ def wait_until(holds: Callable[[], bool], waiting_for: str, timeout_s: float = 3
 
 
 class Process:
-    """One child process, and four ways to end it."""
+    """One child process, and four ways to end it. As a context it is started, and then removed."""
 
     def __init__(self) -> None:
         self._child: subprocess.Popen[bytes] | Forked | None = None
+
+    def start(self) -> object:
+        """Returns when it serves."""
+        raise NotImplementedError
+
+    def remove(self) -> None:
+        """Ends it, and deletes its files."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.remove()
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *trouble: object) -> None:
+        self.remove()
 
     @property
     def child(self) -> subprocess.Popen[bytes] | Forked:

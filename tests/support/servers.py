@@ -253,7 +253,7 @@ class Proxy(Process):
         event_loop: str = "uvloop",
         env: dict[str, str] | None = None,
         forked: bool = False,
-        asks: bool | None = _ASK,
+        asks: bool | None = None,
         python: str = sys.executable,
     ) -> None:
         """`forked`: it may be forked from a process that has done the imports
@@ -264,7 +264,7 @@ class Proxy(Process):
         self.upstream = upstream
         self.event_loop = event_loop
         self.forked = forked and python == sys.executable
-        self._asks = asks
+        self._asks = _ASK if asks is None else asks
         self.python = python
         self.port = 0
         self._arguments = arguments
@@ -313,6 +313,15 @@ class Proxy(Process):
             if self in self.running_now:
                 self.running_now.remove(self)
             self._log.close()
+
+    def __exit__(self, kind: type[BaseException] | None, *trouble: object) -> None:
+        """Ends it. Fails if it has logged a fault."""
+        try:
+            self.stop()
+            if kind is None and (faults := self.faults):
+                pytest.fail("the proxy has logged a fault:\n" + "\n".join(faults))
+        finally:
+            self.remove()
 
     def _launch(self) -> subprocess.Popen[bytes] | Forked:
         usual = {

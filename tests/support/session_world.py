@@ -110,7 +110,15 @@ class World:
 
     def take(self, chunk: bytes) -> bytes:
         """The bytes of a chunk that go to Redis; `step` says what else follows."""
-        if self.session.passes(chunk):
+        session = self.session
+        if session.passes_certainly(chunk):
+            self.step = _NOTHING
+            return chunk
+        if (calls := session.calls(chunk)) is not None:
+            to_redis, requests, told = calls
+            self.step = _NOTHING._replace(to_redis=to_redis, requests=requests, told=told)
+            return to_redis
+        if session.passes(chunk):
             self.step = _NOTHING
             return chunk
         self.step = self.session.from_client(chunk)

@@ -6,18 +6,22 @@ from __future__ import annotations
 import asyncio
 import selectors
 
+# Without a timer it waits for a socket, and for no longer than this.
+_PATIENCE_S = 60.0
+_MOST_S = 1e5
+
 
 class _Selector(selectors.DefaultSelector):
-    """Waits for no timer: counts the seconds instead."""
+    """Waits for no timer: counts the seconds instead. What does not end fails after a day."""
 
     passed_s = 0.0
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        if timeout is None:  # there is no timer
-            return super().select()
-        events = super().select(0)
+        events = super().select(_PATIENCE_S if timeout is None else 0)
         if not events:
-            self.passed_s += max(timeout, 0)
+            self.passed_s += max(timeout or 0, 0)
+        if (timeout is None and not events) or self.passed_s > _MOST_S:
+            raise TimeoutError("nothing more happens")
         return events
 
 

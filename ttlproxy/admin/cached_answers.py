@@ -43,7 +43,7 @@ class CachedAnswer:
 
     @property
     def age_s(self) -> int | None:
-        """How old the last answer is, in whole seconds; None before the first."""
+        """The age of the last answer, in whole seconds; None before the first."""
         answered_s = self._answered_s
         return None if answered_s is None else round(time.monotonic() - answered_s)
 

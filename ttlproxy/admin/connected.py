@@ -16,7 +16,7 @@ from ttlproxy.admin.text import shown
 from ttlproxy.errors import Unanswered
 from ttlproxy.link.connecting.known_server import listed_clients, push_name
 
-# To list so many connections takes Redis about 2 ms; more of them are only counted.
+# Redis lists this many connections in about 2 ms; more of them are only counted.
 _MOST: Final = 1000
 _GROUPS: Final = 50
 _HOSTS: Final = 3

@@ -1,4 +1,4 @@
-"""How much falls due in the next minute, hour and day, by type: counted, or estimated by sampling.
+"""Counts or estimates how much falls due in the next minute, hour and day, by type.
 
 Keys are counted by the lower bound of their first deadline in the schedule. Elements are counted in
 keys that are chosen at random. If there are more keys than the sample, each chosen key stands for

@@ -171,7 +171,7 @@ class History:
 
 
 class Growth:
-    """How much a counter with labels has grown since the start, and in the last hour."""
+    """The growth of a counter with labels since the start, and in the last hour."""
 
     def __init__(self, name: str) -> None:
         self._name = name

@@ -14,6 +14,7 @@ from typing import Any, Final
 from ttlproxy.admin import slots
 from ttlproxy.admin.redis_queries import Inquiry
 from ttlproxy.admin.text import shown
+from ttlproxy.admin.waiting import ITEMS
 from ttlproxy.core.glob import matching
 from ttlproxy.errors import Unanswered
 
@@ -134,13 +135,6 @@ def _row(found: slots.Due, now_ms: int) -> dict[str, object]:
     }
 
 
-# Managed keys that are read in one call, and the most bytes of a name.
-_PAGE: Final = 500
-_WHOLE_NAME: Final = 65_536
-# A kept element, its value and its deadline are three items of a list.
-_ITEMS: Final = 3
-
-
 async def key_report(inquiry: Inquiry, db: int, key: bytes, limit: int) -> dict[str, Any]:
     """A JSON object about one key; with `limit` elements and deferred commands at most, those that
     are due first. Raises Unanswered."""
@@ -159,12 +153,12 @@ async def managed_keys(inquiry: Inquiry, db: int, pattern: bytes, limit: int) ->
     Raises Unanswered."""
     fits, found, offset = matching(pattern), list[bytes](), 0
     while len(found) < limit:
-        _, _, page = await schedule_page(inquiry, db, offset, _PAGE, _WHOLE_NAME)
+        _, _, page = await schedule_page(inquiry, db, offset, _CHUNK, _WHOLE)
         names = [name for name, _, _ in page if fits.fullmatch(name)]
         found += [name for name in names if inquiry.keys.deferring(name) is None]
-        if len(page) < _PAGE:
+        if len(page) < _CHUNK:
             break
-        offset += _PAGE
+        offset += _CHUNK
     return found[:limit]
 
 
@@ -182,7 +176,7 @@ async def _waiting(inquiry: Inquiry, db: int, key: bytes, limit: int) -> dict[st
     """Deferred commands; how many elements wait for TAKE, and how many have been delivered by a
     rule with MAX and are counted."""
     keys = inquiry.keys
-    commands = await inquiry.call(db, "deferred_page", (key,), limit, _WHOLE_NAME)
+    commands = await inquiry.call(db, "deferred_page", (key,), limit, _WHOLE)
     kept, counts = await inquiry.try_to_ask(
         [(db, (b"LLEN", keys.kept(key))), (db, (b"ZCARD", keys.counts(key)))]
     )
@@ -191,6 +185,6 @@ async def _waiting(inquiry: Inquiry, db: int, key: bytes, limit: int) -> dict[st
             {"id": shown(id_), "ms_left": left_ms, "command": shown(command), "words": words}
             for id_, left_ms, command, words in commands
         ],
-        "kept": kept // _ITEMS if isinstance(kept, int) else 0,
+        "kept": kept // ITEMS if isinstance(kept, int) else 0,
         "counted": counts if isinstance(counts, int) else 0,
     }

@@ -16,7 +16,7 @@ _PARTS: Final = {
     "style": ("style.css",),
     "script": ("elements.js", "charts.js", "inspector.js", "troubles.js", "status.js"),
 }
-# For every answer: no other site may frame it or read it, and no browser may guess its type.
+# In every answer: no other site may frame it or read it, and no browser may guess its type.
 HEADERS: Final = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",

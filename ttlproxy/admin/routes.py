@@ -26,7 +26,7 @@ from ttlproxy.admin.process_state import SUBJECT, Stop, Subject
 
 
 def guard(listen: Listen) -> Middleware:
-    """On a loopback address, refuses a Host that is neither an IP address nor localhost (DNS
+    """Refuses, on a loopback address, a Host that is neither an IP address nor localhost (DNS
     rebinding)."""
     is_open = not listen.is_loopback or bool(listen.path)
 
@@ -66,7 +66,7 @@ async def livez(request: web.Request) -> web.Response:
 
 
 async def readyz(request: web.Request) -> web.Response:
-    """Of the proxy, or with `?node=` of what it has for one server."""
+    """Tells whether the proxy, or with `?node=` its part for one server, is ready."""
     subject, node = request.app[SUBJECT], request.query.get("node", "")
     why_not = subject.why_not_ready()
     if not node:
@@ -128,7 +128,7 @@ async def quitquitquit(request: web.Request) -> web.Response:
 
 def _shows(request: web.Request, token: str) -> bool:
     scheme, _, shown = request.headers.get("Authorization", "").partition(" ")
-    # In constant time, so that the time of a refusal reveals no byte of the token.
+    # It compares in constant time, so that the time of a refusal reveals no byte of the token.
     is_right = hmac.compare_digest(_bytes(shown), _bytes(token))
     return scheme.lower() == _SCHEME and is_right
 

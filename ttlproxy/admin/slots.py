@@ -52,7 +52,7 @@ async def occupied(inquiry: Inquiry) -> list[Slot]:
 async def survey(inquiry: Inquiry, sample: int, edges: Sequence[int]) -> Survey:
     """Counts keys by their first deadline, and picks `sample` of them. Raises Unanswered.
 
-    Of more slots than `sample`, it asks those that it draws, large ones more often.
+    If there are more slots than `sample`, it draws those that it asks, large ones more often.
     """
     slots = await occupied(inquiry)
     if not slots:
@@ -107,5 +107,5 @@ def _has_more(page: Sequence[Due], asked: int, first: Sequence[Due]) -> bool:
 
 
 def _in(inquiry: Inquiry, numbers: Iterable[int]) -> list[tuple[bytes, ...]]:
-    """For each of these slots the keys of a call: one that is there."""
+    """The keys of a call for each of these slots: one that is there."""
     return [(b"{%b}" % inquiry.keys.word(number),) for number in numbers]

@@ -1,8 +1,8 @@
 """Counts what waits in Redis beside the elements with deadlines: deferred commands, and kept
 elements.
 
-The set of other internal keys names where they are. Of many names some are looked at, picked by
-chance, and stand for all; what is due next comes from the schedule as well, so it is rarely missed.
+The set of other internal keys names where they are. If there are many, some are picked by
+chance, and stand for all; the schedule says what is due next as well, so it is rarely missed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _KEYS: Final = 10
 # The most bytes of a name.
 _MOST: Final = 128
 # A kept element, its value and its deadline are three items of a list.
-_ITEMS: Final = 3
+ITEMS: Final = 3
 
 
 class Place(NamedTuple):
@@ -182,10 +182,10 @@ async def _kept(inquiry: Inquiry, db: int, names: Iterable[bytes]) -> list[Place
     keys = inquiry.keys
     found = [(name, key) for name in names if (key := keys.keeping(name)) is not None]
     sizes = await _numbers(inquiry, db, [(b"LLEN", name) for name, _ in found])
-    asked = [(db, (b"LINDEX", name, b"%d" % (_ITEMS - 1))) for name, _ in found]
+    asked = [(db, (b"LINDEX", name, b"%d" % (ITEMS - 1))) for name, _ in found]
     dues = await inquiry.try_to_ask(asked)
     return [
-        Place(db, name, key, size // _ITEMS, int(due))
+        Place(db, name, key, size // ITEMS, int(due))
         for (name, key), size, due in zip(found, sizes, dues, strict=True)
         if size and isinstance(due, bytes) and due.isdigit()
     ]

@@ -16,7 +16,6 @@ from ttlproxy.errors import AdoptError, SettingsError
 from ttlproxy.net.progress import Progress
 from ttlproxy.operations.adopt import TYPES, How, Wanted, adopted
 from ttlproxy.operations.resume_file import ResumeFile
-from ttlproxy.process.runner import until_interrupted
 
 _DESCRIPTION: Final = """\
 Gives a deadline to the elements of all keys that match the pattern, where they have none, through a
@@ -101,15 +100,10 @@ async def _adopt(settings: Settings, own: argparse.Namespace) -> int:
     proxy = _proxy(settings.listen, own)
     state = ResumeFile(own.state, _named(proxy, own), "--state", AdoptError) if own.state else None
     how = How(own.rate, not own.apply, state)
-    timeout_s = settings.connect_timeout
-
-    async def run() -> int:
-        await adopted(proxy, timeout_s, wanted, how, Progress(say))
-        if how.is_dry:
-            say(ADD_APPLY)
-        return 0
-
-    return await until_interrupted(run())
+    await adopted(proxy, settings.connect_timeout, wanted, how, Progress(say))
+    if how.is_dry:
+        say(ADD_APPLY)
+    return 0
 
 
 def _named(proxy: Upstream, own: argparse.Namespace) -> dict[str, str]:

@@ -129,7 +129,7 @@ def _fish(words: Words) -> Iterator[str]:
 
 
 def _quoted(text: str) -> str:
-    """In single quotes, as these shells read them."""
+    """The word in single quotes, as these shells read them."""
     return "'" + text.replace("'", "'\"'\"'") + "'"
 
 
@@ -149,7 +149,7 @@ async def _completion(settings: Settings, own: argparse.Namespace) -> int:
 
 
 def completion_of(shell: str) -> str:
-    """What one of SHELLS reads."""
+    """The completion that one of SHELLS reads."""
     return "\n".join(SHELLS[shell](_words()))
 
 

@@ -6,7 +6,6 @@ import argparse
 import os
 import shutil
 import sys
-from collections.abc import Coroutine
 from pathlib import Path
 from typing import Final
 
@@ -18,15 +17,10 @@ from ttlproxy.errors import SettingsError
 from ttlproxy.net.progress import Progress
 from ttlproxy.operations.doctor import SAMPLE, as_json, as_text, exit_code
 from ttlproxy.process import app
-from ttlproxy.process.runner import until_interrupted
 
 
-def _doctor(settings: Settings, own: argparse.Namespace) -> Coroutine[None, None, int]:
-    return until_interrupted(_examine(settings, own))
-
-
-async def _examine(settings: Settings, own: argparse.Namespace) -> int:
-    """With --json, only the JSON is on standard output."""
+async def _doctor(settings: Settings, own: argparse.Namespace) -> int:
+    """Prints only the JSON on standard output with --json."""
     if own.state and not own.apply:
         raise SettingsError(["doctor: --state is for --apply"])
     progress = Progress(tell if own.json else say)

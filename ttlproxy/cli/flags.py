@@ -1,7 +1,7 @@
 """The flags of the settings, derived from what config declares, how --help shows them, and what
 somebody may have meant who misspelt one.
 
-Of a misspelt word only the name is looked at and repeated: its value may be a password.
+Only the name of a misspelt word is looked at and repeated: its value may be a password.
 """
 
 import argparse

@@ -35,5 +35,6 @@ SUBCOMMANDS: Final = {
         },
         _healthcheck,
         ("admin", "connect_timeout"),
+        blocks=True,
     )
 }

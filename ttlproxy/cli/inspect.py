@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -20,7 +20,6 @@ from ttlproxy.core.counted import counted
 from ttlproxy.errors import SettingsError, UpstreamError
 from ttlproxy.link import cause, located
 from ttlproxy.process.embedded import Embedded
-from ttlproxy.process.runner import until_interrupted
 
 _DESCRIPTION: Final = """\
 Shows what there is about a key: its elements with their deadlines, the earliest first, the rules
@@ -43,11 +42,7 @@ _FLAGS: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 
 
-def _inspect(settings: Settings, own: argparse.Namespace) -> Coroutine[None, None, int]:
-    return until_interrupted(_inspected(settings, own))
-
-
-async def _inspected(settings: Settings, own: argparse.Namespace) -> int:
+async def _inspect(settings: Settings, own: argparse.Namespace) -> int:
     """1 if there is no such key. Raises TtlproxyError."""
     if len(own.words) + (own.match is not None) != 1:
         raise SettingsError(["inspect: give one KEY before the flags, or --match PATTERN"])

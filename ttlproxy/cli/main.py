@@ -76,7 +76,12 @@ def _chosen(words: Sequence[str]) -> tuple[Settings, Coroutine[None, None, int] 
         subcommand = find_subcommand(words[0])
         own, rest = subcommand.flagged(words)
         settings = load(rest, words[0])
-        return settings, subcommand.run(settings, own)
+        coroutine = subcommand.run(settings, own)
+        if subcommand.blocks:
+            return settings, coroutine
+        from ttlproxy.process.runner import until_interrupted
+
+        return settings, until_interrupted(coroutine)
     settings, places = loaded(words)
     if "--check" in words:
         from ttlproxy.cli.check import checked

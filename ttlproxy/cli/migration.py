@@ -6,8 +6,9 @@ import argparse
 import asyncio
 import os
 import sys
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,13 +22,12 @@ from ttlproxy.net.progress import Progress
 from ttlproxy.operations.migration.jobs import EXPORTS, IMPORTS, Job, Options
 from ttlproxy.operations.migration.migration import Migration
 from ttlproxy.operations.migration.pairs import UNITS
-from ttlproxy.process.runner import until_interrupted
 
 _PROXY: Final = "redis://127.0.0.1:6380"
 _RATE: Final = 10_000
 # All jobs take these.
 _OF_ALL: Final = {"proxy", "proxy_password_file", "db", "rate", "apply", "state", "words"}
-# Of these, two calls of the same job may differ.
+# Two calls of the same job may differ in these.
 _OF_A_CALL: Final = {"rate", "apply", "state", "proxy_password_file"}
 
 _FLAGS: Final[Mapping[str, Mapping[str, Any]]] = {
@@ -112,14 +112,6 @@ what is there. If it is interrupted, start it again with the same words: it goes
 programs may keep running: a deadline that is set already stays. docs/migration.md has examples."""
 
 
-def _import(settings: Settings, own: argparse.Namespace) -> Coroutine[None, None, int]:
-    return until_interrupted(_run("import", "source", IMPORTS, settings, own))
-
-
-def _export(settings: Settings, own: argparse.Namespace) -> Coroutine[None, None, int]:
-    return until_interrupted(_run("export", "to", EXPORTS, settings, own))
-
-
 async def _run(
     command: str,
     side: str,
@@ -175,7 +167,7 @@ def _unfit(called: str, side: str, job: Job, given: Mapping[str, object]) -> lis
 
 
 def _options(side: str, own: argparse.Namespace, problems: list[str]) -> Options | None:
-    """None if there are problems."""
+    """Returns None if there are problems."""
     names = vars(own)
     proxy = _upstream("proxy", names, problems)
     other = _upstream(side, names, problems) if names[side] else None
@@ -228,7 +220,7 @@ SUBCOMMANDS: Final = {
             EXPORTS,
         ),
         _EXPORT_FLAGS,
-        _export,
+        partial(_run, "export", "to", EXPORTS),
         ("connect_timeout", *OF_LOG),
         takes="|".join(EXPORTS),
     ),
@@ -239,7 +231,7 @@ SUBCOMMANDS: Final = {
             IMPORTS,
         ),
         _IMPORT_FLAGS,
-        _import,
+        partial(_run, "import", "source", IMPORTS),
         ("connect_timeout", *OF_LOG),
         takes="|".join(IMPORTS),
     ),

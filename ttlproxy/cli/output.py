@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# Of what has only looked.
+# The last line of a subcommand that has only looked.
 ADD_APPLY: Final = "nothing was changed; --apply does it"
 # Each unit, and how many ms it has; two of them are shown.
 _UNITS: Final = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Coroutine
 from typing import Final
 
 from ttlproxy.cli.output import ADD_APPLY, say
@@ -13,18 +12,13 @@ from ttlproxy.errors import SettingsError
 from ttlproxy.net.progress import Progress
 from ttlproxy.operations.purge import How
 from ttlproxy.process import app
-from ttlproxy.process.runner import until_interrupted
 
 _NAME_IT: Final = (
     "purge: name the Redis with --upstream, or the directory of an embedded one with --data-dir"
 )
 
 
-def _purge(settings: Settings, own: argparse.Namespace) -> Coroutine[None, None, int]:
-    return until_interrupted(_named_and_purged(settings, own))
-
-
-async def _named_and_purged(settings: Settings, own: argparse.Namespace) -> int:
+async def _purge(settings: Settings, own: argparse.Namespace) -> int:
     """Raises SettingsError if it is not said what to purge."""
     if settings.upstream is None and "data_dir" not in settings.given:
         raise SettingsError([_NAME_IT])

@@ -54,7 +54,7 @@ class Subcommand(NamedTuple):
 
     description: for its own --help; flags: flag -> arguments of add_argument; run: does the work,
     returns the exit code; settings: those that it uses; takes: describes the words before the
-    flags, empty if there are none
+    flags, empty if there are none; blocks: its one question blocks the event loop
     """
 
     description: str
@@ -62,6 +62,7 @@ class Subcommand(NamedTuple):
     run: Callable[[Settings, argparse.Namespace], Coroutine[None, None, int]]
     settings: Sequence[str]
     takes: str = ""
+    blocks: bool = False
 
     def flagged(self, words: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
         """The values of its own flags, and the words left for the settings.

@@ -9,7 +9,7 @@ import shutil
 import sys
 import termios
 import tty
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice, zip_longest
 from textwrap import wrap
@@ -22,7 +22,6 @@ from ttlproxy.cli.subcommand import Subcommand
 from ttlproxy.config import Settings
 from ttlproxy.errors import HealthError
 from ttlproxy.operations.admin_http import ask
-from ttlproxy.process.runner import until_interrupted
 
 _DESCRIPTION: Final = """\
 Shows a running proxy, live: throughput, latency, lag, keys with deadlines and the next of these,
@@ -47,15 +46,11 @@ _BARS_SHOWN: Final = 30
 # Shown in place of what is not known.
 _UNKNOWN: Final = "-"
 _TITLES: Final = 16
-# Of the next deadlines, so that clients have room.
+# Rows of the next deadlines: clients need room, too.
 _ROWS: Final = 12
 
 
-def _top(settings: Settings, own: argparse.Namespace) -> Coroutine[None, None, int]:
-    return until_interrupted(_shown(settings, own))
-
-
-async def _shown(settings: Settings, own: argparse.Namespace) -> int:
+async def _top(settings: Settings, own: argparse.Namespace) -> int:
     """Raises HealthError if the first question is not answered."""
     admin, timeout_s = settings.admin or _HERE, settings.connect_timeout
     try:

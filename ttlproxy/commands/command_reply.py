@@ -69,7 +69,7 @@ def _native(row: Sequence[Any]) -> Native:
 
 
 def _positions(name: str, flags: frozenset[str], row: Sequence[Any]) -> Positions:
-    """From key specifications (Redis 7), or from first key, last key and step (older)."""
+    """Reads key specifications (Redis 7), or first key, last key and step (older)."""
     if len(row) > 8:
         described = [_described(dict(zip(spec[::2], spec[1::2], strict=True))) for spec in row[8]]
         whole = tuple(spec for specs in described if specs is not None for spec in specs)

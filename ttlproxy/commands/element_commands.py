@@ -200,7 +200,7 @@ class LongForms:
 
     @property
     def tail(self) -> str:
-        """How the elements are named, as `redis-cli help` shows it."""
+        """The words that name the elements, as `redis-cli help` shows them."""
         noun = self.noun
         return f"{noun.many.upper()} num{noun.many} {noun.one} [{noun.one} ...]"
 
@@ -351,4 +351,5 @@ def _plan_set(noun: Noun, row: Virtual, unit: TimeUnit, args: Args) -> Call:
     except Refused as refused:
         return calls.typed_refusal(noun, name, key, refused.text, time)
     script = f"{noun.type}_expire"
-    return calls.set_deadlines(script, name, key, time, args[2:3], condition=condition, flag=True)
+    call = calls.set_deadlines(script, name, key, time, args[2:3], condition=condition, flag=True)
+    return call._replace(elements_at=2)

@@ -60,7 +60,7 @@ EXPIRIES = {
     b"EXAT": parsing.UNIX_SECONDS,
     b"PXAT": parsing.UNIX_MILLISECONDS,
 }
-# As `redis-cli help` shows them.
+# `redis-cli help` shows them in these words.
 SHOWN_EXPIRIES = "|".join(f"{word.decode()} {unit.argument}" for word, unit in EXPIRIES.items())
 
 

@@ -29,7 +29,7 @@ _INFO = Call("proxy_info", (), (b"ttlproxy",))
 
 
 def _plan(args: Args) -> Call:
-    """Without a subcommand it is HELP."""
+    """TTLPROXY without a subcommand is HELP."""
     word = args[1].upper() if len(args) > 1 else b"HELP"
     plan = _SUBCOMMANDS.get(word)
     if plan is None:

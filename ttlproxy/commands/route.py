@@ -61,9 +61,10 @@ def repeating(plan: Plan, begin: Callable[[Sequence[bytes]], int]) -> Plan:
                 if len(known) >= _MOST:
                     known.clear()
                 known[head] = call.script, name, how
+                return call._replace(elements_at=at)
             return call
         script, name, how = found
-        return Call(script, args[1:2], (name, how, *elements))
+        return Call(script, args[1:2], (name, how, *elements), at)
 
     return planned
 
@@ -105,7 +106,7 @@ class Stateful(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """All that is known of a command.
+    """The facts about a command.
 
     positions: those of its keys; `subcommands`: those of each subcommand; sweeps: as it came, it
     may leave stale index entries; stateful: what it is if it changes what later commands mean;
@@ -242,7 +243,7 @@ _NAMES: Final = """
     COMMAND ECHO EVAL EVALSHA EVALSHA_RO EVAL_RO FCALL FCALL_RO INFO PING PUBLISH ROLE SPUBLISH TIME
 """
 SHAREABLE: Final = frozenset(_NAMES.split())
-# Of other commands, only these: CLUSTER SYNCSLOTS, for example, makes a connection a replica's.
+# Others may be shared with these words only: CLUSTER SYNCSLOTS makes a connection a replica's.
 _SUBCOMMANDS: Final = {
     "CLUSTER": """
         COUNT-FAILURE-REPORTS COUNTKEYSINSLOT GETKEYSINSLOT INFO KEYSLOT LINKS MYID MYSHARDID NODES

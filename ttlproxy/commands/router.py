@@ -78,7 +78,7 @@ STATEFUL: Final = {
     "AUTH": Stateful(-2, before_login=True, logs_in=True),
     "HELLO": Stateful(-1, before_login=True, logs_in=True),
 }
-# From 7.0 on, Redis tells which commands block. WAIT and WAITAOF block the client too.
+# Redis tells from 7.0 on which commands block. WAIT and WAITAOF block the client too.
 BLOCKING: Final = frozenset(
     [
         "BLPOP",

@@ -95,8 +95,8 @@ _COMBINE = (_counted(READ, 1),)
 _COMBINE_STORE = (KeySpec(REPLACED), _counted(READ, 2))
 _FROM_TO = (KeySpec(CHANGED), KeySpec(FILLED, 2))
 
-# For BLMOVE and BRPOPLPUSH: which key gets elements. Of the others Redis 6.2, and 7.0 for some,
-# says only "movablekeys". The keys that SORT's patterns name are not known.
+# This says of BLMOVE and BRPOPLPUSH which key gets elements. Redis 6.2, and 7.0 for some, says of
+# the others only "movablekeys". The keys that SORT's patterns name are not known.
 KNOWN: Final[dict[str, tuple[KeySpec, ...]]] = {
     "BLMOVE": _FROM_TO,
     "BRPOPLPUSH": _FROM_TO,
@@ -126,11 +126,16 @@ class Call(NamedTuple):
     ScriptCalls adds one word if the script's header names it first in ARGV: `db` the database,
     `resp` the RESP version, `section` INFO's section about the proxy; `argv` begins after that
     word. For `origin` it puts the database and a blank before the first word of `argv`.
+
+    elements_at: if not 0, `argv` is two words and the elements, which end the request from this
+    position on, and the call depends on nothing of these but their number; 2: the one element is
+    there, and more words follow
     """
 
     script: str
     keys: Sequence[bytes]
     argv: Sequence[bytes]
+    elements_at: int = 0
 
 
 # The most words of one virtual command, the name counted: with so many, a script blocks Redis for a
@@ -240,16 +245,19 @@ class Direct(NamedTuple):
     """The fast path of an override: it calls `script` on its first argument, a key, and passes all
     further words on as they came.
 
-    named: behind the command's name in upper case; takes: the requests for which that is so
+    named: behind the command's name in upper case; takes: the requests for which that is so, by the
+    number of their words, and if `begin` is not empty, if their word behind the key begins with one
+    of these bytes
     """
 
     script: str
     named: bool
     takes: Callable[[Sequence[bytes]], bool] = _takes_all
+    begin: bytes = b""
 
 
 class OnWrite(NamedTuple):
-    """How a command writes elements where a rule of ONWRITE matches the key.
+    """The way in which a command writes elements where a rule of ONWRITE matches the key.
 
     type: of the key, in Redis's words; keeps: elements that are there keep their deadlines, unless
     the rule says REFRESH; script: it gets the name of the command, the rule (`WriteRule.how`),

@@ -1,4 +1,4 @@
-"""How a setting is declared: a field of a dataclass with what its value may be, and its words.
+"""Declares settings: a field of a dataclass with what its value may be, and its words.
 
 A value is read from text. A ValueError says what is wrong, without text that may contain a
 password.
@@ -76,7 +76,7 @@ def setting(
 
 
 def settings_of(declaring: type[Any]) -> dict[str, Setting]:
-    """All settings that a dataclass declares, by name, in their order."""
+    """The settings that a dataclass declares, by name, in their order."""
     found = {each.name: each for each in fields(declaring) if each.metadata}
     return {name: Setting(**each.metadata, declared=each) for name, each in found.items()}
 

@@ -49,7 +49,7 @@ class InvalidSettingsError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """All settings. `read` makes them from text, and checks them.
+    """The settings. `read` makes them from text, and checks them.
 
     given: the names of those that were set
     """

@@ -1,7 +1,7 @@
 """The nodes that clients of a Cluster find: all of them are this proxy. Knows no connection.
 
 By default there is one, with all slots. With `cluster_view nodes` each master is a node, at a port
-of the proxy's own. Whatever arrives at any port is routed, so a client whose slot map is old does
+of the proxy's own. Requests at any port are routed, so a client whose slot map is old does
 not fail.
 """
 
@@ -16,7 +16,7 @@ from ttlproxy.addresses import Address
 from ttlproxy.core.keys import SLOTS
 from ttlproxy.core.topology import ClusterNode
 
-# In the place of an id: that of the server that answers.
+# It stands for the id of the server that answers.
 _OF_SERVER: Final = b"-"
 
 

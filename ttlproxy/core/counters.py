@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ttlproxy.core.histogram import Histogram
 
-# In ms. A reap for a session is as late as its request; the reaper may be minutes late under load.
+# Bounds in ms: a reap for a session is as late as its request, the reaper minutes under load.
 _LAGS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 30_000, 60_000, 300_000)
 # A hold ends after hold_max at the latest, 10 s by default; pauses of Redis do not count there.
 _HOLDS = (0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 30_000)
@@ -80,8 +80,8 @@ class CommandCounts(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    """Deferred commands, and elements kept for TAKE, at one instant. Of many, estimates: see
-    link/reaper/walks.py.
+    """Deferred commands, and elements kept for TAKE, at one instant; estimates if there are
+    many: see link/reaper/walks.py.
 
     until_next_ms: from then until the first command is due; since_oldest_ms: since the first
     element was due; both None if there is none
@@ -124,7 +124,7 @@ class NodeCounts:
         self.start_anew()
 
     def start_anew(self) -> None:
-        """Another server is at hand."""
+        """Counts anew, for another server."""
         self.parked: Counter[str] = Counter()
         self.reaped_elements = 0
         self.late_ms = 0

@@ -18,7 +18,7 @@ from ttlproxy.core.signing import RULE, SIGNATURE_LENGTH, Signer
 
 _MARK = re.compile(rb"%([K1-9])")
 VERSION: Final = b"version"
-# How often an element can be delivered at most, for rules with a MAX.
+# The most deliveries of an element that a rule with a MAX may allow.
 MOST_DELIVERIES: Final = 2**20 - 1
 _HOW = re.compile(rb"\S+ \S+ \d+( \S+)*")
 # The number of keys whose actions are cached, and the longest name of such a key: 1 MB at most.
@@ -135,7 +135,7 @@ NO_DELIVERY: Final = Delivery(b"", b"", b"", b"", b"")
 
 
 def delivery(action: Action, key: bytes, keys: Keys) -> Delivery:
-    """How the action is carried out for a key."""
+    """The action as it is carried out for a key."""
     how = action.how.removesuffix(_OUTBOX)
     elsewhere = [to for to in action.keys if keys.clustered and slot(to) != slot(key)]
     if not elsewhere:

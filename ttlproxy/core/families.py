@@ -28,8 +28,8 @@ ALL: Final = b""
 
 
 def family_of(key: bytes) -> bytes:
-    """How the names of keys like this one begin: all before the first word with a digit, or all up
-    to the last delimiter. `user:42:cart` is of `user:`, `user42` of `user`, `cart` of `cart`."""
+    """The beginning of names of keys like this one: all before the first word with a digit, or all
+    up to the last delimiter. `user:42:cart` is of `user:`, `user42` of `user`, `cart` of `cart`."""
     found = _WORD_WITH_DIGIT.search(key := key[:_LONGEST])
     if found is None:
         whole = _LAST_DELIMITER.match(key)
@@ -117,25 +117,26 @@ class Sender(Protocol):
 class Families:
     """The families in front of one server.
 
-    known: those that this process knows; senders: its clients
+    known: those that this process knows; sure: how the names begin that all proxies know;
+    senders: its clients
     """
 
     def __init__(self, known: Known | None = None) -> None:
         self.known = Known() if known is None else known
         self.senders = WeakSet[Sender]()
-        self._sure: tuple[bytes, ...] = ()
+        self.sure: tuple[bytes, ...] = ()
 
     def are_sure(self, key: bytes) -> bool:
         """Whether all proxies know the family of a key, so that it may get deadlines."""
-        return key.startswith(self._sure)
+        return key.startswith(self.sure)
 
     def confirm(self, families: Iterable[bytes]) -> None:
-        """All proxies know these."""
-        self._sure = tuple({*self._sure, *families})
+        """Notes that all proxies know these."""
+        self.sure = tuple({*self.sure, *families})
 
     def doubt(self) -> None:
-        """Other proxies do not see any more what this one knows."""
-        self._sure = ()
+        """Notes that other proxies no longer see what this one knows."""
+        self.sure = ()
 
 
 class _Names(Protocol):
@@ -177,7 +178,7 @@ class FamilyNames:
         self._other = other
 
     def __bool__(self) -> bool:
-        """As all keys with bounds are of families."""
+        """Whether a family is known: all keys with bounds are of families."""
         return bool(self._known)
 
     def __contains__(self, key: bytes) -> bool:

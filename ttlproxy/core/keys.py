@@ -9,11 +9,13 @@ from itertools import product, repeat
 from string import ascii_letters, digits
 from typing import Final
 
+from ttlproxy.wire import index_name
+
 SLOTS = 16384
 
 DEFAULT_PREFIX = b"__ttl:"
 
-# Behind the prefix: whole names, or how they begin.
+# These follow the prefix: whole names, or their beginnings.
 SCHEDULE: Final = b"schedule"
 LEASE: Final = b"lease"
 RULES: Final = b"rules"
@@ -38,12 +40,12 @@ KEY_EXPIRY: Final = b"ttlproxy:key-expires"
 # another server. It is no whole number of days, as times between two writes to a key often are.
 KEPT_MS: Final = 90_780_000
 KEPT_SLACK_MS: Final = 60_000
-# Before the prefix.
+# These stand before the prefix.
 STATE: Final = b"ttlproxy-state:"
-# How the fields of families begin in the state.
+# The fields of families in the state begin with this.
 FAMILY: Final = b"family:"
 OUTBOX: Final = b"ttlproxy-outbox:"
-# How the channels begin by which proxies find each other, whatever prefix they have.
+# Channels by which proxies of any prefix find each other begin with this.
 MEETING: Final = b"ttlproxy-proxies:"
 TOLD: Final = b"ttlproxy-told:"
 
@@ -75,7 +77,7 @@ def hash_tag(key: bytes) -> bytes:
 
 @cache
 def _tags() -> tuple[bytes, ...]:
-    """For each slot, a word of three letters or digits that hashes to it."""
+    """A word of three letters or digits for each slot, which hashes to it."""
     letters = [bytes([letter]) for letter in (digits + ascii_letters).encode()]
     found: dict[int, bytes] = {}
     for one, two in product(letters, repeat=2):
@@ -87,6 +89,11 @@ def _tags() -> tuple[bytes, ...]:
         if len(found) == SLOTS:
             break
     return tuple(found[number] for number in range(SLOTS))
+
+
+@cache
+def _all_words() -> bytes:
+    return b"".join(_tags())
 
 
 def escaped(text: bytes) -> bytes:
@@ -102,7 +109,7 @@ def state_name(prefix: bytes) -> bytes:
 
 
 def outbox_name(prefix: bytes) -> bytes:
-    """How the names of outboxes begin; no key pattern under `prefix` matches them."""
+    """The beginning of the names of outboxes; no key pattern under `prefix` matches them."""
     return OUTBOX + prefix
 
 
@@ -120,6 +127,7 @@ class Keys:
 
     __slots__ = (
         "_tags",
+        "all_words",
         "announcement_prefix",
         "broadcast",
         "clustered",
@@ -161,15 +169,15 @@ class Keys:
         self.broadcast = prefix + b"broadcast"
         self.on_demand = prefix + b"on-demand"
         # Channels of news: who subscribes to one has acknowledged them, see
-        # link/knowledge/activation.py. How they begin is no glob pattern of anything else.
+        # link/knowledge/activation.py. Their beginning is no glob pattern of anything else.
         self.told = TOLD + b"%d:" % len(prefix)
         self._tags = _tags()
+        # The words of all slots, three characters each.
+        self.all_words = _all_words()
 
     def index(self, key: bytes) -> bytes:
         """The name of the index of data key `key`."""
-        if b"{" in key and hash_tag(key):
-            return self.prefix + TAGGED + key
-        return b"%s{%s}:%s" % (self.prefix, self._tags[crc_hqx(key, 0) % SLOTS], key)
+        return index_name(self.prefix, self.all_words, key)
 
     def _beside(self, kind: bytes, key: bytes) -> bytes:
         """The name of what else is kept for `key`, in the same slot."""
@@ -228,11 +236,6 @@ class Keys:
     def word(self, slot: int) -> bytes:
         """The hash tag that internal names have for this slot."""
         return self._tags[slot]
-
-    @property
-    def all_words(self) -> bytes:
-        """The words of all slots, three characters each."""
-        return b"".join(self._tags)
 
     def together(self, db: int, key: bytes) -> int:
         """A number that is the same for all keys that one script may be called for."""
@@ -354,8 +357,8 @@ class Keys:
 
     @property
     def seldom_announced(self) -> list[bytes]:
-        """How the names of announcements begin that a proxy which looks keys up hears. Not `hello`:
-        it never takes itself for the only one."""
+        """The beginning of the announcements that a proxy which looks keys up hears. It is not
+        `hello`: it never takes itself for the only one."""
         return [self.prefix + said for said in _SELDOM]
 
     def announced(self, name: bytes) -> tuple[int, int, bytes] | None:

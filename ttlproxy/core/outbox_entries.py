@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-# Behind the name, the length of the key, up to where the key begins.
+# The key's length follows the name; the key begins where this ends.
 _HEAD: Final = re.compile(rb"([0-9a-f]+ \d+) \d+:[A-Z]+(\d+):")
 
 

@@ -87,8 +87,8 @@ class Registry:
         self.has_action = has_action
         self.rules = RuleBook() if rules is None else rules
         self.families = Known() if families is None else families
-        # Of the first database and of those that hold keys; and of others, as long as a session
-        # asks of them: clients may name any number of databases.
+        # The first database and those that hold keys; and others, as long as a session asks about
+        # them: clients may name any number of databases.
         self._known: dict[int, _Database] = {0: _Database()}
         self._others_known = WeakValueDictionary[int, _Database]()
         self._populated: set[int] = set()
@@ -107,7 +107,7 @@ class Registry:
         """The logical databases that hold keys."""
         return list(self._populated)
 
-    # For sessions.
+    # Sessions call these.
 
     def asker(self, databases: tuple[int, ...]) -> Asker:
         """The `Asker` of a session whose client is in one of these databases."""
@@ -139,7 +139,7 @@ class Registry:
         """A request that is announced to all proxies is about to be forwarded."""
         self._expects = self.expecting = True
 
-    # For the link.
+    # The link calls these.
 
     def others(self, may_be: bool) -> None:
         """Sets whether another proxy may announce something."""
@@ -210,7 +210,7 @@ class Registry:
             self._wake(db, first_ms)
 
     def end_reading(self, reading: int, until_ms: int) -> None:
-        """All was read that needs attention before `until_ms`, since `begin_reading`."""
+        """Notes that all was read that needs attention before `until_ms`, since `begin_reading`."""
         if self.hears and reading == self._readings:
             self.until_ms = max(until_ms, self.until_ms)
 
@@ -229,7 +229,7 @@ class Registry:
         self._overtaken.update(self._reaps_under_way)
 
     def forget(self, has_gone: Callable[[bytes], bool]) -> None:
-        """Another server has the keys for which `has_gone` is true."""
+        """Forgets the keys for which `has_gone` is true: another server has them."""
         for known in self._known.values():
             for key in list(filter(has_gone, known.bounds)):
                 del known.bounds[key]
@@ -309,7 +309,7 @@ class Asker:
 
     @property
     def until_ms(self) -> int:
-        """As of `Registry`."""
+        """`Registry.until_ms`; UNKNOWN in several databases."""
         return self._registry.until_ms if self._is_in_one else UNKNOWN
 
     @property

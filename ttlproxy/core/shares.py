@@ -1,4 +1,4 @@
-"""How a sample is spread over several places: in proportion to their sizes."""
+"""Spreads a sample over several places, in proportion to their sizes."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ class ClusterNode(NamedTuple):
 
 
 def cluster_nodes(text: str) -> list[ClusterNode]:
-    """All nodes that one of them knows; `text`: its reply to CLUSTER NODES. Raises ValueError."""
+    """The nodes that one of them knows; `text`: its reply to CLUSTER NODES. Raises ValueError."""
     return [_node(line.split(" ")) for line in text.splitlines() if line]
 
 

@@ -17,7 +17,7 @@ from ttlproxy.core.glob import Glob
 
 MARK: Final = b"\1write:"
 TYPES: Final = (b"hash", b"set", b"zset", b"list")
-# How a type, or none, stands in the name of a rule: by one letter, so that ACL patterns fit.
+# One letter stands for a type, or for none, in the name of a rule, so that ACL patterns fit.
 _LETTERS: Final = {b"": b"-", **{type_: type_[:1] for type_ in TYPES}}
 _OF_LETTERS: Final = {letter: type_ for type_, letter in _LETTERS.items()}
 HOW: Final = b"ONWRITE - 0"
@@ -61,7 +61,7 @@ class WriteRule(NamedTuple):
 
 
 def no_rule(keeps: bool) -> bytes:
-    """As `WriteRule.how`, for a key without a rule."""
+    """The value in place of `WriteRule.how` for a key without a rule."""
     return b"%d" % keeps
 
 
@@ -122,7 +122,7 @@ class WriteRules:
             parts, rule = parted(name), rule_of(row)
             if parts and rule and parts[0] in found:
                 found[parts[0]][parts[1]] = rule
-        # With the same pattern a rule with a type comes before one without.
+        # A rule with a type comes before one with the same pattern and no type.
         self._of_types = {type_: _OfType({**found[b""], **found[type_]}) for type_ in TYPES}
         self._of_any = _OfType(
             {each: rule for rules in found.values() for each, rule in rules.items()}
@@ -133,7 +133,7 @@ class WriteRules:
 
     @property
     def literal_prefixes(self) -> set[bytes]:
-        """How the names begin that may match."""
+        """The beginnings of names that may match."""
         return self._of_any.literal_prefixes
 
     def matches(self, key: bytes) -> bool:
@@ -150,8 +150,8 @@ class WriteRules:
 
 
 _NONE: Final = WriteRules({})
-# Of each byte, whether names begin with it that a rule may match: of none, or of all. A tuple is
-# asked in a third of the time of a set.
+# Whether names that a rule may match begin with a byte: no byte, or any. A tuple is asked in a
+# third of the time of a set.
 NO_BYTE: Final[tuple[bool, ...]] = (False,) * 256
 ANY_BYTE: Final[tuple[bool, ...]] = (True,) * 256
 
@@ -168,7 +168,7 @@ class RuleBook:
         self._families: tuple[bytes, ...] = ()
         self.in_doubt: set[int] = set()
         self._rules: dict[int, WriteRules] = {}
-        # Of keys that were asked about lately: the rules of each database and type, if any.
+        # The rules, by database and type, for keys that were asked about lately.
         self._found: dict[tuple[bytes, bytes, tuple[int, ...]], tuple[WriteRule | None, ...]] = {}
         self._matched: dict[bytes, bool] = {}
         # The literal prefixes as far as rules are known.

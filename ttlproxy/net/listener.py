@@ -134,13 +134,13 @@ class Listener:
 
 
 class Listeners:
-    """The listeners of several addresses, which start and stop together. Of their addresses, the
-    first is told."""
+    """The listeners of several addresses, which start and stop together. The first address
+    is told."""
 
     def __init__(
         self, addresses: Sequence[Listen], permissions: str | None, keepalive_s: int
     ) -> None:
-        """As for Listener; at least one address."""
+        """The arguments are those of Listener; there is at least one address."""
         self._all = [Listener(listen, permissions, keepalive_s) for listen in addresses]
 
     @property

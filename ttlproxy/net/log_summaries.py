@@ -12,7 +12,7 @@ from typing import Final
 from weakref import WeakSet
 
 EVERY_S: Final = 1.0
-# In one second: how many kinds of events, how many addresses per kind are counted and shown.
+# Kinds of events, and addresses of each kind, that are counted and shown in one second.
 _KINDS: Final = 16
 _ADDRESSES: Final = 256
 _SHOWN: Final = 5
@@ -107,7 +107,7 @@ _ALL: Final[WeakSet[Summaries]] = WeakSet()
 
 
 def flush_all() -> None:
-    """Before the process ends: logs all counts that have not been logged."""
+    """Logs all counts that have not been logged; call it before the process ends."""
     for each in list(_ALL):
         each.flush()
 

@@ -47,8 +47,8 @@ class Progress:
 
     @classmethod
     def logged(cls, log: logging.Logger, *, may_replace: bool) -> Self:
-        """For the work of a proxy: a line of the log now and then, or the one line of a terminal if
-        it `may_replace` lines. The time until the first one begins now.
+        """Progress of the work of a proxy: a line of the log now and then, or the one line of a
+        terminal if it `may_replace` lines. The time until the first one begins now.
         """
 
         def note(line: str) -> None:
@@ -102,7 +102,7 @@ class Progress:
 
 
 def of_names(looked_at: int, names: int) -> str:
-    """How far a walk with SCAN is, roughly: it is only known how many names it was asked for."""
+    """Tells roughly how far a walk with SCAN is, from how many names it was asked for."""
     return f", after about {min(looked_at, names)} of {names} names"
 
 

@@ -101,7 +101,7 @@ _CHUNK: Final = 256 * 1024
 
 
 def undelivered(transport: asyncio.BaseTransport) -> bytes:
-    """All bytes that are left; call it from `connection_lost`, before the socket is closed."""
+    """The bytes that are left; call it from `connection_lost`, before the socket is closed."""
     sock = transport.get_extra_info("socket")
     parts: list[bytes] = []
     with suppress(OSError):

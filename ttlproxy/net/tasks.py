@@ -97,7 +97,7 @@ async def cancel(*tasks: Task) -> None:
 
 
 def report(task: Task) -> None:
-    """For `add_done_callback` of a task that nobody waits for: logs at once what it raised.
+    """Logs at once what a task raised that nobody waits for; it is for `add_done_callback`.
 
     asyncio would log it only when the task is garbage-collected, and without the task's purpose.
     """
@@ -106,7 +106,7 @@ def report(task: Task) -> None:
 
 
 def drop(task: asyncio.Future[Any]) -> None:
-    """For `add_done_callback`: retrieves what a task raised, or asyncio logs that nobody did."""
+    """Retrieves what a task raised, or asyncio logs that nobody did; for `add_done_callback`."""
     if not task.cancelled():
         task.exception()
 
@@ -142,7 +142,7 @@ class _Pieces:
 
 @asynccontextmanager
 async def time_limit(limit_s: float) -> AsyncIterator[None]:
-    """Like `asyncio.timeout`: raises TimeoutError, with a text, if its body takes longer."""
+    """Raises TimeoutError, with a text, if its body takes longer, as `asyncio.timeout` does."""
     limit = asyncio.timeout(None)
     pieces = _Pieces(limit, limit_s)
     try:

@@ -26,7 +26,7 @@ from ttlproxy.operations.resume_file import ResumeFile
 
 Words = tuple[bytes, ...]
 
-# How many elements a page has. For each request about a list, Redis walks through all of it.
+# Elements of a page. Redis walks through all of a list for each request about it.
 _PAGE: Final = 500
 _LIST_PAGE: Final = 5_000
 
@@ -102,7 +102,7 @@ class Page(NamedTuple):
 
 # Keys that are looked at in one round trip: each may have a page of elements.
 _TOGETHER: Final = 16
-# With a jitter, elements of a page get so many different deadlines: one request for each element
+# The different deadlines that elements of a page get with a jitter: one request for each element
 # would cost the server ten times as much.
 _SPREAD: Final = 32
 # Words of a request; Lua's unpack fails at 8,000.

@@ -7,7 +7,8 @@ Knows names of keys, and how far it is. Does not know what is done with them.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from math import inf
 from time import monotonic
 from typing import Final, NamedTuple
 
@@ -17,10 +18,12 @@ from ttlproxy.link import run, valid
 from ttlproxy.link.connecting.known_server import fields
 
 PAGE: Final = 500
+# Names that one SCAN is asked for by those who do not limit their rate.
+LARGE_PAGE: Final = 1000
 
 
 class Place(NamedTuple):
-    """How far a walk is: the pages before `cursor` have been worked through.
+    """The place of a walk: the pages before `cursor` have been worked through.
 
     server: the run_id of the server that the cursor is from; keys: how many names there were
     """
@@ -32,7 +35,7 @@ class Place(NamedTuple):
 
 
 class Pace:
-    """At most so many things per second, evenly: work that came late is not made up for."""
+    """Limits things per second, evenly: work that came late is not made up for."""
 
     def __init__(
         self,
@@ -105,3 +108,15 @@ class KeyWalk:
         """Empty if the server does not tell."""
         (reply,) = await run(self._redis, [(self._db, (b"INFO", b"server"))])
         return fields(valid(reply)).get("run_id", "")
+
+
+async def scan(
+    redis: Redis, db: int, pattern: bytes = b"*", pages: float = inf
+) -> AsyncIterator[tuple[list[bytes], bool]]:
+    """(names, whether they are the last ones) for each page of SCAN, of at most `pages`."""
+    cursor, seen = b"", 0
+    while cursor != b"0" and seen < pages:
+        words = (b"SCAN", cursor or b"0", b"MATCH", pattern, b"COUNT", LARGE_PAGE)
+        ((cursor, names),) = map(valid, await run(redis, [(db, words)]))
+        seen += 1
+        yield names, cursor == b"0"

@@ -18,7 +18,7 @@ from ttlproxy.operations.redis_cli import to_proxy, to_redis, typed
 # Keys that are shown, and the longest of their names, in bytes: a report of all is one message.
 MOST: Final = 24
 _LONGEST: Final = 128
-# How Redis's error begins -> what the operator tells the server.
+# The beginning of Redis's error -> what the operator tells the server.
 _OF_SERVER: Final = {
     "BUSY": (b"SCRIPT", b"KILL"),
     "MISCONF": (b"BGSAVE",),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 from redis.asyncio import Redis
@@ -28,8 +28,7 @@ from ttlproxy.link import (
     valid,
 )
 from ttlproxy.net.progress import Progress, of_names
-
-_PAGE = 1000
+from ttlproxy.operations.key_walk import LARGE_PAGE, scan
 
 
 class How(NamedTuple):
@@ -87,25 +86,13 @@ async def purged(settings: Settings, upstream: Upstream, how: How, progress: Pro
 
 
 async def _outboxes(nodes: Sequence[Redis], keys: Keys) -> set[bytes]:
-    """If elements wait in outboxes: the names of these, their indexes, and how far slots are."""
+    """The names of outboxes, of their indexes and of how far slots are; none if nothing waits."""
     found = set[bytes]()
     for node in nodes if keys.clustered else ():
-        async for names in _pages(node, 0, keys.outboxes_pattern):
+        async for names, _ in scan(node, 0, keys.outboxes_pattern):
             found.update(names)
     boxes = [name for name in found if keys.destination(name) is not None]
     return found.union(map(keys.index, boxes)) if boxes else set()
-
-
-async def _pages(redis: Redis, db: int, pattern: bytes) -> AsyncIterator[list[bytes]]:
-    """The names that match, a page at a time, so that no other client waits long."""
-    cursor = b"0"
-    while True:
-        words = (b"SCAN", cursor, b"MATCH", pattern, b"COUNT", _PAGE)
-        (reply,) = await run(redis, [(db, words)])
-        cursor, names = valid(reply)
-        yield names
-        if cursor == b"0":
-            return
 
 
 async def _purge_server(
@@ -188,7 +175,7 @@ async def _purge(
 
     try:
         for pattern in (keys.pattern, *([keys.outboxes_pattern] if keys.clustered else [])):
-            async for page in _pages(redis, db, pattern):
+            async for page, _ in scan(redis, db, pattern):
                 if not how.force:
                     kept.update(name for name in page if keys.is_kept(name))
                     posted.update(name for name in page if name in outboxes)
@@ -197,7 +184,7 @@ async def _purge(
                     await _give_back(redis, db, keys, gone)
                 requests = [(db, (*command, *group)) for group in keys.groups(gone)]
                 removed += sum(map(valid, await run(redis, requests)))
-                looked_at += _PAGE
+                looked_at += LARGE_PAGE
                 progress.at(how_far)
     except asyncio.CancelledError:
         more = "" if how.is_dry else "; start it again to remove the rest"
@@ -205,7 +192,7 @@ async def _purge(
         raise
     (count,) = await run(redis, [(db, (*command, keys.home(keys.state)))])
     if not how.is_dry:
-        # So that DBSIZE does not count them, should a proxy be started again.
+        # DBSIZE of a proxy that is started again does not count what is noted.
         groups = keys.groups(kept | {name for name in posted if name.startswith(keys.outbox)})
         notes = [(db, (b"SADD", keys.shared_by(group[0], keys.others), *group)) for group in groups]
         await run(redis, notes)

@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class ResumeFile:
-    """It is there while a run is not over."""
+    """Exists while a run is unfinished."""
 
     def __init__(
         self, path: Path, job: Mapping[str, str], flag: str, error: type[TtlproxyError]
@@ -51,7 +51,7 @@ class ResumeFile:
         return kept
 
     def keep(self, kept: Mapping[str, Any]) -> None:
-        """In place of what was kept before. Raises `error`."""
+        """Replaces what was kept before. Raises `error`."""
         beside = self._path.with_name(f"{self._path.name}.new")
         try:
             beside.write_text(json.dumps({_JOB: self._job, **kept}), "utf-8")

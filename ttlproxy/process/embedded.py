@@ -24,7 +24,7 @@ from ttlproxy.errors import EmbeddedError, NoEmbeddedRedis
 SOCKET_PATH_MAX = 100  # bytes; sun_path of unix(7) holds 108, on macOS 104
 STOP_S = 10.0
 POLL_S = 0.01
-# Of the data, for people.
+# A sentence about the data, for people.
 KEPT = "The next start has the same data. To begin anew, delete that directory."
 NO_OPTIONS: Mapping[str, str] = {}
 

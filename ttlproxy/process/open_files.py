@@ -14,7 +14,7 @@ _OF_CLIENT: Final = 2
 _PLENTY: Final = 1 << 20
 # A limit below the default of max_clients is told from this part on: a few less hinder nobody.
 _WORTH_TELLING: Final = 0.9
-# For everything else that a process opens; Redis reserves 32.
+# Files for everything else that a process opens; Redis reserves 32.
 RESERVED: Final = 64
 
 

@@ -34,7 +34,7 @@ class ServiceManager:
 
     @classmethod
     def of(cls, environment: MutableMapping[str, str]) -> Self:
-        """As the variables say. They are removed, because no child process may use them."""
+        """Reads the variables. They are removed, because no child process may use them."""
         path = environment.pop("NOTIFY_SOCKET", "")
         limit_us = environment.pop("WATCHDOG_USEC", "")
         process = environment.pop("WATCHDOG_PID", "")

@@ -24,9 +24,9 @@ from ttlproxy.wire.proxy_protocol import Malformed, parse
 log = logging.getLogger(__name__)
 _summaries = Summaries(log)
 
-# How long a header may take; HAProxy's own example has `timeout connect` at 5 s.
+# The longest time for a header; HAProxy's own example has `timeout connect` at 5 s.
 _HEADER_S: Final = 5.0
-# In bytes; more than any header has.
+# Bytes; no header has more.
 _LARGEST: Final = 1 << 17
 
 

@@ -1,5 +1,5 @@
-"""What is due in the keys of a chunk is asked of Redis in the same packet, where a proxy does not
-know it. So it costs no round trip more.
+"""Asks Redis in the packet of a chunk what is due in its keys, where a proxy does not know it. So
+it costs no round trip more.
 
 In front of reads goes a request that tells when each of their keys needs attention, over the
 client's own connection; its reply is not the client's. If nothing was due when the reads were
@@ -7,7 +7,7 @@ carried out, the replies behind it go to the client. Else these are dropped, and
 again, and wait for a reap: a read changes nothing, so it may be carried out twice.
 
 Writes that are one script call end before the first key in which something is due
-(scripts/lib/several.lua). Those that are left are given again.
+(scripts/lib/several.lua). The other writes are given again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ttlproxy.wire import encode
 
 
 class Checks:
-    """Of one client."""
+    """The checks of one client."""
 
     def __init__(
         self,

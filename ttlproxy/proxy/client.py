@@ -9,7 +9,7 @@ goes on taking requests, and keeps its replies.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
@@ -36,7 +36,7 @@ from ttlproxy.proxy.redis_connection import HIGH, LOW, Backend, ToRedis, Watchab
 from ttlproxy.proxy.slow_clients import Activity
 from ttlproxy.proxy.write_batch import Write
 from ttlproxy.session import Session, Step
-from ttlproxy.session.replies import Tell, invalidation_shown
+from ttlproxy.session.replies import Tell, Told, invalidation_shown
 
 if TYPE_CHECKING:
     from ttlproxy.proxy.server import Server
@@ -105,11 +105,24 @@ class Client(asyncio.Protocol):
             self._link.announcements.receive()
         if session is None or not self._serving.now:
             self._keep(data)  # they were found lost: nothing is served
+        elif count := session.passes_certainly(data):
+            self._expect(count)
+            self.to_redis(data)
+        elif not self._in_doubt and (calls := session.calls(data)) is not None:
+            self._call(*calls)
         elif count := session.passes(data):
             self._expect(count)
             self.to_redis(data)
         else:
             self._take(data)
+
+    def _call(self, to_redis: bytes, requests: int, told: Sequence[Told]) -> None:
+        """Sends the script calls that a chunk has become."""
+        if self._backend is not None:
+            for each in told:
+                self._backend.replies.tell(each)
+        self._expect(requests)
+        self.to_redis(to_redis)
 
     def eof_received(self) -> bool:
         return self._server.staggered.at_eof(self._ends, self._transport)
@@ -408,7 +421,7 @@ class Client(asyncio.Protocol):
         session, backend = self._session, self._backend
         assert session is not None
         assert backend is not None
-        if self._context.actions.rules.in_doubt:
+        if self._in_doubt:
             session.put_back()
             self._early = data + self._early
             self._hold(self._link.holds.until_rules_are_read, "rules")
@@ -438,6 +451,11 @@ class Client(asyncio.Protocol):
             if out:
                 self.to_redis(out)
             self.sent(session, step)
+
+    @property
+    def _in_doubt(self) -> bool:
+        """Whether rules of ONEXPIRE may have changed, and are being read."""
+        return bool(self._context.actions.rules.in_doubt)
 
     def expects(self, step: Step) -> None:
         """The requests of a step are about to go to Redis."""

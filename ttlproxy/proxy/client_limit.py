@@ -25,7 +25,7 @@ ClientProtocol = Callable[[str], asyncio.Protocol]
 
 
 class ClientLimit:
-    """How many clients may be there."""
+    """The limit of connected clients."""
 
     def __init__(self, most: int) -> None:
         self._most = most

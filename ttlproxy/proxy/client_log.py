@@ -36,7 +36,7 @@ class ClientLog:
 
     @property
     def age_s(self) -> float:
-        """How long ago it was opened."""
+        """Seconds since it was opened."""
         return round(asyncio.get_running_loop().time() - self._opened_s, 3)
 
     def closed(self, why: str) -> None:

@@ -31,7 +31,7 @@ class ClientSource(Protocol):
     """The source of clients: a listening socket, or a process that passes connections on."""
 
     async def start(self, protocol: ClientProtocol, /) -> Listen:
-        """Each connection from now on gets its protocol; returns the address that clients use.
+        """Gives each connection from now on its protocol; returns the address that clients use.
 
         Raises OSError.
         """
@@ -51,7 +51,7 @@ class Connected(Watched, Protocol):
 
     @property
     def unfinished(self) -> str:
-        """What keeps it from ending, in words for the log."""
+        """The reason why it cannot end yet, in words for the log."""
 
 
 AnyClient = TypeVar("AnyClient", bound=Connected)
@@ -169,7 +169,7 @@ class ClientServer(ABC, Generic[AnyClient]):
         self._gone.set()
 
     def reached(self, transport: asyncio.BaseTransport) -> Reached | None:
-        """Where a Cluster's client has connected; None for a unix socket that is not announced."""
+        """The address of a Cluster's client here; None for a unix socket that is not announced."""
         at, announced = transport.get_extra_info("sockname"), self.settings.cluster_announce
         has_port = isinstance(at, tuple)
         number = at[1] - self.settings.listen.port if has_port and self._view.ports else 0

@@ -27,7 +27,7 @@ class Listed(Protocol):
 
     @property
     def state(self) -> str:
-        """What it does, in words of a closed set."""
+        """Its state, in words of a closed set."""
 
     @property
     def database(self) -> int | None:
@@ -39,7 +39,7 @@ class Listed(Protocol):
 
     @property
     def introduced(self) -> Mapping[bytes, bytes]:
-        """What it says of itself, as `session.sharing.introduction` gives it."""
+        """Its words about itself, as `session.sharing.introduction` gives it."""
 
     @property
     def unread(self) -> int:

@@ -8,19 +8,19 @@ from typing import Final, Protocol
 
 from ttlproxy.proxy.redis_connection import ToRedis
 
-# How long replies may take to a client that has ended in a large request.
+# The time for replies to a client that has ended in a large request.
 _GRACE_S: Final = 1.0
-# A client that has lost its server gets what that has sent already: the client is closed after so
-# many looks at which nothing more had come. More than one, because a process that gets no processor
-# for a while looks before it has read.
+# A client that has lost its server gets what that has sent already: the client is closed after this
+# many looks at which nothing more had come. One is too few: a process that gets no processor for a
+# while looks before it has read.
 _LOOKS: Final = 3
 _LOOK_S: Final = 0.1
-# How long a client may take to close its side after we have closed ours.
+# The time for a client to close its side after we have closed ours.
 _LINGER_S: Final = 5.0
 
 
 class Ending(Protocol):
-    """What still happens to a client that ends, unless it is cancelled."""
+    """The rest of a client's end, which can be cancelled."""
 
     def cancel(self) -> None:
         """The client has gone, or ends in another way."""

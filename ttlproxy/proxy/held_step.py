@@ -43,7 +43,7 @@ class HeldStep:
         self._link = link
         self._session = session
         self._backend = backend
-        # Without its bytes, so that nothing keeps them from being freed.
+        # Its bytes are left out, so that nothing keeps them from being freed.
         self._step = step._replace(to_redis=b"", withheld=b"")
         self.unsent = b"" if has_gone else step.to_redis
         self._secret = session.script_calls.signer.secret  # with which its requests are signed

@@ -1,4 +1,4 @@
-"""Where a client stands, from its connection to its end. The client alone changes it."""
+"""The phase of a client, from its connection to its end. The client alone changes it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 
 class Phase(IntEnum):
-    """Where a client stands. From FINISHING on it only goes forward.
+    """The phase of a client. It only goes forward from FINISHING on.
 
     CONNECTING: it has no connection to Redis yet; later bytes are kept
     OPEN: requests go to Redis as they come
@@ -33,14 +33,14 @@ FINISHING: Final = Phase.FINISHING
 CLOSED: Final = Phase.CLOSED
 # Later bytes are kept.
 KEEPING: Final = (CONNECTING, HOLDING, WAITING)
-# What keeps a client from ending, in words for the log.
+# The reasons why a client cannot end yet, in words for the log.
 UNFINISHED: Final = {
     CONNECTING: "not connected yet",
     WAITING: "waiting",
     FINISHING: "owed replies",
     CLOSED: "not yet closed by the client",
 }
-# The same for the table of clients, where no request tells more.
+# The words for the table of clients, where no request tells more.
 SHOWN: Final = {
     CONNECTING: "connecting to Redis",
     OPEN: "open",

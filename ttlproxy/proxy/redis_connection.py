@@ -1,6 +1,6 @@
 """A client's connection to Redis: has its replies counted, and ends it.
 
-Of the client it knows only what `Frontend` says.
+It knows only a client's `Frontend`.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from ttlproxy.proxy.sharing.shared_upstream import ClientUpstream
 
 # Bytes that wait for a side that does not read: above the first, the other side is not read; below
-# the second, it is again. As large as a socket's own buffers grow on Linux by default.
+# the second, it is again. A socket's own buffers grow as large on Linux by default.
 HIGH: Final = 256 * 1024
 LOW: Final = 64 * 1024
 _PING: Final = encode((b"PING",))
 # Redis's reply to QUIT.
 _OK: Final = b"+OK\r\n"
-# How Redis refuses a connection, before any request (src/networking.c, acceptCommonHandler); a node
-# of a Cluster counts the connections of other nodes, too, and says so.
+# Redis refuses a connection with these, before any request (src/networking.c, acceptCommonHandler);
+# a node of a Cluster counts the connections of other nodes, too, and says so.
 TOO_MANY: Final = b"-ERR max number of clients"
 NOT_ACCEPTED: Final = (TOO_MANY, b"-DENIED")
 
@@ -58,7 +58,7 @@ class Frontend(Protocol):
         """Whether all that it may be owed now is one reply to each of its requests."""
 
     def send_by(self, write: Write) -> None:
-        """From now on this sends its requests to Redis."""
+        """Sends its requests to Redis by `write` from now on."""
 
     def full(self, is_full: bool) -> None:
         """Redis does not keep up, or keeps up again."""
@@ -168,7 +168,7 @@ class Backend:
         """The protocol of a new connection to Redis."""
         return Receiver(self, self._client.takes or self.replies.takes)
 
-    # From the event loop.
+    # The event loop calls these.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -209,11 +209,11 @@ class Backend:
     def resume_writing(self) -> None:
         self._client.full(False)
 
-    # From the client.
+    # The client calls these.
 
     @property
     def expect(self) -> Callable[[int], None]:
-        """So many requests are about to be written."""
+        """Tells how many requests are about to be written."""
         return self.replies.expect
 
     def ask(self, request: bytes, tell: Tell) -> None:
@@ -252,7 +252,7 @@ class Backend:
         return () if is_refused else has_succeeded[: len(requests)]
 
     def give_to(self, take: Take) -> None:
-        """From now on, `take` gets what Redis sends."""
+        """Gives what Redis sends from now on to `take`."""
         if not self._is_lost:  # a closed transport would keep its protocol for good
             self._transport.set_protocol(Receiver(self, take))
 
@@ -264,7 +264,7 @@ class Backend:
 
     @property
     def watchable(self) -> Watchable:
-        """Where the round trips of this connection are measured."""
+        """Measures the round trips of this connection."""
         return self if self._client.watchable is None else self._client.watchable
 
     is_measured = True

@@ -2,8 +2,8 @@
 client's, and whoever has to know what a request has done is told.
 
 Redis answers in order, each request once. It confirms a subscription for each of its channels, and
-sends messages between replies; RESP3 marks both as pushes, RESP2 does not. What cannot be counted
-(CLIENT REPLY OFF, MONITOR, replication, what Redis refuses to read) is relayed unread.
+sends messages between replies; RESP3 marks both as pushes, RESP2 does not. Replies that cannot be
+counted (CLIENT REPLY OFF, MONITOR, replication) and what Redis refuses to read are relayed unread.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from ttlproxy.wire.core import whole_replies
 from ttlproxy.wire.reply_ends import ERROR, PUSH, ReplyEnds
 
 _FAR: Final = 1 << 62
-# What subscribers get begins with one of these; a confirmation ends with how many are left.
+# Messages to subscribers begin with one of these; a confirmation ends with how many are left.
 _PUBLISHED: Final = re.compile(rb"\*[34]\r\n\$\d+\r\n[ps]?message\r\n")
 _CONFIRMATION: Final = re.compile(rb"[*>]3\r\n\$\d+\r\n([ps]?)(?:un)?subscribe\r\n")
 _LEFT: Final = re.compile(rb":(\d+)\r\n\Z")
-# So many bytes tell these from other replies, and so do their first ones.
+# This many bytes tell these from other replies, and so do their first ones.
 _ENOUGH: Final = 40
 _SUBSCRIBED: Final = b"*>"
 _RESET: Final = b"+RESET"
@@ -53,8 +53,8 @@ _NOTHING: Final = _Entry(-1)
 
 
 class _What(Enum):
-    """Of what has begun to come: a reply, also one that the client does not get, that it gets
-    changed, or that leads it to another server, a confirmation, an invalidation, a message or
+    """The kind of what has begun to come: a reply, also one that the client does not get, that it
+    gets changed, or that leads it to another server, a confirmation, an invalidation, a message or
     another push; or it is not known yet."""
 
     REPLY = 0
@@ -119,26 +119,26 @@ class ReplyQueue:
         self._next = _FAR  # the number of the first entry
         self._is_plain = True  # a reply begins, and nobody looks at it
         self._drops_until = 0  # replies before this number are not the client's
-        # Of the reply, or push, that has begun, if they are taken one by one: its first byte, what
-        # it is, and what is kept until that is known.
+        # The reply, or push, that has begun, if they are taken one by one: its first byte, its
+        # kind, and what is kept until that is known.
         self._kind = 0
         self._is = _REPLY
         self._change: Change = bytes
         self._kept = b""
         self._out: list[bytes] = []
-        # In RESP2: how many channels and patterns, and shard channels, are subscribed to.
+        # Channels and patterns, and shard channels, that are subscribed to in RESP2.
         self._subscriptions = [0, 0]
 
-    # From the client.
+    # The client calls these.
 
     @property
     def owed(self) -> int:
-        """How many replies are to come."""
+        """The number of replies that are to come."""
         return self.sent - self.came
 
     def in_flight(self) -> tuple[int, int]:
-        """How many replies were asked for, and how many of them are to come; none if they are not
-        counted any more."""
+        """(replies that were asked for, those that are to come); none are to come if they are no
+        longer counted."""
         return self.sent, self.sent - self.came if self._reads else 0
 
     @property
@@ -152,11 +152,11 @@ class ReplyQueue:
         return self._watched is not None
 
     def expect(self, count: int) -> None:
-        """So many requests are about to go, with a reply each."""
+        """Notes that this many requests are about to go, with a reply each."""
         self.sent += count
 
     def tell(self, told: Told) -> None:
-        """Of the requests that go next, whose replies are expected after this."""
+        """Tells about the requests that go next; their replies are expected after this."""
         self._add(_Entry(self.sent + told.before, told.tell, told.confirmations))
 
     def ask(self, tell: Tell) -> None:
@@ -197,11 +197,11 @@ class ReplyQueue:
         self.after(ended)
 
     def drop(self, count: int) -> None:
-        """From `tell`: the client does not get so many replies behind the one that it is told."""
+        """Drops this many replies behind the one that `tell` is told; `tell` calls it."""
         self._drops_until = self.came + 1 + count
 
     def uncount(self) -> None:
-        """What is sent from now on may have no reply, or several."""
+        """Notes that what is sent from now on may have no reply, or several."""
         if self._entries and not self.relays:
             self.after(self.relay)
             self.relays = True
@@ -209,7 +209,7 @@ class ReplyQueue:
             self.relay()
 
     def relay(self) -> None:
-        """From now on it is not known which request a reply belongs to."""
+        """Notes that it is no longer known which request a reply belongs to."""
         if not self._reads:
             return
         for entry in self._stop():
@@ -222,11 +222,11 @@ class ReplyQueue:
         self._flush()
 
     def end(self) -> None:
-        """Nothing more comes, and nobody is told anything."""
+        """Tells nobody anything more: nothing more comes."""
         self._stop()
         self._to_client = drop
 
-    # From Redis.
+    # Redis has sent something.
 
     def takes(self, data: bytes, count: int = 0) -> None:
         """Redis has sent this. `count`: how many whole replies it is, if somebody has counted."""
@@ -331,7 +331,7 @@ class ReplyQueue:
             self._answered(1)
 
     def _what(self, piece: bytes, has_ended: bool) -> _What:
-        """What begins with this."""
+        """The kind of what begins with this."""
         entry = self._entries[0] if self._next == self.came else _NOTHING
         listens = self._kind != PUSH and any(self._subscriptions)
         if (listens or self._kind == PUSH) and may_be_invalidation(piece):
@@ -378,7 +378,7 @@ class ReplyQueue:
             self._answered(1)
 
     def _answered(self, count: int) -> None:
-        """So many replies have ended."""
+        """Notes that this many replies have ended."""
         self.came += count
         if self.came > self.sent:
             self.relay()

@@ -16,12 +16,12 @@ from ttlproxy.proxy.redis_connection import Watchable
 from ttlproxy.proxy.write_batch import Write, WriteBatch
 from ttlproxy.wire import whole
 
-# From the end of one to the choice of the next.
+# Seconds from the end of one to the choice of the next.
 _PAUSE_S: Final = 0.2
 # A client that sends nothing is waited for no longer; and Redis, longer than most clients wait.
 _IDLE_S: Final = 2.0
 _LONGEST_S: Final = 60.0
-# So many connections of a turn are looked at.
+# Connections of a turn that are looked at.
 _LOOKS: Final = 4
 # Larger chunks are not read, to see which script they call.
 _LARGEST: Final = 4096

@@ -19,8 +19,7 @@ __all__ = ["ClientSource", "Server"]
 
 
 class Server(ClientServer[Client]):
-    """If clients share connections, they begin on a shared one; those that must log in share one
-    afterwards."""
+    """Clients that share connections begin on a shared one, or share one after a login."""
 
     def __init__(
         self, settings: Settings, link: Link, counters: Counters, source: ClientSource

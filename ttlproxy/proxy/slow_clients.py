@@ -15,11 +15,11 @@ from ttlproxy.net.allocator import trim
 from ttlproxy.proxy.client_log import ClientLog
 
 _LOOK_S: Final = 1.0
-# So often within `timeout` it looks for idle clients.
+# Looks for idle clients within `timeout`.
 _LOOKS: Final = 20
 
-# Once so many bytes are freed, memory is given back to the system, at most at every so many looks:
-# that takes some 0.1 ms for each MB that the process has.
+# Memory is given back to the system once _WORTH bytes are freed, but not at each look: that takes
+# some 0.1 ms for each MB that the process has.
 _WORTH: Final = 8 << 20
 _LOOKS_BETWEEN: Final = 10
 
@@ -53,7 +53,7 @@ class Activity:
         return noted
 
     def idle_s(self, now_s: float) -> float:
-        """For how long nothing has moved, as far as calls of this could see."""
+        """Seconds in which nothing has moved, as far as calls of this could see."""
         if self.moved:
             self.moved, self._since_s = False, now_s
         return now_s - self._since_s

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-# Some 50 us each: a turn stays below 1 ms. A new client needs several turns before its first reply.
+# Each takes 50 us: a turn stays below 1 ms. A new client waits several turns for its first reply.
 PER_TURN: Final = 8
 
 
@@ -35,8 +35,8 @@ class StaggeredCloses:
         return True
 
     def at_eof(self, ends: Callable[[], bool], transport: asyncio.Transport) -> bool:
-        """What a protocol's `eof_received` returns: whether the connection stays open. `ends()`
-        says so; in a later turn it closes the connection if not."""
+        """Whether the connection stays open, for a protocol's `eof_received`: `ends()` says so; a
+        later turn closes the connection if not."""
 
         def late() -> None:
             if not (transport.is_closing() or ends()):

@@ -17,8 +17,8 @@ from ttlproxy.core.counters import Tally
 
 log = logging.getLogger(__name__)
 
-# After so many turns in a row with no more than so many writes each, waiting is not worth it: so
-# many of the next writes are made at once.
+# Waiting is not worth it after _LEAN_TURNS turns in a row with _LEAN writes each at most: _AT_ONCE
+# of the next writes are made at once.
 _LEAN_TURNS: Final = 16
 _LEAN: Final = 2
 _AT_ONCE: Final = 300
@@ -43,14 +43,14 @@ class WriteBatch:
         self._lean_turns = 0
 
     def tell(self, listener: Listener | None) -> None:
-        """From now on `listener` is told the writes of each turn, before they are made: each with
-        the transport's own `write`. No write is made at once until there are some."""
+        """Tells `listener` the writes of each turn from now on, before they are made: each with the
+        transport's own `write`. No write is made at once until there are some."""
         self._listener = listener
         if listener is not None:
             self._at_once = 0
 
     def writer(self, transport: asyncio.WriteTransport, tally: Tally) -> Write:
-        """Like a transport's `write`, but at the end of the turn; `tally` counts the bytes."""
+        """A transport's `write`, but at the end of the turn; `tally` counts the bytes."""
         write_now, writes = transport.write, self._writes
 
         def write(data: bytes) -> None:
@@ -69,7 +69,7 @@ class WriteBatch:
         return write
 
     def gathering_writer(self, transport: asyncio.WriteTransport, tally: Tally) -> Write:
-        """As `writer`, but what is given to it in one turn becomes one write, in the place of the
+        """A `writer`, but what is given to it in one turn becomes one write, in the place of the
         first: for a client that has its replies from several masters."""
         write_now, writes = transport.write, self._writes
         turn = at = -1  # of the last write

@@ -1,4 +1,4 @@
-"""All commands as one mixin, for plain clients, for asyncio and for pipelines.
+"""The commands as one mixin, for plain clients, for asyncio and for pipelines.
 
 The parameters of Commands are what its methods return.
 """

@@ -87,7 +87,7 @@ def _deferred(reply: Sequence[Sequence[Any]]) -> list[Deferred]:
 
 
 def _lease(reply: Any) -> Any:
-    """With a token: also where there is COUNT."""
+    """The reply with a token, also where there is COUNT."""
     has_token = isinstance(reply, list) and len(reply) == 2 and isinstance(reply[1], int)
     return Lease(*reply) if has_token else reply
 
@@ -97,7 +97,7 @@ def _set_or_rule(reply: Any) -> Any:
 
 
 def _plain(parse: Callable[[Any], Any]) -> Callable[..., Any]:
-    """As redis-py calls it: with the options of the request, which do not matter here."""
+    """Ignores the options of the request, which redis-py gives."""
     return lambda reply, **options: parse(reply)
 
 

@@ -20,7 +20,7 @@ _SECOND, _MILLISECOND = timedelta(seconds=1), timedelta(milliseconds=1)
 
 
 class Sender:
-    """Any of redis-py's clients and pipelines."""
+    """One of redis-py's clients and pipelines."""
 
     def execute_command(self, *args: Any, **options: Any) -> Any:
         """Sends a command; the class that this one is mixed into says how."""

@@ -27,8 +27,8 @@ from ttlproxy.scripts import pieces
 from ttlproxy.scripts.pieces import assembled
 from ttlproxy.scripts.traits import Traits
 
-# Behind the text of an EVAL, so that Redis knows it by another name than what is loaded: it evicts
-# scripts of EVAL, and Redis 8 those too that it is told to load later.
+# It follows the text of an EVAL, so that Redis knows it by another name than what is loaded: it
+# evicts scripts of EVAL, and Redis 8 those too that it is told to load later.
 NOT_LOADED: Final = b"\n"
 
 # The names in KEYS of scripts on one key: these may be called for several requests at once, see
@@ -80,7 +80,7 @@ _IN_A_CLUSTER = {
     *("cluster_scan", "cluster_topology", "slots_learn", "slots_occupied", "slots_survey"),
     *("outbox_apply", "outbox_drop", "outbox_read"),
 }
-# How names of indexes end in a script's header; "key..." are data keys, then their indexes.
+# Names of indexes end with this in a script's header; "key..." are data keys, then their indexes.
 _INDEXES = ("index", "key...")
 _TYPES = {"hash": "h", "set": "s", "zset": "z", "list": "l"}
 
@@ -145,13 +145,13 @@ class Scripts(Mapping[str, Script]):
         text = self._declared.get((script.sha, denies_oom))
         if text is None:
             flags = _DENIES_OOM if denies_oom else _WORKS_WHEN_FULL
-            # In place of the first line, which is a comment.
+            # The flags replace the first line, which is a comment.
             text = flags + script.text.replace(b"\n", b"", 1)
             self._declared[script.sha, denies_oom] = text
         return text
 
     def all(self) -> list[Script]:
-        """All that Redis should know: careful scripts only if somebody may need them."""
+        """The scripts that Redis should know: careful scripts only if somebody may need them."""
         names = [name for name in self if self.traits.clustered or name not in _IN_A_CLUSTER]
         careful = map(self.careful, names) if self.traits.careful else ()
         both = (*map(self.__getitem__, names), *careful)
@@ -159,7 +159,7 @@ class Scripts(Mapping[str, Script]):
         return list({script.sha: script for script in both}.values())
 
     def digests(self) -> list[bytes]:
-        """All by which Redis may know them: loaded, by EVAL, and by EVAL in a transaction."""
+        """The digests by which Redis may know them: loaded, by EVAL, by EVAL in a transaction."""
         found = set[bytes]()
         for script in self.all():
             called = (script.text, *(self.declared(script, denies) for denies in (False, True)))

@@ -36,7 +36,7 @@ VALUES: Final[Mapping[str, int | bytes]] = {
     "RULES_CHANGED": keys.RULES_CHANGED,
     "LAYOUT_TOLD": keys.LAYOUT_TOLD,
     "FAMILY": keys.FAMILY,
-    # How the name of the state begins; the prefix follows.
+    # The name of the state begins with this; the prefix follows.
     "STATE": keys.STATE,
     # The limit for outboxes.
     "OUTBOX": keys.OUTBOX,
@@ -48,11 +48,11 @@ VALUES: Final[Mapping[str, int | bytes]] = {
     "BUS": 10_000,
     # The field of the hash of rules that is no pattern.
     "VERSION": expiry_actions.VERSION,
-    # How the names of rules of ONWRITE begin, where those of ONEXPIRE are patterns.
+    # The names of rules of ONWRITE begin with this; those of ONEXPIRE are patterns.
     "WRITE_RULE": write_rules.MARK,
     # One more than the highest count of deliveries.
     "COUNT_STEP": expiry_actions.MOST_DELIVERIES + 1,
-    # Of a signature: its length, and the kind of words that is signed.
+    # The length of a signature, and the kind of words that is signed.
     "SIGNATURE_LENGTH": signing.SIGNATURE_LENGTH,
     "DEFERRED": signing.DEFERRED,
     "UNKNOWN_DATABASE": errors.UNKNOWN_DATABASE,
@@ -64,7 +64,7 @@ VALUES: Final[Mapping[str, int | bytes]] = {
     "DEADLINE_SET": 1,
     "DEADLINE_REMOVED": 1,
     "EXPIRED": 2,
-    # Instead of what was written: more elements than MAXLEN allows.
+    # The reply if there would be more elements than MAXLEN allows.
     "TOO_MANY": -1,
     # The latest deadline, in ms: HFE_MAX_ABS_TIME_MSEC of Redis 8.
     "DEADLINE_MAX_MS": 2**46 - 1,

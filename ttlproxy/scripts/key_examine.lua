@@ -1,17 +1,17 @@
--- What Redis holds for one key, for `ttlproxy doctor`; changes nothing.
+-- Examines what Redis holds for one key, for `ttlproxy doctor`; changes nothing.
 -- READS
 -- KEYS: data index schedule
 -- ARGV: count
 -- RESULT: [type, type of what stands in the place of the index, ms left to the key, ms left to it as noted there,
 --   its place in the schedule or -1, first deadline or -1, deadlines looked at, those of them whose
---   element is gone, whether fields that were looked at have deadlines of the server's own: 1 or 0]
--- At most `count` deadlines are looked at, and as many fields; none of a long list.
+--   element is gone]
+-- At most `count` deadlines are looked at; none of a long list.
 -- include clock
 -- include index
 -- include finders
 local LONG = 10000
 local kind, place = redis.call('TYPE', data).ok, index_kind(index)
-local looked, gone, native, first, ends = 0, 0, 0, nil, nil
+local looked, gone, first, ends = 0, 0, nil, nil
 if place == 'zset' then
   first, ends = index_first(index), index_ends(index)
   if finders[kind] and not (kind == 'list' and redis.call('LLEN', data) > LONG) then
@@ -22,13 +22,7 @@ if place == 'zset' then
     end
   end
 end
-if field_ttls and kind == 'hash' and first and tonumber(count) > 0 then
-  local fields = redis.call('HRANDFIELD', data, count)
-  for _, at in ipairs(redis.call('HPEXPIRETIME', data, 'FIELDS', #fields, unpack(fields))) do
-    native = at > 0 and 1 or native
-  end
-end
 return {
   kind, place, key_left(data, index, now), ends and math.max(ends - now, 0) or const.NO_DEADLINE,
-  tonumber(schedule_get(schedule, data) or const.NO_DEADLINE), first or const.NO_DEADLINE, looked, gone, native,
+  tonumber(schedule_get(schedule, data) or const.NO_DEADLINE), first or const.NO_DEADLINE, looked, gone,
 }

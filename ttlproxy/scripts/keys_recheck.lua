@@ -14,7 +14,7 @@ local data
 -- include index
 -- include finders
 
--- What is in an outbox has no deadlines of its own.
+-- Entries of an outbox have no deadlines of their own.
 local function has_all(kind, elements)
   if string.sub(data, 1, #OUTBOX) == OUTBOX or kind == 'list' and redis.call('LLEN', data) > SHORT then
     return true

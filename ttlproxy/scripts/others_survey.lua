@@ -1,4 +1,4 @@
--- How much waits beside the elements with deadlines: deferred commands, and elements kept for TAKE.
+-- Counts what waits beside the elements with deadlines: deferred commands, and elements kept for TAKE.
 -- READS IN ALL SLOTS
 -- KEYS: others
 -- ARGV: sample words lists

@@ -12,7 +12,7 @@
 -- include others
 -- include netstrings
 local LASTS_MS = 86400000
--- How many terms of a slot are remembered: it gets a new one at a failover, or where it moves.
+-- The terms of a slot that are remembered: it gets a new one at a failover, or where it moves.
 local TERMS = 16
 local count = (#KEYS - first_key + 1) / 2
 local index_name = {}
@@ -66,7 +66,7 @@ local function carry_out(words)
   return type(reply) == 'table' and reply.err and reply or nil
 end
 
--- The same; an error that would end the script must not keep us from writing down what has been done.
+-- Does as carry_out; an error that would end the script must not keep us from writing down what has been done.
 local function carried_out(words)
   local is_over, trouble = pcall(carry_out, words)
   return is_over and trouble or not is_over and (type(trouble) == 'table' and trouble or { err = trouble }) or nil

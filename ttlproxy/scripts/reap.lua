@@ -25,7 +25,7 @@ local data, index
 -- include deferred_names
 local WORDS_OF_ACTION = 5
 local all = (#KEYS - first_key + 1) / 2
--- How many elements this call may still hand on, at up to 10 us each.
+-- The elements that this call may still hand on, at up to 10 us each.
 local actions_left = 250
 local deliver
 if ARGV[first_action] then
@@ -157,7 +157,7 @@ local function reap(number)
     return
   end
   if is_over and trouble then
-    -- Who writes there in the meantime writes to a key that is new.
+    -- A client that writes there in the meantime writes to a new key.
     index_outlives(data, index)
   elseif is_over and not index_due(index, ends + 1, 1)[1] then
     try('DEL', data)

@@ -227,12 +227,12 @@ _ROLES_OF_MANY: Final[dict[str, _RoleOfMany]] = {
     "sample...": lambda keys, data: data[1:],
     "fixed...": lambda keys, data: keys.fixed,
 }
-# In front of a Cluster, keys that each slot has: the name in KEYS -> that of the attribute of Keys.
+# Keys that each slot of a Cluster has: the name in KEYS -> that of the attribute of Keys.
 _OF_A_SLOT: Final = {
     **{name: name for name in ("others", "state", "schedule", "rules", "lease")},
     "progress": "outbox",
 }
-# Other differences there.
+# A Cluster has these differences, too.
 _SLOT_ROLES: Final[dict[str, _Role]] = _ROLES | {"rule": lambda keys, data: keys.rule(data[1])}
 _SLOT_ROLES_OF_MANY: Final[dict[str, _RoleOfMany]] = _ROLES_OF_MANY | {
     "sample...": lambda keys, data: (),
@@ -266,7 +266,7 @@ _FIRST: Final[
     "slots": lambda calls, argv, db, resp: (calls.slots(), *argv),
 }
 
-# In front of a Cluster, what becomes of calls that would be for several slots.
+# Calls that would be for several slots of a Cluster become these.
 _FITTED: Final[dict[str, Callable[[ScriptCalls, Call], Call]]] = {
     "keys_count": lambda calls, call: call._replace(script=_OF_A_MASTER),
     **dict.fromkeys(RULE_CALLS, ScriptCalls.at_home),

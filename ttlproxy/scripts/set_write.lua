@@ -17,7 +17,7 @@ if there[1] and met == #there then
 end
 -- include fast_deadline
 if deadline and met == 0 then
-  -- What is no set is left to the general part.
+  -- A key that is no set is left to the general part.
   if there[1] or digit == '0' and type(redis.pcall('SISMEMBER', data, '')) == 'number' then
     -- include fast_date
     local added = dated and redis.pcall('SADD', data, unpack(ARGV, first_member))

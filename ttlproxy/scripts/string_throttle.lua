@@ -58,7 +58,7 @@ local function full_at()
   return sum({ tonumber(us) - back, 0 }, { 0, left > 0 and parts + 1 or parts }), back
 end
 
--- How many whole tokens come in this time.
+-- The whole tokens that come in this time.
 local function tokens(time)
   if time[1] < 0 then
     return 0

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, Protocol
 
 from ttlproxy.scripts import Scripts
 
-# How often all schedules are read after a swap: it may be carried out after the first time.
+# Reads of all schedules after a swap, which may be carried out after the first one.
 _READS: Final = 2
 
 
@@ -20,7 +20,7 @@ class Forgetful(Protocol):
     """The knowledge of keys."""
 
     def forget_all(self) -> None:
-        """Any key may be another one now."""
+        """Forgets all keys: any of them may be another one now."""
 
 
 class UnconfirmedChange(Protocol):

@@ -7,7 +7,7 @@
 redis.setresp(3)
 local first_word = 2 + ARGV[1]
 for i = 2, first_word - 1 do
-  -- What the master of a slot that leaves has not is an error there.
+  -- A key that the master of a leaving slot lacks is an error there.
   if redis.pcall('EXISTS', ARGV[i]) == 1 then
     return redis.error_reply('TRYAGAIN the slot is on its way to another master')
   end

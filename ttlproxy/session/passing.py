@@ -102,13 +102,21 @@ class Passing(SessionState):
         self._counts.forwarded += count
         return count
 
+    def passes_certainly(self, data: bytes) -> int:
+        """The number of requests of a chunk that goes to Redis as it is, with all that was
+        announced; 0 if that is not certain: `passes` tells."""
+        if self._must_parse:
+            return 0
+        count = self._plainly(data)
+        self._counts.forwarded += count
+        return count
+
     def passes(self, data: bytes) -> int:
         """The number of requests of a chunk that goes to Redis as it is, with all that was
         announced; else 0. Any other chunk then goes to `from_client`."""
         if self._must_parse:
             return 0
-        if count := self._plainly(data):
-            self._counts.forwarded += count
+        if count := self.passes_certainly(data):
             return count
         requests, end = cut(data)
         return len(requests) if end == len(data) and self.passes_read(data, requests) else 0

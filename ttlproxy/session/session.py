@@ -10,6 +10,7 @@ from ttlproxy.commands import ANY_KEY, NO_KEY, Route
 from ttlproxy.core.registry import DbKey
 from ttlproxy.session import fast_path, rewrite
 from ttlproxy.session.effects import Step, Transaction, Wait
+from ttlproxy.session.fast_path import Rewritten
 from ttlproxy.session.passing import LONG, Passing, nothing_sent
 from ttlproxy.session.replies import OneReply, Stopping, Told, all_of, is_hidden
 from ttlproxy.wire import encode
@@ -17,6 +18,8 @@ from ttlproxy.wire import encode
 QUIT: Final = encode((b"QUIT",))
 # A chunk that is longer may wait before it is sent.
 _LONGEST_STOPPING: Final = 1 << 15
+# A chunk that is longer may be too much for Redis at once.
+_LONGEST_OF_CALLS: Final = 1 << 16
 
 
 class Session(Passing):
@@ -192,7 +195,8 @@ class Session(Passing):
         if not direct.update(self._router) or not fast_path.is_open(self):
             return None
         together = self.skips_replies and not (self._is_uncounted or self.silent)
-        found = fast_path.rewritten(
+        may_stop = self._may_stop(data) and together
+        found = self._remembered(data, together, may_stop=may_stop) or fast_path.rewritten(
             self,
             direct,
             commands,
@@ -200,30 +204,68 @@ class Session(Passing):
             self._now_ms(),
             lambda args: self._pass_through((args,)),
             together,
-            self._may_stop(data) and together,
+            may_stop,
         )
         if found is None:
             return None
-        writes, setters = found.writes, found.setters
-        if found.managed:
-            self.manages([(self.db, key) for key in found.managed])
-        if writes or setters:
+        if found.writes or found.setters:
             self.changes()
-            script_calls = self.script_calls.counts
-            for script, before, requests in found.calls:
-                script_calls[script] += requests
-                if requests > 1 or found.stops:
-                    reply = OneReply(requests, stops=found.stops)
-                    self.told.append(Told(self.requests + before, reply))
-                    if found.stops:
-                        self.stopping = Stopping(script, found.by_rule > 0, commands, reply)
+            self.told += self._count(found, len(commands))
+            if found.stops:
+                ((script, _, _),), (told,) = found.calls, self.told
+                assert isinstance(told.tell, OneReply)
+                self.stopping = Stopping(script, found.by_rule > 0, commands, told.tell)
+        else:
+            self._counts.forwarded += len(commands)
         self.requests += found.requests
-        counts = self._counts
-        counts.rewritten += writes
-        counts.by_rule += found.by_rule
-        counts.virtual += setters
-        counts.forwarded += len(commands) - writes - setters
         return found.to_redis
+
+    def _remembered(
+        self, data: bytes, together: bool, *, may_stop: bool = False, shareable: bool = False
+    ) -> Rewritten | None:
+        """As of `fast_path.remembered`; `shareable`: what is no call may go over a connection that
+        clients share."""
+        now_ms, router = self._now_ms(), self._router
+        tables = router.known if self.registry.until_ms < now_ms else router.plain
+        direct, hidden = self.script_calls.direct, self._hidden_names
+        table = tables.shareable if shareable else tables.all
+        return fast_path.remembered(self, direct, table, data, hidden, now_ms, together, may_stop)
+
+    def _count(self, found: Rewritten, requests: int) -> list[Told]:
+        """Counts what a chunk of so many requests has become; returns the calls for several."""
+        if found.setters or found.by_rule:
+            self.registry.manages((self.db,))
+        told, script_calls = [], self.script_calls.counts
+        for script, before, several in found.calls:
+            script_calls[script] += several
+            if several > 1 or found.stops:
+                told.append(Told(before, OneReply(several, stops=found.stops)))
+        counts = self._counts
+        counts.rewritten += found.writes
+        counts.by_rule += found.by_rule
+        counts.virtual += found.setters
+        counts.forwarded += requests - found.writes - found.setters
+        return told
+
+    def calls(
+        self, data: bytes, *, shareable: bool = False
+    ) -> tuple[bytes, int, list[Told]] | None:
+        """The bytes for Redis of a chunk that does not pass, how many requests these are, and those
+        of them whose replies matter, if its requests begin as earlier ones did and nothing is due
+        in their keys; else None. `shareable`: also if it may not go over a connection that clients
+        share."""
+        if self._must_parse or len(data) > min(_LONGEST_OF_CALLS, self._limit):
+            return None
+        if self._hidden in data or not self.script_calls.direct.update(self._router):
+            return None
+        if not fast_path.is_open(self):
+            return None
+        found = self._remembered(data, not self.uncounted, shareable=shareable)
+        if found is None:
+            return None
+        plain = found.requests - len(found.calls)
+        told = self._count(found, plain + found.writes + found.setters)
+        return found.to_redis, found.requests, told
 
     def _may_stop(self, data: bytes) -> bool:
         """Whether the chunk may become a call that ends before its end, so that the rest of it is

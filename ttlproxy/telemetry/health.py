@@ -49,8 +49,8 @@ class OnDemand:
             self._gathering = None
 
 
-# If the event loop has not turned for so long, we call it stuck. The longest legal step is to parse
-# a request of max_request_bytes.
+# The event loop is called stuck if it has not turned for this long. The longest legal step is to
+# parse a request of max_request_bytes.
 STUCK_S: Final = 3.0
 
 
@@ -84,7 +84,7 @@ class Health:
     def why_not_ready(self) -> str:
         """Ready while the link serves: then its scripts are loaded and all managed keys known.
 
-        Of several masters, one is enough: a proxy that took itself out of service because of one
+        One of several masters is enough: a proxy that took itself out of service because of one
         would take all others out as well, and so would every other proxy.
         """
         if self.drains:

@@ -46,7 +46,7 @@ def redacted(text: str) -> str:
 
 class _Time(logging.Formatter):
     def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802
-        """In UTC, to the millisecond, in the format of ISO 8601 and RFC 3339."""
+        """The time in UTC, to the millisecond, in the format of ISO 8601 and RFC 3339."""
         at = datetime.fromtimestamp(record.created, UTC)
         return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
@@ -109,7 +109,7 @@ _FORMATS: Final[dict[str, Callable[[str], logging.Formatter]]] = {"text": _Text,
 
 
 def set_up(level: str, form: str, process: str = "") -> None:
-    """From now on lines of `level` and above go to standard error in the format `form`.
+    """Sends lines of `level` and above to standard error in the format `form`.
 
     `process`: the name of this process; empty if there is only one.
     """

@@ -16,16 +16,16 @@ from typing import Final, NamedTuple
 from ttlproxy.config import Settings
 
 _MIB: Final = 1 << 20
-# As measured (docs/deploying.md): a process at the start, what each of several workers adds to the
-# one that listens, the admin pages, a client. Of that the kernel has 5 KiB for two sockets, which
-# count for the group.
+# Measured figures (docs/deploying.md): a process at the start, what each of several workers adds to
+# the one that listens, the admin pages, a client. 5 KiB of the last are the kernel's for two
+# sockets, which count for the group.
 _PROCESS: Final = 60 * _MIB
 _WORKER: Final = 30 * _MIB
 _PAGES: Final = 13 * _MIB
 _CLIENT: Final = 13 << 10
 # Less than this for buffers and requests is of no use.
 _LEAST: Final = 8 * _MIB
-# So often a request that is rewritten is in memory for a moment.
+# Copies of a request that is rewritten, for a moment.
 _COPIES: Final = 4
 
 _MEMBERSHIP: Final = Path("/proc/self/cgroup")
@@ -46,7 +46,7 @@ class _Layout(NamedTuple):
     cache: str
 
 
-# By the controllers that a line of /proc/self/cgroup names.
+# The keys are the controllers that a line of /proc/self/cgroup names.
 _LAYOUTS: Final = {
     "memory": _Layout(
         "memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"
@@ -56,7 +56,7 @@ _LAYOUTS: Final = {
 
 
 class Memory(NamedTuple):
-    """In bytes. limit: infinite if there is none; used: NaN if the system does not tell."""
+    """Figures in bytes. limit: infinite if there is none; used: NaN if the system does not tell."""
 
     limit: float
     used: float
@@ -70,7 +70,7 @@ class Shortage(NamedTuple):
 
 
 def container_memory() -> Memory:
-    """That of the group with the lowest limit, of this process's and those that contain it."""
+    """The memory of the group with the lowest limit: this process's, or one that contains it."""
     return min(_groups(), key=lambda group: group.limit, default=Memory(math.inf, math.nan))
 
 
@@ -117,7 +117,7 @@ def _groups() -> Iterator[Memory]:
     except (OSError, UnicodeDecodeError):
         return
     places = {controllers: path for _, controllers, path in (line.split(":", 2) for line in lines)}
-    # Where both versions are mounted, the first one has the memory.
+    # The first one has the memory where both versions are mounted.
     layout, path = next(
         ((_LAYOUTS[name], places[name]) for name in _LAYOUTS if name in places), (None, "")
     )
@@ -158,12 +158,12 @@ def _cache(file: Path, name: str) -> float:
 MEMORY: Final = "ttlproxy_worker_resident_memory_bytes"
 # Linux has it: sizes of this process in pages, the resident ones second (man 5 proc).
 _SIZES: Final = Path("/proc/self/statm")
-# How a single process, or a worker that does not know its number, calls itself.
+# The name of a single process, or of a worker that does not know its number.
 _ONE: Final = "1"
 
 
 def own_memory() -> dict[str, float]:
-    """Of this process, by its number; empty where the system does not tell."""
+    """The memory of this process, by its number; empty where the system does not tell."""
     try:
         pages = int(_SIZES.read_text("ascii").split()[1])
     except OSError:

@@ -41,7 +41,7 @@ def _seconds(ms: int | None) -> float | None:
 
 
 def _clocks_ahead(source: Source) -> dict[str, float]:
-    """By how many seconds each clock is ahead of the one that is the furthest behind."""
+    """The seconds that each clock is ahead of the one that is the furthest behind."""
     nodes = source.link.nodes.items()
     clocks = {name: node.link.context.clock.now_ms() for name, node in nodes if not node.why_not}
     behind_ms = min(clocks.values(), default=0)

@@ -20,7 +20,7 @@ from ttlproxy.telemetry.metrics_catalogue import (
     without_nodes,
 )
 
-# How often each worker sends a report.
+# Seconds between two reports of a worker.
 EVERY_S: Final = 0.5
 # The key of all workers that have ended; the others' keys are their pids.
 _ENDED: Final = 0

@@ -1,15 +1,24 @@
 """RESP as bytes. Knows framing; knows no command, no clock and no socket."""
 
-from ttlproxy.wire.core import IS_COMPILED, Table, cut
+from ttlproxy.wire.core import IS_COMPILED, Table, cut, index_name
 from ttlproxy.wire.requests import Located, Requests, encode, pieces, whole
+from ttlproxy.wire.twin import Heads, Made, Names, Part, Template, bulks, script_call
 
 __all__ = [
     "IS_COMPILED",
+    "Heads",
     "Located",
+    "Made",
+    "Names",
+    "Part",
     "Requests",
     "Table",
+    "Template",
+    "bulks",
     "cut",
     "encode",
+    "index_name",
     "pieces",
+    "script_call",
     "whole",
 ]

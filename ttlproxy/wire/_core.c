@@ -22,6 +22,12 @@
 #define MAX_VALUES ((Py_ssize_t)1 << 61)
 /* The bound of a key in which nothing is due: ttlproxy.core.registry. */
 #define NOTHING_DUE ((long long)1 << 62)
+/* The slots of a Cluster, each of which has a tag of three bytes. */
+#define SLOTS 16384
+/* The most bytes of what is looked up in `heads`. */
+#define MAX_HEAD 256
+/* A chunk with more requests that set deadlines has no others. */
+#define MOST_SETTERS 128
 
 /* Where a command's keys stand, as ttlproxy.commands.route numbers it. */
 enum { NO_KEY, ANY_KEY, ONE_KEY, KEPT_KEY, READ_KEY, KNOWN_KEY };
@@ -540,7 +546,388 @@ static PyObject *table_plain(Table *table, PyObject *const *args, Py_ssize_t nar
     return Py_BuildValue("(nL)", found, known.first);
 }
 
+/* ---- Calls of scripts in place of requests ---- */
+
+/* Grows as it is written to. `bytes` is NULL, with an exception, once that has failed. */
+typedef struct {
+    PyObject *bytes;
+    Py_ssize_t size;
+} Out;
+
+static void put(Out *out, Bytes bytes)
+{
+    Py_ssize_t size = bytes.end - bytes.at;
+
+    if (out->bytes != NULL && PyBytes_GET_SIZE(out->bytes) - out->size < size)
+        _PyBytes_Resize(&out->bytes, 2 * (out->size + size));
+    if (out->bytes == NULL)
+        return;
+    memcpy(PyBytes_AS_STRING(out->bytes) + out->size, bytes.at, size);
+    out->size += size;
+}
+
+static void put_text(Out *out, const char *text)
+{
+    put(out, (Bytes){text, text + strlen(text)});
+}
+
+static void put_header(Out *out, char kind, Py_ssize_t number)
+{
+    char header[32];
+
+    snprintf(header, sizeof header, "%c%zd\r\n", kind, number);
+    put_text(out, header);
+}
+
+/* A number as a bulk string. */
+static void put_number(Out *out, Py_ssize_t number)
+{
+    char digits[32];
+
+    put_header(out, '$', snprintf(digits, sizeof digits, "%zd\r\n", number) - 2);
+    put_text(out, digits);
+}
+
+/* Makes of a key its hash tag, as Redis finds it; whether it has one. */
+static int has_tag(Bytes *key)
+{
+    const char *begin = memchr(key->at, '{', key->end - key->at), *end;
+
+    if (begin == NULL || (end = memchr(begin, '}', key->end - begin)) == NULL || end - begin < 2)
+        return 0;
+    *key = (Bytes){begin + 1, end};
+    return 1;
+}
+
+/* The slot of a key without a hash tag: CRC-16/XMODEM, four bits at a time. */
+static int slot_of_key(Bytes key)
+{
+    unsigned crc = 0;
+
+    for (; key.at < key.end; key.at++) {
+        crc ^= (unsigned)(uint8_t)*key.at << 8;
+        for (int half = 0; half < 2; half++)
+            crc = ((crc << 4) ^ ((crc >> 12) * 0x1021)) & 0xffff;
+    }
+    return crc % SLOTS;
+}
+
+/* What the names of indexes are made of: see index_name. */
+typedef struct {
+    PyObject *prefix, *tags;
+} Names;
+
+/* The name of the index of a key; `is_bulk`: as a bulk string. */
+static void put_index(Out *out, Names *names, Bytes key, int is_bulk)
+{
+    char kind[] = "{...}:";
+    Bytes tag = key;
+
+    if (has_tag(&tag))
+        memcpy(kind, "t:", 3);
+    else
+        memcpy(kind + 1, PyBytes_AS_STRING(names->tags) + 3 * slot_of_key(key), 3);
+    if (is_bulk)
+        put_header(out, '$', PyBytes_GET_SIZE(names->prefix) + strlen(kind) + (key.end - key.at));
+    put(out, bytes_of(names->prefix));
+    put_text(out, kind);
+    put(out, key);
+    put_text(out, is_bulk ? "\r\n" : "");
+}
+
+static int are_tags(PyObject *tags)
+{
+    if (PyBytes_GET_SIZE(tags) == 3 * SLOTS)
+        return 1;
+    PyErr_SetString(PyExc_ValueError, "each slot needs a tag of three bytes");
+    return 0;
+}
+
+static PyObject *index_name(PyObject *Py_UNUSED(self), PyObject *args)
+{
+    PyObject *key;
+    Names names;
+    Out out = {0};
+
+    if (!PyArg_ParseTuple(args, "SSS:index_name", &names.prefix, &names.tags, &key) || !are_tags(names.tags))
+        return NULL;
+    out.bytes = PyBytes_FromStringAndSize(NULL, PyBytes_GET_SIZE(names.prefix) + 6 + PyBytes_GET_SIZE(key));
+    put_index(&out, &names, bytes_of(key), 0);
+    if (out.bytes != NULL)
+        _PyBytes_Resize(&out.bytes, out.size);
+    return out.bytes;
+}
+
+/* What requests that begin alike become: see Table.calls. */
+enum { SCRIPT, SHA, ARGV, WORDS, FIRST, SETS, ITEMS };
+
+static int is_template(PyObject *found)
+{
+    PyTypeObject *types[] = {&PyUnicode_Type, &PyBytes_Type, &PyBytes_Type, &PyLong_Type, &PyBytes_Type, &PyBool_Type};
+    int is_one = PyTuple_CheckExact(found) && PyTuple_GET_SIZE(found) == ITEMS;
+
+    for (int i = 0; is_one && i < ITEMS; i++)
+        is_one = Py_IS_TYPE(PyTuple_GET_ITEM(found, i), types[i]);
+    if (!is_one)
+        PyErr_SetString(PyExc_TypeError, "a template is (script, sha, argv, words, first, sets)");
+    return is_one;
+}
+
+static int same(Bytes one, Bytes other)
+{
+    return one.end - one.at == other.end - other.at && memcmp(one.at, other.at, one.end - one.at) == 0;
+}
+
+static Bytes item(PyObject *template, int number)
+{
+    return bytes_of(PyTuple_GET_ITEM(template, number));
+}
+
+/* A request. `template`: what it becomes, or NULL if it goes as it came, which is `tail` then; else `tail` is what
+ * the call repeats of it, so many `words`, and `sent` is its key as a bulk string. */
+typedef struct {
+    PyObject *template;
+    Bytes key, sent, tail;
+    Py_ssize_t words;
+} Part;
+
+typedef struct {
+    Table *table;
+    Known known;
+    Names names;
+    PyObject *heads, *sure, *schedule, *made;
+    long long other, now;
+    Py_ssize_t most, requests, writes, setters, count;
+    int stops;
+    Part *parts;
+    Out out;
+} Calls;
+
+/* What `heads` has for two pieces of a request; NULL if nothing, or with an exception. */
+static PyObject *looked_up(PyObject *heads, Bytes name, Bytes rest)
+{
+    Py_ssize_t size = name.end - name.at, more = rest.end - rest.at;
+    PyObject *head, *found;
+
+    if (size + more > MAX_HEAD || (head = PyBytes_FromStringAndSize(NULL, size + more)) == NULL)
+        return NULL;
+    memcpy(PyBytes_AS_STRING(head), name.at, size);
+    memcpy(PyBytes_AS_STRING(head) + size, rest.at, more);
+    found = PyDict_GetItemWithError(heads, head);
+    Py_DECREF(head);
+    return found;
+}
+
+/* Finds what the request of `count` words becomes that begins at `name.at`, and whose header ends at `*at`; then `*at`
+ * is behind it. 0 if that is not known, -1 with an exception. */
+static int find_template(PyObject *heads, Bytes name, const char **at, const char *end, Py_ssize_t count, Part *part)
+{
+    const char *behind, *split; /* the key; that which comes first of the elements and the other words */
+    Py_ssize_t tail_at = 0;
+    PyObject *found;
+    Bytes word;
+
+    if (count < 2 || (name.end = bulk(*at, end, &word)) == NULL || (behind = bulk(name.end, end, &part->key)) == NULL)
+        return 0;
+    part->sent = (Bytes){name.end, behind};
+    found = looked_up(heads, name, (Bytes){behind, behind});
+    if (found != NULL && PyLong_CheckExact(found)) {
+        tail_at = PyLong_AsSsize_t(found);
+        if (tail_at < 2 || tail_at >= count)
+            return PyErr_Occurred() ? -1 : 0;
+    }
+    split = skip(behind, end, tail_at > 2 ? tail_at - 2 : tail_at / 2);
+    *at = skip(split, end, count - 2 - (tail_at > 2 ? tail_at - 2 : tail_at / 2));
+    if (*at == NULL)
+        return 0;
+    if (tail_at > 0)
+        found = looked_up(heads, name, tail_at == 2 ? (Bytes){split, *at} : (Bytes){behind, split});
+    if (found == NULL || PyLong_CheckExact(found) || !is_template(found))
+        return PyErr_Occurred() ? -1 : 0;
+    part->tail = tail_at == 2 ? (Bytes){behind, split} : (Bytes){split, *at};
+    part->words = tail_at == 2 ? 1 : count - Py_MAX(tail_at, 2);
+    part->template = Py_NewRef(found);
+    return 1;
+}
+
+/* Whether the template may be used: 0 if not, or not with these words; -1 with an exception. `*is_managed`: whether
+ * the key may have deadlines. */
+static int may_call(Calls *calls, const Part *part, int *is_managed)
+{
+    Bytes allowed = item(part->template, FIRST), first = {NULL, NULL};
+    int sets = PyTuple_GET_ITEM(part->template, SETS) == Py_True;
+    long long bound = calls->other;
+
+    if ((*is_managed = bound_of(calls->known.managed, part->key, &bound)) < 0)
+        return -1;
+    *is_managed = *is_managed || starts_with_any(part->key, calls->known.heads);
+    if (!*is_managed || (sets && !starts_with_any(part->key, calls->sure)))
+        return 0;
+    if (allowed.at < allowed.end && (part->words == 0 || bulk(part->tail.at, part->tail.end, &first) == NULL ||
+                                     first.at == first.end || memchr(allowed.at, *first.at, allowed.end - allowed.at) == NULL))
+        return 0;
+    calls->known.first = Py_MIN(calls->known.first, bound);
+    *(sets ? &calls->setters : &calls->writes) += 1;
+    return 1;
+}
+
+/* Whether one of `count` words is the key of a request before it that sets deadlines: these may be due at once. */
+static int names_set(const Calls *calls, const char *at, const char *end, Py_ssize_t count)
+{
+    const Part *part;
+    Bytes word;
+
+    if (calls->setters > MOST_SETTERS)
+        return 1;
+    while (count-- > 0 && (at = bulk(at, end, &word)) != NULL)
+        for (part = calls->parts; part < calls->parts + calls->count; part++)
+            if (part->template != NULL && PyTuple_GET_ITEM(part->template, SETS) == Py_True && same(part->key, word))
+                return 1;
+    return 0;
+}
+
+/* Reads the request of `count` words at `begin`, whose header ends at `*at`; then `*at` is behind it. 0 if it neither
+ * becomes a call nor passes, -1 with an exception. */
+static int read_part(Calls *calls, const char *begin, const char **at, const char *end, Py_ssize_t count, Part *part)
+{
+    const char *words = *at;
+    int result = find_template(calls->heads, (Bytes){begin, begin}, at, end, count, part), is_managed = 0;
+
+    if (result > 0 && ((result = may_call(calls, part, &is_managed)) != 0 || is_managed))
+        return result;
+    if (result < 0)
+        return -1;
+    Py_CLEAR(part->template);
+    *at = words;
+    result = request_passes(calls->table, at, end, count, &calls->known);
+    part->tail = (Bytes){begin, *at};
+    return result > 0 && calls->setters > 0 && names_set(calls, words, end, count) ? 0 : result;
+}
+
+/* As read_part for each request of `all`; 0 also if none becomes a call. */
+static int read_parts(Calls *calls, Bytes all)
+{
+    Py_ssize_t room = 0, words;
+    const char *at, *next;
+    Part *grown;
+    int result;
+
+    for (at = all.at; at < all.end; at = next) {
+        if ((next = request(at, all.end, &words)) == NULL)
+            return 0;
+        if (calls->count == room) {
+            room = 2 * room + 4;
+            if ((grown = PyMem_Realloc(calls->parts, room * sizeof(Part))) == NULL) {
+                PyErr_NoMemory();
+                return -1;
+            }
+            calls->parts = grown;
+        }
+        calls->parts[calls->count] = (Part){0};
+        if ((result = read_part(calls, at, &next, all.end, words, &calls->parts[calls->count++])) <= 0)
+            return result;
+    }
+    return calls->writes + calls->setters > 0;
+}
+
+/* Writes the call for so many requests with the same script; 0 with an exception. */
+static int put_call(Calls *calls, const Part *parts, Py_ssize_t count)
+{
+    int several = count > 1 || calls->stops;
+    Py_ssize_t keys = several ? 1 + 2 * count + calls->stops : 3, words = 3 + keys + several * count, own;
+    Bytes schedule = bytes_of(calls->schedule);
+    Out *out = &calls->out;
+
+    for (Py_ssize_t i = 0; i < count; i++)
+        words += parts[i].words + PyLong_AsSsize_t(PyTuple_GET_ITEM(parts[i].template, WORDS));
+    put_header(out, '*', words);
+    put_text(out, "$7\r\nEVALSHA\r\n");
+    put(out, item(parts->template, SHA));
+    put_number(out, keys);
+    if (several)
+        put(out, schedule);
+    for (Py_ssize_t i = 0; i < count; i++) {
+        put(out, parts[i].sent);
+        put_index(out, &calls->names, parts[i].key, 1);
+    }
+    if (!several || calls->stops)
+        put(out, schedule);
+    for (Py_ssize_t i = 0; i < count; i++) {
+        own = PyLong_AsSsize_t(PyTuple_GET_ITEM(parts[i].template, WORDS));
+        if (several)
+            put_number(out, parts[i].words + own);
+        put(out, item(parts[i].template, ARGV));
+        put(out, parts[i].tail);
+    }
+    return append(calls->made,
+                  Py_BuildValue("(Onn)", PyTuple_GET_ITEM(parts->template, SCRIPT), calls->requests, count));
+}
+
+/* How many of the requests that begin here one call is for; 0 if the first goes as it came. */
+static Py_ssize_t alike(const Part *parts, Py_ssize_t count)
+{
+    Py_ssize_t found = 0;
+
+    while (found < count && parts[found].template != NULL &&
+           same(item(parts->template, SHA), item(parts[found].template, SHA)))
+        found++;
+    return found;
+}
+
+/* Writes all of them; 0 with an exception. */
+static int put_parts(Calls *calls)
+{
+    Py_ssize_t together;
+
+    for (Py_ssize_t i = 0; i < calls->count; i += Py_MAX(together, 1), calls->requests++) {
+        together = alike(calls->parts + i, Py_MIN(calls->count - i, calls->most));
+        if (together == 0)
+            put(&calls->out, calls->parts[i].tail);
+        else if (!put_call(calls, calls->parts + i, together))
+            return 0;
+    }
+    return calls->out.bytes != NULL && !PyErr_Occurred();
+}
+
+static PyObject *table_calls(Table *table, PyObject *args)
+{
+    Calls calls = {.table = table, .known = {.first = NOTHING_DUE, .looks = 1}};
+    PyObject *data, *result = NULL;
+    int may_stop, done;
+
+    if (!PyArg_ParseTuple(args, "SO!O!O!O!O!O!(SSS)LLnp:calls", &data, &PyDict_Type, &calls.heads, &PyTuple_Type,
+                          &calls.known.hidden, &PyDict_Type, &calls.known.managed, &PyTuple_Type, &calls.known.begins,
+                          &PyTuple_Type, &calls.known.heads, &PyTuple_Type, &calls.sure, &calls.names.prefix,
+                          &calls.names.tags, &calls.schedule, &calls.other, &calls.now, &calls.most, &may_stop) ||
+        !are_tags(calls.names.tags))
+        return NULL;
+    if (!all_are_bytes(calls.known.hidden) || !all_are_bytes(calls.known.heads) || !all_are_bytes(calls.sure) ||
+        PyTuple_GET_SIZE(calls.known.begins) != 256)
+        return PyErr_Format(PyExc_TypeError, "names are bytes, and `begins` is for 256 bytes");
+    done = read_parts(&calls, bytes_of(data));
+    calls.stops = calls.known.first < calls.now;
+    if (done > 0 && (!calls.stops || may_stop)) {
+        calls.out.bytes = PyBytes_FromStringAndSize(NULL, 2 * PyBytes_GET_SIZE(data) + 256);
+        calls.made = PyList_New(0);
+        done = calls.made != NULL && put_parts(&calls) ? 1 : -1;
+        if (done > 0)
+            _PyBytes_Resize(&calls.out.bytes, calls.out.size);
+        if (done > 0 && calls.out.bytes != NULL && (!calls.stops || (calls.requests == 1 && calls.parts->template)))
+            result = Py_BuildValue("(OnOnnO)", calls.out.bytes, calls.requests, calls.made, calls.writes,
+                                   calls.setters, calls.stops ? Py_True : Py_False);
+    }
+    for (Py_ssize_t i = 0; i < calls.count; i++)
+        Py_XDECREF(calls.parts[i].template);
+    PyMem_Free(calls.parts);
+    Py_XDECREF(calls.made);
+    Py_XDECREF(calls.out.bytes);
+    if (result != NULL || PyErr_Occurred())
+        return result;
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef table_methods[] = {
+    {"calls", (PyCFunction)table_calls, METH_VARARGS, "calls(data, heads, ...) -> tuple | None"},
     {"plain", (PyCFunction)(void (*)(void))table_plain, METH_FASTCALL,
      "plain(data, hidden, managed, begins, heads) -> (count, first)"},
     {NULL, NULL, 0, NULL},
@@ -565,6 +952,7 @@ static PyMethodDef functions[] = {
     {"cut", cut, METH_O, "cut(data) -> (requests, end)"},
     {"request_ends", request_ends, METH_VARARGS, "request_ends(data, begin) -> list[int]"},
     {"reply_ends", reply_ends, METH_VARARGS, "reply_ends(data, left, size, kind) -> tuple"},
+    {"index_name", index_name, METH_VARARGS, "index_name(prefix, tags, key) -> bytes"},
     {"whole_replies", whole_replies, METH_O, "whole_replies(data) -> int"},
     {NULL, NULL, 0, NULL},
 };

@@ -10,19 +10,48 @@ import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ttlproxy.wire.twin import Table, cut, reply_ends, request_ends, whole_replies
+    from ttlproxy.wire.twin import (
+        Table,
+        cut,
+        index_name,
+        reply_ends,
+        request_ends,
+        whole_replies,
+    )
 
     IS_COMPILED: bool
 else:
     try:
         if os.environ.get("TTLPROXY_PURE") == "1":
             raise ImportError
-        from ttlproxy.wire._core import Table, cut, reply_ends, request_ends, whole_replies
+        from ttlproxy.wire._core import (
+            Table,
+            cut,
+            index_name,
+            reply_ends,
+            request_ends,
+            whole_replies,
+        )
 
         IS_COMPILED = True
     except ImportError:
-        from ttlproxy.wire.twin import Table, cut, reply_ends, request_ends, whole_replies
+        from ttlproxy.wire.twin import (
+            Table,
+            cut,
+            index_name,
+            reply_ends,
+            request_ends,
+            whole_replies,
+        )
 
         IS_COMPILED = False
 
-__all__ = ["IS_COMPILED", "Table", "cut", "reply_ends", "request_ends", "whole_replies"]
+__all__ = [
+    "IS_COMPILED",
+    "Table",
+    "cut",
+    "index_name",
+    "reply_ends",
+    "request_ends",
+    "whole_replies",
+]

@@ -6,8 +6,9 @@ Exact and simple, not fast: see ttlproxy/wire/core.py for which of the two is in
 from __future__ import annotations
 
 import re
+from binascii import crc_hqx
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 # As in _core.c, which says why.
 _MAX_ELEMENTS: Final = 1024 * 1024
@@ -32,6 +33,21 @@ _BULKS: Final = frozenset(b"$=!")
 _VALUES: Final = {ord("*"): 1, ord("~"): 1, ord(">"): 1, ord("%"): 2}
 _PUSH, _ATTRIBUTE = b">|"
 _NONE: Final = 0
+_SLOTS: Final = 16384
+_MAX_HEAD: Final = 256
+_MOST_SETTERS: Final = 128
+
+Template: TypeAlias = tuple[str, bytes, bytes, int, bytes, bool]
+"""What requests that begin alike become: see Table.calls."""
+Heads: TypeAlias = Mapping[bytes, int | Template]
+"""How requests begin -> what becomes of them."""
+Part: TypeAlias = tuple[bytes, bytes, int, bytes]
+"""What a call has of one request: its key, the same as a bulk string, how many words of ARGV, and
+these."""
+Names: TypeAlias = tuple[bytes, bytes, bytes]
+"""What names of ours are made of: the prefix, the tags of all slots, and the schedule as a bulk
+string."""
+Made: TypeAlias = tuple[bytes, int, list[tuple[str, int, int]], int, int, bool]
 
 
 def _request(data: bytes, at: int) -> tuple[list[bytes], int] | None:
@@ -155,6 +171,77 @@ def whole_replies(data: bytes) -> int:
     return len(ends) if ends and ends[-1] == len(data) and not pushes else 0
 
 
+def bulks(*words: bytes) -> bytes:
+    """Words as bulk strings."""
+    return b"".join([b"$%d\r\n%b\r\n" % (len(word), word) for word in words])
+
+
+def index_name(prefix: bytes, tags: bytes, key: bytes) -> bytes:
+    """The name of the index of a key, which is in the Cluster slot of that: a key with a hash tag
+    keeps it, any other gets the one of its slot. `tags`: three bytes for each slot."""
+    begin = key.find(b"{")
+    if begin >= 0 and key.find(b"}", begin) > begin + 1:
+        return prefix + b"t:" + key
+    at = 3 * (crc_hqx(key, 0) % _SLOTS)
+    return b"%b{%b}:%b" % (prefix, tags[at : at + 3], key)
+
+
+def script_call(sha: bytes, parts: Sequence[Part], names: Names, stops: bool) -> bytes:
+    """The request for a script on one key, for these requests (scripts/lib/several.lua). `stops`:
+    it ends before a key in which something is due."""
+    prefix, tags, schedule = names
+    keys = [sent + bulks(index_name(prefix, tags, key)) for key, sent, _, _ in parts]
+    if len(parts) == 1 and not stops:
+        number, keys = 3, [*keys, schedule]
+        argv = [parts[0][3]]
+        words = 3 + number + parts[0][2]
+    else:
+        number, keys = 1 + 2 * len(parts) + stops, [schedule, *keys, schedule * stops]
+        argv = [each for _, _, own, rest in parts for each in (bulks(b"%d" % own), rest)]
+        words = 3 + number + len(parts) + sum(own for _, _, own, _ in parts)
+    head = b"*%d\r\n%b%b%b" % (words, bulks(b"EVALSHA"), sha, bulks(b"%d" % number))
+    return b"".join([head, *keys, *argv])
+
+
+def _found(heads: Heads, words: list[bytes]) -> tuple[Template | None, list[bytes]]:
+    """What a request becomes, if that is known, and the words that the call repeats."""
+    name = b"*%d\r\n%b" % (len(words), bulks(words[0]))
+    found = heads.get(name) if len(words) > 1 and len(name) <= _MAX_HEAD else None
+    if not isinstance(found, int):
+        return found, words[2:]
+    if not 2 <= found < len(words):
+        return None, []
+    head, tail = (words[3:], words[2:3]) if found == 2 else (words[2:found], words[found:])
+    whole = name + bulks(*head)
+    template = heads.get(whole) if len(whole) <= _MAX_HEAD else None
+    return (None if isinstance(template, int) else template), tail
+
+
+def _written(
+    read: Sequence[tuple[Template | None, Part]], names: Names, most: int, stops: bool
+) -> tuple[list[bytes], list[tuple[str, int, int]]]:
+    """The requests for Redis; and the calls, as Table.calls returns them."""
+    out: list[bytes] = []
+    made: list[tuple[str, int, int]] = []
+    at = 0
+    while at < len(read):
+        template, part = read[at]
+        end = at + 1
+        if template is None:
+            out.append(part[3])
+        else:
+            while (
+                end < len(read)
+                and end - at < most
+                and (read[end][0] or ("", b""))[1] == template[1]
+            ):
+                end += 1
+            made.append((template[0], len(out), end - at))
+            out.append(script_call(template[1], [each for _, each in read[at:end]], names, stops))
+        at = end
+    return out, made
+
+
 class Table:
     """The commands that need only a look at their keys; name -> where these stand, as
     ttlproxy.commands.route numbers it."""
@@ -234,3 +321,70 @@ class Table:
             return bound if kind >= _READ_KEY or (kind == _KEPT_KEY and not prefixes) else None
         may_match = not key or (first_bytes[key[0]] and key.startswith(prefixes))
         return None if kind != _READ_KEY and prefixes and may_match else _NOTHING_DUE
+
+    def calls(
+        self,
+        data: bytes,
+        heads: Heads,
+        hidden: tuple[bytes, ...],
+        managed: Mapping[bytes, int],
+        first_bytes: Sequence[bool],
+        families: tuple[bytes, ...],
+        sure: tuple[bytes, ...],
+        names: Names,
+        other: int,
+        now: int,
+        most: int,
+        may_stop: bool,
+    ) -> Made | None:
+        """What goes to Redis in place of `data`, if it is whole requests, each of which certainly
+        becomes a call of a script on its key or passes as it is, and one becomes a call: (bytes,
+        requests for Redis, calls, writes, setters, stops), else None.
+
+        `heads`: how many words a request has, and its name -> what it becomes, or, for commands of
+        ours, the position of its elements, which end it (2: the one element is there, and more
+        words follow); the same and all its words but key and elements -> what it becomes. That is
+        (script, SHA as a bulk string, ARGV before what the call repeats, as bulk strings, how many
+        words these are, one of these bytes begins what it repeats if any are said, whether it sets
+        deadlines). A native write repeats all behind its key, a command of ours its elements.
+
+        A write becomes a call if its key is in `managed`, or begins as one of `families`, whose
+        bound is `other`; a command that sets deadlines if its key begins as one of `sure`. Up to
+        `most` requests for one script in a row become one call; calls: (script, how many requests
+        for Redis come before it, how many it is for); writes, setters: how many have become calls.
+        If a bound is before `now`, all must be one call, which stops before a key with something
+        due (stops), and None is returned unless it `may_stop`. For the rest see `plain`.
+        """
+        requests, end = cut(data)
+        if managed.__class__ is not dict or end != len(data):
+            return None
+        read: list[tuple[Template | None, Part]] = []
+        first, counts = _NOTHING_DUE, {False: 0, True: 0}
+        just_set = set[bytes]()
+        for words in requests:
+            template, tail = _found(heads, words)
+            key = words[1] if template else b""
+            if template and (key in managed or key.startswith(families)):
+                may_begin, sets = template[4:]
+                begins = not may_begin or (tail and tail[0] and tail[0][0] in may_begin)
+                if not begins or (sets and not key.startswith(sure)):
+                    return None
+                counts[sets] += 1
+                just_set.update([key] * sets)
+                bound = managed.get(key, other)
+                argv = template[2] + bulks(*tail)
+                read.append((template, (key, bulks(key), template[3] + len(tail), argv)))
+            else:
+                found = self._bound(words, hidden, managed, first_bytes, families)
+                if found is None or counts[True] > _MOST_SETTERS or not just_set.isdisjoint(words):
+                    return None
+                bound = found
+                read.append((None, (b"", b"", 0, b"*%d\r\n%b" % (len(words), bulks(*words)))))
+            first = min(first, bound)
+        stops = first < now
+        if not any(counts.values()) or (stops and not may_stop):
+            return None
+        out, made = _written(read, names, most, stops)
+        if stops and (len(out), len(made)) != (1, 1):
+            return None
+        return b"".join(out), len(out), made, counts[False], counts[True], stops

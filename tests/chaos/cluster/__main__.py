@@ -8,15 +8,13 @@ that a client sees is a fault, too. `--trouble all` mixes all of them: with an o
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
 from contextlib import ExitStack
 
+from tests.chaos.accounts import Account, logged, parser
 from tests.chaos.cluster.system import NODES, ClusterSystem
 from tests.chaos.cluster.trial import trial
 from tests.chaos.cluster.troubles import NAMES
-from tests.chaos.run import Account
-from tests.chaos.system import Log
 from tests.support.network import Network
 from tests.support.servers import find_binaries, moves_whole_slots
 
@@ -29,22 +27,12 @@ _CALM = {"distance", "reshard", "atomic", "proxy", "rules", "memory", "failover"
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser("python -m tests.chaos.cluster", description=__doc__)
-    parser.add_argument("--trouble", nargs="+", choices=[*NAMES, "all"], default=["all"])
-    parser.add_argument("--minutes", type=float, default=5.0)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--redis", default="7.0", help="its version (default: 7.0)")
-    parser.add_argument("--log", help="a file for events, one in JSON a line")
-    options = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
-    account = _run(options)
-    for name, count in account.counts.items():
-        print(f"{name:20}{count:>10,}")
-    for fault in account.faults:
-        print(f"FAULT: {fault}")
-    verdict = f"{len(account.faults)} faults" if account.faults else "no fault"
-    print(f"{verdict} with seed {options.seed}")
-    return int(bool(account.faults))
+    flags = parser("tests.chaos.cluster", __doc__)
+    flags.add_argument("--trouble", nargs="+", choices=[*NAMES, "all"], default=["all"])
+    flags.add_argument("--minutes", type=float, default=5.0)
+    flags.add_argument("--log", help="a file for events, one in JSON a line")
+    options = flags.parse_args()
+    return _run(options).report(options.seed)
 
 
 def _run(options: argparse.Namespace) -> Account:
@@ -56,8 +44,7 @@ def _run(options: argparse.Namespace) -> Account:
     if "all" not in options.trouble:
         only = options.trouble
     with ExitStack() as stack:
-        path = options.log
-        log = Log(stack.enter_context(open(path, "w", encoding="utf-8")) if path else None)
+        log = stack.enter_context(logged(options.log))
         log("begin", seed=options.seed, redis=binary.name, troubles=only)
         timeout_ms = _CALM_TIMEOUT_MS if _CALM.issuperset(only) else _TIMEOUT_MS
         network = stack.enter_context(Network(NODES)) if "partition" in only else None

@@ -94,6 +94,7 @@ class ClusterRound(Round):
                 "tasks": sum(len(tasks.written) for tasks in deliveries),
                 "items": sum(len(pool.put) for pool in pools),
                 "items taken": sum(len(pool.taken) for pool in pools),
+                "incidents": len(self.incidents),
             }
         )
         return super().counts + more

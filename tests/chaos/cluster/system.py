@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from redis.exceptions import RedisError
 
-from tests.chaos.history import Excuses, Window
+from tests.chaos.history import Excuses, ServersClock, Window
 from tests.chaos.system import Log, machine_ms
 from tests.support.cluster import BUS, Cluster, Node
 from tests.support.network import Network
@@ -67,6 +67,7 @@ class ClusterSystem:
         """`timeout_ms`: after which nodes take one of them for dead; `network`: where they are."""
         self.network = network
         self.log = log
+        self.clock = ServersClock()
         self.aways: list[Away] = []
         self.evicting: list[Window] = []
         self.is_cautious = False
@@ -142,9 +143,9 @@ class ClusterSystem:
         """Those with keys."""
         return [slot(word.encode()) for word in self.words]
 
-    def excuses(self, number: int) -> Excuses:
-        """What the troubles explain in this slot."""
-        here = [away for away in self.aways if number in away.slots]
+    def excuses_of(self, key: str) -> Excuses:
+        """What the troubles explain about the key."""
+        here = [away for away in self.aways if slot(key.encode()) in away.slots]
         kept = [(away.begun_ms, away.ended_ms) for away in here if not away.loses]
         lost = [(away.begun_ms - self.lags_ms, away.ended_ms) for away in here if away.loses]
         return Excuses(late=kept, lagging=[*kept], rewound=lost, evicting=self.evicting)
@@ -159,6 +160,10 @@ class ClusterSystem:
     def at_owner(self, number: int, *words: Word) -> Any:
         """The reply of the slot's master."""
         return self.ask(self.owner(number), *words)
+
+    def at_redis(self, key: str, *words: Word) -> Any:
+        """The reply of the key's master."""
+        return self.at_owner(slot(key.encode()), *words)
 
     def view(self, node: Node) -> list[ClusterNode]:
         return cluster_nodes(self.ask(node, "CLUSTER", "NODES").decode())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
@@ -39,8 +40,7 @@ class Troubles:
         self._system = system
         self._chance = chance
         self._rules = Rules(system, chance)
-        self.made = 0
-        self.evicted = 0
+        self.counts = Counter[str]()
 
     def run(self, stop: threading.Event) -> None:
         """One trouble after the other; after each the Cluster is well again."""
@@ -54,7 +54,7 @@ class Troubles:
                 self._system.log("skipped", name=name, why=str(why))
                 continue
             self._system.log("over", name=name)
-            self.made += 1
+            self.counts["troubles"] += 1
         self._rules.clear()
         self._system.delay(0, 0)
 
@@ -126,7 +126,7 @@ class Troubles:
         self._rules.clear()
         master = self._system.owner(self._slot())
         with self._system.away((), loses=False):
-            self.evicted += run_short(self._system, master, self._chance)
+            self.counts["keys evicted"] += run_short(self._system, master, self._chance)
 
     # Masters that fail.
 

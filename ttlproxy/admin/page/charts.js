@@ -7,7 +7,7 @@ const NARROW = 60;
 // Seconds between two marks of time: the first of which there are not too many.
 const MARKS = [15, 60, 120, 600];
 const MOST_MARKS = 6;
-// As in style.css.
+// style.css has these, too.
 const HEIGHT = matchMedia('(max-width: 46rem)').matches ? 110 : 150;
 const LEFT = 54;
 const BOTTOM = 18;

@@ -1,4 +1,4 @@
-// Elements and words. What comes from the proxy becomes text nodes and attributes, never markup.
+// Elements and words. Data of the proxy becomes text nodes and attributes, never markup.
 'use strict';
 
 const byId = (id) => document.getElementById(id);
@@ -66,7 +66,7 @@ function duration(seconds) {
   return words.join(' ');
 }
 
-// The same for whole seconds: "5 s", not "5.0 s".
+// `duration` for whole seconds: "5 s", not "5.0 s".
 const round = (seconds) => (seconds < 10 ? `${seconds} s` : duration(seconds));
 
 const plural = (number, noun) => `${count(number)} ${noun}${number === 1 ? '' : 's'}`;

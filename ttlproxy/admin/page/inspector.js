@@ -1,4 +1,4 @@
-// The inspector: a list of keys, and the elements of one of them, a page at a time. What it shows is
+// The inspector: a list of keys, and the elements of one of them, a page at a time. Its state is
 // in the page's address: #match=PATTERN&key=KEY&db=NUMBER.
 const RENEW_MS = 5000;
 const KIND = { hash: 'field', set: 'member', zset: 'member', list: 'element' };
@@ -17,7 +17,7 @@ byId('inspect').addEventListener('submit', (event) => {
 });
 window.addEventListener('hashchange', () => asked && location.hash !== '#main' && inspect());
 
-// What is empty, or 0, is left out.
+// Empty parts, and 0, are left out.
 function addressOf(parts) {
   const known = Object.entries(parts).filter(([name, value]) => value && !(name === 'db' && value === '0'));
   return `#${new URLSearchParams(known)}`;

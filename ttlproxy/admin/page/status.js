@@ -102,7 +102,7 @@ function showHead(status) {
 // Why parts of the page are old: one cause, told once.
 let cause = '';
 
-// What several parts could not be asked for has one cause.
+// Several parts could not be asked for: there is one cause.
 function commonError({ survey, slow, waiting, rules, connected }) {
   const errors = [survey, slow, waiting, rules, connected].map((part) => part.error).filter(Boolean);
   return errors.find((error, index) => errors.indexOf(error) < index) || '';
@@ -145,7 +145,7 @@ function showEmpties({ survey, slow, waiting, rules, connected }) {
   say(byId('none'), words.length ? `${sentence(words.join(', '))}.` : '');
 }
 
-// What could not be asked for anew stays as it was, and is seen to be old.
+// A part that could not be asked for anew stays as it was, and is seen to be old.
 function showAge(id, answer) {
   byId(id).classList.toggle('old', Boolean(answer.error));
 }
@@ -178,7 +178,7 @@ function showSurvey(found, reaped, { deferred = {} }) {
   });
 }
 
-// What is there now, and what this proxy has removed since it started, by type. Deferred commands may be counted.
+// The elements that are there now, and those that this proxy has removed since it started, by type. Deferred commands may be counted.
 function typeRows(found, reaped, deferred) {
   const isExact = !isEstimate(found);
   const there = new Map((found.types || []).map((type) => [type.type, { ...type, isExact }]));
@@ -226,7 +226,7 @@ function showSlow(slow) {
   });
 }
 
-// What is beside a parked key is not told again. While Redis is away, findings are old, or say that again.
+// A finding about a parked key is not told again. While Redis is away, findings are old, or say that again.
 function showFindings({ findings: all }, age, isServed, { groups = [] }) {
   const isParked = ({ fix }) => fix && groups.some((group) => group.fix.endsWith(fix));
   const findings = all && all.filter((finding) => !isParked(finding));

@@ -1,4 +1,4 @@
-// What an operator on call looks for: parked keys, clients and their ends, and what waits in Redis.
+// The troubles that an operator on call looks for: parked keys, clients and their ends, and what waits in Redis.
 const HIDDEN = 'Names and addresses are shown only where the inspector is: see --inspector.';
 
 const PARKED = {

@@ -75,7 +75,7 @@ def _plan_increx(args: Args) -> Call:
 
 
 def _options(args: Args) -> Options:
-    """Each option with its word. Refuses a wrong increment before mistakes behind it."""
+    """Reads each option with its word. Refuses a wrong increment before mistakes behind it."""
     found: dict[bytes, bytes] = {}
     groups: set[str] = set()
     words = iter(args[2:])

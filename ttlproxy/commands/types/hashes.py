@@ -46,7 +46,7 @@ NAMES = Names(
 # The words that may come before the seconds in Dragonfly's form of HSETEX.
 _KEEP = b"KEEPTTL"
 _BEFORE_SECONDS = frozenset({b"NX", b"FNX", b"FXX", _KEEP})
-# Of a HSETEX in Redis's form.
+# The fewest words of a HSETEX in Redis's form.
 _LEAST_WORDS = 6
 
 

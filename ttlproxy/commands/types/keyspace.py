@@ -136,7 +136,7 @@ OVERRIDES = (
     *REPLACING,
     on_all_keys("DEL", "key_delete"),
     on_all_keys("UNLINK", "key_delete"),
-    # With more words DELEX deletes strings only.
+    # DELEX with more words deletes strings only.
     replace(on_all_keys("DELEX", "key_delete"), takes=lambda args: len(args) == 2),
     # They announce, so each call needs the client's database.
     *(

@@ -33,7 +33,7 @@ _OPTIONS = {
     "GEOADD": frozenset({b"NX", b"XX", b"CH"}),
 }
 _WIDTHS = {"ZADD": 2, "GEOADD": 3}
-# How the first word after the key begins if it is a number, and no option.
+# The first word after the key begins with one of these if it is a number, and no option.
 _NUMBERS = frozenset({b"+", b"-", b".", *(b"%d" % digit for digit in range(10))})
 # Options that ZADD does not take together, in the order of its checks.
 _AT_ODDS = (
@@ -92,7 +92,7 @@ def _adding(name: str) -> Override:
         plan=plan,
         keys=lambda args: args[1:2],
         takes=takes,
-        direct=Direct("zset_add", True, takes_as_it_came),
+        direct=Direct("zset_add", True, takes_as_it_came, b"".join(_NUMBERS)),
         on_write=OnWrite(b"zset", True, "zset_write", (name.encode(),), parted),
     )
 

@@ -23,12 +23,12 @@ from ttlproxy.errors import CertificateError
 
 log = logging.getLogger(__name__)
 
-# When a connection starts, the files are checked at most once in so many seconds.
+# The files are checked when a connection starts, but not more often than this.
 _LOOK_S: Final = 1.0
 # A file `_.example.org.crt` has the certificate for all names one label longer than example.org.
 _ANY_LABEL: Final = "_"
 
-# In each PEM file; of keys there are several kinds.
+# The marks of each PEM file; there are several kinds of keys.
 _CERTIFICATE: Final = b"-----BEGIN CERTIFICATE-----"
 _KEY: Final = b"PRIVATE KEY-----"
 # OpenSSL's reasons, for people.
@@ -112,7 +112,7 @@ class Contexts:
 
 
 def for_clients(settings: Settings) -> Contexts | None:
-    """For connections from clients; None if they use no TLS. Raises CertificateError."""
+    """Contexts for connections from clients; None if they use no TLS. Raises CertificateError."""
     if settings.tls_cert is None:
         return None
 
@@ -151,7 +151,7 @@ def of_clients(settings: Settings) -> ssl.SSLContext:
 
 
 def for_redis(upstream: Upstream) -> Contexts | None:
-    """For connections to Redis; None if they use no TLS.
+    """Contexts for connections to Redis; None if they use no TLS.
 
     Raises CertificateError, also for the files that are for the Sentinels.
     """
@@ -228,7 +228,7 @@ def _has(path: Path, what: bytes) -> bool:
 
 
 def _ends(path: Path) -> list[float]:
-    """Nothing of a file that OpenSSL can read and we cannot."""
+    """Returns nothing for a file that OpenSSL can read and we cannot."""
     try:
         return certificate_ends(path)
     except (OSError, ValueError) as trouble:
@@ -261,7 +261,7 @@ def _said(trouble: Exception) -> str:
 
 _PEM: Final = re.compile(r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
 _VERSION: Final = 0xA0
-# Before the validity: serial number, signature algorithm and issuer.
+# Serial number, signature algorithm and issuer stand before the validity.
 _BEFORE_VALIDITY: Final = 3
 _FORMATS: Final = {0x17: "%y%m%d%H%M%SZ", 0x18: "%Y%m%d%H%M%SZ"}
 

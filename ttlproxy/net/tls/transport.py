@@ -23,8 +23,8 @@ Settled = Callable[[Exception | None, object], None]
 
 
 class Tls(asyncio.Transport, asyncio.Protocol):
-    """For the event loop it is a socket's protocol; for `protocol` it is the transport, once TLS is
-    up."""
+    """The event loop takes it for a socket's protocol; for `protocol` it is the transport, once TLS
+    is up."""
 
     __slots__ = (
         "_deliver",
@@ -66,7 +66,7 @@ class Tls(asyncio.Transport, asyncio.Protocol):
         self._said_end = False  # we have told the peer that we send no more
         self.set_protocol(protocol)
 
-    # From the event loop.
+    # The event loop calls these.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -103,7 +103,7 @@ class Tls(asyncio.Transport, asyncio.Protocol):
         if self._up:
             self._protocol.resume_writing()
 
-    # From the protocol.
+    # The protocol calls these.
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         try:

@@ -8,6 +8,7 @@ FAILOVER without FORCE and TAKEOVER, which waits until the replica has all.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from redis.exceptions import RedisError
@@ -15,15 +16,12 @@ from redis.exceptions import RedisError
 from ttlproxy.core.counted import counted
 from ttlproxy.core.keys import SLOTS
 from ttlproxy.core.topology import ClusterNode, cluster_nodes
-from ttlproxy.link import NodeOfSeveral, run, valid
-from ttlproxy.link.connecting.known_server import fields
+from ttlproxy.link import NodeOfSeveral
 from ttlproxy.operations.doctor.finding import ERROR, INFO, OK, WARNING, Finding
+from ttlproxy.operations.doctor.target import Target
 
 # Clocks of two masters that differ by more are told.
 _SKEW_MS: Final = 1000
-_COVERAGE: Final = b"cluster-require-full-coverage"
-# The setting has had two names; with 0 a replica tries to be promoted however old its data is.
-_VALIDITY: Final = b"cluster-*-validity-factor"
 
 
 class MasterFacts(NamedTuple):
@@ -31,7 +29,7 @@ class MasterFacts(NamedTuple):
     shown, id: its address, and its id in the Cluster
     nodes: all nodes of the Cluster, as it knows them
     now_ms: its clock
-    replication: the fields of its INFO replication
+    online: how many replicas have its data, and are sent what it writes
     is_strict: it serves no key while one slot has no master
     any_age: its replicas may be promoted with data of any age
     """
@@ -40,106 +38,106 @@ class MasterFacts(NamedTuple):
     id: str
     nodes: Sequence[ClusterNode]
     now_ms: int = 0
-    replication: Mapping[str, str] = {}
+    online: int = 0
     is_strict: bool = False
     any_age: bool = False
 
 
-async def master_facts(redis: NodeOfSeveral) -> MasterFacts | None:
-    """None if it cannot be reached, or refuses."""
-    words = (
-        (b"CLUSTER", b"NODES"),
-        (b"TIME",),
-        (b"INFO", b"replication"),
-        (b"CONFIG", b"GET", _COVERAGE),
-        (b"CONFIG", b"GET", _VALIDITY),
-    )
+async def master_facts(target: Target) -> MasterFacts | None:
+    """Returns None if it can no longer be reached, or refuses."""
+    redis, config = target.redis, target.config
+    assert isinstance(redis, NodeOfSeveral)
     try:
-        *replies, coverage, validity = await run(redis.plain, [(0, each) for each in words])
-        text, (seconds, microseconds), replication = map(valid, replies)
+        text, now_ms = await target.ask(b"CLUSTER", b"NODES"), await target.now_ms()
     except (RedisError, OSError):
         return None
     return MasterFacts(
         redis.shown,
         redis.node.id,
         cluster_nodes(text.decode(errors="replace")),
-        int(seconds) * 1000 + int(microseconds) // 1000,
-        fields(replication),
-        b"yes" in _values(coverage),
-        b"0" in _values(validity),
+        now_ms,
+        sum(each.get("state") == "online" for each in target.replicas),
+        config.get("cluster-require-full-coverage") == "yes",
+        # The setting has had two names; with 0 a replica is promoted however old its data is.
+        any(config.get(f"cluster-{name}-validity-factor") == "0" for name in ("replica", "slave")),
     )
 
 
-def _values(reply: object) -> list[bytes]:
-    """The values in a reply to CONFIG GET; none if it is refused."""
-    return reply[1::2] if isinstance(reply, list) else []
-
-
-def of_cluster(masters: Sequence[MasterFacts]) -> Iterator[Finding]:
+def of_cluster(masters: Sequence[MasterFacts]) -> list[Finding]:
     """The findings about all masters together."""
-    nodes = [node for master in masters for node in master.nodes]
-    yield _slots(nodes)
-    yield _clocks([master.now_ms for master in masters])
+    checks = {
+        "slots": _slots,
+        "clocks": _clocks,
+        "coverage": _coverage,
+        "nodes": _nodes,
+        "failover": failover,
+    }
+    return [replace(each, check=name) for name, find in checks.items() for each in find(masters)]
+
+
+def _told(masters: Sequence[MasterFacts]) -> Iterator[ClusterNode]:
+    return (node for master in masters for node in master.nodes)
+
+
+def _slots(masters: Sequence[MasterFacts]) -> Iterator[Finding]:
+    nodes = [node for node in _told(masters) if node.is_master]
+    if lost := SLOTS - len({number for node in nodes for number in node.slots}):
+        yield Finding(
+            ERROR,
+            f"{counted(lost, 'slot has', 'slots have')} no master",
+            "Requests for keys there fail.",
+            "redis-cli --cluster fix",
+        )
+    else:
+        count = len({node.id for node in nodes})
+        yield Finding(OK, f"all slots have a master; there are {count}")
+
+
+def _clocks(masters: Sequence[MasterFacts]) -> Iterator[Finding]:
+    clocks_ms = [master.now_ms for master in masters] or [0]
+    said = f"the masters' clocks differ by {max(clocks_ms) - min(clocks_ms)} ms"
+    if max(clocks_ms) - min(clocks_ms) <= _SKEW_MS:
+        yield Finding(OK, f"{said} at most")
+    else:
+        yield Finding(
+            WARNING,
+            said,
+            "After a slot has moved, or a replica was promoted, deadlines there pass earlier or"
+            " later by that.",
+            "synchronize the clocks of all nodes with NTP",
+        )
+
+
+def _coverage(masters: Sequence[MasterFacts]) -> Iterator[Finding]:
     if strict := [master.shown for master in masters if master.is_strict]:
         yield Finding(
             INFO,
             f"cluster-require-full-coverage is on at {', '.join(strict)}",
             "While one slot has no master, requests for all keys fail there.",
             "CONFIG SET cluster-require-full-coverage no, if others should be served meanwhile",
-            check="coverage",
         )
-    if lost := sorted({f"{node.host}:{node.port}" for node in nodes if not node.is_there}):
+
+
+def _nodes(masters: Sequence[MasterFacts]) -> Iterator[Finding]:
+    lost = {f"{node.host}:{node.port}" for node in _told(masters) if not node.is_there}
+    if lost:
         yield Finding(
             WARNING,
-            f"other nodes cannot reach {', '.join(lost)}",
+            f"other nodes cannot reach {', '.join(sorted(lost))}",
             "If it is a replica, its master has one less to replace it.",
             "start it again, or CLUSTER FORGET its id at each node",
-            check="nodes",
         )
-    yield from failover(masters)
-
-
-def _slots(nodes: Sequence[ClusterNode]) -> Finding:
-    owned = {number for node in nodes if node.is_master for number in node.slots}
-    if len(owned) == SLOTS:
-        count = len({node.id for node in nodes if node.is_master})
-        return Finding(OK, f"all slots have a master; there are {count}", check="slots")
-    return Finding(
-        ERROR,
-        f"{counted(SLOTS - len(owned), 'slot has', 'slots have')} no master",
-        "Requests for keys there fail.",
-        "redis-cli --cluster fix",
-        check="slots",
-    )
-
-
-def _clocks(clocks_ms: Sequence[int]) -> Finding:
-    skew_ms = max(clocks_ms, default=0) - min(clocks_ms, default=0)
-    if skew_ms <= _SKEW_MS:
-        said = f"the masters' clocks differ by {skew_ms} ms at most"
-        return Finding(OK, said, check="clocks")
-    return Finding(
-        WARNING,
-        f"the masters' clocks differ by {skew_ms} ms",
-        "After a slot has moved, or a replica was promoted, deadlines there pass earlier or later"
-        " by that.",
-        "synchronize the clocks of all nodes with NTP",
-        check="clocks",
-    )
 
 
 def failover(masters: Sequence[MasterFacts]) -> Iterator[Finding]:
     """A failover loses writes where a master has no replica, or one that is behind."""
     replicas: dict[str, set[str]] = {master.id: set() for master in masters}
-    for node in (node for master in masters for node in master.nodes):
+    for node in _told(masters):
         if node.is_there and node.master in replicas:
             replicas[node.master].add(f"{node.host}:{node.port}")
     found = list(_at_risk(masters, replicas))
-    if not found:
-        number = sum(map(len, replicas.values()))
-        said = f"each master has a replica; there are {number}"
-        yield Finding(OK, said, check="failover")
-    yield from found
+    count = sum(map(len, replicas.values()))
+    yield from found or [Finding(OK, f"each master has a replica; there are {count}")]
 
 
 def _at_risk(masters: Sequence[MasterFacts], replicas: Mapping[str, set[str]]) -> Iterator[Finding]:
@@ -152,11 +150,10 @@ def _at_risk(masters: Sequence[MasterFacts], replicas: Mapping[str, set[str]]) -
             "Nobody can take over from it. Until it is back, requests for its slots fail; if its"
             " disk is lost, so are its elements and deadlines.",
             "redis-cli --cluster add-node NEW-HOST:PORT HOST:PORT --cluster-slave",
-            check="failover",
         )
     for master in masters:
         # Replicas that others can reach, and to which the master sends nothing.
-        fed, known = _online(master.replication), sorted(replicas[master.id])
+        fed, known = master.online, sorted(replicas[master.id])
         if fed < len(known):
             yield Finding(
                 WARNING,
@@ -166,7 +163,6 @@ def _at_risk(masters: Sequence[MasterFacts], replicas: Mapping[str, set[str]]) -
                 " deadlines alike. CLUSTER FAILOVER without FORCE and TAKEOVER waits until the"
                 " replica has everything.",
                 "look at master_link_status in INFO replication, and at masterauth, at the replica",
-                check="failover",
             )
     if any_age := [master.shown for master in masters if master.any_age]:
         yield Finding(
@@ -175,11 +171,4 @@ def _at_risk(masters: Sequence[MasterFacts], replicas: Mapping[str, set[str]]) -
             "Where replicas have it, too, one that lost its master long ago may be promoted: all"
             " that was written since is lost.",
             "CONFIG SET cluster-replica-validity-factor 10, at each node",
-            check="failover",
         )
-
-
-def _online(replication: Mapping[str, str]) -> int:
-    """The number of replicas that have the master's data, and are sent what it writes."""
-    each = (value for name, value in replication.items() if name[:5] == "slave" and "ip=" in value)
-    return sum("state=online" in value for value in each)

@@ -12,12 +12,11 @@ from ttlproxy.commands import Call
 from ttlproxy.core.counted import counted
 from ttlproxy.core.registry import DbKey
 from ttlproxy.link import run, valid
-from ttlproxy.operations.doctor.finding import ERROR, INFO, OK, WARNING, Finding, Severity
+from ttlproxy.operations.doctor.finding import ERROR, OK, WARNING, Finding, Severity
 from ttlproxy.operations.doctor.target import Target
+from ttlproxy.operations.key_walk import scan
 from ttlproxy.scripts.script_calls import ScriptCalls
 
-# Names that one SCAN is asked for.
-PAGE = 1000
 _PAGES_FOR_ONE = 0.1  # of SCAN, for each key of the sample
 _LEAST_PAGES = 10
 _TOGETHER = 100
@@ -38,14 +37,12 @@ class KeyState(NamedTuple):
     first_ms: int
     looked: int
     gone: int
-    native: int
 
 
 class Fault(NamedTuple):
     """One way in which the content can be wrong.
 
-    many: how the finding describes several such keys; holds: whether a key has this fault; fix: if
-    it is not `ttlproxy doctor --apply`
+    many: how the finding describes several such keys; holds: whether a key has this fault
     """
 
     check: str
@@ -53,7 +50,6 @@ class Fault(NamedTuple):
     many: str
     holds: Callable[[KeyState], bool]
     why: str
-    fix: str = ""
 
 
 def _indexed(key: KeyState) -> bool:
@@ -99,13 +95,6 @@ _FAULTS = (
         "Redis may have evicted the deadlines. The elements that had them never expire.",
     ),
     Fault(
-        "stale",
-        INFO,
-        "are in the schedule but do not exist",
-        lambda key: key.place == b"none" and key.scheduled_ms >= 0 and key.kind == b"none",
-        "The reaper drops them from the schedule when they are due.",
-    ),
-    Fault(
         "lifetime",
         ERROR,
         "have deadlines that will be lost before their elements",
@@ -116,14 +105,6 @@ _FAULTS = (
         ),
         "A client has changed the expiry of the key without a proxy.",
     ),
-    Fault(
-        "native",
-        INFO,
-        "also have field deadlines of the server's own",
-        lambda key: key.native > 0,
-        "The earlier of the two applies.",
-        "HPERSIST of these fields, through a proxy, removes both",
-    ),
 )
 
 
@@ -131,6 +112,7 @@ async def content(target: Target) -> AsyncIterator[Finding]:
     """A finding for each fault in the sample."""
     states = await _sample_states(target)
     deadlines, is_sound = sum(state.looked for state in states.values()), True
+    fix = f"ttlproxy doctor --apply --upstream {target.shown}"
     for fault in _FAULTS:
         keys = [key for (_, key), state in states.items() if fault.holds(state)]
         if not keys:
@@ -140,7 +122,6 @@ async def content(target: Target) -> AsyncIterator[Finding]:
         if fault.check == "leftover":
             gone = sum(state.gone for state in states.values())
             what += f" (deadlines: {gone} of {deadlines})"
-        fix = fault.fix or f"ttlproxy doctor --apply --upstream {target.shown}"
         shown = tuple(keys[:_SHOWN])
         yield Finding(fault.severity, what, fault.why, fix, shown, check=fault.check)
     if is_sound:
@@ -178,36 +159,21 @@ async def examine_keys(
 async def _sampled(target: Target) -> list[DbKey]:
     """Keys from the schedules, and keys with an index; at most `sample` of each per database."""
     places: dict[DbKey, None] = {}
+    pages = max(_LEAST_PAGES, int(target.sample * _PAGES_FOR_ONE))
 
-    def tell() -> None:
-        target.progress.at(lambda: f"looking for deadlines: found {counted(len(places), 'key')}")
+    def how_far() -> str:
+        return f"looking for deadlines: found {counted(len(places), 'key')}"
 
     for db in target.databases:
         keys = await target.schedules.sample(target.redis, db, target.sample)
         places |= dict.fromkeys((db, key) for key in keys)
         room = target.sample
-        pages = max(_LEAST_PAGES, int(room * _PAGES_FOR_ONE))
-        async for key in _with_index(target, db, tell, pages):
-            places[db, key] = None
-            room -= 1
+        async for names, _ in scan(target.redis, db, target.keys.pattern, pages):
+            keys = [key for name in names if (key := target.keys.data(name)) is not None][:room]
+            places |= dict.fromkeys((db, key) for key in keys)
+            room -= len(keys)
+            target.progress.at(how_far)
             if not room:
                 break
     # An outbox has a time in the schedule, but no element that goes by it.
     return [place for place in places if target.keys.destination(place[1]) is None]
-
-
-async def _with_index(
-    target: Target, db: int, tell: Callable[[], None], pages: int
-) -> AsyncIterator[bytes]:
-    """The data keys of a database that have an index; scans at most `pages` pages of names, and
-    calls `tell` after each."""
-    cursor = b"0"
-    for _ in range(pages):
-        words = (b"SCAN", cursor, b"MATCH", target.keys.pattern, b"COUNT", PAGE)
-        cursor, names = await target.ask(*words, db=db)
-        for name in names:
-            if (key := target.keys.data(name)) is not None:
-                yield key
-        tell()
-        if cursor == b"0":
-            return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -72,7 +72,6 @@ CHECKS: Final[Mapping[str, Check]] = {
     "overdue": Check(proxies.overdue, "no key is overdue"),
     "outboxes": Check(proxies.outboxes, "nothing waits for long for other slots"),
     "deferred": Check(proxies.deferred),
-    "scripts": Check(scripting.scripts, "the server has no scripts of users"),
     "rules": Check(rules.rules),
     "content": Check(content.content),
 }
@@ -95,66 +94,57 @@ async def examined(
     """
     fix_state = FixState(state, upstream.shown, settings.prefix) if fixes else None
     settings = replace(settings, upstream=upstream)
-    examine = _Examination(settings, sample, progress, fix_state)
     try:
         one = await located(upstream, settings.connect_timeout)
     except (UpstreamError, OSError) as trouble:
         return [_away(upstream, trouble)]
     role: Role = "redis" if upstream.sentinels is None else "behind"
     redis = client(one, "ttlproxy:doctor", settings.connect_timeout)
+    masters: Sequence[NodeOfSeveral] = ()
+
+    async def of_server(redis: Redis) -> tuple[Target, list[Finding]]:
+        if fix_state is not None:
+            await fixed(await read_target(redis, settings, sample, progress), fix_state)
+        target = await read_target(redis, settings, sample, progress)
+        checks = CHECKS.items()
+        return target, [each for name, check in checks for each in await _of(name, check, target)]
+
     try:
         await redis.initialize()
         masters = await _masters(one, settings)
-        found = await (examine.of_masters(masters) if masters else examine.of_server(redis))
-        if fix_state is not None and not examine.has_failed:
+        if masters:
+            found, is_whole = await _of_masters(masters, of_server)
+        else:
+            (_, found), is_whole = await of_server(redis), True
+        if fix_state is not None and is_whole:
             fix_state.end()
         return worst_first(found)
     except (RedisError, OSError, UpstreamError, ValueError) as trouble:
         return [_away(upstream, trouble, await mismatch(one, role))]
     finally:
         progress.clear()
+        await close_all(masters)
         await redis.aclose()
 
 
-class _Examination:
-    """has_failed: a master could not be examined."""
-
-    def __init__(
-        self, settings: Settings, sample: int, progress: Progress, fix_state: FixState | None
-    ) -> None:
-        self.has_failed = False
-        self._settings = settings
-        self._sample = sample
-        self._progress = progress
-        self._fix_state = fix_state
-
-    async def of_server(self, redis: Redis) -> list[Finding]:
-        """`redis`: a connection for this caller alone. Raises RedisError if the server is away or
-        does not answer INFO."""
-        if self._fix_state is not None:
-            await fixed(await self._target(redis), self._fix_state)
-        target = await self._target(redis)
-        return [found for name, check in CHECKS.items() for found in await _of(name, check, target)]
-
-    async def of_masters(self, masters: Sequence[NodeOfSeveral]) -> list[Finding]:
-        """The findings about each master, and then about the Cluster."""
-        found: list[Finding] = []
+async def _of_masters(
+    masters: Sequence[NodeOfSeveral],
+    examine: Callable[[Redis], Awaitable[tuple[Target, list[Finding]]]],
+) -> tuple[list[Finding], bool]:
+    """(findings about each master and about the Cluster, whether each could be examined)."""
+    found: list[Finding] = []
+    targets: list[Target] = []
+    for redis in masters:
         try:
-            for redis in masters:
-                try:
-                    await redis.plain.initialize()
-                    own = await self.of_server(redis)
-                except (RedisError, OSError) as trouble:
-                    self.has_failed = True
-                    own = [_unreached(str(trouble))]
-                found += [replace(each, what=f"{redis.shown}: {each.what}") for each in own]
-            facts = [await master_facts(redis) for redis in masters]
-            return [*found, *of_cluster([each for each in facts if each is not None])]
-        finally:
-            await close_all(masters)
-
-    async def _target(self, redis: Redis) -> Target:
-        return await read_target(redis, self._settings, self._sample, self._progress)
+            await redis.plain.initialize()
+            target, own = await examine(redis)
+            targets.append(target)
+        except (RedisError, OSError) as trouble:
+            own = [_unreached(str(trouble))]
+        found += [replace(each, what=f"{redis.shown}: {each.what}") for each in own]
+    facts = [await master_facts(target) for target in targets]
+    found += of_cluster([each for each in facts if each is not None])
+    return found, len(targets) == len(masters)
 
 
 async def _of(name: str, check: Check, target: Target) -> list[Finding]:

@@ -15,13 +15,12 @@ from typing import Any, Final
 
 from ttlproxy.commands import Call
 from ttlproxy.core.counted import counted
-from ttlproxy.core.registry import DbKey
 from ttlproxy.errors import DoctorError
-from ttlproxy.link import NodeOfSeveral, announcing, run, valid
+from ttlproxy.link import NodeOfSeveral, announcing
 from ttlproxy.net.progress import of_names
-from ttlproxy.operations.doctor.content import PAGE, examine_keys
+from ttlproxy.operations.doctor.content import examine_keys
 from ttlproxy.operations.doctor.target import Target
-from ttlproxy.operations.key_walk import KeyWalk, Pace, Place
+from ttlproxy.operations.key_walk import LARGE_PAGE, KeyWalk, Pace, Place
 from ttlproxy.operations.resume_file import ResumeFile
 from ttlproxy.scripts.script_calls import ScriptCalls
 
@@ -34,8 +33,8 @@ class FixState:
     of another run."""
 
     def __init__(self, path: Path | None, upstream: str, prefix: str) -> None:
-        """In the file at `path`, about the internal keys with this prefix in this upstream; without
-        one, nothing is noted."""
+        """Notes in the file at `path`, about the internal keys with this prefix in this upstream;
+        without one, nothing is noted."""
         job = {"upstream": upstream, "prefix": prefix}
         self._file = ResumeFile(path, job, "--state", DoctorError) if path else None
         self._begun = (self._file and self._file.load(_read)) or {}
@@ -52,15 +51,14 @@ class FixState:
             self._file.keep({"begun": self._begun})
 
     def end(self) -> None:
-        """All is fixed: the next run begins anew."""
+        """Removes the file: all is fixed, so the next run begins anew."""
         if self._file is not None:
             self._file.remove()
 
 
 def _read(kept: Any) -> dict[str, tuple[Place, Counter[str]]]:
-    return {
-        where: (Place(*place), Counter(counts)) for where, (place, counts) in kept["begun"].items()
-    }
+    begun = kept["begun"].items()
+    return {where: (Place(*place), Counter(counts)) for where, (place, counts) in begun}
 
 
 async def fixed(target: Target, state: FixState) -> None:
@@ -71,9 +69,8 @@ async def fixed(target: Target, state: FixState) -> None:
     schedule, and announces their first deadlines to the proxies. Raises DoctorError if the state
     cannot be written.
     """
-    rules = target.keys.home(target.keys.rules)
-    asked = [(db, (b"EXISTS", rules)) for db in target.databases]
-    ruled = any(map(valid, await run(target.redis, asked))) if asked else False
+    asked = (b"EXISTS", target.keys.home(target.keys.rules))
+    ruled = any([await target.ask(*asked, db=db) for db in target.databases])
     script_calls = await target.script_calls("sweep", "key_examine", ruled=ruled)
     for db in target.databases:
         fixing = _Fixing(target, script_calls, state, db)
@@ -87,7 +84,7 @@ async def fixed(target: Target, state: FixState) -> None:
 
 
 class _Fixing:
-    """Of one database. counts: `names` that were looked at, roughly, `keys` that were checked,
+    """Fixes one database. counts: `names` that were looked at, roughly, `keys` that were checked,
     deadlines that were `dropped`, and keys that have deadlines, which were `announced`."""
 
     def __init__(self, target: Target, script_calls: ScriptCalls, state: FixState, db: int) -> None:
@@ -95,22 +92,20 @@ class _Fixing:
         self._script_calls = script_calls
         self._state = state
         self._db = db
-        several = target.redis.shown if isinstance(target.redis, NodeOfSeveral) else ""
-        self._at = f"{several}, " if several else ""
-        self._where = f"{self._at}database {db}"
+        at = f"{target.redis.shown}, " if isinstance(target.redis, NodeOfSeveral) else ""
+        self._where = f"{at}database {db}"
         self._names: int = target.info[f"db{db}"]["keys"]
         self._place, self._counts = state.begun(self._where)
 
     async def run(self) -> None:
         """The indexes first: a walk over them is what takes long, and goes on where it was."""
         keys, redis = self._target.keys, self._target.redis
-        walk = KeyWalk(redis, self._db, Pace(inf), self._place, match=keys.pattern, page=PAGE)
+        walk = KeyWalk(redis, self._db, Pace(inf), self._place, match=keys.pattern, page=LARGE_PAGE)
         try:
             async with aclosing(walk.pages()) as pages:
                 async for names in pages:
                     self._state.keep(self._where, walk.place, self._counts)
-                    found = [key for name in names if (key := keys.data(name)) is not None]
-                    await self._fix(found)
+                    await self._fix([key for name in names if (key := keys.data(name)) is not None])
         finally:
             self._state.keep(self._where, walk.place, self._counts)
         async for scheduled in _scheduled(self._target, self._db):
@@ -120,15 +115,12 @@ class _Fixing:
         """Fixes the keys of one page of names."""
         target, counts = self._target, self._counts
         for at in range(0, len(keys), _TOGETHER):
-            places = [(self._db, key) for key in keys[at : at + _TOGETHER]]
-            counts["keys"] += len(places)
-            counts["dropped"] += await _sweep(target, self._script_calls, places)
-            counts["announced"] += await _announce(target, self._script_calls, places)
-        counts["names"] += PAGE
-        target.progress.at(self._how_far)
-
-    def _how_far(self) -> str:
-        return self.told() + of_names(self._counts["names"], self._names)
+            some = keys[at : at + _TOGETHER]
+            counts["keys"] += len(some)
+            counts["dropped"] += await _sweep(target, self._script_calls, self._db, some)
+            counts["announced"] += await _announce(target, self._script_calls, self._db, some)
+        counts["names"] += LARGE_PAGE
+        target.progress.at(lambda: self.told() + of_names(counts["names"], self._names))
 
     def told(self) -> str:
         counts = self._counts
@@ -142,38 +134,32 @@ class _Fixing:
 async def _scheduled(target: Target, db: int) -> AsyncIterator[list[bytes]]:
     """Keys in the schedule that have no index, in pages: the walk over indexes finds the others."""
     async for page in target.schedules.pages(target.redis, db):
-        requests = [(db, (b"EXISTS", target.keys.index(key))) for key, _ in page]
-        there = await run(target.redis, requests)
-        yield [key for (key, _), exists in zip(page, there, strict=True) if not valid(exists)]
+        keys = [key for key, _ in page]
+        there = await target.ask_each(db, [(b"EXISTS", target.keys.index(key)) for key in keys])
+        yield [key for key, exists in zip(keys, there, strict=True) if not exists]
 
 
-async def _sweep(target: Target, script_calls: ScriptCalls, places: Sequence[DbKey]) -> int:
+async def _sweep(target: Target, script_calls: ScriptCalls, db: int, keys: Sequence[bytes]) -> int:
     """Sweeps each index to its end; returns how many entries were dropped."""
-    cursors, total = dict.fromkeys(places, b"0"), 0
+    cursors, total = dict.fromkeys(keys, b"0"), 0
     while cursors:
-        calls = [
-            (db, script_calls.words(Call("sweep", (key,), (cursor, _PAGE)), b""))
-            for (db, key), cursor in cursors.items()
-        ]
-        replies = [valid(reply) for reply in await run(target.redis, calls)]
+        calls = [Call("sweep", (key,), (cursor, _PAGE)) for key, cursor in cursors.items()]
+        replies = await target.ask_each(db, [script_calls.words(call, b"") for call in calls])
         total += sum(dropped for _, dropped, _ in replies)
-        cursors = {
-            place: cursor
-            for place, (cursor, _, _) in zip(cursors, replies, strict=True)
-            if cursor != b"0"
-        }
+        following = zip(cursors, replies, strict=True)
+        cursors = {key: cursor for key, (cursor, _, _) in following if cursor != b"0"}
     return total
 
 
-async def _announce(target: Target, script_calls: ScriptCalls, places: Sequence[DbKey]) -> int:
+async def _announce(
+    target: Target, script_calls: ScriptCalls, db: int, keys: Sequence[bytes]
+) -> int:
     """Announces the first deadline of each key that has one; returns how many have one."""
-    states = await examine_keys(target, script_calls, places, 0)
+    states = await examine_keys(target, script_calls, [(db, key) for key in keys], 0)
     names = [
-        (db, target.keys.announcement(db, state.first_ms, key))
-        for (db, key), state in states.items()
+        target.keys.announcement(db, state.first_ms, key)
+        for (_, key), state in states.items()
         if state.first_ms >= 0
     ]
-    requests = [(db, words) for db, name in names for words in announcing(name)]
-    for reply in await run(target.redis, requests):
-        valid(reply)
+    await target.ask_each(db, [words for name in names for words in announcing(name)])
     return len(names)

@@ -9,13 +9,14 @@ from typing import Final
 from ttlproxy.commands import Call
 from ttlproxy.core.counted import counted
 from ttlproxy.core.keys import STATE
-from ttlproxy.link import other_prefixes, run, valid
+from ttlproxy.link import other_prefixes
 from ttlproxy.operations.doctor.content import examine_keys
 from ttlproxy.operations.doctor.finding import ERROR, INFO, OK, WARNING, Finding
 from ttlproxy.operations.doctor.target import Target
+from ttlproxy.operations.key_walk import scan
 
 _LATE_MS: Final = 5000
-_PAGES: Final = 100  # of 1,000 names each
+_PAGES: Final = 100
 _SHOWN: Final = 3
 
 
@@ -28,32 +29,21 @@ async def proxies(target: Target) -> AsyncIterator[Finding]:
 
 async def prefixes(target: Target) -> AsyncIterator[Finding]:
     """Proxies with another prefix do not know of deadlines under this one, nor the other way."""
-    others = await other_prefixes(target.redis, target.keys.prefix)
-    left = await _states(target) - {target.keys.prefix} - others
+    running, left = await other_prefixes(target.redis, target.keys.prefix), set[bytes]()
+    if not target.keys.clustered:
+        async for names, _ in scan(target.redis, 0, STATE + b"*", _PAGES):
+            left.update(name.removeprefix(STATE) for name in names)
     why = (
         "A write through a proxy with one prefix leaves the deadlines under the other, so that new"
         " elements are deleted at old deadlines."
     )
-    for other in sorted(others | left):
+    for other in sorted((running | left) - {target.keys.prefix}):
         shown = other.decode(errors="backslashreplace")
-        if other in others:
+        if other in running:
             yield Finding(ERROR, f"a proxy has the prefix {shown}", why, "stop it")
         else:
             fix = f"ttlproxy purge --prefix {shown}"
             yield Finding(WARNING, f"keys of the prefix {shown} are left", why, fix)
-
-
-async def _states(target: Target) -> set[bytes]:
-    """The prefixes of which the state that proxies share is there, as far as names are looked at;
-    none in front of a Cluster."""
-    found, cursor = set[bytes](), b"0"
-    for _ in range(0 if target.keys.clustered else _PAGES):
-        words = (b"SCAN", cursor, b"MATCH", STATE + b"*", b"COUNT", b"1000")
-        cursor, names = await target.ask(*words)
-        found.update(name[len(STATE) :] for name in names)
-        if cursor == b"0":
-            break
-    return found
 
 
 async def lease(target: Target) -> AsyncIterator[Finding]:
@@ -105,20 +95,20 @@ async def outboxes(target: Target) -> AsyncIterator[Finding]:
     script_calls = await target.script_calls("key_examine", "outbox_read")
     states = await examine_keys(target, script_calls, [(0, name) for name in names], 1)
     now_ms = await target.now_ms()
-    waiting = {
+    ages_ms = {
         key: now_ms - state.first_ms for (_, key), state in states.items() if state.first_ms > 0
     }
-    late = [name for name, age_ms in waiting.items() if age_ms > _LATE_MS]
+    late = [name for name, age_ms in ages_ms.items() if age_ms > _LATE_MS]
     if not late:
         return
     reads = [Call("outbox_read", (name,), (b"0", b"0")) for name in late]
-    replies = await run(target.redis, [(0, script_calls.words(call, b"0")) for call in reads])
-    count = sum(valid(reply)[0] for reply in replies)
+    replies = await target.ask_each(0, [script_calls.words(call, b"0") for call in reads])
+    count = sum(waiting for waiting, *_ in replies)
     slots = ", ".join(f"{target.keys.destination(name)}" for name in late[:_SHOWN])
     yield Finding(
         WARNING,
         f"{counted(count, 'element')} in {counted(len(late), 'outbox', 'outboxes')} for other slots"
-        f" ({slots}), the first for {max(waiting.values()) // 1000} s",
+        f" ({slots}), the first for {max(ages_ms.values()) // 1000} s",
         "Their destinations take nothing: they have the wrong type, or their master is full or"
         " away, or no proxy is running. Nothing is lost.",
         "see the check `rules`, and the proxies' logs",

@@ -25,19 +25,18 @@ _UNEXAMINED: Final = "The doctor cannot check deadlines."
 _MISCOUNTED: Final = "DBSIZE may count internal keys of the proxy."
 
 CONTAINERS: Final = frozenset(
-    {b"ACL", b"CLIENT", b"CLUSTER", b"CONFIG", b"FUNCTION", b"PUBSUB", b"SCRIPT", b"SLOWLOG"}
+    {b"ACL", b"CLIENT", b"CLUSTER", b"CONFIG", b"PUBSUB", b"SCRIPT", b"SLOWLOG"}
 )
 # The Redis versions that introduced these; older servers refuse an ACL rule with them.
 SINCE: Final[Mapping[str, tuple[int, int]]] = {
     "+client|no-evict": (7, 0),
-    "+function|list": (7, 0),
     "+spublish": (7, 0),
     "+client|no-touch": (7, 2),
     "+client|setinfo": (7, 2),
     "+hpersist": (7, 4),
     "+hpexpireat": (7, 4),
     "+hpexpiretime": (7, 4),
-    # Of Valkey 9.1, which gives its Redis version as 7.2: only the client that calls it needs it.
+    # Valkey 9.1 has it, and gives its Redis version as 7.2: only clients that call it need it.
     "+clusterscan": (99, 0),
 }
 # Valkey has these since 9.0, which gives its Redis version as 7.2.
@@ -93,8 +92,9 @@ class Right(NamedTuple):
 
 
 _Row: TypeAlias = tuple[Severity, str, tuple[str, ...]]
-# How bad it is without the right, what happens then, and the requests that the link, the reaper,
-# the pages and the subcommands send. KEY and CHANNEL are a client's; words in {} are internal.
+# The severity if the right is missing, what happens then, and the requests that the link, the
+# reaper, the pages and the subcommands send. KEY and CHANNEL are a client's; words in {} are
+# internal.
 _IN_CLUSTER: Final[tuple[_Row, ...]] = (
     (ERROR, _STARTS, ("CLUSTER NODES",)),
     (
@@ -186,7 +186,6 @@ _ASKED: Final[tuple[_Row, ...]] = (
         ("PTTL {lease}", "ZRANDMEMBER {schedule}", "SRANDMEMBER {others} 1"),
     ),
     (INFO, "ttlproxy doctor --apply fails.", ("EXISTS {schedule}",)),
-    (INFO, "The doctor does not list function libraries.", ("FUNCTION LIST",)),
     (INFO, _UNTOLD, ("SLOWLOG GET", "HLEN {others}", "LINDEX {others} 0")),
     (
         INFO,

@@ -19,7 +19,7 @@ from ttlproxy.operations.doctor.finding import INFO, OK, WARNING, Finding, Sever
 from ttlproxy.operations.doctor.required_rights import FIELD_TTLS, SINCE, Right, asked, scripted
 from ttlproxy.operations.doctor.target import Target
 
-# In the words of Redis before 7.2, and since.
+# Redis had other words before 7.2.
 _PLACE = re.compile(r"access (?:one of the|a|the '.*') (key|channel)", re.DOTALL)
 _SIGNS = {"key": "~", "channel": "&"}
 _OF_CHANNELS = (b"PUBLISH", b"SPUBLISH")  # `asked` has these, with a channel
@@ -67,7 +67,7 @@ def _of_events(target: Target) -> Iterator[Right]:
 
 
 async def _refused(target: Target, needed: Iterable[Right]) -> list[NoPermissionError | None]:
-    """For each right Redis's NOPERM error, or None.
+    """Redis's NOPERM error for each right, or None.
 
     Raises NoPermissionError if MULTI or DISCARD is refused.
     """

@@ -5,31 +5,21 @@ It looks at some of the keys only, so what it says of a rule holds for these.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from typing import Final, NamedTuple
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from typing import Final
 
 from ttlproxy.core.counted import counted
 from ttlproxy.core.expiry_actions import VERBS, Actions, listed, verified
 from ttlproxy.core.glob import Glob
 from ttlproxy.core.write_rules import TYPES, WriteRules, name_of, parted, rule_of
-from ttlproxy.link import NodeOfSeveral, run, valid
+from ttlproxy.link import NodeOfSeveral
 from ttlproxy.operations.doctor.finding import ERROR, INFO, OK, WARNING, Finding
 from ttlproxy.operations.doctor.target import Target
+from ttlproxy.operations.key_walk import scan
 
 _SHOWN: Final = 3
-_PAGE: Final = 1000
 # More names are not looked at: it takes Redis some 0.1 s, in pieces.
 _MOST_PAGES: Final = 100
-
-
-class _Rows(NamedTuple):
-    """Name of a rule -> its row, of one database. unsigned, unreadable: names of rules that are not
-    in force."""
-
-    of_expiry: Mapping[bytes, bytes]
-    of_writes: Mapping[bytes, bytes]
-    unsigned: Sequence[bytes]
-    unreadable: Sequence[bytes]
 
 
 async def rules(target: Target) -> AsyncIterator[Finding]:
@@ -41,62 +31,61 @@ async def rules(target: Target) -> AsyncIterator[Finding]:
     count, count_of_writes, is_sound = 0, 0, True
     for db in target.databases:
         rows = await _rows(target, db)
-        count += len(rows.of_expiry)
-        count_of_writes += len(rows.of_writes)
-        faults = [*_not_in_force(db, rows), *await _undeliverable(target, db, rows.of_expiry)]
+        unsigned = [name for name, row in rows.items() if row is None]
+        signed = {name: row for name, row in rows.items() if row is not None}
+        of_writes = {name: row for name, row in signed.items() if parted(name) is not None}
+        of_expiry = {name: row for name, row in signed.items() if name not in of_writes}
+        unreadable = [name for name, row in of_writes.items() if rule_of(row) is None]
+        readable = {name: of_writes[name] for name in of_writes if name not in unreadable}
+        actions = Actions(of_expiry)
+        for name in of_expiry:
+            action = actions.of(name)
+            if action is None or action.verb not in VERBS:
+                unreadable.append(name)
+        count += len(of_expiry)
+        count_of_writes += len(readable)
+        faults = [*_not_in_force(db, unsigned, unreadable)]
+        faults += await _undeliverable(target, db, of_expiry)
         is_sound = is_sound and not faults
-        faults += await _without_effect(target, db, rows.of_writes) if rows.of_writes else ()
+        faults += await _without_effect(target, db, readable) if readable else ()
         for fault in faults:
             yield fault
     if is_sound:
-        of_writes = f", {count_of_writes} of ONWRITE" if count_of_writes else ""
-        yield Finding(OK, f"{counted(count, 'rule')} of ONEXPIRE{of_writes}, no fault found")
+        said = f", {count_of_writes} of ONWRITE" if count_of_writes else ""
+        yield Finding(OK, f"{counted(count, 'rule')} of ONEXPIRE{said}, no fault found")
 
 
-async def _rows(target: Target, db: int) -> _Rows:
+async def _rows(target: Target, db: int) -> dict[bytes, bytes | None]:
+    """Name of a rule -> its row; None if no proxy has signed it."""
     keys, signer = target.keys, await target.signer()
     names = sorted(listed(await target.ask(b"HGETALL", keys.home(keys.rules), db=db))[1])
     values = await target.ask(b"MGET", *map(keys.rule, names), db=db) if names else []
-    there = {name: value for name, value in zip(names, values, strict=True) if value}
-    rows = {name: verified(value, name, signer) for name, value in there.items()}
-    signed = {name: row for name, row in rows.items() if row is not None}
-    of_writes = {name: row for name, row in signed.items() if parted(name) is not None}
-    of_expiry = {name: row for name, row in signed.items() if name not in of_writes}
-    readable = {name: row for name, row in of_writes.items() if rule_of(row) is not None}
-    actions = Actions(of_expiry)
-    unreadable = [
-        name
-        for name in of_expiry
-        if (action := actions.of(name)) is None or action.verb not in VERBS
-    ]
-    return _Rows(
-        of_expiry,
-        readable,
-        [name for name, row in rows.items() if row is None],
-        [*(name for name in of_writes if name not in readable), *unreadable],
-    )
+    found = zip(names, values, strict=True)
+    return {name: verified(value, name, signer) for name, value in found if value}
 
 
-def _not_in_force(db: int, rows: _Rows) -> Iterable[Finding]:
-    for names, what, why, fix in (
-        (
-            rows.unsigned,
-            "are not signed by a proxy",
+def _not_in_force(
+    db: int, unsigned: Sequence[bytes], unreadable: Sequence[bytes]
+) -> Iterator[Finding]:
+    said = f"rules of ONEXPIRE in database {db} that"
+    if unsigned:
+        yield Finding(
+            ERROR,
+            f"{said} are not signed by a proxy: {len(unsigned)}",
             "They were written without a proxy, or signed with another key. They have no effect:"
             " expired elements are deleted.",
             "set them again with ONEXPIRE, through a proxy",
-        ),
-        (
-            rows.unreadable,
-            "cannot be read",
+            tuple(unsigned[:_SHOWN]),
+        )
+    if unreadable:
+        yield Finding(
+            ERROR,
+            f"{said} cannot be read: {len(unreadable)}",
             "A newer ttlproxy may have written them. In keys that they match, expired elements are"
             " not being removed.",
             "upgrade ttlproxy, or set them again with ONEXPIRE, through a proxy",
-        ),
-    ):
-        if names:
-            text = f"rules of ONEXPIRE in database {db} that {what}: {len(names)}"
-            yield Finding(ERROR, text, why, fix, tuple(names[:_SHOWN]))
+            tuple(unreadable[:_SHOWN]),
+        )
 
 
 async def _undeliverable(target: Target, db: int, rows: Mapping[bytes, bytes]) -> list[Finding]:
@@ -131,7 +120,7 @@ async def _without_effect(target: Target, db: int, rows: Mapping[bytes, bytes]) 
     """Rules of ONWRITE that are for no key, by whether a key matches."""
     rules = WriteRules(rows)
     keys, is_whole = await _matching(target, db, rules)
-    kinds = await run(target.redis, [(db, (b"TYPE", key)) for key in keys])
+    kinds = await target.ask_each(db, [(b"TYPE", key) for key in keys])
     typed = {key: kind for key, kind in zip(keys, kinds, strict=True) if kind in TYPES}
     names = [(rules.pattern_of(key, kind), kind) for key, kind in typed.items()]
     used = {
@@ -139,50 +128,53 @@ async def _without_effect(target: Target, db: int, rows: Mapping[bytes, bytes]) 
         for pattern, kind in names
         if pattern is not None
     }
-    hidden = [name for name in rows if name not in used and _matches_any(name, typed)]
-    idle = [name for name in rows if name not in used and name not in hidden]
-    found = list[Finding]()
-    for severity, those, what, why, fix in (
-        (
-            INFO,
-            idle if is_whole else [],
-            "match no key",
-            "They have no effect yet: is the pattern that of the keys?",
-            "DEL in place of the time removes a rule",
-        ),
-        (
-            WARNING,
-            hidden,
-            "are hidden by others",
-            "For each key that was looked at, a longer pattern, or the same with TYPE, wins.",
-            "remove the rule, or make its pattern longer",
-        ),
-    ):
-        shown = tuple((parted(name) or (b"", name))[1] for name in those[:_SHOWN])
-        text = f"rules of ONWRITE in database {db} that {what}: {len(those)}"
-        if those:
-            found.append(Finding(severity, text, why, fix, shown, check="write-rules"))
+    unused = [name for name in rows if name not in used]
+    hidden = [name for name in unused if _matches_any(name, typed)]
+    idle = [name for name in unused if is_whole and name not in hidden]
+    said, found = f"rules of ONWRITE in database {db} that", list[Finding]()
+    if idle:
+        found.append(
+            Finding(
+                INFO,
+                f"{said} match no key: {len(idle)}",
+                "They have no effect yet: is the pattern that of the keys?",
+                "DEL in place of the time removes a rule",
+                _patterns(idle),
+                check="write-rules",
+            )
+        )
+    if hidden:
+        found.append(
+            Finding(
+                WARNING,
+                f"{said} are hidden by others: {len(hidden)}",
+                "For each key that was looked at, a longer pattern, or the same with TYPE, wins.",
+                "remove the rule, or make its pattern longer",
+                _patterns(hidden),
+                check="write-rules",
+            )
+        )
     return found
+
+
+def _patterns(names: Sequence[bytes]) -> tuple[bytes, ...]:
+    """The patterns of some rules of ONWRITE."""
+    return tuple((parted(name) or (b"", name))[1] for name in names[:_SHOWN])
 
 
 async def _matching(target: Target, db: int, rules: WriteRules) -> tuple[Sequence[bytes], bool]:
     """(some keys that a rule matches, whether all names were looked at)."""
-    redis, found, is_whole = target.redis, list[bytes](), True
+    redis, found, ended, internal = target.redis, list[bytes](), 0, target.keys.prefix
     nodes = [each.plain for each in redis.masters] if isinstance(redis, NodeOfSeveral) else [redis]
     for node in nodes:
-        cursor = b"0"
-        for _ in range(_MOST_PAGES // len(nodes) + 1):
-            words = (b"SCAN", cursor, b"COUNT", _PAGE)
-            cursor, names = valid((await run(node, [(db, words)]))[0])
+        async for names, is_last in scan(node, db, pages=_MOST_PAGES // len(nodes) + 1):
+            ended += is_last
             found += (
-                name
-                for name in names
-                if rules.matches(name) and not name.startswith(target.keys.prefix)
+                name for name in names if rules.matches(name) and not name.startswith(internal)
             )
-            if cursor == b"0" or len(found) >= target.sample:
+            if len(found) >= target.sample:
                 break
-        is_whole = is_whole and cursor == b"0"
-    return found[: target.sample], is_whole and len(found) <= target.sample
+    return found[: target.sample], ended == len(nodes) and len(found) <= target.sample
 
 
 def _matches_any(name: bytes, typed: Mapping[bytes, bytes]) -> bool:

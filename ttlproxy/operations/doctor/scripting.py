@@ -1,22 +1,19 @@
 """Checks of scripts: whether the server compiles each one and runs those of the reaper, for a key
-that does not exist, so that nothing changes; and which scripts it has that are not a proxy's."""
+that does not exist, so that nothing changes."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from hashlib import sha1
 from importlib.resources import files
 from typing import Final
 
 from redis.exceptions import NoPermissionError, ResponseError
 
 from ttlproxy.commands import Call
-from ttlproxy.core.counted import counted
 from ttlproxy.link import run
-from ttlproxy.operations.doctor.finding import ERROR, INFO, WARNING, Finding
+from ttlproxy.operations.doctor.finding import ERROR, WARNING, Finding
 from ttlproxy.operations.doctor.required_rights import SINCE, all_scripted
 from ttlproxy.operations.doctor.target import Target
-from ttlproxy.scripts import Scripts, Traits
 
 # The doctor's own scripts. The proxies do not load them, so they are not among theirs.
 _PROBE: Final = files(__package__).joinpath("probe.lua").read_bytes()
@@ -85,14 +82,13 @@ async def _refused(target: Target) -> dict[str, str]:
         Call("keys_first", (key,), ()),
     )
     script_calls = await target.script_calls(*(call.script for call in trials))
-    compiles = [(0, (b"EVAL", _COMPILE, 0, text)) for text in texts.values()]
-    calls = [(0, script_calls.words(call, b"0")) for call in trials]
-    made, called = await run(target.redis, compiles), await run(target.redis, calls)
+    compiled = await target.ask_each(0, [(b"EVAL", _COMPILE, 0, text) for text in texts.values()])
+    called = await run(target.redis, [(0, script_calls.words(call, b"0")) for call in trials])
     # The reply is why a script does not compile, if it does not.
     refused = {
         name: reply.decode(errors="replace")
-        for name, reply in zip(texts, made, strict=True)
-        if isinstance(reply, bytes)
+        for name, reply in zip(texts, compiled, strict=True)
+        if reply is not None
     }
     return refused | {
         call.script: str(reply)
@@ -105,33 +101,3 @@ def _is_no_fault(refusal: ResponseError) -> bool:
     if isinstance(refusal, NoPermissionError) or "can't run this command" in str(refusal):
         return True  # the check of rights reports it
     return any(word in str(refusal) for word in _PASSING)
-
-
-async def scripts(target: Target) -> AsyncIterator[Finding]:
-    """Users' scripts and functions run inside the server, where no proxy sees their writes."""
-    ours = {sha1(text).hexdigest().encode() for text in (_PROBE, _COMPILE)}
-    of_pages = Scripts(target.keys.prefix)
-    of_pages.suit(Traits(clustered=target.keys.clustered))
-    ours.update(target.scripts().digests(), of_pages.digests())
-    known = await target.ask(b"SCRIPT", b"EXISTS", *ours)
-    kept = (await target.redis.info("memory")).get("number_of_cached_scripts", 0)
-    others, libraries = max(0, int(kept) - sum(map(int, known))), await _libraries(target)
-    if others or libraries:
-        named = f": {', '.join(sorted(libraries))}" if libraries else ""
-        yield Finding(
-            INFO,
-            f"the server has {counted(others, 'script')} and"
-            f" {counted(len(libraries), 'function library', 'function libraries')} of users{named}",
-            "An element that one of them overwrites keeps its old deadline.",
-            "remove the deadline with HPERSISTFIELD, SPERSISTMEMBER or their like, through a proxy",
-        )
-
-
-async def _libraries(target: Target) -> list[str]:
-    """The names of function libraries; none before Redis 7.0, or if we may not list them."""
-    try:
-        rows = await target.ask(b"FUNCTION", b"LIST")
-    except ResponseError:
-        return []
-    described = [dict(zip(row[::2], row[1::2], strict=True)) for row in rows]
-    return [row[b"library_name"].decode(errors="replace") for row in described]

@@ -37,7 +37,7 @@ from ttlproxy.wire import IS_COMPILED
 _FIELD_TTLS: Final = "HPEXPIRE"
 _CROWDED: Final = 0.9
 _ROOM: Final = 8 << 20  # bytes, for scripts and connections
-# For a proxy's own connections, and some for the operators of the server.
+# Connections of the proxy's own, and some for the operators of the server.
 _OWN: Final = 32
 _LAG_S: Final = 10
 _DRIFT_MS: Final = 1000
@@ -89,7 +89,7 @@ async def cluster(target: Target) -> AsyncIterator[Finding]:
 
 
 async def databases(target: Target) -> AsyncIterator[Finding]:
-    """Of a Cluster: from Valkey 9 on it may have more than one."""
+    """A Cluster of Valkey may have more than one from 9 on."""
     number = target.config.get("cluster-databases", "1")
     if not target.keys.clustered or number == "1":
         return
@@ -249,7 +249,7 @@ async def max_clients(target: Target) -> AsyncIterator[Finding]:
 
 
 async def core(target: Target) -> AsyncIterator[Finding]:
-    """Of this installation, which is the proxies' too where the doctor runs beside them."""
+    """This installation is the proxies' too where the doctor runs beside them."""
     if not IS_COMPILED:
         yield Finding(
             INFO,
@@ -312,8 +312,7 @@ async def persistence(target: Target) -> AsyncIterator[Finding]:
 
 
 async def replicas(target: Target) -> AsyncIterator[Finding]:
-    info = target.info
-    found = [each for name, each in info.items() if name[:5] == "slave" and isinstance(each, dict)]
+    info, found = target.info, target.replicas
     behind = [
         each for each in found if each.get("state") != "online" or int(each.get("lag", 0)) > _LAG_S
     ]

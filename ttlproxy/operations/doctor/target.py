@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import chain
+from typing import Any, Final
 
 from redis.asyncio import Redis
 from redis.exceptions import NoPermissionError, ResponseError
@@ -18,7 +19,7 @@ from ttlproxy.net.progress import Progress
 from ttlproxy.scripts import Scripts, Traits
 from ttlproxy.scripts.script_calls import ScriptCalls
 
-_SUBKEY_EVENTS = (8, 8)
+_SUBKEY_EVENTS: Final = (8, 8)
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ class Target:
         return not self.commands or "EVALSHA" in self.commands
 
     def scripts(self, *, ruled: bool = False) -> Scripts:
-        """As the proxies of this server have them. `ruled`: there are rules."""
+        """The scripts of this server's proxies. `ruled`: there are rules."""
         scripts = Scripts(self.keys.prefix)
         scripts.suit(self.traits._replace(ruled=ruled))
         return scripts
@@ -98,6 +99,12 @@ class Target:
         return f"ACL SETUSER {self.user} {rules}" if is_right else ""
 
     @property
+    def replicas(self) -> list[Mapping[str, Any]]:
+        """INFO's facts about each."""
+        rows = [row for name, row in self.info.items() if name[:5] == "slave"]
+        return [row for row in rows if isinstance(row, dict)]
+
+    @property
     def databases(self) -> list[int]:
         """The logical databases that hold keys."""
         found = (name for name, value in self.info.items() if isinstance(value, dict))
@@ -105,7 +112,11 @@ class Target:
 
     async def ask(self, *words: bytes | int, db: int = 0) -> Any:
         """Sends one request; returns the reply. Raises ResponseError."""
-        return valid((await run(self.redis, [(db, words)]))[0])
+        return (await self.ask_each(db, [words]))[0]
+
+    async def ask_each(self, db: int, requests: Iterable[Sequence[bytes | int]]) -> list[Any]:
+        """Sends these requests at once; returns the replies. Raises ResponseError."""
+        return [valid(reply) for reply in await run(self.redis, [(db, each) for each in requests])]
 
     async def now_ms(self) -> int:
         seconds, microseconds = await self.ask(b"TIME")
@@ -123,10 +134,8 @@ class Target:
         """Some internal keys that are no indexes."""
         keys, slots = self.keys, self.schedules.slots()
         names = [keys.shared_in(number, keys.others) for number in slots] or [keys.others]
-        replies = await run(
-            self.redis, [(db, (b"SRANDMEMBER", each, self.sample)) for each in names]
-        )
-        return [other for reply in replies for other in valid(reply)]
+        requests = [(b"SRANDMEMBER", each, self.sample) for each in names]
+        return list(chain.from_iterable(await self.ask_each(db, requests)))
 
     async def attached(self) -> int:
         """The number of proxies that are connected to the server."""
@@ -142,6 +151,10 @@ async def read_target(redis: Redis, settings: Settings, sample: int, progress: P
         keys.settle(redis.owned)
         schedules.owned = redis.owned
     await schedules.find(redis)
+    asked: list[Sequence[bytes | int]] = [(b"CONFIG", b"GET", b"*"), (b"COMMAND",)]
+    replies = await run(redis, [(0, words) for words in asked])
+    config, commands = ([] if isinstance(each, ResponseError) else valid(each) for each in replies)
+    words = [word.decode(errors="replace") for word in config]
     return Target(
         redis=redis,
         settings=settings,
@@ -149,27 +162,7 @@ async def read_target(redis: Redis, settings: Settings, sample: int, progress: P
         schedules=schedules,
         sample=sample,
         info=info,
-        config=await _config(redis),
-        commands=await _commands(redis),
+        config=dict(zip(words[::2], words[1::2], strict=True)),
+        commands={native.name: native for native in natives(commands)},
         progress=progress,
     )
-
-
-async def _config(redis: Redis) -> dict[str, str]:
-    try:
-        reply = valid((await run(redis, [(0, (b"CONFIG", b"GET", b"*"))]))[0])
-    except ResponseError:
-        return {}
-    words: Sequence[bytes | str] = (
-        reply if isinstance(reply, list) else [word for pair in reply.items() for word in pair]
-    )
-    texts = [word.decode(errors="replace") if isinstance(word, bytes) else word for word in words]
-    return dict(zip(texts[::2], texts[1::2], strict=True))
-
-
-async def _commands(redis: Redis) -> dict[str, Native]:
-    try:
-        reply = valid((await run(redis, [(0, (b"COMMAND",))]))[0])
-    except ResponseError:
-        return {}
-    return {native.name: native for native in natives(reply)}

@@ -11,7 +11,7 @@ from ttlproxy.link.connecting.pipeline import Words
 
 # Elements in a page, which is one transaction at the target.
 PAGE: Final = 200
-# As TYPE says it where there is no key.
+# TYPE says this where there is no key.
 NO_KEY: Final = b"none"
 END: Final = b"0"
 

@@ -34,7 +34,7 @@ class State:
 
     @classmethod
     def of(cls, kept: Any) -> Self:
-        """From what `kept` gave. Raises KeyError or TypeError."""
+        """Reads what `kept` gave. Raises KeyError or TypeError."""
         return cls(
             *(kept["phase"], kept["part"], Place(*kept["place"])),
             *(Counter(kept["counts"]), Counter(kept["moved"])),
@@ -55,8 +55,8 @@ _TRIES: Final = 20
 # Names in a page of the walk, all of which are looked at again after an interruption.
 _NAMES: Final = 100
 _EXAMPLES: Final = 5
-# Besides outcomes, what is counted: elements of keys that change all the time; and keys: all, those
-# that do not fit, and those whose own deadline the source does not tell.
+# These are counted besides outcomes: elements of keys that change all the time; and keys: all,
+# those that do not fit, and those whose own deadline the source does not tell.
 BUSY: Final = "busy"
 KEYS: Final = "keys"
 UNFIT: Final = "unfit"
@@ -91,7 +91,7 @@ class Mover:
     unfit: list[str] = field(default_factory=list)
 
     async def run(self, tell: Callable[[], None]) -> None:
-        """From where `state` is; `tell()` is called now and then. Raises MigrationError."""
+        """Goes on from where `state` is; `tell()` is called now and then. Raises MigrationError."""
         while self.state.part < len(self.source.parts):
             await self._keys(self.source.parts[self.state.part], tell)
             self.state.part, self.state.place = self.state.part + 1, Place()
@@ -140,7 +140,7 @@ class Mover:
         return page
 
     async def _outcomes(self, page: Page) -> Counter[Outcome] | None:
-        """None if the key has changed meanwhile."""
+        """Returns None if the key has changed meanwhile."""
         if not page.elements:
             await self.server.transaction([])
             return Counter()

@@ -26,7 +26,7 @@ class Plan(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """How it is decided; compares, slack_ms: see Source."""
+    """The rules of the decision; compares, slack_ms: see Source."""
 
     how: How
     compares: bool

@@ -46,7 +46,7 @@ class RedissonSource:
         names = [field for field, _ in found.pairs]
         if not names:
             return Page(key, b"hash", (), found.cursor)
-        # In one step, so that value and deadlines are of the same write.
+        # One step reads both, so that value and deadlines are of the same write.
         *_, (values, timeouts, idle) = await self._server.ask(
             (b"MULTI",),
             (b"HMGET", name, *names),

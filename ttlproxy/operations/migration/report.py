@@ -85,7 +85,7 @@ _OF_ONE: Final[Mapping[str, str]] = {
     "they": "it",
 }
 _PLURAL: Final = re.compile(rf"(?<!would )\b({'|'.join(_OF_ONE)})\b")
-# In the check at the end: these should not be.
+# The check at the end should find none of these.
 FAULTS: Final = (Outcome.DATED, Outcome.ADDED, Outcome.DELETED, BUSY)
 
 

@@ -25,13 +25,13 @@ from ttlproxy.operations.migration.elements import (
     shown,
 )
 
-# As the commands of Redis 8 say it.
+# Redis 8 replies with these.
 _NO_DEADLINE: Final = -1
 _NOT_THERE: Final = -2
 
 
 class Reading(NamedTuple):
-    """How deadlines are read from a kind of server.
+    """The way to read deadlines from a kind of server.
 
     kinds: the types that have deadlines there; slack_ms: see Source
     requests: for these elements of a key of this type
@@ -134,7 +134,7 @@ class TimedSource:
         return Page(name, part.kind, elements, found.cursor, whole, is_untold)
 
     async def _list(self, name: bytes) -> Page:
-        """All elements of a list that have deadlines, as a proxy tells them: no list is scanned."""
+        """The elements of a list that have deadlines, as a proxy tells them: no list is scanned."""
         (listed,) = await self._server.ask((b"TTLPROXY", b"KEY", name))
         return Page(name, b"list", [Element(element, int(at)) for element, at in listed])
 
@@ -146,7 +146,7 @@ _BY_REPLY: Final[Mapping[int, Outcome]] = {
     2: Outcome.DELETED,
     -2: Outcome.GONE,
 }
-# Of the types whose elements have values.
+# The types whose elements have values.
 _VALUES: Final = {b"hash": b"HMGET", b"zset": b"ZMSCORE"}
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ttlproxy.proxy.routed.routed_client import RoutedClient
 
 _AGAIN: Final = Backoff(cap=0.1, base=0.002)
-# What a master answers that has just become a replica.
+# A master that has just become a replica answers with this.
 _READ_ONLY: Final = b"-READONLY "
 Links = Callable[[], Awaitable[Mapping[str, Link]]]
 

@@ -29,13 +29,13 @@ def is_bounce(error: bytes) -> bool:
 
 
 def shown(reply: bytes) -> bytes:
-    """What a client gets of a reply that may be such an error: not the address of a node, where
-    clients that know Clusters would go, past the proxy."""
+    """The reply, but without a node's address if it is such an error: clients that know Clusters
+    would go there, past the proxy."""
     return ON_ITS_WAY if reply.startswith(_REDIRECTIONS) else reply
 
 
 def read(error: bytes) -> Bounce | None:
-    """What an error says; None if it is no such error."""
+    """Reads such an error; returns None if it is another one."""
     if not is_bounce(error):
         return None
     words = error[1:].split()

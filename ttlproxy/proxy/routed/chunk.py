@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Part:
-    """What one master has of a chunk.
+    """The part of a chunk at one master.
 
     lane: where its requests went; unsent: or these, if they could not just pass
     passes: its replies go on as they come
@@ -40,7 +40,7 @@ class Part:
         self.taken = self.kept = 0
 
     def add(self, replies: list[bytes], size: int) -> None:
-        """So many replies have come, of `size` bytes."""
+        """Takes replies that have come, of `size` bytes."""
         if self.replies:
             self.replies += replies
         else:
@@ -61,7 +61,7 @@ class Part:
         return reply
 
     def give(self, size: int) -> None:
-        """So many bytes of replies wait no longer."""
+        """Notes that `size` bytes of replies wait no longer."""
         self.kept -= size
         self.lane.kept -= size
 
@@ -74,7 +74,8 @@ class Chunk:
     __slots__ = ("_commands", "_numbers", "_order", "left", "parts")
 
     def __init__(self, commands: list[list[bytes]], numbers: list[int]) -> None:
-        """For each request its words, and the slot of its first argument, which is a key."""
+        """`commands`, `numbers`: each request's words, and the slot of its first argument, a
+        key."""
         self.left = len(commands)
         self.parts: list[Part] = []
         self._commands = commands
@@ -115,7 +116,7 @@ class Chunk:
         return True
 
     def take_all(self) -> list[bytes]:
-        """All replies that have not been taken, in order: none is missing."""
+        """The replies that have not been taken, in order: none is missing."""
         rest = []
         for part in self.parts:
             part.give(part.kept)
@@ -131,7 +132,7 @@ class Chunk:
         return self.parts[self._order[self._begin]].has_next
 
     def take_first(self) -> list[bytes]:
-        """Those up to the first that is missing."""
+        """The replies up to the first that is missing."""
         taken: list[bytes] = []
         for place in self._order[self._begin :]:
             part = self.parts[place]

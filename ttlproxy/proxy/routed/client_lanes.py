@@ -12,7 +12,7 @@ from ttlproxy.proxy.routed.lane import Lane
 if TYPE_CHECKING:
     from ttlproxy.proxy.routed.routed_client import RoutedClient
 
-# How long a master that is not served any more may take for the replies that it owes.
+# The time for a master that is no longer served to send the replies that it owes.
 _RETIRES_S: Final = 1.0
 
 
@@ -53,14 +53,14 @@ class ClientLanes:
         return lane
 
     async def links(self) -> dict[str, Link]:
-        """Of the masters that requests about all keys at this port are for, by their ids.
+        """The masters that requests about all keys at this port are for: their links by id.
 
         Raises TimeoutError if there is none for hold_max.
         """
         return await self._links_at(self.port)
 
     async def links_of_all(self) -> dict[str, Link]:
-        """Also those at other ports. Raises TimeoutError if there is none for hold_max."""
+        """`links` of masters at all ports."""
         return await self._links_at(0)
 
     async def _links_at(self, port: int) -> dict[str, Link]:
@@ -101,7 +101,7 @@ class ClientLanes:
 
     @property
     def others(self) -> list[Lane]:
-        """All of masters that are served, but for the home."""
+        """The lanes of masters that are served, but for the home."""
         return [lane for lane in self._lanes.values() if lane is not self._home]
 
     @property
@@ -153,7 +153,7 @@ class ClientLanes:
             lane.close()
 
     def unused(self, since_s: float) -> list[Lane]:
-        """Those that were last used before `since_s`, on the clock of the event loop."""
+        """The lanes that were last used before `since_s`, on the clock of the event loop."""
         return [lane for lane in self.others if lane.used_s < since_s and not lane.waits]
 
     def clear(self) -> None:

@@ -1,8 +1,8 @@
-"""How many connections clients may have to each master, and to all of them together.
+"""Limits the connections of clients to each master, and to all of them together.
 
-Who needs one more waits in line. An unused connection of another client makes room for it at once,
-the one that was used the longest ago of those that were looked at; if there is none, this looks
-again and again until somebody gives one up.
+A client that needs one more waits in line. An unused connection of another client makes room for it
+at once, the one that was used the longest ago of those that were looked at; if there is none, this
+looks again and again until somebody gives one up.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from ttlproxy.link import Link
 from ttlproxy.proxy.routed.lane import Lane
 
-# So many connections are looked at for one that is to be closed, as Redis looks at some keys for
+# This many connections are looked at for one that is to be closed, as Redis looks at some keys for
 # one that it evicts (maxmemory-samples). A look at one takes under a microsecond.
 _SAMPLE: Final = 64
 # Between two looks while somebody waits.
@@ -44,7 +44,7 @@ class _Master:
         self.closing: set[Lane] = set()
 
     def sample(self) -> list[Lane]:
-        """Some of its connections, other ones each time."""
+        """Returns some of its connections, other ones each time."""
         some = list(islice(self.lanes, _SAMPLE))
         for lane in some:
             del self.lanes[lane]

@@ -1,4 +1,4 @@
-"""What a client sets for its connection: each of its connections to masters needs it."""
+"""The settings of a client's connection: each of its connections to masters needs them."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class ConnectionSettings:
             self._last((b"CLIENT", *map(bytes.upper, args[1 : KEPT[args[1].upper()]])), args)
 
     def _keep_hello(self, args: list[bytes]) -> None:
-        """What it sets beside the protocol holds until something else is set."""
+        """Keeps what HELLO sets beside the protocol until something else is set."""
         found = options(args[2:])
         if b"AUTH" in found:
             self._words[_AUTH] = found[b"AUTH"]

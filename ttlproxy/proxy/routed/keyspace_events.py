@@ -1,6 +1,6 @@
 """Keyspace events in front of several masters: each master tells its own.
 
-What clients publish, and events that scripts of ttlproxy publish, come from each master, because
+Messages of clients, and events that scripts of ttlproxy publish, come from each master, because
 nodes of a Cluster pass them on to each other.
 """
 
@@ -11,12 +11,12 @@ from collections.abc import Callable
 from itertools import product
 from typing import Final
 
-# How the channels of events begin: those of keys, and those of elements, as Redis 8.8 has them.
+# Channels of events begin with these: those of keys, and those of elements of Redis 8.8.
 _HEADS: Final = (b"__keyspace@", b"__keyevent@", b"__subkeyspace", b"__subkeyevent")
 _CHANNEL: Final = re.compile(
     rb"__((?:sub)?key(?:space|event)|subkeyspaceitem|subkeyspaceevent)@\d+__:(.*)", re.DOTALL
 )
-# Where a pattern is no text any more.
+# A pattern is plain text up to the first of these.
 _SPECIAL: Final = re.compile(rb"[*?\[\\]")
 # The events of scripts/lib/events.lua.
 _PUBLISHED: Final = frozenset(
@@ -30,7 +30,7 @@ def _sized(text: bytes) -> bytes:
     return rest[: int(size)] if size.isdigit() else rest
 
 
-# By the kind of a channel: the event and the key, of the channel's end and the message.
+# (the event, the key) from the channel's end and the message, by the kind of the channel.
 _READ: Final[dict[bytes, Callable[[bytes, bytes], tuple[bytes, bytes]]]] = {
     b"keyspace": lambda end, message: (message, end),
     b"keyevent": lambda end, message: (end, message),

@@ -94,7 +94,7 @@ class Lane:
     def __repr__(self) -> str:
         return f"<Lane {self._phase.name}>"
 
-    # From the client.
+    # The client calls these.
 
     def send(self, requests: Sequence[PendingRequest], raw: bytes) -> None:
         """Sends whole requests; `raw`: all their bytes."""
@@ -201,14 +201,14 @@ class Lane:
             self.session.listens = False
 
     def relay(self, data: bytes) -> None:
-        """From now on all passes unread, in both directions."""
+        """Passes all unread from now on, in both directions."""
         self._replies.relays = True
         self._write(data, 0)
 
     def on_the_way(self, request: PendingRequest) -> bytes | None:
         """A request in the form that it has while its slot is on its way from this lane's master.
 
-        What is known of the slot is known here, until it has moved. None if something is due in its
+        This lane knows the keys of the slot, until it has moved. None if something is due in its
         keys: nothing can be reaped before. The lane is open.
         """
         assert self.session is not None
@@ -219,9 +219,9 @@ class Lane:
         return self._dated(step)
 
     async def unindexed(self, request: PendingRequest) -> bytes | None:
-        """The same, where keys that may have an index have none, at either master: then nothing is
-        due or to be swept, and no script is needed, which Redis would refuse. Raises TimeoutError
-        after hold_max."""
+        """Does as `on_the_way` where keys that may have an index have none, at either master:
+        nothing is due or to be swept, and no script is needed, which Redis would refuse. Raises
+        TimeoutError after hold_max."""
         assert self.session is not None
         places = self.session.may_be_indexed(request.args)
         if not places or any((await self.link.holds.indexed(places)).values()):
@@ -291,7 +291,7 @@ class Lane:
         return bool(self._in_flight or self._replies.parts)
 
     def in_flight(self) -> tuple[int, int]:
-        """How many requests were sent, and how many of them have no reply."""
+        """(requests that were sent, those of them that have no reply)."""
         replies = self._replies
         if self.is_closed or replies.relays:
             return self._sent, 0
@@ -368,7 +368,7 @@ class Lane:
         for request in self._take_unsent():
             request.fail(SlotMoved("its master is served no more"))
 
-    # From the limit of connections.
+    # The limit of connections calls these.
 
     @property
     def is_unused(self) -> bool:
@@ -396,7 +396,7 @@ class Lane:
                 request.answer(reply)
         self._client.flush()
 
-    # From Redis: it is the `Frontend` of its connection.
+    # It is the `Frontend` of its connection to Redis.
 
     @property
     def write(self) -> Write:
@@ -489,7 +489,7 @@ class Lane:
         if self._phase is not CLOSED:
             self._client.lost(self)
 
-    # For a held step.
+    # A held step calls these.
 
     @property
     def redis_is_full(self) -> bool:
@@ -682,7 +682,7 @@ class Lane:
             self._client.lost(self)
 
     def _go_on(self) -> None:
-        """Nothing is held any more: handles what came in meanwhile."""
+        """Handles what came in meanwhile: nothing is held any more."""
         self._phase = OPEN
         while self._early and self._phase is OPEN:
             requests, raw = self._early.popleft()

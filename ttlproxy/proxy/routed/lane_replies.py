@@ -21,7 +21,7 @@ from ttlproxy.wire.reply_ends import ERROR, PUSH, ReplyEnds, may_be_special
 if TYPE_CHECKING:
     from ttlproxy.proxy.routed.routed_client import RoutedClient
 
-# How what subscribers get begins, behind the header of its array.
+# Messages to subscribers begin with one of these, behind the header of their array.
 MESSAGES: Final = (b"$7\r\nmessage\r\n", b"$8\r\npmessage\r\n", b"$8\r\nsmessage\r\n")
 CONFIRMATIONS: Final = tuple(
     b"$%d\r\n%b\r\n" % (len(word), word)
@@ -31,7 +31,7 @@ CONFIRMATIONS: Final = tuple(
 
 
 class Miscounted(Exception):  # noqa: N818 - the name says it
-    """What has come is no reply, or a reply to nothing."""
+    """Redis has sent no reply, or a reply to nothing."""
 
 
 class LaneReplies:
@@ -95,7 +95,7 @@ class LaneReplies:
         self._confirming, self._are_pushes = 0, True
 
     def end(self, trouble: Exception) -> None:
-        """Nothing more will come."""
+        """Fails all that wait: nothing more will come."""
         for request in self.in_flight:
             request.fail(trouble)
         for _, fence in self._fences:

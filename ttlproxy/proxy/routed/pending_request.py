@@ -31,17 +31,17 @@ class PendingRequest:
         self.taker: asyncio.Future[bytes] | None = None
 
     def awaited(self) -> asyncio.Future[bytes]:
-        """The reply, for who waits for it in place of the client."""
+        """The reply, for a caller that waits for it in place of the client."""
         self.taker = asyncio.get_running_loop().create_future()
         return self.taker
 
     def answer(self, reply: bytes) -> None:
-        """For who waits for it."""
+        """Gives the reply to the caller that waits for it."""
         if self.taker is not None and not self.taker.done():
             self.taker.set_result(reply)
 
     def fail(self, trouble: Exception) -> None:
-        """There will be no reply for who waits for it."""
+        """Tells the caller that waits for it that there will be no reply."""
         if self.taker is not None and not self.taker.done():
             self.taker.set_exception(trouble)
             self.taker.exception()  # maybe nobody waits any more

@@ -23,11 +23,11 @@ from ttlproxy.proxy.routed.pending_request import PendingRequest
 if TYPE_CHECKING:
     from ttlproxy.proxy.routed.routed_client import RoutedClient
 
-# So often is a request sent to another node.
+# The most times that a request is sent to another node.
 _MOST: Final = 5
 # Between two attempts while a slot is on its way, or has no master.
 _AGAIN: Final = Backoff(cap=0.05, base=0.001)
-# How long a change of the masters is waited for before the next attempt.
+# The longest wait for a change of the masters before the next attempt.
 _CHANGE_S: Final = 0.5
 _ON_THE_WAY: Final = (b"ASK", b"TRYAGAIN")
 
@@ -101,7 +101,7 @@ class Redirects:
         self.lines.pop(slot, None)  # the last reply may have ended the client
 
     def _put_in_order(self, line: deque[PendingRequest]) -> None:
-        """In the client's order: some come back from a node, others never went there."""
+        """Puts them in the client's order: some come back from a node, others never went there."""
         places = {id(request): at for at, request in enumerate(self._client.order.owed)}
         found = sorted(line, key=lambda request: places.get(id(request), -1))
         line.clear()

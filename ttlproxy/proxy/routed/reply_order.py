@@ -53,7 +53,7 @@ class ReplyOrder:
         self.owed.extend(requests)
 
     def open(self) -> None:
-        """What chunks are owed is owed one by one from now on."""
+        """Turns the chunks that are owed into single requests."""
         if not self.chunks:
             return
         self._give_first()

@@ -44,7 +44,7 @@ class RequestsIn:
         return request
 
     def have_gone(self, count: int) -> None:
-        """So many of those that wait have gone."""
+        """Removes those that have gone from those that wait."""
         for _ in range(count):
             self.next()
 

@@ -78,7 +78,7 @@ class RoutedClient(asyncio.Protocol):
         self._early = b""
         self._why = ""  # why it ends, a key of Counters.gone, once that is known
 
-    # From the event loop.
+    # The event loop calls these.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -147,7 +147,7 @@ class RoutedClient(asyncio.Protocol):
         self.client_log.closed(self._why)
         self.counters.gone[self._why] += 1
         self._server.forget(self)
-        # Without these cycles of references its memory is free now.
+        # Its memory is free now if these cycles of references are gone.
         self.lanes.clear()
         self._task = self._closing = self._ending = None
         del self.specials, self.redirects
@@ -161,7 +161,7 @@ class RoutedClient(asyncio.Protocol):
         for lane in self.lanes:
             lane.pause(False)
 
-    # Where requests go.
+    # Requests go by these.
 
     @property
     def routing_table(self) -> RoutingTable:
@@ -174,7 +174,7 @@ class RoutedClient(asyncio.Protocol):
     def next_requests(self) -> RequestsIn:
         return self._routing.requests
 
-    # From lanes.
+    # Lanes call these.
 
     @property
     def replays(self) -> list[list[bytes]]:
@@ -277,7 +277,7 @@ class RoutedClient(asyncio.Protocol):
         return self._is_open and not self.specials.needs(lane)
 
     def miscounted(self, lane: Lane) -> None:
-        """What has come is no reply, or a reply to nothing: no reply of its is certain."""
+        """Ends, because a lane has got no reply, or a reply to nothing: none of its is certain."""
         self.lanes.close(lane)
         self.end()
 
@@ -296,7 +296,7 @@ class RoutedClient(asyncio.Protocol):
             self.client_log.failed(trouble)
             self.abort("error")
 
-    # From the limit of connections.
+    # The limit of connections calls these.
 
     def can_spare(self, lane: Lane) -> bool:
         """Whether a connection on which nothing is on its way may be closed."""
@@ -326,7 +326,7 @@ class RoutedClient(asyncio.Protocol):
         self.lanes.forget(lane)
         lane.turn_back(error)
 
-    # From the server.
+    # The server calls these.
 
     def retire(self, link: Link) -> None:
         """A master is not served any more: what it owes may still come."""
@@ -341,8 +341,8 @@ class RoutedClient(asyncio.Protocol):
             self.lanes.retire(lane, self.lost)
 
     def meet(self) -> None:
-        """Another master is served. A client that must hear it connects anew, so that it knows of
-        what it has missed."""
+        """Ends a client that must hear the master which is served now: it connects anew, and so
+        knows of what it has missed."""
         if self._is_open and self.specials.hears_all and self.lanes.lacks_one:
             self.ends_because("moved")
             self.end()
@@ -367,7 +367,7 @@ class RoutedClient(asyncio.Protocol):
 
     @property
     def unfinished(self) -> str:
-        """What keeps it from ending, in words for the log."""
+        """The reason why it cannot end yet, in words for the log."""
         if not self._is_open:
             return "not connected yet"
         if self.specials.unfinished or self._routing.requests.is_cut:
@@ -377,11 +377,11 @@ class RoutedClient(asyncio.Protocol):
         return ""
 
     def leave(self) -> None:
-        """Not one of its masters is served any more."""
+        """Leaves all its masters: none is served any more."""
         for lane in self.lanes:
             self.retire(lane.link)
 
-    # From the check for slow clients.
+    # The check for slow clients calls these.
 
     @property
     def idles(self) -> bool:
@@ -402,11 +402,11 @@ class RoutedClient(asyncio.Protocol):
     def buffered(self) -> int:
         return self.unread + len(self._early) + self._routing.requests.kept + self.lanes.buffered
 
-    # For the table of clients.
+    # The table of clients calls these.
 
     @property
     def state(self) -> str:
-        """What it does, in words of a closed set."""
+        """Its state, in words of a closed set."""
         if self._is_over:
             return "ending"
         if self.specials.blocks:
@@ -445,7 +445,7 @@ class RoutedClient(asyncio.Protocol):
             lane.close(at_once=True)
         self._transport.abort()
 
-    # For special requests.
+    # Special requests call these.
 
     def say(self, reply: bytes) -> None:
         """A reply of the proxy's own, while nothing else is owed."""
@@ -507,7 +507,7 @@ class RoutedClient(asyncio.Protocol):
             self.read()
 
     async def _connect(self) -> None:
-        """Connects to its home. What fails there is told by `failed`."""
+        """Connects to its home. `failed` tells what fails there."""
         until_s = asyncio.get_running_loop().time() + self.hold_max_s
         while not (self._is_open or self._is_over):
             try:

@@ -21,7 +21,7 @@ from ttlproxy.wire import pieces, whole
 if TYPE_CHECKING:
     from ttlproxy.proxy.routed.routed_client import RoutedClient
 
-# So many requests may be without a reply before the client is read no further.
+# The requests that may be without a reply before the client is read no further.
 MOST_OWED: Final = 10_000
 
 

@@ -13,7 +13,7 @@ from ttlproxy.core.keys import SLOTS, slot, slots
 
 
 class Way(IntEnum):
-    """How a request goes. ALONE and SPECIAL wait until the replies to all before have come.
+    """The way of a request. ALONE and SPECIAL wait until the replies to all before have come.
 
     FIRST: to the master of its first argument, a key
     KEYS: to the master of its first key, which its route finds
@@ -85,7 +85,7 @@ class RoutingTable(dict[bytes, Way]):
                 return None
             if b"{" in data:
                 return slots(list(map(_KEY, commands)))
-            # As `slots`, which would look at the keys once more, for 40 ns a request.
+            # `slots` would look at the keys once more, for 40 ns a request.
             return [crc_hqx(args[1], 0) % SLOTS for args in commands]
         except IndexError:
             return None  # no key

@@ -98,7 +98,7 @@ class SharingPolicy:
             self._is_unknown = True
 
     def keeps(self, size: int) -> None:
-        """So many bytes of replies are kept for the client."""
+        """Notes how many bytes of replies are kept for the client."""
         self._must_leave = self._must_leave or (self.is_on and size > _MOST_UNREAD)
 
     def _change(self, is_on: bool) -> None:

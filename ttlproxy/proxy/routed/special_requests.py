@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from ttlproxy.proxy.routed.routed_client import RoutedClient
 
 _PING: Final[Request] = ([b"PING"], encode((b"PING",)))
-# What a client that has not logged in may do, beside being refused.
+# Commands of a client that has not logged in; others are refused.
 _BEFORE_LOGIN: Final = frozenset({"AUTH", "HELLO", "QUIT", "RESET"})
-# What a client that is subscribed in RESP2 may do, beside PING.
+# Commands of a client that is subscribed in RESP2, beside PING.
 _SUBSCRIBED: Final = frozenset(KINDS) | {"QUIT", "RESET"}
 # The subcommands that go to all masters: of all, the first error counts, or the first reply.
 _EVERYWHERE: Final = {
@@ -150,7 +150,7 @@ class SpecialRequests:
             request.lane.unblocked()  # its reply has come
 
     async def _at_home(self, args: Sequence[bytes], raw: bytes) -> bytes:
-        """Any node answers."""
+        """Asks any node."""
         return await self._client.ask(args, raw, None)
 
     async def _everywhere(self, raw: bytes, args: list[bytes]) -> list[bytes]:
@@ -186,7 +186,7 @@ class SpecialRequests:
         return reply
 
     async def _keep(self, words: list[bytes], home: Lane) -> None:
-        """Each connection of the client gets this, now and later."""
+        """Gives this to each connection of the client, now and later."""
         client = self._client
         client.connection_settings.keep(words)
         for lane in client.lanes.others:
@@ -325,13 +325,13 @@ class SpecialRequests:
         return gathering.first([*replies.values()])
 
     async def _link_with_rules(self) -> dict[str, Link]:
-        """Of the master that has the rules, if it is one of those at the client's port."""
+        """The link of the master that has the rules, if it is at the client's port."""
         home = self._owners[self._client.masters.rules.home]
         links = await self._client.lanes.links()
         return {name: link for name, link in links.items() if link is home}
 
     async def _links_but(self, done: Collection[str]) -> dict[str, Link]:
-        """Of the other masters at the client's port, by their ids."""
+        """The links of the other masters at the client's port, by their ids."""
         links = await self._client.lanes.links()
         return {name: link for name, link in links.items() if name not in done}
 
@@ -365,7 +365,7 @@ Special = Callable[[SpecialRequests, list[bytes], bytes], Awaitable[bytes]]
 
 def _waiting(gathered: Callable[[Sequence[bytes]], bytes]) -> Special:
     async def wait(self: SpecialRequests, args: list[bytes], raw: bytes) -> bytes:
-        """What the client has written may be at any master, whatever its port.
+        """Asks all masters, whatever their port: any may have what the client has written.
 
         A connection may be younger than that: the PING before makes it know how far the master has
         come (src/server.c, processCommand sets `woff`).

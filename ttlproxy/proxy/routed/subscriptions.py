@@ -1,8 +1,8 @@
 """SUBSCRIBE and its like in front of several masters: at the home, or at the master of a slot.
 
-What may hear keyspace events is also subscribed to at all other masters of the client's port, from
-which the client gets nothing else. In RESP2 messages are arrays like any reply, so a subscribed
-client's requests go one at a time.
+A subscription that may hear keyspace events is made at all other masters of the client's port, too,
+from which the client gets nothing else. In RESP2 messages are arrays like any reply, so a
+subscribed client's requests go one at a time.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ttlproxy.proxy.routed.routed_client import RoutedClient
 
 _AGAIN: Final = Backoff(cap=0.1, base=0.002)
-# What a request changes, and whether it adds.
+# (the kind of what a request changes, whether it adds).
 KINDS: Final = {
     "SUBSCRIBE": ("channel", True),
     "UNSUBSCRIBE": ("channel", False),
@@ -128,7 +128,7 @@ class Subscriptions:
             await lane.confirmed(request, len(names), by_push=by_push)
 
     def _hear(self) -> None:
-        """Each connection passes what the client is subscribed to now."""
+        """Has each connection pass what the client is subscribed to now."""
         lanes = [*self._others, *filter(None, (self._main,))]
         hears_events = self.hears_events
         if not hears_events:
@@ -172,7 +172,7 @@ class Subscriptions:
         return reply
 
     async def _lane(self, args: list[bytes]) -> Lane:
-        """Where a request goes, once there is a master for it."""
+        """The lane of a request, once there is a master for it."""
         client = self._client
         kind, _ = self._kind(args)
         if len(args) == 1:

@@ -34,7 +34,7 @@ _DISCARD: Final[Request] = ([b"DISCARD"], encode((b"DISCARD",)))
 _UNWATCH: Final[Request] = ([b"UNWATCH"], encode((b"UNWATCH",)))
 # Refused by Redis for its number of words, so that EXEC aborts.
 _SPOILING: Final[Request] = ([b"GET"], encode((b"GET",)))
-# What a transaction cannot have: the replies in that of EXEC could not be counted, or every master
+# A transaction cannot have these: the replies in that of EXEC could not be counted, or every master
 # must be told.
 _REFUSED: Final = frozenset({"MONITOR", "SYNC", "PSYNC", "ONEXPIRE", "ONWRITE"}) | KINDS.keys()
 _LAST: Final = frozenset({"EXEC", "DISCARD", "RESET", "QUIT"})
@@ -170,7 +170,7 @@ class Transactions:
         return next((number for number in slots if number is not None), None)
 
     def _refusal(self, args: list[bytes], lane: Lane) -> bytes:
-        """What the client is told of a request that the transaction cannot have; empty if it can.
+        """The error of a request that the transaction cannot have; empty if it can.
 
         Its key is at another master; or more than one node must know of it.
         """

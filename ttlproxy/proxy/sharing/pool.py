@@ -14,7 +14,7 @@ from ttlproxy.net.tasks import cancel
 from ttlproxy.proxy.sharing.shared_connection import SharedConnection
 from ttlproxy.session.sharing import ConnectionState
 
-# In so many states connections to a server are kept; those without clients make room for others.
+# States in which connections to a server are kept; those without clients make room for others.
 _MOST_STATES: Final = 64
 # The term of a server that is not served any more.
 _NONE: Final = -1
@@ -42,8 +42,8 @@ class Pool:
         self._connect = connect
 
     def least_used(self) -> SharedConnection:
-        """The connection with fewest clients. Those to a server that is not served any more are
-        for nobody."""
+        """The connection with fewest clients. Nobody gets one to a server that is no
+        longer served."""
         usable = self._usable()
         found = _least_used(usable)
         if found is None or (found.clients and len(usable) < self._most):

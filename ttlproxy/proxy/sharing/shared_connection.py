@@ -1,6 +1,6 @@
 """One connection to Redis for several clients: counts replies, so it knows whose each of them is.
 
-Of a client it knows only what `Sharer` says.
+It knows only a client's `Sharer`.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from ttlproxy.wire.reply_ends import ERROR, ReplyEnds
 
 log = logging.getLogger(__name__)
 
-# What a connection begins with that must only be served.
+# A connection that must only be served begins with this.
 PING: Final = encode((b"PING",))
 # Errors in reply to it of a server that serves: the user has no right to PING, or a script runs for
 # long, as clients are to hear.
 _SERVED: Final = (b"-NOPERM", b"-BUSY")
 
-# After so many turns of the event loop in a row with no more than one chunk each, there is nothing
-# to gather: so many of the next chunks are sent at once. As in write_batch.py.
+# There is nothing to gather after _LEAN_TURNS turns of the event loop in a row with one chunk each
+# at most: _AT_ONCE of the next chunks are sent at once, as in write_batch.py.
 _LEAN_TURNS: Final = 16
 _AT_ONCE: Final = 300
 # A larger chunk ends the wait for the end of the turn, in which a loop may read many of them.
@@ -146,7 +146,7 @@ class SharedConnection(asyncio.Protocol):
             if not await self._preparing.is_done:
                 raise ConnectionError("Redis refuses what a shared connection begins with")
 
-    # From the event loop.
+    # The event loop calls these.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -167,8 +167,8 @@ class SharedConnection(asyncio.Protocol):
             self._miscounted()
 
     def _shares(self, ends: list[int], size: int) -> list[tuple[int, Sharer, list[int]]]:
-        """Who gets which part of `size` bytes in which replies end there: (the end of the part, the
-        client, the ends of its replies in it). What is left belongs to nobody."""
+        """Parts of `size` bytes in which replies end there: (the end of the part, its client, the
+        ends of replies in it). The rest belongs to nobody."""
         owed, first, left = self._owed, self._first, self._left
         shares: list[tuple[int, Sharer, list[int]]] = []
         done = end = 0
@@ -199,7 +199,7 @@ class SharedConnection(asyncio.Protocol):
         """Bytes that Redis has not taken."""
         return self._transport.get_write_buffer_size() if self._transport is not None else 0
 
-    # From clients.
+    # Clients call these.
 
     def send(self, client: Sharer, count: int, data: bytes) -> None:
         """Sends whole requests of a client, which is owed so many replies to them.
@@ -246,7 +246,7 @@ class SharedConnection(asyncio.Protocol):
     # Inside.
 
     def _waits(self, size: int) -> None:
-        """So many bytes more wait until it is open."""
+        """Counts bytes that wait until it is open."""
         self._waiting += size
         if self._waiting > HIGH and not self._is_full:
             self._tell_full(True)
@@ -261,13 +261,13 @@ class SharedConnection(asyncio.Protocol):
         self._transport.write(out[0] if len(out) == 1 else b"".join(out))
 
     def _miscounted(self) -> None:
-        """What has come is no reply, or a reply to nothing: never guess whose it is."""
+        """Closes it: it got no reply, or a reply to nothing, and whose it is cannot be guessed."""
         if not self.is_lost:
             log.warning("a shared connection to Redis is closed: it got what nobody had asked for")
             self.close()
 
     def _end(self) -> None:
-        """Nothing more comes."""
+        """Tells its clients that nothing more comes."""
         if self.is_lost:
             return
         self.is_lost = True
@@ -299,6 +299,6 @@ def _is_refused(request: bytes, reply: bytes) -> bool:
 
 
 def _retrieve(opened: asyncio.Task[None]) -> None:
-    """Who waits for it has its exception; maybe nobody does."""
+    """Takes the exception, for which maybe nobody waits."""
     if not opened.cancelled():
         opened.exception()

@@ -55,7 +55,7 @@ class SharedUpstream(Sharer, ABC):
             raise
 
     def _move_to(self, connection: SharedConnection) -> None:
-        """Nothing is owed."""
+        """Moves to another connection; nothing is owed."""
         self._connection.leave(self)
         self._connection = connection
         connection.join(self)
@@ -83,7 +83,7 @@ class SharedUpstream(Sharer, ABC):
         self.is_cut = True
 
     def ignore(self) -> None:
-        """What comes is thrown away."""
+        """Throws away what comes."""
         self._is_gone = True
 
 
@@ -99,7 +99,7 @@ class ClientUpstream(SharedUpstream):
         self._watches: Over | None = None  # the next requests are to be measured
         super().__init__(pool)
 
-    # From the shared connection.
+    # The shared connection calls these.
 
     def takes(self, data: bytes, ends: list[int], begin: int) -> None:
         if self._is_gone:
@@ -114,7 +114,7 @@ class ClientUpstream(SharedUpstream):
         self._client.full(is_full)
 
     def lost(self, *, is_owed: bool) -> None:
-        """What is owed stays owed, so the client cannot leave and go on without it."""
+        """Ends a client that is owed replies: they stay owed, so it cannot leave and go on."""
         if self._is_gone or not is_owed:
             return
         self._client.send_by(drop)  # replies to more requests would be taken for those it is owed
@@ -125,15 +125,15 @@ class ClientUpstream(SharedUpstream):
         if not self._is_gone:
             self._client.end()
 
-    # From the client.
+    # The client calls these.
 
     def expect(self, count: int) -> None:
-        """So many whole requests are written next."""
+        """Tells how many whole requests are written next."""
         self._count = count
         self.replies.expect(count)
 
     def write(self, data: bytes) -> None:
-        """Sends so many whole requests as `expect` has said."""
+        """Sends as many whole requests as `expect` has said."""
         if self._connection.is_lost:  # nothing is owed there
             self._move_to(self._pool.least_used())
         if self._watches is not None:
@@ -174,7 +174,7 @@ class ClientUpstream(SharedUpstream):
             self._client.full(False)
         del self._client
 
-    # Not here: no request of ours comes between those that may be shared.
+    # No request of ours comes between those that may be shared.
 
     def ask(self, request: bytes, tell: Tell) -> None:
         raise NotImplementedError
@@ -196,7 +196,7 @@ class LaneUpstream(SharedUpstream):
         self._has_told = False  # that Redis does not keep up
         super().__init__(pool)
 
-    # From the shared connection.
+    # The shared connection calls these.
 
     def takes(self, data: bytes, ends: list[int], begin: int) -> None:
         self.owed -= len(ends)
@@ -215,10 +215,10 @@ class LaneUpstream(SharedUpstream):
         if self.is_taken and not self._is_gone:
             self._lane.end()
 
-    # From the lane.
+    # The lane calls these.
 
     def send(self, data: bytes, count: int) -> None:
-        """Sends so many whole requests."""
+        """Sends `count` whole requests."""
         self.owed += count
         self._connection.send(self, count, data)
         if self._is_full:

@@ -46,7 +46,7 @@ class SharingClient(Client):
         self._must_leave = False  # with its next request, for good
         self._is_slow = False  # it does not keep up
 
-    # From the event loop.
+    # The event loop calls these.
 
     def data_received(self, data: bytes) -> None:
         shared, session = self.shared, self._session
@@ -71,6 +71,9 @@ class SharingClient(Client):
             shared.expect(count)
             self.to_redis(data)
             return
+        if is_plain and not self._in_doubt and (calls := session.calls(data, shareable=True)):
+            self._call(*calls)
+            return
         requests = None if self._must_leave else session.shares(data)
         if requests is None:
             self._introduce(data)
@@ -88,13 +91,13 @@ class SharingClient(Client):
         else:
             self._take(data)
 
-    # From the server.
+    # The server calls these.
 
     def keeps_its_own(self) -> None:
         """It gets a connection of its own, for good: nobody knows whether Redis lets it in."""
         self._stays("refused")
 
-    # With a connection of its own, which it may leave again.
+    # It has a connection of its own, which it may leave again.
 
     def _check(self, session: Session, backend: ToRedis) -> None:
         """It waits for the link, wherever it sends its requests."""
@@ -228,14 +231,14 @@ class SharingClient(Client):
     def watchable(self) -> ClientUpstream | None:
         return self.shared
 
-    # From the shared connection.
+    # The shared connection calls these.
 
     def reads_slowly(self) -> None:
         """It gets more replies, and has not taken all of the last ones."""
         self._server.slow_clients.keeps(self)
         self._must_leave = self._must_leave or self.unread > _MOST_UNREAD
 
-    # From the server, and from the check for slow clients.
+    # The server and the check for slow clients call these.
 
     def end_at_boundary(self) -> None:
         if not self._rest:

@@ -1,4 +1,4 @@
--- How often elements of a key were handed on, for rules with a MAX: a sorted set. A score is
+-- Counts how often elements of a key were handed on, for rules with a MAX: a sorted set. A score is
 -- const.COUNT_STEP times the second of the last time, plus the count. An entry is forgotten a month after
 -- its last time.
 -- NEEDS: index.lua others.lua

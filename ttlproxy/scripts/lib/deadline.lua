@@ -9,7 +9,7 @@ if at then
   end
 end
 -- Whether elements that get this deadline are removed in this step. Not if there are rules of ONEXPIRE, for a rule may
--- say what becomes of them: then they are due now, and stay until they are reaped. What the proxy knows counts, because
+-- say what becomes of them: then they are due now, and stay until they are reaped. The proxy's own knowledge counts, because
 -- clients may write to the list of rules; and so does the list, because the proxy may not have read the rules that came
 -- with a replica's data. A Cluster's slot has only their version, also after the last.
 local at_once = at and at <= now and not ruled

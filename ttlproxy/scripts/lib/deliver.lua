@@ -56,7 +56,7 @@ function readers.set(elements)
   return values
 end
 
--- How often an element is handed on: in a list, once for each equal value, as they go together.
+-- The times that an element is handed on: in a list, once for each equal value, as they go together.
 local function copies_of(element)
   if kind ~= 'list' then
     return 1
@@ -74,7 +74,7 @@ function readers.list(elements)
   return values
 end
 
--- What it costs to hand a text on, in bytes. JSON of one byte that is not ASCII takes longer than a copy
+-- The cost of handing a text on, in bytes. JSON of one byte that is not ASCII takes longer than a copy
 -- of a hundred bytes.
 local function weight(text)
   return #text * (rule.payload == 'EVENT' and string.find(text, '[\128-\255]') and 100 or 1)

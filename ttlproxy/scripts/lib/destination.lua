@@ -1,4 +1,4 @@
--- What may be handed on to where.
+-- Says where elements may be handed on to.
 -- GIVES: TYPES destination_refusal
 local TYPES = { LPUSH = 'list', RPUSH = 'list', XADD = 'stream' }
 

@@ -1,4 +1,4 @@
--- As lib/dry_run.lua, before Redis 7.0, which cannot be asked: each command is tried in a form that Redis
+-- lib/dry_run.lua for Redis before 7.0, which cannot be asked: each command is tried in a form that Redis
 -- rejects only after it has checked the client's rights, or that changes nothing.
 -- NEEDS: script index only_key
 -- include dry_run_replies

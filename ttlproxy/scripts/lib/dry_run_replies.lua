@@ -1,4 +1,4 @@
--- What a script gets as the reply to a write in its dry run, if it needs another one than a number.
+-- The replies to writes in a dry run, if a script needs another one than a number.
 -- GIVES: replies
 local replies = {
   HINCRBYFLOAT = '0',

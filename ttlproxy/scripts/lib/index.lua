@@ -18,7 +18,7 @@
 -- be handed on first. Then the key is kept: the entry says when it really ends, and the reap removes it (decisions/0034).
 local EXPIRY = const.KEY_EXPIRY
 
--- As text, all digits of it: Lua by itself prints 14.
+-- All digits of a number, as text: Lua by itself prints 14.
 local function ms(number)
   return string.format('%.0f', number)
 end
@@ -42,7 +42,7 @@ end
 
 -- The first deadline, and when the key expires as far as the index knows: each nil if there is none.
 local function index_head(index)
-  -- As text, because a conversion of a number costs 0.2 us.
+  -- These are texts, because a conversion of a number costs 0.2 us.
   local head = redis.call('ZRANGE', index, '0', '0', 'WITHSCORES')
   local score = head[2] and tonumber(head[2])
   if score and score < 0 then
@@ -64,7 +64,7 @@ local function index_ends(index)
   return score and -score or nil
 end
 
--- How many entries an index has, or the schedule; 0 if something else is in its place.
+-- The number of entries of an index, or of the schedule; 0 if something else is in its place.
 local function index_count(place)
   return tonumber(redis.pcall('ZCARD', place)) or 0
 end
@@ -105,7 +105,7 @@ local function index_due(index, now, limit)
   return redis.pcall('ZRANGEBYSCORE', index, '0', '(' .. ms(now), 'LIMIT', '0', limit)
 end
 
--- The same for a reap. Also returns when the key expires as far as the index knows.
+-- `index_due` for a reap. Also returns when the key expires as far as the index knows.
 local function index_due_and_ends(index, now, limit)
   local due = redis.pcall('ZRANGEBYSCORE', index, '-inf', '(' .. ms(now), 'LIMIT', '0', limit)
   if due[1] == EXPIRY then
@@ -137,12 +137,12 @@ local function index_sample(index, count)
   return found
 end
 
--- How many elements have a deadline.
+-- The number of elements that have a deadline.
 local function index_size(index)
   return redis.call('ZCOUNT', index, '0', '+inf')
 end
 
--- How many elements are past their deadline at an instant; 0 if something else is in the index's place.
+-- The number of elements past their deadline at an instant; 0 if something else is in the index's place.
 local function index_due_count(index, at)
   return tonumber(redis.pcall('ZCOUNT', index, '0', '(' .. ms(at))) or 0
 end
@@ -157,12 +157,12 @@ local function schedule_has(schedule, data)
   return type(redis.pcall('ZSCORE', schedule, data)) == 'string'
 end
 
--- How many keys need attention at an instant.
+-- The number of keys that need attention at an instant.
 local function schedule_due_count(schedule, at)
   return redis.call('ZCOUNT', schedule, '-inf', '(' .. ms(at))
 end
 
--- So many keys of the schedule, picked at random.
+-- `count` keys of the schedule, picked at random.
 local function schedule_some(schedule, count)
   return redis.call('ZRANDMEMBER', schedule, count)
 end
@@ -219,7 +219,7 @@ local function index_set(index, element, deadline, before)
   return try('ZADD', index, ms(deadline), element)
 end
 
--- The same for many elements.
+-- `index_set` for many elements.
 local function index_set_all(index, elements, deadline, before)
   if elements[1] and is_earlier(before, deadline) then
     announce_guard()
@@ -248,7 +248,7 @@ local function index_remove(index, ...)
   return try('ZREM', index, ...)
 end
 
--- The same for `elements`, which are all or some of the first `count` of the index. `ends`: whether it also says
+-- `index_remove` for `elements`, which are all or some of the first `count` of the index. `ends`: whether it also says
 -- when the key expires.
 local function index_remove_first(index, elements, count, ends)
   if #elements == count and count > 0 then
@@ -264,7 +264,7 @@ local function counts_name(index)
   return prefix .. const.COUNTS .. string.sub(index, #prefix + 1)
 end
 
--- As index_remove, for elements that end, or lose their deadline: their counts begin again.
+-- `index_remove` for elements that end, or lose their deadline: their counts begin again.
 local function index_clear(index, ...)
   if counting then
     local counts = counts_name(index)
@@ -276,7 +276,7 @@ local function index_clear(index, ...)
   return index_remove(index, ...)
 end
 
--- The same for one element that stays. Also returns whether the server has published an event for it.
+-- `index_clear` for one element that stays. Also returns whether the server has published an event for it.
 local function index_persist(index, element)
   return index_clear(index, element), false
 end
@@ -369,7 +369,7 @@ local function kept_until(data, index)
   return noted and is_kept(key_ends(data), noted) and noted or nil
 end
 
--- How many ms a key has left, as PTTL says it of one that is not kept.
+-- The ms that a key has left, as PTTL says them of one that is not kept.
 local function key_left(data, index, now)
   local ends = kept_until(data, index)
   return ends and math.max(ends - now, 0) or redis.call('PTTL', data)

@@ -9,7 +9,7 @@
 -- include try
 local ROW, PLACE, STANDING, SPOT = 'r', 's', 8, 15
 
--- How many entries there are. WRONGTYPE if the key is no leaderboard.
+-- The number of entries. WRONGTYPE if the key is no leaderboard.
 local size = redis.pcall('ZCARD', data)
 if type(size) == 'table' then
   return size

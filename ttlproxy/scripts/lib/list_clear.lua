@@ -17,7 +17,7 @@ local function clear_absent(values, first)
   index_was_cleared(data, index, schedule, cleared)
 end
 
--- The same after values were removed. A dry run does not know which are left, so it assumes that one of
+-- `clear_absent` after values were removed. A dry run does not know which are left, so it assumes that one of
 -- them, with a deadline, is not.
 local function clear_removed(values)
   if dry_run then

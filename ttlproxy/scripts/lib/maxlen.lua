@@ -61,7 +61,7 @@ local function past_deadline(elements)
   return gone, #due
 end
 
--- How many elements are live, and what past_deadline() tells.
+-- The number of live elements, and what past_deadline() tells.
 local function count_live(elements)
   local live, gone, past = size(), past_deadline(elements)
   for element in pairs(gone) do

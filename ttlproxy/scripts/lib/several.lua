@@ -15,7 +15,7 @@ if last_key % 2 == 0 then
   for i = 2, last_key, 2 do
     keys[#keys + 1] = KEYS[i]
   end
-  -- As text in RESP2. Something else may be in the schedule's place: then nothing is known of any key.
+  -- The numbers are text in RESP2. Something else may be in the schedule's place: then nothing is known of any key.
   attention = redis.pcall('ZMSCORE', KEYS[1], unpack(keys))
   if attention.err then
     return replies

@@ -28,7 +28,7 @@ local function may_read(name)
   return not redis.acl_check_cmd or redis.acl_check_cmd('GET', place_of(name))
 end
 
--- What `rule_of(name)` gives for each name that `is_ours(name)` and that the client may read, the longest pattern
+-- The results of `rule_of(name)` for each name that `is_ours(name)` and that the client may read, the longest pattern
 -- first, then in the order of bytes, one for a type before one for all; what Redis has said if it does not list them.
 local function rules_listed(is_ours, rule_of)
   local fields = redis.pcall('HKEYS', rules)

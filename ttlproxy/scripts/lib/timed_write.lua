@@ -15,7 +15,7 @@ local function new_ones(elements)
 end
 
 -- Gives elements the deadline `at`, or none if it is nil; with `keep`, elements that are there keep
--- theirs. `write` writes the elements. Those that go at once are written too, because Redis 8 publishes
+-- theirs. `write` writes the elements. Elements that go at once are written too, because Redis 8 publishes
 -- both events; with `keep` they are not, because some stay as they are.
 local function write_timed(elements, keep, write)
   local before, changed, cleared = (index_follow(data, index, schedule, now)), keep and new_ones(elements) or elements, 0
