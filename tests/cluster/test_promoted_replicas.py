@@ -78,8 +78,8 @@ def _are_heard(cluster: Cluster) -> None:
 
 
 def _loads(admin: Pages) -> tuple[float, float]:
-    """How often deadlines were read, and how often they were known already. The old master's link may
-    read them once more before it ends."""
+    """How often families were read, and how often they were known already. The old master's link
+    may read them once more before it ends."""
     name = "ttlproxy_registry_loads_total"
     return metric(admin, name, how="read"), metric(admin, name, how="known")
 
