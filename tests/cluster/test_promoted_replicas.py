@@ -166,6 +166,41 @@ def test_nobody_waits_for_deadlines_that_are_known(
     )
 
 
+def test_a_family_counts_when_proxies_know_it_that_have_lost_its_master(
+    cluster: Cluster, proxy: Proxy, start_proxy: StartProxy
+) -> None:
+    """This proxy does not react. So the push connection that it has to another master is closed
+    before the family counts, and where the replica is promoted, it reads the families anew."""
+    master, replica = _pair(cluster, 0)
+    (first,) = _keys(0, 1)
+    key = b"new-family:{%b}" % first
+    assert replica.ask("READONLY") == b"OK"
+    _are_heard(cluster)
+    with closing(Client(proxy.port)) as app:
+        assert app.ask("HSETEX", first, *BOUNDED, "EX", 1000, "FIELDS", 1, "f", "v") == 1
+    heard = {node: _named(node, b"ttlproxy:pushes") for node in _masters(cluster)}
+    (lost,) = heard.pop(master)
+    other = start_proxy(master.url)
+    os.kill(proxy.pid, signal.SIGSTOP)
+    try:
+        assert master.ask("CLIENT", "KILL", "ID", lost) == 1
+        with closing(Client(other.port)) as app:
+            assert app.ask("HSETEX", key, *BOUNDED, "EX", 1000, "FIELDS", 1, "f", "v") == 1
+        assert any(
+            set(ids).isdisjoint(_named(node, b"ttlproxy:pushes")) for node, ids in heard.items()
+        )
+        wait_until(lambda: replica.ask("EXISTS", key) == 1, "the replica has it")
+        os.kill(other.pid, signal.SIGKILL)
+        replica.promote("TAKEOVER")
+    finally:
+        os.kill(proxy.pid, signal.SIGCONT)
+    _is_served(proxy, replica, first)
+    with closing(Client(proxy.port)) as app:
+        assert app.ask("HGET", first, "f") == b"v"
+        assert app.ask("HSET", key, "f", "new") == 0
+        assert app.ask("HTTLFIELD", key, "f") == -1
+
+
 def test_what_the_replica_has_not_got_is_not_believed(
     cluster: Cluster, proxy: Proxy, admin: Pages
 ) -> None:
@@ -284,39 +319,3 @@ def test_a_replica_is_read_where_two_masters_were_not_heard_at_once(
     read, known = _loads(admin)
     assert read > before[0]
     assert known == before[1]
-
-
-def test_a_family_counts_when_proxies_know_it_that_have_lost_its_master(
-    cluster: Cluster, proxy: Proxy, start_proxy: StartProxy
-) -> None:
-    """This proxy does not react. So the push connection that it has to another master is closed
-    before the family counts, and when the master has failed, it reads the families anew."""
-    master, replica = _pair(cluster, 0)
-    (first,) = _keys(0, 1)
-    key = b"new-family:{%b}" % first
-    assert replica.ask("READONLY") == b"OK"
-    _are_heard(cluster)
-    with closing(Client(proxy.port)) as app:
-        assert app.ask("HSETEX", first, *BOUNDED, "EX", 1000, "FIELDS", 1, "f", "v") == 1
-    heard = {node: _named(node, b"ttlproxy:pushes") for node in _masters(cluster)}
-    (lost,) = heard.pop(master)
-    other = start_proxy(master.url)
-    os.kill(proxy.pid, signal.SIGSTOP)
-    try:
-        assert master.ask("CLIENT", "KILL", "ID", lost) == 1
-        with closing(Client(other.port)) as app:
-            assert app.ask("HSETEX", key, *BOUNDED, "EX", 1000, "FIELDS", 1, "f", "v") == 1
-        assert any(
-            set(ids).isdisjoint(_named(node, b"ttlproxy:pushes")) for node, ids in heard.items()
-        )
-        wait_until(lambda: replica.ask("EXISTS", key) == 1, "the replica has it")
-        os.kill(other.pid, signal.SIGKILL)
-        master.kill()
-    finally:
-        os.kill(proxy.pid, signal.SIGCONT)
-    replica.promote("TAKEOVER")
-    _is_served(proxy, replica, first)
-    with closing(Client(proxy.port)) as app:
-        assert app.ask("HGET", first, "f") == b"v"
-        assert app.ask("HSET", key, "f", "new") == 0
-        assert app.ask("HTTLFIELD", key, "f") == -1
