@@ -314,6 +314,7 @@ FAMILIES = st.sampled_from([(b"cart:", b"{"), (b"",), (b"b",), ()])
     BOUNDS,
     FAMILIES,
     st.sampled_from([(b"cart:",), (b"",), ()]),
+    st.sampled_from([(), (), (b"cart:2",), (b"",), (b"b", b"{")]),
     st.sampled_from([0, 5, NOTHING_DUE]),
     st.sampled_from([0, 5, 9]),
     st.sampled_from([1, 2, 128]),
@@ -326,14 +327,17 @@ def test_both_make_the_same_calls(
     bounds: dict[bytes, int],
     families: tuple[bytes, ...],
     sure: tuple[bytes, ...],
+    ruled: tuple[bytes, ...],
     other: int,
     now: int,
     most: int,
     may_stop: bool,
 ) -> None:
     heads = {name: became for name, became in ALL_HEADS.items() if name not in unknown}
-    hidden, begins = (b"__ttl:",), _begins(families)
-    args = (data, heads, hidden, bounds, begins, families, sure, NAMES, other, now, most, may_stop)
+    hidden = (b"__ttl:",)
+    prefixes, begins = (*families, *ruled), _begins((*families, *ruled))
+    known = (bounds, begins, prefixes, families, sure, ruled)
+    args = (data, heads, hidden, *known, NAMES, other, now, most, may_stop)
     assert core.Table(KINDS).calls(*args) == twin.Table(KINDS).calls(*args)
 
 
@@ -344,8 +348,10 @@ def _called(of: Any, *requests: tuple[str, ...], **changed: Any) -> Any:
         "hidden": (b"__ttl:",),
         "managed": {b"cart:due": 1},
         "first_bytes": ANY_BYTE,
+        "prefixes": (b"cart:", b"rule:"),
         "families": (b"cart:",),
         "sure": (b"cart:",),
+        "ruled": (b"rule:", b"cart:ruled"),
         "names": NAMES,
         "other": NOTHING_DUE,
         "now": 5,
@@ -396,6 +402,8 @@ def test_requests_in_a_row_become_one_call(of: Any) -> None:
         ([("HSET", "cart:1", "f", "v")] * 2, {"other": 1, "may_stop": True, "most": 1}),
         ([("HSET", "cart:1", "f", "v", "g")], {}),
         ([("HSET", "b", "f", "v"), ("GET", "b")], {}),
+        ([("HSET", "cart:1", "f", "v"), ("HSET", "cart:ruled", "f", "v")], {}),
+        ([("HSET", "cart:1", "f", "v"), ("SET", "rule:1", "v")], {}),
         ([("SADDEX", "cart:1", "100", "a", "b")], {"sure": ()}),
         ([("SADDEX", "b", "100", "a", "b")], {}),
         ([("SADDEX", "cart:1", "101", "a", "b")], {}),

@@ -162,6 +162,7 @@ class RuleBook:
     in_doubt: databases whose rules may have changed; until they are read, no key may be looked at
     first_bytes: of each byte, whether names begin with it that may match, or are of a known family
     literal_prefixes: how they begin, in more bytes; (b"",) if in any way
+    own_prefixes: the same without families, as far as rules are known
     """
 
     def __init__(self) -> None:
@@ -171,8 +172,7 @@ class RuleBook:
         # The rules, by database and type, for keys that were asked about lately.
         self._found: dict[tuple[bytes, bytes, tuple[int, ...]], tuple[WriteRule | None, ...]] = {}
         self._matched: dict[bytes, bool] = {}
-        # The literal prefixes as far as rules are known.
-        self._known_prefixes: tuple[bytes, ...] = ()
+        self.own_prefixes: tuple[bytes, ...] = ()
         self.literal_prefixes: tuple[bytes, ...] = ()
         self.first_bytes = NO_BYTE
 
@@ -200,7 +200,7 @@ class RuleBook:
         else:
             self._rules.pop(db, None)
         prefixes = (each.literal_prefixes for each in self._rules.values())
-        self._known_prefixes = tuple(set[bytes]().union(*prefixes))
+        self.own_prefixes = tuple(set[bytes]().union(*prefixes))
         self._begin()
         return is_new
 
@@ -211,7 +211,7 @@ class RuleBook:
 
     def _begin(self) -> None:
         """Sets how the names begin that are of interest."""
-        prefixes = self._known_prefixes + self._families
+        prefixes = self.own_prefixes + self._families
         if self.in_doubt or b"" in prefixes:
             self.first_bytes, self.literal_prefixes = ANY_BYTE, (b"",)
         else:
@@ -224,7 +224,7 @@ class RuleBook:
         found = self._matched.get(key)
         if found is None:
             # Nearly always, at a tenth of the cost. A word that is no bulk string is no key.
-            if key.__class__ is not bytes or not key.startswith(self._known_prefixes):
+            if key.__class__ is not bytes or not key.startswith(self.own_prefixes):
                 return False
             found = any(rules.matches(key) for rules in self._rules.values())
             if len(key) <= _LONGEST_REMEMBERED:

@@ -49,7 +49,9 @@ class DirectCall:
 
     fits: Callable[[int], bool]
     takes: Callable[[Sequence[bytes]], bool]
+    _index: Callable[[bytes], bytes]
     _name: bytes
+    _name_size: int  # as a bulk string
     _template: Template
     # Of a call by a rule of ONWRITE, whose words are behind the database and the rule.
     _on_write: OnWrite | None
@@ -58,8 +60,8 @@ class DirectCall:
     def plain(self, args: Sequence[bytes], sent: bytes) -> ScriptPart:
         """What the request `args` becomes, which `encode` makes `sent` of."""
         _, _, argv, words, *_ = self._template
-        part = args[1], bulks(args[1]), words + len(args) - 2, argv + _behind_key(args, sent)
-        return ScriptPart(self._template, part)
+        keys, tail = self._keys_and_tail(args, sent)
+        return ScriptPart(self._template, (keys, words + len(args) - 2, argv + tail))
 
     def how(self, rules: RuleBook, databases: tuple[int, ...], key: bytes) -> bytes | None:
         """The rule of ONWRITE for such a request; None if none matches its key."""
@@ -69,8 +71,17 @@ class DirectCall:
     def ruled(self, args: Sequence[bytes], sent: bytes, database: bytes, how: bytes) -> ScriptPart:
         """The same where this rule matches the key."""
         _, _, argv, words, *_ = self._ruled
-        argv = bulks(b"%b %b" % (database, self._name), how) + argv + _behind_key(args, sent)
-        return ScriptPart(self._ruled, (args[1], bulks(args[1]), words + len(args), argv))
+        keys, tail = self._keys_and_tail(args, sent)
+        origin = bulks(b"%b %b" % (database, self._name), how)
+        return ScriptPart(self._ruled, (keys, words + len(args), origin + argv + tail))
+
+    def _keys_and_tail(self, args: Sequence[bytes], sent: bytes) -> tuple[bytes, bytes]:
+        """The names of key and index, and the bytes of all words behind the key."""
+        key, words = args[1], len(args)
+        data, index = b"$%d\r\n%b\r\n" % (len(key), key), self._index(key)
+        head = 4 if words < 10 else len(b"*%d\r\n" % words)
+        keys = b"%b$%d\r\n%b\r\n" % (data, len(index), index)
+        return keys, sent[head + self._name_size + len(data) :]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +89,7 @@ class Setter:
     """How requests of one of our commands, which sets deadlines, become calls."""
 
     _virtual: Virtual
+    _index: Callable[[bytes], bytes]
     _shas: Mapping[str, bytes]  # of the scripts that are called here, by name
 
     def part(self, args: Sequence[bytes], db: bytes) -> ScriptPart | None:
@@ -91,7 +103,8 @@ class Setter:
             return None
         first, *rest = call.argv
         argv = bulks(b"%b %b" % (db, first), *rest[:1])
-        part = args[1], bulks(args[1]), len(call.argv), argv + bulks(*rest[1:])
+        keys = bulks(args[1], self._index(args[1]))
+        part = keys, len(call.argv), argv + bulks(*rest[1:])
         return ScriptPart((call.script, sha, argv, 2, b"", True, 0), part, call.elements_at)
 
 
@@ -129,7 +142,7 @@ class DirectCalls:
                 if script.keys == ON_ONE_KEY and script.argv[:1] == _ORIGIN
             }
             self.setters = {
-                name: Setter(route.virtual, shas)
+                name: Setter(route.virtual, self._keys.index, shas)
                 for name, route in router.setters.items()
                 if route.virtual
             }
@@ -149,14 +162,14 @@ class DirectCalls:
         """A request became this, and so do others that begin alike."""
         at, template = became.elements_at, became.template
         rest = args[3:] if at == 2 else args[2:at]
-        head = head_of(len(args), args[0], rest)
-        if (setter is not None and not at) or len(head) > _LONGEST_HEAD:
-            return  # it tells nothing of others
         heads = self._heads.get(database)
         if heads is None:
             if len(self._heads) >= _MOST_DATABASES:
                 self._heads.clear()
             heads = self._heads[database] = {}
+        head = head_of(len(args), args[0], rest)
+        if (setter is not None and not at) or len(head) > _LONGEST_HEAD or head in heads:
+            return  # it tells nothing of others, or nothing new
         if len(heads) >= _MOST_HEADS:
             heads.clear()
         if setter is None:
@@ -165,10 +178,10 @@ class DirectCalls:
         heads[head_of(len(args), args[0], ())] = at
         any_head, number = head_of_any(len(args), args[0], rest)
         where = number + (3 if at == 2 else 2)
-        if number >= 0 and (hole := _hole(setter, database, args, where, became)):
-            heads[any_head] = (*template[:6], hole)
-        else:
+        if number < 0 or not (hole := _hole(setter, database, args, where, became)):
             heads[head] = template
+        else:
+            heads[any_head] = (*template[:6], hole)
 
     def _made(self, router: Router) -> Iterator[tuple[bytes, DirectCall]]:
         for name, route in router.direct.items():
@@ -184,18 +197,13 @@ class DirectCalls:
         return DirectCall(
             route.fits,
             direct.takes,
+            self._keys.index,
             name.lower(),
+            len(bulks(name)),
             (script.name, bulks(script.sha), bulks(*named), len(named), direct.begin, False, 0),
             writes or None,
             (ruled.name, bulks(ruled.sha), bulks(*what), len(what), b"", False, 0),
         )
-
-
-def _behind_key(args: Sequence[bytes], sent: bytes) -> bytes:
-    """The bytes of all words behind the key."""
-    words = len(args)
-    head = 4 if words < 10 else len(b"*%d\r\n" % words)
-    return sent[head + len(bulks(*args[:2])) :]
 
 
 def _hole(

@@ -16,7 +16,7 @@ from ttlproxy.scripts.direct_calls import MOST_TOGETHER, DirectCalls, ScriptPart
 from ttlproxy.session.passing import LONG, Passing
 from ttlproxy.session.replies import OneReply, Stopping, Told
 from ttlproxy.session.state import SessionState
-from ttlproxy.wire import Names, Part, Table, Template, encode, script_call
+from ttlproxy.wire import Part, Table, Template, encode, script_call
 
 # A chunk that is longer may wait before it is sent.
 _LONGEST_STOPPING: Final = 1 << 15
@@ -167,10 +167,10 @@ def _remembered(
     may_stop: bool,
 ) -> _Rewritten | None:
     """The same as `_rewritten`, of requests that begin as earlier ones did; None for others, and
-    where there are rules of ONWRITE."""
+    for writes that a rule of ONWRITE may match."""
     registry, calls = state.registry, state.script_calls
     rules = registry.rules
-    if rules:
+    if rules.in_doubt:
         return None
     made = table.calls(
         data,
@@ -179,7 +179,9 @@ def _remembered(
         registry.bounds,
         rules.first_bytes,
         rules.literal_prefixes,
+        registry.families.prefixes,
         calls.families.sure if calls.has_state else (),
+        rules.own_prefixes,
         direct.names,
         registry.until_ms,
         now_ms,
@@ -208,7 +210,7 @@ def _rewritten(
     may_set_deadline, database = state.may_set_deadline, state.database
     setters = direct.setters if not state.silent else {}
     managed: dict[bytes, None] = {}  # by requests of this chunk
-    out = _Out(direct.names)
+    out = _Out(direct.names[2])
     most = MOST_TOGETHER if together else 1
     at = writes = by_rule = set_ = 0
     became: ScriptPart | None
@@ -275,10 +277,10 @@ class _Out:
     """Gathers what goes to Redis. `parts`: of the call that is being made; `stops`: whether it may
     stop."""
 
-    __slots__ = ("_names", "_pieces", "_template", "calls", "parts", "requests", "stops")
+    __slots__ = ("_pieces", "_schedule", "_template", "calls", "parts", "requests", "stops")
 
-    def __init__(self, names: Names) -> None:
-        self._names = names
+    def __init__(self, schedule: bytes) -> None:
+        self._schedule = schedule  # as a bulk string
         self._pieces: list[bytes] = []
         self._template: Template | None = None  # of the call that is being made
         self.parts: list[Part] = []
@@ -295,7 +297,7 @@ class _Out:
         """The next call; None: something else follows."""
         if self._template is not None:
             script, sha, *_ = self._template
-            self._pieces.append(script_call(sha, self.parts, self._names, self.stops))
+            self._pieces.append(script_call(sha, self.parts, self._schedule, self.stops))
             self.calls.append((script, self.requests, len(self.parts)))
             self.requests += 1
             self.parts = []

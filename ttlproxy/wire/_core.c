@@ -697,7 +697,7 @@ typedef struct {
     Table *table;
     Known known;
     Names names;
-    PyObject *heads, *sure, *schedule, *made;
+    PyObject *heads, *families, *sure, *ruled, *schedule, *made;
     long long other, now;
     Py_ssize_t most, requests, writes, setters, count;
     int stops;
@@ -791,8 +791,8 @@ static int may_call(Calls *calls, const Part *part, int *is_managed)
 
     if ((*is_managed = bound_of(calls->known.managed, part->key, &bound)) < 0)
         return -1;
-    *is_managed = *is_managed || starts_with_any(part->key, calls->known.heads);
-    if (!*is_managed || (sets && !starts_with_any(part->key, calls->sure)))
+    *is_managed = *is_managed || starts_with_any(part->key, calls->families);
+    if (!*is_managed || (sets ? !starts_with_any(part->key, calls->sure) : starts_with_any(part->key, calls->ruled)))
         return 0;
     if (allowed.at < allowed.end && (part->words == 0 || bulk(part->tail.at, part->tail.end, &first) == NULL ||
                                      first.at == first.end || memchr(allowed.at, *first.at, allowed.end - allowed.at) == NULL))
@@ -941,13 +941,15 @@ static PyObject *table_calls(Table *table, PyObject *args)
     PyObject *data, *result = NULL;
     int may_stop, done;
 
-    if (!PyArg_ParseTuple(args, "SO!O!O!O!O!O!(SSS)LLnp:calls", &data, &PyDict_Type, &calls.heads, &PyTuple_Type,
+    if (!PyArg_ParseTuple(args, "SO!O!O!O!O!O!O!O!(SSS)LLnp:calls", &data, &PyDict_Type, &calls.heads, &PyTuple_Type,
                           &calls.known.hidden, &PyDict_Type, &calls.known.managed, &PyTuple_Type, &calls.known.begins,
-                          &PyTuple_Type, &calls.known.heads, &PyTuple_Type, &calls.sure, &calls.names.prefix,
-                          &calls.names.tags, &calls.schedule, &calls.other, &calls.now, &calls.most, &may_stop) ||
+                          &PyTuple_Type, &calls.known.heads, &PyTuple_Type, &calls.families, &PyTuple_Type, &calls.sure,
+                          &PyTuple_Type, &calls.ruled, &calls.names.prefix, &calls.names.tags, &calls.schedule,
+                          &calls.other, &calls.now, &calls.most, &may_stop) ||
         !are_tags(calls.names.tags))
         return NULL;
-    if (!all_are_bytes(calls.known.hidden) || !all_are_bytes(calls.known.heads) || !all_are_bytes(calls.sure) ||
+    if (!all_are_bytes(calls.known.hidden) || !all_are_bytes(calls.known.heads) || !all_are_bytes(calls.families) ||
+        !all_are_bytes(calls.sure) || !all_are_bytes(calls.ruled) ||
         PyTuple_GET_SIZE(calls.known.begins) != 256)
         return PyErr_Format(PyExc_TypeError, "names are bytes, and `begins` is for 256 bytes");
     done = read_parts(&calls, bytes_of(data));

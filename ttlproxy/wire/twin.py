@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from binascii import crc_hqx
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Final, TypeAlias
 
 # As in _core.c, which says why.
@@ -44,9 +45,9 @@ Template: TypeAlias = tuple[str, bytes, bytes, int, bytes, bool, int]
 """What requests that begin alike become: see Table.calls."""
 Heads: TypeAlias = Mapping[bytes, int | Template]
 """How requests begin -> what becomes of them."""
-Part: TypeAlias = tuple[bytes, bytes, int, bytes]
-"""What a call has of one request: its key, the same as a bulk string, how many words of ARGV, and
-these."""
+Part: TypeAlias = tuple[bytes, int, bytes]
+"""What a call has of one request: the names of its key and index as bulk strings, how many words of
+ARGV, and these."""
 Names: TypeAlias = tuple[bytes, bytes, bytes]
 """What names of ours are made of: the prefix, the tags of all slots, and the schedule as a bulk
 string."""
@@ -189,21 +190,32 @@ def index_name(prefix: bytes, tags: bytes, key: bytes) -> bytes:
     return b"%b{%b}:%b" % (prefix, tags[at : at + 3], key)
 
 
-def script_call(sha: bytes, parts: Sequence[Part], names: Names, stops: bool) -> bytes:
+def script_call(sha: bytes, parts: Sequence[Part], schedule: bytes, stops: bool) -> bytes:
     """The request for a script on one key, for these requests (scripts/lib/several.lua). `stops`:
     it ends before a key in which something is due."""
-    prefix, tags, schedule = names
-    keys = [sent + bulks(index_name(prefix, tags, key)) for key, sent, _, _ in parts]
     if len(parts) == 1 and not stops:
-        number, keys = 3, [*keys, schedule]
-        argv = [parts[0][3]]
-        words = 3 + number + parts[0][2]
-    else:
-        number, keys = 1 + 2 * len(parts) + stops, [schedule, *keys, schedule * stops]
-        argv = [each for _, _, own, rest in parts for each in (bulks(b"%d" % own), rest)]
-        words = 3 + number + len(parts) + sum(own for _, _, own, _ in parts)
-    head = b"*%d\r\n%b%b%b" % (words, bulks(b"EVALSHA"), sha, bulks(b"%d" % number))
-    return b"".join([head, *keys, *argv])
+        ((keys, words, argv),) = parts
+        return b"*%d\r\n%b%b%b%b%b%b" % (6 + words, _EVALSHA, sha, _THREE, keys, schedule, argv)
+    number = 1 + 2 * len(parts) + stops
+    words = 3 + number + len(parts) + sum([words for _, words, _ in parts])
+    return b"".join(
+        [
+            b"*%d\r\n%b%b%b%b" % (words, _EVALSHA, sha, _number(number), schedule),
+            *[keys for keys, _, _ in parts],
+            schedule if stops else b"",
+            *[each for _, words, argv in parts for each in (_number(words), argv)],
+        ]
+    )
+
+
+@cache
+def _number(number: int) -> bytes:
+    """It as a bulk string."""
+    return bulks(b"%d" % number)
+
+
+_EVALSHA: Final = bulks(b"EVALSHA")
+_THREE: Final = _number(3)
 
 
 def head_of(count: int, name: bytes, words: Sequence[bytes]) -> bytes:
@@ -250,7 +262,7 @@ def _argv(template: Template, number: bytes) -> bytes:
 
 
 def _written(
-    read: Sequence[tuple[Template | None, Part]], names: Names, most: int, stops: bool
+    read: Sequence[tuple[Template | None, Part]], schedule: bytes, most: int, stops: bool
 ) -> tuple[list[bytes], list[tuple[str, int, int]]]:
     """The requests for Redis; and the calls, as Table.calls returns them."""
     out: list[bytes] = []
@@ -260,7 +272,7 @@ def _written(
         template, part = read[at]
         end = at + 1
         if template is None:
-            out.append(part[3])
+            out.append(part[2])
         else:
             while (
                 end < len(read)
@@ -269,7 +281,9 @@ def _written(
             ):
                 end += 1
             made.append((template[0], len(out), end - at))
-            out.append(script_call(template[1], [each for _, each in read[at:end]], names, stops))
+            out.append(
+                script_call(template[1], [each for _, each in read[at:end]], schedule, stops)
+            )
         at = end
     return out, made
 
@@ -361,8 +375,10 @@ class Table:
         hidden: tuple[bytes, ...],
         managed: Mapping[bytes, int],
         first_bytes: Sequence[bool],
+        prefixes: tuple[bytes, ...],
         families: tuple[bytes, ...],
         sure: tuple[bytes, ...],
+        ruled: tuple[bytes, ...],
         names: Names,
         other: int,
         now: int,
@@ -382,7 +398,8 @@ class Table:
         repeats all behind its key, a command of ours its elements. See head_of_any for numbers.
 
         A write becomes a call if its key is in `managed`, or begins as one of `families`, whose
-        bound is `other`; a command that sets deadlines if its key begins as one of `sure`. Up to
+        bound is `other`, and not as one of `ruled`; a command that sets deadlines if its key begins
+        as one of `sure`. Up to
         `most` requests for one script in a row become one call; calls: (script, how many requests
         for Redis come before it, how many it is for); writes, setters: how many have become calls.
         If a bound is before `now`, all must be one call, which stops before a key with something
@@ -400,24 +417,27 @@ class Table:
             if template and (key in managed or key.startswith(families)):
                 may_begin, sets = template[4:6]
                 begins = not may_begin or (tail and tail[0] and tail[0][0] in may_begin)
-                if not begins or (sets and not key.startswith(sure)):
+                may_call = key.startswith(sure) if sets else not key.startswith(ruled)
+                if not (begins and may_call):
                     return None
                 counts[sets] += 1
                 just_set.update([key] * sets)
                 bound = managed.get(key, other)
                 argv = _argv(template, number) + bulks(*tail)
-                read.append((template, (key, bulks(key), template[3] + len(tail), argv)))
+                prefix, tags, _ = names
+                keys = bulks(key, index_name(prefix, tags, key))
+                read.append((template, (keys, template[3] + len(tail), argv)))
             else:
-                found = self._bound(words, hidden, managed, first_bytes, families)
+                found = self._bound(words, hidden, managed, first_bytes, prefixes)
                 if found is None or counts[True] > _MOST_SETTERS or not just_set.isdisjoint(words):
                     return None
                 bound = found
-                read.append((None, (b"", b"", 0, b"*%d\r\n%b" % (len(words), bulks(*words)))))
+                read.append((None, (b"", 0, b"*%d\r\n%b" % (len(words), bulks(*words)))))
             first = min(first, bound)
         stops = first < now
         if not any(counts.values()) or (stops and not may_stop):
             return None
-        out, made = _written(read, names, most, stops)
+        out, made = _written(read, names[2], most, stops)
         if stops and (len(out), len(made)) != (1, 1):
             return None
         return b"".join(out), len(out), made, counts[False], counts[True], stops
