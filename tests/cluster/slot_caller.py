@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 
 from tests.support.cluster import Node
-from tests.support.session_world import read_registry
+from tests.support.session_world import passes, read_registry
 from ttlproxy.commands import Call, Router, natives
 from ttlproxy.core.counters import Handled
 from ttlproxy.core.keys import Keys
@@ -76,5 +76,5 @@ class Caller:
             lambda: False,
         )
         chunk = encode(tuple(words))
-        out = chunk if session.passes(chunk) else session.from_client(chunk).to_redis
+        out = chunk if passes(session, chunk) else session.from_client(chunk).to_redis
         return Requests().feed(out)

@@ -251,13 +251,13 @@ def _are_same(world: World, reference: World, requests: list[bytes]) -> None:
 def _by_the_fast_path(world: World, chunk: bytes, step: Step) -> Step:
     """`step`: what only the general way says of requests that are not held is as there."""
     session = world.session
-    count = session.passes_certainly(chunk)
+    count = session.passes(chunk)
     if not count and (calls := session.calls(chunk)) is not None:
         to_redis, requests, told = calls
         return NOTHING._replace(
             to_redis=to_redis, requests=requests, told=told, modifies=step.modifies
         )
-    if count := count or session.passes(chunk):
+    if count := count or session.passes_by_words(chunk):
         return NOTHING._replace(to_redis=chunk, requests=count, uncounted=step.uncounted)
     return session.from_client(chunk)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.support.session_world import NOW_MS, World
+from tests.support.session_world import NOW_MS, World, passes
 from ttlproxy.core.registry import UNKNOWN, Registry
 from ttlproxy.core.write_rules import WriteRule, WriteRules, name_of
 from ttlproxy.wire import Requests, encode
@@ -78,21 +78,21 @@ def test_unheard_no_write_passes_where_a_rule_may_match(world: World) -> None:
     assert not world.session.passes_unheard(write)
 
 
-@pytest.mark.parametrize(("until_ms", "passes"), [(NOW_MS, True), (NOW_MS - 1, False)])
+@pytest.mark.parametrize(("until_ms", "expected"), [(NOW_MS, True), (NOW_MS - 1, False)])
 @pytest.mark.parametrize("before", [b"", OTHER, PING])
 def test_a_read_passes_for_as_long_as_all_that_falls_due_is_known(
-    world: World, until_ms: int, passes: bool, before: bytes
+    world: World, until_ms: int, expected: bool, before: bytes
 ) -> None:
     _read_until(world.registry, until_ms)
-    assert bool(world.session.passes(before + READ)) == passes
-    assert world.session.passes(OTHER), "where nothing can be due it always does"
+    assert bool(passes(world.session, before + READ)) == expected
+    assert passes(world.session, OTHER), "where nothing can be due it always does"
 
 
 # --- reads, in front of which Redis is asked
 
 
 def _asked(world: World, chunk: bytes) -> tuple[list[bytes], int] | None:
-    assert not world.session.passes(chunk)
+    assert not passes(world.session, chunk)
     return world.session.reads(chunk)
 
 

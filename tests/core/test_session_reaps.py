@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.session_world import KEYS, NOW_MS, World
+from tests.support.session_world import KEYS, NOW_MS, World, passes
 from ttlproxy.core.write_rules import WriteRule, WriteRules, name_of
 from ttlproxy.wire import encode
 
@@ -19,9 +19,9 @@ def test_a_read_of_a_managed_key_passes_until_something_is_past_its_deadline(
     world.answer(b"+OK\r\n")
     world.registry.announced(db, b"s", NOW_MS)
     world.registry.announced(1 - db, b"s", NOW_MS - 1)
-    assert world.session.passes(read * 3)
+    assert passes(world.session, read * 3)
     world.registry.announced(db, b"s", NOW_MS - 1)
-    assert not world.session.passes(read)
+    assert not passes(world.session, read)
     assert world.take(read) == read
     assert world.step.reap_places == {(db, b"s")}
 
@@ -31,15 +31,15 @@ def test_an_increment_that_keeps_its_deadline_passes_like_a_read_without_a_rule(
 ) -> None:
     increment = encode((b"HINCRBY", b"h", b"n", b"1"))
     world.registry.announced(0, b"h", NOW_MS)
-    assert world.session.passes(increment * 3)
+    assert passes(world.session, increment * 3)
     world.registry.rules.replace(
         0, WriteRules({name_of(b"h*"): WriteRule(9).row((name_of(b"h*"),))})
     )
-    assert not world.session.passes(increment)
+    assert not passes(world.session, increment)
     assert world.names("HINCRBY h n 1") == [b"EVALSHA"]
     world.registry.rules.replace(0, WriteRules({}))
     world.registry.announced(0, b"h", NOW_MS - 1)
-    assert not world.session.passes(increment)
+    assert not passes(world.session, increment)
     assert world.take(increment) == increment
     assert world.step.reap_places == {(0, b"h")}
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.session_world import KEYS, NOW_MS, RULES, SCRIPTS
+from tests.support.session_world import KEYS, NOW_MS, RULES, SCRIPTS, passes
 from ttlproxy.core.counters import Handled
 from ttlproxy.core.families import ALL, Known
 from ttlproxy.core.permissions import Rights
@@ -139,7 +139,7 @@ class Path:
         return counts.forwarded, counts.rewritten, counts.by_rule, counts.virtual, calls
 
     def _handle(self, chunk: bytes) -> None:
-        if count := self.session.passes(chunk):
+        if count := passes(self.session, chunk):
             self.replies.expect(count)
             self._send(chunk)
         elif (checked := self.checks.reads(chunk)) is not None:

@@ -65,6 +65,11 @@ def read_registry() -> Registry:
     return registry
 
 
+def passes(session: Session, chunk: bytes) -> int:
+    """The number of requests of a chunk that goes to Redis as it is; else 0."""
+    return session.passes(chunk) or session.passes_by_words(chunk)
+
+
 class World:
     """A session and what it shares with others."""
 
@@ -111,14 +116,14 @@ class World:
     def take(self, chunk: bytes) -> bytes:
         """The bytes of a chunk that go to Redis; `step` says what else follows."""
         session = self.session
-        if session.passes_certainly(chunk):
+        if session.passes(chunk):
             self.step = _NOTHING
             return chunk
         if (calls := session.calls(chunk)) is not None:
             to_redis, requests, told = calls
             self.step = _NOTHING._replace(to_redis=to_redis, requests=requests, told=told)
             return to_redis
-        if session.passes(chunk):
+        if session.passes_by_words(chunk):
             self.step = _NOTHING
             return chunk
         self.step = self.session.from_client(chunk)

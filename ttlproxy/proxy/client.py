@@ -105,12 +105,12 @@ class Client(asyncio.Protocol):
             self._link.announcements.receive()
         if session is None or not self._serving.now:
             self._keep(data)  # they were found lost: nothing is served
-        elif count := session.passes_certainly(data):
+        elif count := session.passes(data):
             self._expect(count)
             self.to_redis(data)
         elif not self._in_doubt and (calls := session.calls(data)) is not None:
             self._call(*calls)
-        elif count := session.passes(data):
+        elif count := session.passes_by_words(data):
             self._expect(count)
             self.to_redis(data)
         else:

@@ -54,7 +54,7 @@ class FastPath(Passing):
         return self.uncounted or (self._requests.relay and not self._requests.refused)
 
     def _on_fast_path(self, commands: list[list[bytes]], data: bytes) -> bytes | None:
-        """The bytes for Redis of a chunk that `passes` has refused; None if it is no plain one."""
+        """The bytes for Redis of a chunk that does not pass; None if it is no plain one."""
         if self._names_hidden or len(data) > min(LONG * len(commands), self._limit):
             return None
         direct = self.script_calls.direct

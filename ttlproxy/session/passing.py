@@ -85,7 +85,7 @@ class Passing(SessionState):
         self._must_parse = self.unauthenticated
         # The key of a request that passes while the rest of it still comes.
         self._passing: Sequence[bytes] = ()
-        # The requests of the chunk that `passes` has just refused, if they are whole.
+        # The requests of the chunk that does not pass, if they are whole.
         self._read: list[list[bytes]] | None = None
         self._names_hidden = False  # whether one of these may name an internal key
 
@@ -102,22 +102,20 @@ class Passing(SessionState):
         self._counts.forwarded += count
         return count
 
-    def passes_certainly(self, data: bytes) -> int:
-        """The number of requests of a chunk that goes to Redis as it is, with all that was
-        announced; 0 if that is not certain: `passes` tells."""
+    def passes(self, data: bytes) -> int:
+        """The number of requests of a chunk that certainly goes to Redis as it is, with all that
+        was announced; else 0, and `passes_by_words` tells."""
         if self._must_parse:
             return 0
         count = self._plainly(data)
         self._counts.forwarded += count
         return count
 
-    def passes(self, data: bytes) -> int:
-        """The number of requests of a chunk that goes to Redis as it is, with all that was
-        announced; else 0. Any other chunk then goes to `from_client`."""
+    def passes_by_words(self, data: bytes) -> int:
+        """The number of requests of a chunk that goes to Redis as it is, though `passes` was not
+        certain; else 0. Any other chunk then goes to `from_client`."""
         if self._must_parse:
             return 0
-        if count := self.passes_certainly(data):
-            return count
         requests, end = cut(data)
         return len(requests) if end == len(data) and self.passes_read(data, requests) else 0
 
@@ -169,7 +167,7 @@ class Passing(SessionState):
         return count if count and (first == NOTHING_DUE or first >= self._now_ms()) else 0
 
     def passes_read(self, data: bytes, requests: list[list[bytes]]) -> bool:
-        """`passes` for whole requests: `data` as they were sent, and their words."""
+        """`passes_by_words` for whole requests: `data` as they were sent, and their words."""
         if self._must_parse:
             return False
         named = self._hidden_begin in data and self._may_name_hidden(data, requests)
@@ -192,9 +190,8 @@ class Passing(SessionState):
         return len(requests)
 
     def reads(self, data: bytes) -> tuple[list[bytes], int] | None:
-        """The keys of a chunk that `passes` has just refused, of those that may have something due,
-        and how many requests it is, if it only reads, and nothing is known to be due; None for any
-        other."""
+        """The keys of a chunk that does not pass, of those that may have something due, and how
+        many requests it is, if it only reads, and nothing is known to be due; None for others."""
         requests, rights, registry = self._read, self.rights, self.registry
         if requests is None or self._names_hidden or self._must_parse:
             return None
@@ -215,7 +212,7 @@ class Passing(SessionState):
         return (keys, len(requests)) if keys else None
 
     def put_back(self) -> None:
-        """The chunk that `passes` has just refused is to be given again."""
+        """The chunk that does not pass is to be given again."""
         self._read = None
 
     def _pass_through(self, requests: Sequence[list[bytes]]) -> bool:

@@ -937,7 +937,7 @@ static int put_parts(Calls *calls)
 
 static PyObject *table_calls(Table *table, PyObject *args)
 {
-    Calls calls = {.table = table, .known = {.first = NOTHING_DUE, .looks = 1}};
+    Calls calls = {.table = table, .known = {.first = NOTHING_DUE}};
     PyObject *data, *result = NULL;
     int may_stop, done;
 
@@ -952,6 +952,7 @@ static PyObject *table_calls(Table *table, PyObject *args)
         !all_are_bytes(calls.sure) || !all_are_bytes(calls.ruled) ||
         PyTuple_GET_SIZE(calls.known.begins) != 256)
         return PyErr_Format(PyExc_TypeError, "names are bytes, and `begins` is for 256 bytes");
+    calls.known.looks = PyDict_GET_SIZE(calls.known.managed) > 0 || PyTuple_GET_SIZE(calls.known.heads) > 0;
     done = read_parts(&calls, bytes_of(data));
     calls.stops = calls.known.first < calls.now;
     if (done > 0 && (!calls.stops || may_stop)) {
