@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.routed_world import FarEnd, RoutedWorld
+from tests.support.routed_world import FarEnd, Master, RoutedWorld
 from ttlproxy.core.keys import SLOTS, slot
 from ttlproxy.proxy.routed import chunk, routing
 from ttlproxy.wire import Requests, encode
@@ -37,27 +37,6 @@ def _bulk(text: bytes) -> bytes:
 
 def test_the_keys_here_are_of_all_masters() -> None:
     assert [*map(_master, KEYS)] == [0, 1, 2]
-
-
-class _Master:
-    """Answers each request by its key, some of them only when they have come back to it.
-
-    replies: what it says to each key; bounces: how often it sends a key's request back
-    """
-
-    def __init__(self, replies: dict[bytes, bytes], bounces: dict[bytes, int]) -> None:
-        self.unsent = b""
-        self._replies = replies
-        self._bounces = bounces
-        self._requests = Requests()
-
-    def takes(self, data: bytes) -> None:
-        for _, key in self._requests.feed(data):
-            if self._bounces.get(key, 0):
-                self._bounces[key] -= 1
-                self.unsent += AWAY
-            else:
-                self.unsent += self._replies[key]
 
 
 _TEXTS = st.one_of(
@@ -95,18 +74,23 @@ def test_each_reply_is_in_its_place_in_whatever_order_masters_answer(
 
     async def main() -> bytes:
         world = await RoutedWorld.opened(MASTERS, are_counted=are_counted)
-        masters = [_Master(replies, bounces) for _ in range(MASTERS)]
+
+        def reply(words: list[bytes]) -> bytes:
+            """Some requests are answered only when they have come back."""
+            is_bounced = bounces.get(words[1], 0) > 0
+            bounces[words[1]] = 0
+            return AWAY if is_bounced else replies[words[1]]
+
+        masters = [Master(reply) for _ in range(MASTERS)]
         heard = b""
         while sent or len(world.client.order):
             if sent and random.random() < 0.4:
                 world.client.data_received(sent.pop(0))
             for master, link in zip(masters, world.links, strict=True):
-                master.takes(world.backends[link].taken())
+                master.take(world.backends[link].taken())
             number = random.randrange(MASTERS)
-            if (unsent := masters[number].unsent) and random.random() < 0.6:
-                size = random.choice([len(unsent), random.randint(1, len(unsent))])
-                masters[number].unsent = unsent[size:]
-                world.answer(number, unsent[:size])
+            if random.random() < 0.6 and (data := masters[number].sends(random)):
+                world.answer(number, data)
             heard += world.heard()
             await asyncio.sleep(0.001 if world.client.redirects.lines else 0)
         heard += world.heard()

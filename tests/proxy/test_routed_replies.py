@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.replies import PUSH, REPLIES
-from tests.support.routed_world import RoutedWorld
+from tests.support.routed_world import Master, RoutedWorld
 from ttlproxy.core.keys import SLOTS, slot
 from ttlproxy.errors import ON_ITS_WAY
 from ttlproxy.proxy.routed.routed_client import RoutedClient
-from ttlproxy.wire import Requests, encode
+from ttlproxy.wire import encode
 
 MASTERS = 3
 _MANAGED = b"{b}managed"
@@ -44,33 +44,6 @@ def _master(words: tuple[bytes, ...]) -> int:
     return slot(words[1]) * MASTERS // SLOTS if len(words) > 1 else 0
 
 
-class _Master:
-    """What a master has got, and what it has still to send."""
-
-    def __init__(self, replies: list[bytes], random: Random) -> None:
-        self.got: list[list[bytes]] = []
-        self.unsent: list[bytes] = []
-        self._replies = replies
-        self._random = random
-        self._requests = Requests()
-
-    def take(self, data: bytes) -> None:
-        if data:
-            self.got += (found := self._requests.feed(data))
-            self.unsent += self._replies[: len(found)]
-            del self._replies[: len(found)]
-
-    def sends(self) -> bytes:
-        """The next bytes: all, or some replies, or a part."""
-        count = self._random.choice([len(self.unsent), 1])
-        data, self.unsent = b"".join(self.unsent[:count]), self.unsent[count:]
-        if len(data) > 1 and self._random.random() < 0.4:
-            size = self._random.randint(1, len(data) - 1)
-            data, rest = data[:size], data[size:]
-            self.unsent.insert(0, rest)
-        return data
-
-
 def _cut(data: bytes, count: int, random: Random) -> list[bytes]:
     places = sorted(random.randint(0, len(data)) for _ in range(count))
     ends = zip([0, *places], [*places, len(data)], strict=True)
@@ -91,13 +64,13 @@ def test_each_reply_comes_in_its_place(
         for link in world.links:
             link.context.registry.announced(0, _MANAGED, 1 << 50)
         each = [one for chunk in asked for one in chunk]
-        masters = [
-            _Master(
-                [reply + PUSH * pushes for words, reply, pushes in each if _master(words) == at],
-                random,
-            )
-            for at in range(MASTERS)
-        ]
+
+        def of_number(at: int) -> Master:
+            own = [(reply, pushes) for words, reply, pushes in each if _master(words) == at]
+            left = iter([reply + PUSH * pushes for reply, pushes in own])
+            return Master(lambda words: next(left))
+
+        masters = [of_number(at) for at in range(MASTERS)]
         chunks = [b"".join(encode(words) for words, _, _ in chunk) for chunk in asked]
         if is_cut:
             chunks = _cut(b"".join(chunks), len(chunks), random)
@@ -107,7 +80,7 @@ def test_each_reply_comes_in_its_place(
                 for master, data in zip(masters, world.say(chunks.pop(0)), strict=True):
                     master.take(data)
             at = random.randrange(MASTERS)
-            if data := masters[at].sends():
+            if data := masters[at].sends(random):
                 world.answer(at, data)
             heard += world.heard()
         assert heard.count(PUSH) == sum(pushes for _, _, pushes in each)

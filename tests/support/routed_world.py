@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from random import Random
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,6 +22,7 @@ from ttlproxy.proxy.routed.routing_table import RoutingTable
 from ttlproxy.proxy.staggered_closes import StaggeredCloses
 from ttlproxy.proxy.write_batch import WriteBatch
 from ttlproxy.scripts.script_calls import ScriptCalls
+from ttlproxy.wire import Requests
 from ttlproxy.wire.reply_ends import ReplyEnds
 
 ROUTER = Router(NATIVES)
@@ -201,3 +204,25 @@ class RoutedWorld:
 
     def close(self) -> None:
         self.client.connection_lost(None)
+
+
+class Master:
+    """What a master has got, and what it has still to send."""
+
+    def __init__(self, reply: Callable[[list[bytes]], bytes]) -> None:
+        """`reply(words)`: what it sends for a request."""
+        self.got: list[list[bytes]] = []
+        self.unsent = b""
+        self._reply = reply
+        self._requests = Requests()
+
+    def take(self, data: bytes) -> None:
+        for words in self._requests.feed(data):
+            self.got.append(words)
+            self.unsent += self._reply(words)
+
+    def sends(self, random: Random) -> bytes:
+        """The next bytes: all, or a part."""
+        size = random.choice([len(self.unsent), random.randint(0, len(self.unsent))])
+        data, self.unsent = self.unsent[:size], self.unsent[size:]
+        return data
