@@ -11,14 +11,13 @@ from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
-from redis.exceptions import ConnectionError
 
 from tests.conftest import StartProxy
-from tests.support.admin_pages import FLAGS, Pages, becomes, metric, pages
+from tests.support.admin_pages import FLAGS, Pages, metric, pages
 from tests.support.cluster import Cluster, Node, told_by_all
 from tests.support.deadlines import BOUNDED
 from tests.support.processes import wait_until
-from tests.support.redis_client import Client
+from tests.support.redis_client import Client, ask_anew
 from tests.support.servers import Binary, Proxy
 from ttlproxy.core.keys import SLOTS, slot
 
@@ -53,25 +52,26 @@ def _keys(number: int, count: int) -> list[bytes]:
     return [name for name in names if slot(name) * 3 // SLOTS == number][:count]
 
 
-def _reply(port: int, *words: str | bytes | int) -> object:
-    """To a client that has just connected; None if it is closed meanwhile."""
-    try:
-        with closing(Client(port)) as client:
-            return client.ask(*words)
-    except ConnectionError:
-        return None
+def _masters(cluster: Cluster) -> list[Node]:
+    running = (node for node in cluster.nodes if node.running)
+    return [node for node in running if node.ask("ROLE")[0] == b"master"]
 
 
-def _is_heard(admin: Pages, master: Node) -> None:
-    name = f"127.0.0.1:{master.port}"
-    becomes(admin, 1, "ttlproxy_node_replicas_ready", node=name)
+def _are_heard(cluster: Cluster) -> None:
+    """All masters have told the proxy of each other while it heard what is announced there."""
+    before = {master: _looks(master) for master in _masters(cluster)}
+
+    def have_told() -> bool:
+        return all(_looks(master) > looks + 2 for master, looks in before.items())
+
+    wait_until(have_told, "the proxy has asked all of them again")
 
 
 def _loads(admin: Pages) -> tuple[float, float]:
-    """How often deadlines were read, and how often they were inherited. The old master's link may
-    read them once more before it ends."""
+    """How often families were read, and how often they were known already. The old master's link
+    may read them once more before it ends."""
     name = "ttlproxy_registry_loads_total"
-    return metric(admin, name, how="read"), metric(admin, name, how="inherited")
+    return metric(admin, name, how="read"), metric(admin, name, how="known")
 
 
 def _is_served(proxy: Proxy, replica: Node, key: bytes) -> None:
@@ -80,7 +80,8 @@ def _is_served(proxy: Proxy, replica: Node, key: bytes) -> None:
     mark = b"{%b}mark:%d" % (key, number)
 
     def is_served() -> bool:
-        return _reply(proxy.port, "SET", mark, 1) == b"OK" and replica.ask("EXISTS", mark) == 1
+        is_set = ask_anew(proxy.port, "SET", mark, 1) == b"OK"
+        return is_set and bool(replica.ask("EXISTS", mark))
 
     try:
         wait_until(is_served, "the replica is served")
@@ -125,7 +126,7 @@ def _named(node: Node, name: bytes) -> list[bytes]:
 def test_nobody_waits_for_deadlines_that_are_known(
     cluster: Cluster, proxy: Proxy, admin: Pages
 ) -> None:
-    master, replica = _pair(cluster, 0)
+    _, replica = _pair(cluster, 0)
     keys = _keys(0, 5000)
     with closing(Client(proxy.port)) as app:
         for at in range(0, len(keys), 500):
@@ -133,7 +134,7 @@ def test_nobody_waits_for_deadlines_that_are_known(
             app.ask_many(
                 [("HSETEX", key, *BOUNDED, "EX", 1000, "FIELDS", 1, "f", "v") for key in some]
             )
-        _is_heard(admin, master)
+        _are_heard(cluster)
         assert app.ask("HSETEX", keys[0], *BOUNDED, "PX", 1500, "FIELDS", 1, "soon", "v") == 1
     before = _loads(admin)
     assert replica.ask("CONFIG", "RESETSTAT") == b"OK"
@@ -156,6 +157,41 @@ def test_nobody_waits_for_deadlines_that_are_known(
     )
 
 
+def test_a_family_counts_when_proxies_know_it_that_have_lost_its_master(
+    cluster: Cluster, proxy: Proxy, start_proxy: StartProxy
+) -> None:
+    """This proxy does not react. So the push connection that it has to another master is closed
+    before the family counts, and where the replica is promoted, it reads the families anew."""
+    master, replica = _pair(cluster, 0)
+    (first,) = _keys(0, 1)
+    key = b"new-family:{%b}" % first
+    assert replica.ask("READONLY") == b"OK"
+    _are_heard(cluster)
+    with closing(Client(proxy.port)) as app:
+        assert app.ask("HSETEX", first, *BOUNDED, "EX", 1000, "FIELDS", 1, "f", "v") == 1
+    heard = {node: _named(node, b"ttlproxy:pushes") for node in _masters(cluster)}
+    (lost,) = heard.pop(master)
+    other = start_proxy(master.url)
+    os.kill(proxy.pid, signal.SIGSTOP)
+    try:
+        assert master.ask("CLIENT", "KILL", "ID", lost) == 1
+        with closing(Client(other.port)) as app:
+            assert app.ask("HSETEX", key, *BOUNDED, "EX", 1000, "FIELDS", 1, "f", "v") == 1
+        assert any(
+            set(ids).isdisjoint(_named(node, b"ttlproxy:pushes")) for node, ids in heard.items()
+        )
+        wait_until(lambda: replica.ask("EXISTS", key) == 1, "the replica has it")
+        os.kill(other.pid, signal.SIGKILL)
+        replica.promote("TAKEOVER")
+    finally:
+        os.kill(proxy.pid, signal.SIGCONT)
+    _is_served(proxy, replica, first)
+    with closing(Client(proxy.port)) as app:
+        assert app.ask("HGET", first, "f") == b"v"
+        assert app.ask("HSET", key, "f", "new") == 0
+        assert app.ask("HTTLFIELD", key, "f") == -1
+
+
 def test_what_the_replica_has_not_got_is_not_believed(
     cluster: Cluster, proxy: Proxy, admin: Pages
 ) -> None:
@@ -164,7 +200,7 @@ def test_what_the_replica_has_not_got_is_not_believed(
     first, *keys = _keys(1, 6)
     whole, part, lasting, deleted, unasked = keys
     assert replica.ask("READONLY") == b"OK"
-    _is_heard(admin, master)
+    _are_heard(cluster)
     with closing(Client(proxy.port)) as app:
         lease = _keep_reapers_away(master, app, first)
         app.ask_many([("HSETEX", key, *BOUNDED, "PX", 300, "FIELDS", 1, "f", "v") for key in keys])
@@ -203,7 +239,7 @@ def test_what_only_the_replica_has_told_is_known(
     assert replica.ask("READONLY") == b"OK"
     with closing(Client(proxy.port)) as app:
         _keep_reapers_away(master, app, first)
-    _is_heard(admin, master)
+    _are_heard(cluster)
     before = _loads(admin)
     (pushes,) = _named(master, b"ttlproxy:pushes")
     other = start_proxy(master.url)
@@ -220,7 +256,7 @@ def test_what_only_the_replica_has_told_is_known(
     _is_served(proxy, replica, first)
     _passes(replica, 300)
     assert replica.ask("HGET", key, "f") == b"v"
-    assert _reply(proxy.port, "HGET", key, "f") is None
+    assert ask_anew(proxy.port, "HGET", key, "f") is None
     assert replica.ask("EXISTS", key) == 0
     assert _loads(admin)[1] == before[1] + 1
 
@@ -255,21 +291,22 @@ def _is_first(key: bytes) -> bool:
 
 
 @pytest.mark.any_server
-def test_a_replica_that_was_not_heard_all_the_time_is_read(
+def test_a_replica_is_read_where_two_masters_were_not_heard_at_once(
     cluster: Cluster, proxy: Proxy, admin: Pages
 ) -> None:
     master, replica = _pair(cluster, 0)
     (key,) = _keys(0, 1)
-    _is_heard(admin, master)
+    _are_heard(cluster)
     before = _loads(admin)
     os.kill(proxy.pid, signal.SIGSTOP)
     try:
-        (pushes,) = _named(replica, b"ttlproxy:replica")
-        assert replica.ask("CLIENT", "KILL", "ID", pushes) == 1
+        other = next(each for each in _masters(cluster) if each is not master)
+        (pushes,) = _named(other, b"ttlproxy:pushes")
+        assert other.ask("CLIENT", "KILL", "ID", pushes) == 1
         replica.promote("TAKEOVER")
     finally:
         os.kill(proxy.pid, signal.SIGCONT)
     _is_served(proxy, replica, key)
-    read, inherited = _loads(admin)
+    read, known = _loads(admin)
     assert read > before[0]
-    assert inherited == before[1]
+    assert known == before[1]

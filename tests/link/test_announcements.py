@@ -85,6 +85,24 @@ async def test_a_heartbeat_that_goes_on_just_after_a_loss_lets_nobody_be_served(
     assert served[-1]
 
 
+async def test_whoever_asks_learns_whether_the_push_connection_was_lost(
+    life: Running, server: AnyServer, direct: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    announcements, gaps = life.link.announcements, list[object]()
+    life.context.on_gap = lambda: gaps.append(announcements.connection)
+    assert all(await asyncio.gather(*(announcements.has_no_gap() for _ in range(2))))
+    assert not gaps
+    kill(server, direct, PUSHES)
+    assert not await announcements.has_no_gap()
+    assert gaps
+    await until(lambda: life.link.serving.now)
+    gaps.clear()
+    monkeypatch.setattr(module, "_ANSWER_S", 0.01)
+    direct.ask("CLIENT", "PAUSE", 100, "ALL")
+    assert not await announcements.has_no_gap()
+    assert gaps, "one that does not answer is closed"
+
+
 async def test_greetings_are_counted(life: Running, direct: Client) -> None:
     before = life.link.announcements.greetings
     _announce(direct, KEYS.hello)

@@ -17,8 +17,6 @@ from typing import Final, cast
 from weakref import WeakValueDictionary
 
 from ttlproxy.core.families import FamilyNames, Known
-from ttlproxy.core.keys import SLOTS
-from ttlproxy.core.undo_log import UndoLog
 from ttlproxy.core.write_rules import RuleBook, RuledNames
 
 # The bound of a key in which nothing can fall due before its announcement arrives.
@@ -70,7 +68,6 @@ class Registry:
         "has_action",
         "hears",
         "rules",
-        "undo_log",
         "until_ms",
     )
 
@@ -90,8 +87,6 @@ class Registry:
         self.has_action = has_action
         self.rules = RuleBook() if rules is None else rules
         self.families = Known() if families is None else families
-        self.undo_log: UndoLog | None = None
-        """What this registry of one of several masters gives up of database 0."""
         # The first database and those that hold keys; and others, as long as a session asks about
         # them: clients may name any number of databases.
         self._known: dict[int, _Database] = {0: _Database()}
@@ -232,8 +227,6 @@ class Registry:
         for known in (*self._known.values(), *self._others_known.values()):
             known.bounds.clear()
         self._overtaken.update(self._reaps_under_way)
-        if self.undo_log is not None:
-            self.undo_log.interrupted(range(SLOTS))
 
     def forget(self, has_gone: Callable[[bytes], bool]) -> None:
         """Forgets the keys for which `has_gone` is true: another server has them."""
@@ -271,15 +264,9 @@ class Registry:
             most_ms = max(most_ms, self._keeps_until_ms)
             is_kept = self.hears and most_ms != UNKNOWN
         if is_kept:
-            if self.undo_log is not None and key in bounds:
-                self.undo_log.raised(key, bounds[key])
             bounds[key] = min(bound, most_ms)
         else:
-            self._give_up(key, bounds)
-
-    def entries(self, db: int) -> dict[bytes, int]:
-        """A copy of what is known of a database: key -> bound in ms."""
-        return dict(self.bounds(db))
+            bounds.pop(key, None)
 
     # Inside.
 
@@ -297,11 +284,6 @@ class Registry:
         if db not in self._populated:
             self._populated.add(db)
             self._known[db] = self.known(db)
-
-    def _give_up(self, key: bytes, bounds: dict[bytes, int]) -> None:
-        bound = bounds.pop(key, None)
-        if self.undo_log is not None and bound is not None:
-            self.undo_log.raised(key, bound)
 
 
 class Asker:

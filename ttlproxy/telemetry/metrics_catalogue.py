@@ -85,8 +85,8 @@ METRICS: Final = (
     MetricSpec(
         "ttlproxy_registry_loads_total",
         "counter",
-        "how often all managed keys of a server were learnt, while its clients wait: read from it,"
-        " or inherited from the master whose replica it was",
+        "how often the families of a server's managed keys were learnt, while its clients wait:"
+        " read from it, or known because it was a replica that was promoted",
         lambda source: by_value(source.counters.loads, LOADS),
         "how",
         LOADS,

@@ -66,14 +66,6 @@ NODE_METRICS: Final = (
         of_many="largest",
     ),
     MetricSpec(
-        "ttlproxy_node_replicas_ready",
-        "gauge",
-        "its replicas in a Cluster that may be promoted without a new reading of all deadlines",
-        _by_node(lambda node: node.replicas),
-        BY_NODE,
-        of_many="least",
-    ),
-    MetricSpec(
         "ttlproxy_node_managed_keys",
         "gauge",
         "its known keys that have elements with a deadline",

@@ -288,7 +288,7 @@ class Pushes(PushSocket):
         self._on_layout = on_layout
         self._on_news = on_news
         self._choose = choose
-        self._listening: asyncio.Future[bool] | None = None
+        self._listening: deque[asyncio.Future[bool]] = deque()
 
     def _take(self, message: object) -> None:
         if isinstance(message, list) and message[:1] == [b"message"]:
@@ -320,19 +320,21 @@ class Pushes(PushSocket):
 
     async def listen(self, command: bytes, channel: bytes) -> bool:
         """Subscribes, or ends that; whether Redis lets us. Raises UpstreamError."""
-        self._listening = self._loop.create_future()
+        answer: asyncio.Future[bool] = self._loop.create_future()
+        self._listening.append(answer)
         await self.send(encode((command, channel)))
-        return await self._listening
+        return await answer
 
     def _answered(self, message: object) -> None:
-        if self._listening is not None and not self._listening.done():
-            self._listening.set_result(not isinstance(message, hiredis.ReplyError))
+        if self._listening and not (answer := self._listening.popleft()).done():
+            answer.set_result(not isinstance(message, hiredis.ReplyError))
 
     def close(self) -> None:
         super().close()
-        if self._listening is not None and not self._listening.done():
-            self._listening.set_exception(UpstreamError("the push connection was lost"))
-            self._listening.exception()  # maybe nobody waits
+        for answer in self._listening:
+            if not answer.done():
+                answer.set_exception(UpstreamError("the push connection was lost"))
+                answer.exception()  # maybe nobody waits
 
     def _opening(self) -> list[Words]:
         return [(b"CLIENT", b"SETNAME", push_name(self._keys.prefix))]

@@ -10,6 +10,9 @@ its way that was sent before they were known. So Redis knows who has acknowledge
 when as many have as there are proxies. No clock is in it: a proxy that ends is no subscriber any
 more, and a new one asks for all channels before it serves (decisions/0036). One that does not react
 loses its push connection, and then serves nobody before it knows all families.
+
+In front of several masters a family is sure at one when all proxies of most masters know it. So a
+proxy that has missed nothing but what one master has told knows all families (decisions/0040).
 """
 
 from __future__ import annotations
@@ -37,7 +40,7 @@ from ttlproxy.link.knowledge.modes import Modes
 from ttlproxy.link.server.shared_state import SharedState
 from ttlproxy.link.shared.barriers import IsPaused
 from ttlproxy.link.shared.context import Context
-from ttlproxy.net.tasks import run_all
+from ttlproxy.net.tasks import cancel, run_all
 
 log = logging.getLogger(__name__)
 
@@ -54,6 +57,8 @@ _PATIENCE_S: Final = 2.0
 _NOTICED_S: Final = 0.25
 # No server has so many.
 _MOST_PROXIES: Final = 1_000_000
+# Until masters that are away are tried again.
+_AGAIN_S: Final = 0.1
 # Between two looks at who has.
 _LOOKS: Final = Backoff(cap=0.02, base=0.0005)
 _MOST_LOOKS: Final = 8  # after so many it is as long as it gets
@@ -84,6 +89,7 @@ class Activation:
         self._is_paused = is_paused
         self._shared_state = shared_state
         self._connection: AskingSocket | None = None
+        self._opening = asyncio.Lock()
         self._rounds = AskedPlaces(self._make_sure)
         self._rules = set[bytes]()  # news of rules that are not over
         self._unheard = set[bytes]()  # news that are to be told again
@@ -178,15 +184,42 @@ class Activation:
     async def _make_sure(self, places: Collection[DbKey]) -> None:
         """Raises UpstreamError if a connection is lost before."""
         families = {self._known.of(key) for db, key in places if (db, key) != _RULES_PLACE}
-        news = {_FAMILY + family for family in families}
+        news = of_families = frozenset(_FAMILY + family for family in families)
+        pushes = self._pushes()
         if _RULES_PLACE in places:
-            news.add(_RULES + os.urandom(8).hex().encode())
+            news |= {_RULES + os.urandom(8).hex().encode()}
         self.told(news)
         if self._modes.may_subscribe:  # else nobody can tell
-            await self._until_all_have_acknowledged(news)
+            await self.until_all_have_acknowledged(news)
         if families and not self._keys.clustered:
             await self._note(families)
+        if families:
+            await self._until_most_masters_know(of_families)
+        if pushes is None or pushes is not self._pushes():
+            raise UpstreamError("the push connection was lost")
         self._families.confirm(families)
+
+    async def _until_most_masters_know(self, news: Collection[bytes]) -> None:
+        """Tells proxies that are not attached here, as their connection was lost. Raises
+        UpstreamError if too few masters of the Cluster can be reached."""
+        tellers = self._context.tellers()
+        lacking = (len(tellers) + 1) // 2  # with this one it is most of them
+        tasks = [asyncio.create_task(each.until_all_have_acknowledged(news)) for each in tellers]
+        try:
+            async with asyncio.timeout(self._settings.hold_max):
+                for task in asyncio.as_completed(tasks):
+                    with suppress(UpstreamError):
+                        await task
+                        lacking -= 1
+                    if not lacking:
+                        break
+        except TimeoutError:
+            log.debug("masters do not answer, so families cannot be told to all proxies")
+        finally:
+            await cancel(*tasks)
+        if lacking:
+            await asyncio.sleep(_AGAIN_S)
+            raise UpstreamError("too few masters of the Cluster are there")
 
     async def _note(self, families: Collection[bytes]) -> None:
         """A proxy that starts later knows these, too. Raises UpstreamError."""
@@ -198,7 +231,8 @@ class Activation:
             self._context.refusals.note("to note new families", ResponseError(str(reply)))
             raise UpstreamError(f"families cannot be noted: {reply}")
 
-    async def _until_all_have_acknowledged(self, news: Collection[bytes]) -> None:
+    async def until_all_have_acknowledged(self, news: Collection[bytes]) -> None:
+        """Tells all proxies of this server. Raises UpstreamError if a connection is lost before."""
         pushes = await self._acknowledged_here(news)
         async with self._asking("news cannot be told to all proxies") as connection:
             await connection.ask([(b"PUBLISH", self._modes.channel, each) for each in news])
@@ -287,17 +321,21 @@ class Activation:
             raise UpstreamError(f"{fault}: {trouble}") from trouble
 
     async def _opened(self) -> AskingSocket:
-        if self._connection is None:
-            connection, settings = AskingSocket(b"ttlproxy:families", self._lost), self._settings
-            try:
-                await connection.open(
-                    self._address.now, settings.connect_timeout, settings.tcp_keepalive
-                )
-            except BaseException:
-                connection.close()
-                raise
-            self._connection = connection
-        return self._connection
+        async with self._opening:
+            if self._connection is None:
+                self._connection = await self._open()
+            return self._connection
+
+    async def _open(self) -> AskingSocket:
+        connection, settings = AskingSocket(b"ttlproxy:families", self._lost), self._settings
+        try:
+            await connection.open(
+                self._address.now, settings.connect_timeout, settings.tcp_keepalive
+            )
+        except BaseException:
+            connection.close()
+            raise
+        return connection
 
     def _lost(self) -> None:
         if self._connection is not None:

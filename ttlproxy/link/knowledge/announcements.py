@@ -25,7 +25,7 @@ from ttlproxy.link.reaper.schedules import Deadlines
 from ttlproxy.link.reaper.walks import Walks
 from ttlproxy.link.server.shared_state import LAYOUT_NAME, SharedState
 from ttlproxy.link.shared.context import Context
-from ttlproxy.net.tasks import cancel
+from ttlproxy.net.tasks import cancel, time_limit
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +35,8 @@ _MOST_LOSSES = 3
 _AGAIN = Backoff(cap=0.25, base=0.005)
 # A connection that was shorter counts as a failure.
 _HEALTHY_MS = 1000
+# A push connection that is asked and does not answer within this is closed.
+_ANSWER_S = 3.0
 # Serving waits for this time until other proxies are greeted: a write, which may be paused.
 _GREETING_S = 0.1
 
@@ -143,6 +145,19 @@ class Announcements:
             self._confirmations.beat()  # this reads the registry, and lets clients be served
             await lost.wait()
 
+    async def has_no_gap(self) -> bool:
+        """Whether all other proxies have seen until now that this one knows what they tell."""
+        connection = self.connection
+        if connection is None or not self._modes.may_subscribe:
+            return False
+        try:
+            async with time_limit(_ANSWER_S):
+                await connection.listen(b"SUBSCRIBE", self._modes.channel)  # it does so already
+        except (UpstreamError, OSError):  # also TimeoutError
+            if connection is self.connection:
+                connection.lose()
+        return connection is self.connection
+
     def _watch(self, pushes: Pushes) -> None:
         """`receive` looks at this connection from now on."""
         self._poll = select.poll()
@@ -152,6 +167,7 @@ class Announcements:
         self._serving.stop()
         self.connection = None
         self._context.script_calls.families.doubt()
+        self._context.on_gap()
 
     def _hear_deadlines(self, stack: AsyncExitStack) -> None:
         """Hears of deadlines for the reaper, while the push connection lives."""

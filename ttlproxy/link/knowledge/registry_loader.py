@@ -9,7 +9,7 @@ from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from ttlproxy.core.families import ALL
-from ttlproxy.core.registry import ANNOUNCED_MS, NOTHING_DUE
+from ttlproxy.core.registry import ANNOUNCED_MS
 from ttlproxy.link.connecting.known_server import KEYSPACE, databases, fields
 from ttlproxy.link.connecting.pipeline import run, valid
 from ttlproxy.link.connecting.pushes import Pushes
@@ -24,8 +24,6 @@ log = logging.getLogger(__name__)
 
 # Attempts to read all schedules while databases are swapped; the next is a heartbeat later.
 _MOST_LOADS = 5
-# A replica that was promoted must tell within this what it has announced; else all is read.
-_INHERITED_S = 3.0
 # The registry is read further when it reaches less far ahead.
 _AHEAD_MS: Final = ANNOUNCED_MS // 2
 
@@ -125,17 +123,16 @@ class RegistryLoader:
         context, registry = self._context, self._context.registry
         has_flushed = self._changes[1] != self._announcements.flushes
         self._wanted, self._changes = False, self._announced_changes
-        is_known, inherited_until_ms = await self._take_heritage()
-        is_known = is_known or not (missed or has_flushed)
-        until_ms = min(await self._now_ms(redis) + ANNOUNCED_MS, inherited_until_ms)
+        losses = context.slot_schedules.losses.total()
+        needs_no_names = await self._knows_families_of(redis)
+        is_known = not (missed or has_flushed) or (needs_no_names and not context.has_rules)
+        until_ms = await self._now_ms(redis) + ANNOUNCED_MS
         reading = registry.begin_reading(until_ms)
         await self._populate(redis)
-        is_read, families = True, await self._shared_state.families(redis)
-        if families is not None:
-            context.script_calls.families.known.add(families)
+        is_read = True
         for db in registry.databases():
             try:
-                if families is not None and context.rights.trusts_schedules:
+                if needs_no_names and context.rights.trusts_schedules:
                     until_ms = min(until_ms, await self._schedules.load_soon(redis, db, until_ms))
                 else:
                     is_read = await self._schedules.load(redis, db, is_known=is_known) and is_read
@@ -146,6 +143,8 @@ class RegistryLoader:
                     raise  # families may be missing, so nothing can be promised
                 context.script_calls.families.known.add([ALL])
                 is_read = False
+        if needs_no_names:
+            context.slot_schedules.need_no_names(losses)
         self._knows_families = is_read
         if is_read:
             registry.end_reading(reading, until_ms)
@@ -184,22 +183,14 @@ class RegistryLoader:
             return seconds * 1000 + microseconds // 1000
         return clock.now_ms()
 
-    async def _take_heritage(self) -> tuple[bool, int]:
-        """Takes what is known of a promoted replica; returns whether that is everything, and until
-        when it tells what needs attention."""
-        context, schedules = self._context, self._context.slot_schedules
-        inherited, context.inherited = context.inherited, None
-        entries = await inherited.read(_INHERITED_S) if inherited is not None else None
-        context.counters.loads["read" if entries is None else "inherited"] += 1
-        if inherited is None or entries is None:
-            if inherited is not None:
-                log.debug("a replica was promoted, but what it has announced may be missing")
-            schedules.inherit(set(), set())
-            return False, NOTHING_DUE
-        log.info("a replica was promoted: its deadlines are known from its master's time")
-        registry = context.registry
-        registry.begin_reading(inherited.until_ms)
-        registry.read(0, entries.items())
-        schedules.inherit(inherited.slots, inherited.deferring)
-        is_known = schedules.are_inherited and not context.has_rules
-        return is_known, inherited.until_ms
+    async def _knows_families_of(self, redis: Redis) -> bool:
+        """Whether all families of the server are known, without the names of its keys."""
+        context = self._context
+        families = await self._shared_state.families(redis)
+        context.script_calls.families.known.add(families or ())
+        known = set(await context.take_known_slots())
+        is_known = bool(known) and known.issuperset(context.slot_schedules.owned)
+        context.counters.loads["known" if is_known else "read"] += 1
+        if is_known:
+            log.info("a replica was promoted: the families of its keys are known")
+        return is_known or families is not None

@@ -81,13 +81,12 @@ class ServerStatus(NamedTuple):
     """A server as operators see it.
 
     slots: of a Cluster, if it is one of several masters; why_not: why clients' requests that are
-    for it have to wait; empty if it serves; replicas: those whose promotion makes nobody wait
+    for it have to wait; empty if it serves
     """
 
     link: Link
     slots: int
     why_not: str
-    replicas: int = 0
 
 
 class Link:
@@ -101,7 +100,7 @@ class Link:
       what all sessions share; list_waiters: for those that wait for an item of a list
     heartbeat, announcements: what the link learns of Redis
     recent_users: for clients that share connections without a login
-    login_check: for protected mode
+    activation: makes sure that all proxies know families of keys; login_check: for protected mode
     """
 
     def __init__(
@@ -122,7 +121,7 @@ class Link:
         self.schedules = Schedules(context)
         self.reap_script = ReapScript(settings, context)
         self.sweep_script = SweepScript(context)
-        self.ttl_script = TtlScript(context, lambda places: self._activation.add(places))
+        self.ttl_script = TtlScript(context, lambda places: self.activation.add(places))
         self.list_waiters = ListWaiters(lambda: self.upstream, lambda: settings.connect_timeout)
         self._settings = settings
         self._wants_master = upstream.wants_master
@@ -141,7 +140,7 @@ class Link:
         )
         modes = Modes(context)
         shared_state = self._shared_state = SharedState(context, self._barriers.may_hold)
-        self._activation = Activation(
+        self.activation = Activation(
             settings,
             context,
             self.address,
@@ -162,8 +161,8 @@ class Link:
             self.serving,
             self._reap_requests,
             self._barriers,
-            self._activation.add,
-            self._activation.tell_all,
+            self.activation.add,
+            self.activation.tell_all,
             self.confirmations.first,
             shared_state,
         )
@@ -199,8 +198,8 @@ class Link:
             modes,
             self._connect,
         )
-        self.announcements.told = self._activation.told
-        self.announcements.begins = self._activation.begins
+        self.announcements.told = self.activation.told
+        self.announcements.begins = self.activation.begins
         loader = RegistryLoader(
             context,
             self.serving,
@@ -331,7 +330,7 @@ class Link:
                 heartbeat=self.heartbeat.run(redis, self._upkeep()),
                 address=self.address.probe(),
                 barriers=self._barriers.run(),
-                activation=self._activation.run(),
+                activation=self.activation.run(),
             )
 
     async def _end_where_unreachable(self) -> None:
@@ -373,7 +372,7 @@ class Link:
             self._stored_commands,
             self._shared_state,
             self._barriers.may_hold,
-            lambda places: self._activation.add(places),
+            lambda places: self.activation.add(places),
         )
 
     async def _load_scripts(self, redis: Redis) -> None:

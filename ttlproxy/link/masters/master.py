@@ -26,10 +26,8 @@ from ttlproxy.link.connecting.connections import client, close
 from ttlproxy.link.connecting.pipeline import run, valid
 from ttlproxy.link.connecting.pushes import Pushes
 from ttlproxy.link.life.link import Link
-from ttlproxy.link.masters.replicas import Replicas
 from ttlproxy.link.reaper.reaper import Reaper
 from ttlproxy.link.shared.context import Context, StateLink
-from ttlproxy.link.shared.replica_pushes import REPLICATION, replication
 from ttlproxy.link.shared.rules_of_all import RulesOfAll
 from ttlproxy.net.tasks import run_together, time_limit
 from ttlproxy.scripts.script_calls import ScriptCalls
@@ -44,7 +42,8 @@ _NODES: Final = (b"CLUSTER", b"NODES")
 # If it was never reached.
 _ADVICE: Final = "the nodes of the Cluster give this address: see cluster-announce-ip"
 _ADVICE_TLS: Final = f"{_ADVICE}, and tls-cluster for the port"
-Tell = Callable[["Master", list[ClusterNode]], Awaitable[None]]
+PushesOfAll = dict[str, Pushes | None]
+Tell = Callable[["Master", list[ClusterNode], PushesOfAll], Awaitable[None]]
 
 
 async def nodes_told_by(server: Upstream, timeout_s: float) -> list[ClusterNode]:
@@ -60,10 +59,6 @@ async def nodes_told_by(server: Upstream, timeout_s: float) -> list[ClusterNode]
 
 async def _told(redis: Redis) -> list[ClusterNode]:
     (reply,) = await run(redis, [(0, _NODES)])
-    return _nodes(reply)
-
-
-def _nodes(reply: object) -> list[ClusterNode]:
     return cluster_nodes(valid(reply).decode("utf-8", "replace"))
 
 
@@ -78,8 +73,7 @@ class Master:
     known: those of them whose managed keys the link knows
     strays: slots that are not its own, and in which it has announced deadlines
     told: how often it has told what it knows
-    pushes: the push connections of all masters when it last told, by their ids
-    replicas: its replicas
+    pushes: the push connections of all masters when it was last asked, by their ids
     """
 
     def __init__(
@@ -98,14 +92,14 @@ class Master:
         on_stray: Callable[[Master, bytes, int], None],
         on_awaiting_ttl: Callable[[Iterable[DbKey]], None],
         owner: Callable[[int], Link | None],
-        turn: asyncio.Semaphore,
+        pushes: Callable[[], PushesOfAll],
     ) -> None:
-        """`tell(master, nodes)` is called with each of its words on the Cluster; `on_known(master)`
+        """`tell(master, nodes, pushes)` is called with each of its words on the Cluster, and what
+        `pushes()` returned before it was asked; `on_known(master)`
         when more of its slots are known; `on_gone(master)` when its server has changed;
         `on_stray(master, key, deadline_ms)` when it announces a deadline in another's slot;
         `on_awaiting_ttl(places)` when a rule of ONWRITE could not give deadlines there yet.
-        `owner(slot)`: the link of the master that has the slot, if that is served. `turn`: of
-        replicas that connect."""
+        `owner(slot)`: the link of the master that has the slot, if that is served."""
         self.id = node.id
         self.shown = upstream.address
         self.place = node.host, node.port, node.hostname
@@ -116,7 +110,7 @@ class Master:
         self.known: set[int] = set()
         self.strays: set[int] = set()
         self.told = 0
-        self.pushes: dict[str, Pushes | None] = {}
+        self.pushes: PushesOfAll = {}
         context = Context(settings, counters, signer, rules_of_all, families, state_links)
         context.refusals.who = f"Redis at {upstream.shown}"
         context.keys.settle(node.slots)
@@ -127,11 +121,11 @@ class Master:
         advice = _ADVICE_TLS if upstream.tls else _ADVICE
         self.link = Link(settings, upstream, context, lambda: on_gone(self), advice)
         self.reaper = Reaper(settings, self.link, owner)
-        self.replicas = Replicas(settings, self.link, node.id, turn)
         self._settings = settings
         self._slots = node.slots
         self._upstream = upstream
         self._tell = tell
+        self._pushes = pushes
         self._on_known = on_known
         self._wanted = asyncio.Event()  # a look
         self._lacking = asyncio.Event()  # slots that are not known yet
@@ -143,7 +137,6 @@ class Master:
             reaper=self.reaper.run(),
             slots=self._follow(),
             schedules=self._learn(),
-            replicas=self.replicas.run(),
         )
 
     @property
@@ -155,6 +148,11 @@ class Master:
     def slots_told(self) -> frozenset[int]:
         """The slots that others have said are its own; empty once it has told itself."""
         return frozenset() if self.claims is not None else self._slots
+
+    @property
+    def slots(self) -> Collection[int]:
+        """Its slots, by its own word, or else by that of others."""
+        return self.owned or self.slots_told
 
     @property
     def upstream(self) -> Upstream:
@@ -176,7 +174,6 @@ class Master:
         context = self.link.context
         context.keys.settle(slots)
         if lost:
-            self.replicas.undo_log.interrupted(lost)
             context.registry.forget(lambda key: slot(key) in lost)
             context.on_awaiting_ttl(context.agenda.drop(lambda key: slot(key) in lost))
         context.slot_schedules.owned = slots
@@ -197,10 +194,11 @@ class Master:
         try:
             while True:
                 self._wanted.clear()
+                pushes = self._pushes()
                 try:
-                    nodes = await self._told(redis)
+                    nodes = await _told(redis)
                     self.told += 1
-                    await self._tell(self, nodes)
+                    await self._tell(self, nodes, pushes)
                 except (RedisError, OSError, ValueError) as trouble:
                     log.debug("%s tells nothing of its Cluster: %s", self.shown, trouble)
                 await asyncio.sleep(_AGAIN_S)
@@ -210,18 +208,6 @@ class Master:
         finally:
             await close(redis)
 
-    async def _told(self, redis: Redis) -> list[ClusterNode]:
-        """Its knowledge of the Cluster; how far its replication is goes to `replicas`."""
-        number, told = self.replicas.begin_checkpoint(), replication(None)
-        try:
-            said, state = await run(redis, [(0, _NODES), (0, REPLICATION)])
-            told = replication(state)
-        finally:
-            self.replicas.end_checkpoint(number, told)
-        nodes = _nodes(said)
-        self.replicas.follow(nodes)
-        return nodes
-
     async def _learn(self) -> None:
         """Reads the schedules of those of its slots whose managed keys are not known."""
         while True:
@@ -229,7 +215,7 @@ class Master:
             await self.link.serving.ready.wait()
             self._lacking.clear()
             lacking = self.owned - self.known
-            self._know(lacking & self._read_already)
+            self.known |= lacking & self.link.context.slot_schedules.read
             self._on_known(self)
             if not (lacking := self.owned - self.known):
                 continue
@@ -242,25 +228,11 @@ class Master:
             finally:
                 await close(redis)
             if more := read & self.owned:
-                self._know(more)
+                self.known |= more
                 self._on_known(self)
             if self.owned - self.known:  # they are on their way, or it is busy
                 self._lacking.set()
                 await asyncio.sleep(_AGAIN_S)
-
-    def _know(self, slots: set[int]) -> None:
-        """All managed keys of these slots are in the registry."""
-        if slots:
-            self.known |= slots
-            self.replicas.undo_log.interrupted(slots)
-            self.look()  # for a checkpoint: until the next one, no replica can stand in for them
-
-    @property
-    def _read_already(self) -> set[int]:
-        """Slots that the link has read since they are this master's, or has known before."""
-        schedules = self.link.context.slot_schedules
-        trusts = self.link.context.rights.trusts_schedules
-        return schedules.read | schedules.inherited if trusts else schedules.inherited
 
     def _unread(self, slots: Collection[int]) -> None:
         """The link has read all schedules but these."""

@@ -24,16 +24,14 @@ from ttlproxy.core.keys import SLOTS, slot
 from ttlproxy.core.topology import ClusterNode
 from ttlproxy.errors import UnfitUpstream
 from ttlproxy.link.connecting.connections import Backoff
-from ttlproxy.link.connecting.pushes import Pushes
 from ttlproxy.link.connecting.reachability import endpoints
 from ttlproxy.link.connecting.serving import Serving
 from ttlproxy.link.life.link import Link, ServerStatus
 from ttlproxy.link.masters.awaiting_ttl import AwaitingTtl
-from ttlproxy.link.masters.master import Master
+from ttlproxy.link.masters.master import Master, PushesOfAll
 from ttlproxy.link.masters.seeds import Seeds
 from ttlproxy.link.masters.slot_log import SlotLog
 from ttlproxy.link.shared.context import StateLink, first_signer
-from ttlproxy.link.shared.inherited import Inherited
 from ttlproxy.link.shared.rules_of_all import RulesOfAll
 from ttlproxy.net.tasks import cancel, drop
 
@@ -42,10 +40,6 @@ log = logging.getLogger(__name__)
 _BACKOFF: Final = Backoff(cap=2.0, base=0.05)
 # Until a master that cannot be served is tried again.
 _UNFIT_S: Final = 5.0
-# Replicas that connect at a time.
-_CONNECTING: Final = 2
-# Until a replica that was promoted must be met as a master.
-_HEIR_S: Final = 10.0
 
 
 class Masters:
@@ -87,8 +81,10 @@ class Masters:
         self._seeds = Seeds(upstream, lambda: settings.connect_timeout)
         self._unfit: dict[str, str] = {}
         self._slot_log = SlotLog()
-        self._turn = asyncio.Semaphore(_CONNECTING)
-        self._heirs: dict[str, Inherited] = {}
+        self._replicas: set[str] = set()  # nodes that were replicas when they were last told of
+        # Slots of which this process knows all families, whichever master has them: while it has
+        # missed nothing since but what one master has told.
+        self._known: set[int] = set()
         self._unclaimed: list[int] = []
         self._logged = ""
         self._shares_ports = False
@@ -112,10 +108,6 @@ class Masters:
             raise UnfitUpstream("; ".join(self._unfit.values()))
         finally:
             await cancel(trying, reading, *self._tasks.values())
-            for name in list(self._heirs):
-                self._disinherit(name)
-            for link in self.all:
-                link.context.inherit(None)
 
     @property
     def all(self) -> list[Link]:
@@ -126,12 +118,7 @@ class Masters:
     def nodes(self) -> dict[str, ServerStatus]:
         """The masters by address. Other threads may ask."""
         return {
-            each.shown: ServerStatus(
-                each.link,
-                len(each.owned),
-                self._why_not(each),
-                each.replicas.ready if self._hears_others(each) else 0,
-            )
+            each.shown: ServerStatus(each.link, len(each.owned), self._why_not(each))
             for each in list(self._masters.values())
         }
 
@@ -235,6 +222,7 @@ class Masters:
             if known.isdisjoint(told.ids):
                 for master in list(self._masters.values()):
                     self._remove(master, "the Cluster was made anew")
+                self._known.clear()
             await self._meet(told.nodes, told.server)
             self._logged = ""
             return True
@@ -250,7 +238,7 @@ class Masters:
         self._seeds.others = [Address(node.host, node.port) for node in there if node.host]
         self.view.set_nodes(nodes)
         self._note_shared_ports()
-        self._bequeath(nodes)
+        self._replicas |= {node.id for node in nodes if node.master}
         masters = [node for node in there if node.is_master]
         if not any(map(self._is_new, masters)):
             return
@@ -286,57 +274,53 @@ class Masters:
             self._stray,
             self._undated.add,
             self.owners.__getitem__,
-            self._turn,
+            self._pushes,
         )
-        self._hand_over(node, master)
+        context = master.link.context
+        context.on_gap = self._miss
+        context.tellers = lambda: [each.link.activation for each in self._owners_beside(master)]
+        if node.id in self._replicas:
+            self._replicas.discard(node.id)
+            before = [each.pushes for each in self._masters.values() if each.slots]
+            context.known_slots = lambda: self._known_at(master, before)
         self._masters[node.id] = master
         self.links[node.id] = master.link
         task = asyncio.create_task(self._keep(master), name=f"master {server.address}")
         task.add_done_callback(drop)
         self._tasks[node.id] = task
 
-    def _bequeath(self, nodes: list[ClusterNode]) -> None:
-        """Keeps what is known of replicas that are masters now, until they are met as masters. By
-        then their own masters may have been forgotten."""
-        for node in nodes:
-            if not (node.is_master and node.is_there) or node.id in self._masters:
-                continue
-            for master in list(self._masters.values()):
-                if node.id in self._heirs or not master.replicas.hears(node):
-                    continue
-                if not self._hears_others(master):
-                    log.debug("a promoted replica is read anew: other masters were not heard")
-                    continue
-                inherited = master.replicas.inherited(node, master.known)
-                if inherited is None:
-                    log.debug("a promoted replica is read anew: too little is known of it")
-                    continue
-                self._heirs[node.id] = inherited
-                asyncio.get_running_loop().call_later(_HEIR_S, self._disinherit, node.id)
+    def _owners_beside(self, master: Master) -> list[Master]:
+        """The other masters that have slots which are not this one's."""
+        own = set(master.link.context.slot_schedules.owned)
+        others = (each for each in self._masters.values() if each is not master)
+        return [each for each in others if not own.issuperset(each.slots)]
 
-    def _hears_others(self, master: Master) -> bool:
-        """Whether all other masters were heard since this one last told: a slot may have been
-        theirs meanwhile, and be back. Other threads may ask."""
-        pushes, masters = self._pushes(), list(self._masters.values())
-        others = [each.id for each in masters if each is not master and each.owned]
-        return all(pushes[name] is not None for name in others) and all(
-            pushes[name] is master.pushes.get(name) for name in others
+    def _miss(self) -> None:
+        """From now on what one more master's proxies tell is missed. What is told at one is told at
+        most of the others, so of two at once something may be missed."""
+        owners = (each.link for each in self._masters.values() if each.slots)
+        if sum(link.announcements.connection is None for link in owners) > 1:
+            self._known.clear()
+
+    def _learn(self) -> None:
+        """Nothing is missed now if all masters are heard."""
+        masters = self._masters.values()
+        if len(self._known) < SLOTS and all(
+            each.link.serving.now for each in masters if each.slots
+        ):
+            self._known.update(*(each.known for each in masters))
+
+    async def _known_at(self, master: Master, before: list[PushesOfAll]) -> set[int]:
+        """The slots of which all families are known, though this master is met just now. `before`:
+        the push connections when others did not know it as a master."""
+        others, now = self._owners_beside(master), self._pushes()
+        has_gap = not others or any(
+            now[each.id] is not had.get(each.id) for each in others for had in before
         )
-
-    def _hand_over(self, node: ClusterNode, master: Master) -> None:
-        """Gives a new master what is known of it."""
-        inherited = self._heirs.pop(node.id, None)
-        if inherited is not None and inherited.epoch != node.epoch:
-            log.debug("a promoted replica is read anew: its epoch has changed")
-            inherited.close()  # slots may have been with others since
-        elif inherited is not None:
-            master.link.context.inherit(inherited)
-
-    def _disinherit(self, name: str) -> None:
-        """A replica was not met as a master soon."""
-        inherited = self._heirs.pop(name, None)
-        if inherited is not None:
-            inherited.close()
+        heard = (each.link.announcements.has_no_gap() for each in others)
+        if has_gap or not all(await asyncio.gather(*heard)):
+            self._known.clear()
+        return self._known
 
     def _remove(self, master: Master, why: str) -> None:
         log.info("%s is no master of the Cluster any more: %s", master.shown, why)
@@ -366,8 +350,8 @@ class Masters:
         self._on_gone(master.link)
         self.look()
 
-    async def _told(self, master: Master, nodes: list[ClusterNode]) -> None:
-        """One of the masters has told what it knows."""
+    async def _told(self, master: Master, nodes: list[ClusterNode], pushes: PushesOfAll) -> None:
+        """One of the masters has told what it knows. `pushes`: from before it was asked."""
         if self._masters.get(master.id) is not master:
             return
         me = next((node for node in nodes if node.myself), None)
@@ -376,20 +360,20 @@ class Masters:
         epoch = me.epoch if me is not None else 0
         if me is not None and is_it:
             master.hosts = me.host, me.hostname
-        self._bequeath(nodes)
         is_new = own != master.claims or epoch != master.epoch
         if epoch > master.epoch and not self._has_heard(master, nodes):
             before = master.claims
-            inherited = master.link.context.slot_schedules.inherited
-            master.doubt(own.intersection(inherited if before is None else before))
+            master.doubt(own if before is None else own.intersection(before))
         master.claims, master.epoch = own, epoch
-        master.pushes = self._pushes()
+        self._learn()
         if is_new or master.strays:
             self._share_out()
+            self._miss()
         try:
             if is_it or not self._are_strange(nodes, master):
                 await self._meet(nodes, master.link.upstream)
         finally:
+            master.pushes = pushes
             self._drop_replaced(master)
         self._tell()
 
@@ -409,7 +393,7 @@ class Masters:
             one is not None and one is other for one, other in zip(heard, before, strict=True)
         )
 
-    def _pushes(self) -> dict[str, Pushes | None]:
+    def _pushes(self) -> PushesOfAll:
         return {name: link.announcements.connection for name, link in list(self.links.items())}
 
     def _stray(self, master: Master, key: bytes, deadline_ms: int) -> None:
@@ -481,6 +465,7 @@ class Masters:
             for master in masters:
                 for number in master.known:
                     owners[number] = master.link
+        self._learn()
         self.changes += owners != self.owners
         self.owners[:] = owners
         self._undated.owners_changed()

@@ -66,29 +66,25 @@ class Schedules:
         RedisError."""
         if not self._context.rights.trusts_schedules:
             if not is_known:
+                self._context.slot_schedules.read.clear()
                 await self._search(redis, db)
             await self._context.schedule_queries.find(redis)  # for the reaper
             return False
         try:
             await self._load(redis, db)
         except UnreadError as unread:
-            for which, refusal in unread.refused.items():
-                if not is_wrong_type(refusal):
-                    raise refusal from unread
-                await self.rebuild(redis, which)
+            await self._rebuild_all(redis, unread)
             await self._load(redis, db)
         return True
 
     async def load_soon(self, redis: Redis, db: int, until_ms: int) -> int:
         """Reads only what needs attention soon, as all families are known; returns
-        until when that is known. Not for a Cluster. Raises redis-py's RedisError."""
+        until when that is known. Raises redis-py's RedisError."""
         queries = self._context.schedule_queries
         try:
             soon = await queries.soon(redis, db, UNKNOWN, until_ms)
-        except ResponseError as refusal:
-            if not is_wrong_type(refusal):
-                raise
-            await self.rebuild(redis, db)
+        except UnreadError as unread:
+            await self._rebuild_all(redis, unread)
             soon = await queries.soon(redis, db, UNKNOWN, until_ms)
         self._context.registry.read(db, soon.entries)
         return soon.until_ms
@@ -152,6 +148,14 @@ class Schedules:
                 if refusal := error(fixed):
                     what = f"to repair the schedule of {queries.shown(which)}"
                     self._refusals.note(what, refusal)
+
+    async def _rebuild_all(self, redis: Redis, unread: UnreadError) -> None:
+        """Rebuilds what could not be read. Raises redis-py's ResponseError if something else than
+        its type is the reason."""
+        for which, refusal in unread.refused.items():
+            if not is_wrong_type(refusal):
+                raise refusal from unread
+            await self.rebuild(redis, which)
 
     async def try_to_rebuild(self, redis: Redis, which: int) -> None:
         """Rebuilds; what Redis refuses is tried again at the next heartbeat."""

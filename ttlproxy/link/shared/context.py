@@ -25,7 +25,6 @@ from ttlproxy.link.shared.action_cache import ActionCache
 from ttlproxy.link.shared.agenda import Agenda
 from ttlproxy.link.shared.fleet import Fleet
 from ttlproxy.link.shared.info_section import InfoSection
-from ttlproxy.link.shared.inherited import Inherited
 from ttlproxy.link.shared.overdue import Overdue
 from ttlproxy.link.shared.rules_of_all import RulesOfAll
 from ttlproxy.link.shared.schedule_queries import ScheduleQueries
@@ -36,6 +35,11 @@ from ttlproxy.scripts.script_calls import ScriptCalls
 
 async def _nothing(redis: Redis) -> None:
     """Without a link there is no state."""
+
+
+async def _no_slots() -> Collection[int]:
+    """Nothing is known of a server that is met."""
+    return ()
 
 
 def first_signer(settings: Settings) -> Signer:
@@ -58,6 +62,12 @@ class StateLink(Protocol):
     def tell(self) -> None: ...
 
 
+class Teller(Protocol):
+    """The part of a link that tells its server's proxies news (link/knowledge/activation.py)."""
+
+    async def until_all_have_acknowledged(self, news: Collection[bytes]) -> None: ...
+
+
 class Context:
     """A proxy's knowledge of Redis and of managed keys.
 
@@ -72,7 +82,8 @@ class Context:
     announced: takes announcements; the registry's own method unless in front of a Cluster
     on_stray(key, deadline_ms): called for announcements in slots that are another master's
     on_awaiting_ttl(places): called for places of `apply_ttl_later` that had to be left
-    inherited: what is known of the server from the time when it was a replica, until it is taken
+    known_slots(): those of which all families are known though the server is met just now
+    on_gap: called when the push connection is lost; tellers(): of the other masters of the Cluster
     overdue: keys that should have been reaped, at the last heartbeat
     refusals: what Redis refused, for the log and the metrics
     node_counts, connections: about the present server; the link begins new counts at another one
@@ -130,7 +141,9 @@ class Context:
         self.has_ended = False
         self.on_stray: Callable[[bytes, int], None] = lambda key, deadline_ms: None
         self.on_awaiting_ttl: Callable[[Iterable[DbKey]], None] = self.apply_ttl_later
-        self.inherited: Inherited | None = None
+        self.known_slots: Callable[[], Awaitable[Collection[int]]] = _no_slots
+        self.on_gap: Callable[[], None] = lambda: None
+        self.tellers: Callable[[], Collection[Teller]] = lambda: ()
         self.overdue = Overdue()
         info = InfoSection(self.clock, lambda: self.managed_keys, counters, self.overdue)
         self.script_calls = ScriptCalls(
@@ -189,18 +202,16 @@ class Context:
         self.agenda.look_now()
         self.registry.forget_all()
 
-    def inherit(self, inherited: Inherited | None) -> None:
-        """From now on this is what there is to take."""
-        if self.inherited is not None:
-            self.inherited.close()
-        self.inherited = inherited
+    async def take_known_slots(self) -> Collection[int]:
+        """As `known_slots`, once: later the server may have other data."""
+        known, self.known_slots = self.known_slots, _no_slots
+        return await known()
 
     def end(self) -> None:
         """The master is left for good; another one has its slots, or will have them."""
         self.has_ended = True
         self.actions.leave(self.scripts.ruled)
         self._known_families.leave(self._families_changed)
-        self.inherit(None)
         self.counters.nodes.discard(self.node_counts)
 
     @property

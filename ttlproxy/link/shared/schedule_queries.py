@@ -135,11 +135,13 @@ class ScheduleQueries:
                 return
 
     async def soon(self, redis: Redis, db: int, since_ms: int, most_ms: int) -> Soon:
-        """The keys that need attention from `since_ms` on, and before `most_ms`. Raises redis-py's
-        ResponseError, too."""
+        """The keys that need attention from `since_ms` on, and before `most_ms`. Raises
+        UnreadError, too."""
         entries: list[tuple[bytes, int]] = []
         for _ in range(_MOST_PAGES):
             (reply,) = await run(redis, [(db, between(self._schedule, since_ms, most_ms))])
+            if refusal := error(reply):
+                raise UnreadError({db: refusal})
             page = scored(valid(reply))
             entries += page
             if len(page) < PAGE:

@@ -14,7 +14,7 @@ from redis.asyncio import Redis
 
 from ttlproxy.commands import Call
 from ttlproxy.core.keys import SLOTS, Keys, slot
-from ttlproxy.core.registry import UNKNOWN, DbKey
+from ttlproxy.core.registry import DbKey
 from ttlproxy.link.connecting.failures import is_elsewhere
 from ttlproxy.link.connecting.pipeline import Words, error, run, valid
 from ttlproxy.link.shared.schedule_queries import (
@@ -48,7 +48,6 @@ class SlotSchedules:
     """The schedules of one node's slots, and when the first key of each needs attention.
 
     owned: the slots whose schedules are read; read: those that were read whole
-    inherited: slots whose managed keys are known from another master
     deferring: slots that may have deferred commands
     losses: how often what was read of a slot has become worthless
     survey: which slots may have a schedule
@@ -60,9 +59,7 @@ class SlotSchedules:
         self._keys = keys
         self.owned: Collection[int] = range(SLOTS)
         self.read: set[int] = set()
-        self.inherited: set[int] = set()
         self.deferring: set[int] = set()
-        self._unasked: set[int] = set()  # slots that the next reading of all leaves out
         self.losses: Counter[int] = Counter()
         self.survey: Survey = all_may_have
         self.on_unread: Callable[[Collection[int]], None] = lambda slots: None
@@ -195,28 +192,20 @@ class SlotSchedules:
 
     def unread(self, slots: Collection[int]) -> None:
         """Entries of these slots that were read, or are being read now, do not count any more."""
-        for those in (self.read, self.inherited, self._unasked):
-            those.difference_update(slots)
+        self.read.difference_update(slots)
         self.losses.update(slots)
 
-    def inherit(self, slots: set[int], deferring: set[int]) -> None:
-        """All managed keys of these slots are known; the first deadlines of the slots are not."""
-        self.inherited = slots.intersection(self.owned)
-        self._unasked = set(self.inherited)
-        self.deferring |= deferring
-        self._firsts.update(dict.fromkeys(self.inherited, UNKNOWN))
-
-    @property
-    def are_inherited(self) -> bool:
-        """Whether nothing needs be read."""
-        return self._unasked.issuperset(self.owned)
+    def need_no_names(self, losses: int) -> None:
+        """Of all slots it is known what could be told by the names of their managed keys, unless
+        some were lost since `losses` was their number."""
+        if losses == self.losses.total():
+            self.read.update(self.owned)
+            self.deferring.update(self._firsts)
 
     async def pages(self, redis: Redis, db: int) -> AsyncIterator[list[tuple[bytes, int]]]:
         asked = set(self.owned)
         self.read -= asked
-        self.read |= self._unasked
-        unasked, self._unasked = self._unasked, set()
-        async for entries in self.pages_of(redis, asked - unasked):
+        async for entries in self.pages_of(redis, asked):
             yield entries
         if unread := asked.difference(self.read):
             self.on_unread(unread)
@@ -287,9 +276,9 @@ class SlotSchedules:
                 entries += page
                 if len(page) == PAGE:
                     until_ms = min(until_ms, page[-1][1])
-        for refusal in refused.values():
-            if not is_elsewhere(refusal):
-                raise refusal
+        refused = {each: refusal for each, refusal in refused.items() if not is_elsewhere(refusal)}
+        if refused:
+            raise UnreadError(refused)
         return Soon(entries, until_ms)
 
     async def scores(self, redis: Redis, db: int, keys: Sequence[bytes]) -> list[int | None]:
