@@ -255,43 +255,6 @@ def test_sessions_end_though_the_old_server_does_not_close_their_connections(
     assert not proxy.faults
 
 
-def test_sessions_live_on_where_the_link_comes_back_to_the_same_server(
-    start_server: StartServer, start_proxy: StartProxy
-) -> None:
-    server = start_server()
-    proxy = start_proxy(server.url)
-    with Connection(proxy.port) as client, Connection(server.port) as direct:
-        assert client.ask("SET", "k", "v") == b"+OK\r\n"
-        assert client.ask("MULTI") == b"+OK\r\n"
-        for each in connections(server.port):
-            if each["name"].startswith("ttlproxy:"):
-                direct.ask("CLIENT", "KILL", "ID", each["id"])
-        assert client.ask("GET", "k") == b"+QUEUED\r\n"
-        assert client.ask("EXEC") == b"*1\r\n$1\r\nv\r\n"
-    assert TOLD not in proxy.stderr
-
-
-def test_a_replica_is_served_as_ever_and_looked_at_again_when_it_is_promoted(
-    start_server: StartServer, start_proxy: StartProxy
-) -> None:
-    master, replica = start_server(), start_server()
-    with Connection(start_proxy(master.url).port) as writer:
-        writer.ask("HSETEX", "h", "PX", 1500, "FIELDS", 1, "a", 1)
-        writer.ask("HSETEX", "stays", "EX", 100, "FIELDS", 1, "a", 1)
-    _replicate(replica, master)
-    proxy = start_proxy(replica.url)
-    with Connection(proxy.port) as reader:
-        assert reader.ask("HGET", "stays", "a") == b"$1\r\n1\r\n"
-        assert reader.ask("SET", "k", "v").startswith(b"-READONLY")
-        assert "is a master now" not in proxy.stderr
-        master.kill()
-        _promote(replica)
-        wait_until(lambda: reader.ask("EXISTS", "h") == b":0\r\n", "the field gone")
-        assert reader.ask("HSETEX", "h2", "PX", 1, "FIELDS", 1, "a", 1) == b":1\r\n"
-        with Connection(replica.port) as direct:
-            wait_until(lambda: direct.ask("EXISTS", "h2") == b":0\r\n", "it reaps")
-
-
 def _get(client: Connection, server: Server, gets: int) -> None:
     """Returns when Redis has sent all replies to so many GETs, of which the client reads none."""
     until = calls(server.port, "get") + gets

@@ -117,23 +117,6 @@ def test_no_connection_to_redis_outlives_its_client(
     wait_until(lambda: unnamed(server.port) == 1, "none left")
 
 
-def test_an_element_is_not_popped_for_a_client_that_left(
-    start_server: StartServer, start_proxy: StartProxy
-) -> None:
-    server = start_server()
-    proxy = start_proxy(server.url)
-    with Connection(proxy.port) as client:
-        client.send(command("BLPOP", "l", "0"))
-        with Connection(server.port) as direct:
-            wait_until(
-                lambda: b"blocked_clients:1" in direct.ask("INFO", "clients"), "the client blocked"
-            )
-    with Connection(server.port) as direct:
-        wait_until(lambda: b"blocked_clients:0" in direct.ask("INFO", "clients"), "the client gone")
-        assert direct.ask("RPUSH", "l", "x") == b":1\r\n"
-        assert direct.ask("LLEN", "l") == b":1\r\n"
-
-
 def test_a_newer_layout_refuses_to_start(
     start_server: StartServer, start_proxy: StartProxy
 ) -> None:

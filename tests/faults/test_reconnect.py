@@ -234,23 +234,6 @@ def _let_pass(direct: Connection, milliseconds: int) -> None:
     wait_until(lambda: now_ms() > until_ms, "the time to pass")
 
 
-def test_greetings_that_are_forged_or_refused_do_no_harm(
-    start_server: StartServer, start_proxy: StartProxy
-) -> None:
-    server = start_server()
-    with Connection(server.port) as direct:
-        words = ("~*", "&*", "+@all", "-set", "-del")
-        direct.ask("ACL", "SETUSER", "link", "on", ">word", *words)
-        proxy = start_proxy(f"redis://link:word@127.0.0.1:{server.port}")
-        with Connection(proxy.port) as client:
-            for _ in range(200):
-                direct.ask("SET", "__ttl:!hello", "")
-                direct.ask("DEL", "__ttl:!hello")
-            client.ask("SADD", "s", 1)
-            assert client.ask("SMEMBERS", "s") == b"*1\r\n$1\r\n1\r\n"
-    assert "away" not in proxy.stderr
-
-
 def test_a_right_that_is_lost_while_the_link_serves_ends_no_life_of_it(
     start_server: StartServer, start_proxy: StartProxy
 ) -> None:

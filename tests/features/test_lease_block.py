@@ -72,21 +72,6 @@ def test_a_worker_gets_the_item_that_comes(
     assert app.read() == b"*2\r\n$1\r\nb\r\n$1\r\nc\r\n"
 
 
-def test_who_came_first_is_served_first(proxy: Proxy, client: Client, server: AnyServer) -> None:
-    client.ask("LEASE", "src", "dst", "EX", 100)  # the first of a family is held up
-    with ExitStack() as stack:
-        workers = [stack.enter_context(Connection(proxy.port)) for _ in range(5)]
-        for worker in workers:
-            worker.ask("PING")
-        for worker in workers:
-            worker.send(command(*FOR_EVER))
-            client.ask("PING")
-        until_blocked(server.port, 1)
-        for number, worker in enumerate(workers):
-            client.ask("RPUSH", "src", number)
-            assert worker.read() == b"$1\r\n%d\r\n" % number
-
-
 def test_each_of_many_workers_gets_another_item(
     proxy: Proxy, client: Client, server: AnyServer
 ) -> None:
