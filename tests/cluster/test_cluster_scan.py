@@ -7,38 +7,17 @@ from contextlib import closing
 
 import pytest
 
-from tests.conftest import StartProxy
-from tests.support.cluster import Cluster
-from tests.support.masters import Masters
-from tests.support.processes import free_range, wait_until
+from tests.support.processes import wait_until
 from tests.support.redis_client import Client
-from tests.support.servers import Binary
 
 KEYS = {b"k:%d" % number for number in range(50)}
 
 
-@pytest.fixture(params=["one master", "several masters", "port of a node"])
-def app(
-    request: pytest.FixtureRequest,
-    valkey_binary: Binary,
-    valkey_masters: Masters,
-    start_proxy: StartProxy,
-) -> Iterator[Client]:
-    """In front of empty servers."""
-    if "unknown command" in str(valkey_masters.nodes[0].ask("CLUSTERSCAN", "{tag}")):
-        pytest.skip("the server has no CLUSTERSCAN")
-    valkey_masters.flush()
-    if request.param == "one master":
-        with Cluster(valkey_binary, nodes=1) as cluster:
-            proxy = start_proxy(cluster.nodes[0].url)
-            with closing(Client(proxy.port)) as client:
-                yield client
-        return
-    port = valkey_masters.proxy.port
-    if request.param == "port of a node":
-        words = ("--listen", f"127.0.0.1:{free_range(4)}", "--cluster-view", "nodes")
-        port = start_proxy(valkey_masters.nodes[0].url, *words).port + 1
-    with closing(Client(port)) as client:
+@pytest.fixture
+def app(valkey_port: int) -> Iterator[Client]:
+    with closing(Client(valkey_port)) as client:
+        if "unknown command" in str(client.ask("CLUSTERSCAN", "{tag}")):
+            pytest.skip("the server has no CLUSTERSCAN")
         yield client
 
 

@@ -10,8 +10,8 @@ import pytest
 from redis import RedisCluster
 from redis.exceptions import ConnectionError
 
-from tests.support.masters import Masters
-from tests.support.processes import free_range, wait_until
+from tests.support.masters import Masters, view_of_nodes
+from tests.support.processes import wait_until
 from tests.support.redis_client import Client
 from tests.support.servers import Proxy, release
 from ttlproxy.core.keys import SLOTS, slot
@@ -136,8 +136,8 @@ def test_a_slot_that_moves_is_told_at_each_port(
 
 @pytest.mark.any_server
 def test_a_port_that_is_taken_is_named(masters: Masters) -> None:
-    first = free_range(4)
-    words = ("--listen", f"127.0.0.1:{first}", "--cluster-view", "nodes")
+    words = view_of_nodes()
+    first = int(words[1].rpartition(":")[2])
     proxy = Proxy(masters.nodes[0].url, *words, forked=True)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", first + 2))
@@ -149,10 +149,9 @@ def test_a_port_that_is_taken_is_named(masters: Masters) -> None:
 @pytest.mark.any_server
 @pytest.mark.slow
 def test_several_workers_share_the_ports(masters: Masters) -> None:
-    first = free_range(3)
-    words = ("--listen", f"127.0.0.1:{first}", "--cluster-view", "nodes", "--cluster-ports", "2")
-    limits = ("--workers", "2", "--max-clients", "6")
-    proxy = Proxy(masters.nodes[0].url, *words, *limits, forked=True).start()
+    words = ("--cluster-ports", "2", "--workers", "2", "--max-clients", "6")
+    proxy = Proxy(masters.nodes[0].url, *view_of_nodes(3), *words, forked=True).start()
+    first = proxy.port
     with ExitStack() as owned:
         owned.callback(proxy.remove)
         clients = [

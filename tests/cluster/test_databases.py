@@ -5,16 +5,11 @@ A SELECT at one master would leave the other connections of the client in anothe
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from tests.cluster.databases import ANSWERS
-from tests.conftest import StartProxy
 from tests.support.cluster import Cluster
 from tests.support.doctor import examine, of
-from tests.support.masters import Masters
-from tests.support.processes import free_range
 from tests.support.raw_client import Connection, command
 from tests.support.redis_client import Client
 from tests.support.servers import Binary
@@ -23,49 +18,29 @@ DATABASES = ("--cluster-databases", "16")
 MANAGED = ("HSETEX", "{a}h", "EX", 1000, "FIELDS", 1, "f", "v")
 
 
-@pytest.fixture(params=["one master", "several masters", "port of a node"])
-def port(
-    request: pytest.FixtureRequest,
-    valkey_binary: Binary,
-    valkey_masters: Masters,
-    start_proxy: StartProxy,
-) -> Iterator[int]:
-    """Where clients connect; the servers are empty."""
-    if request.param == "one master":
-        with Cluster(valkey_binary, nodes=1, config=DATABASES) as cluster:
-            yield start_proxy(cluster.nodes[0].url).port
-        return
-    valkey_masters.flush()
-    if request.param == "several masters":
-        yield valkey_masters.proxy.port
-        return
-    words = ("--listen", f"127.0.0.1:{free_range(4)}", "--cluster-view", "nodes")
-    yield start_proxy(valkey_masters.nodes[0].url, *words).port + 2
-
-
 @pytest.mark.parametrize("has_deadlines", [False, True], ids=["plain", "managed"])
 def test_another_database_is_refused_as_a_redis_cluster_refuses_it(
-    port: int, has_deadlines: bool
+    valkey_port: int, has_deadlines: bool
 ) -> None:
-    with Connection(port) as app:
+    with Connection(valkey_port) as app:
         if has_deadlines:
             assert app.ask(*MANAGED) == b":1\r\n"
         for request, said in ANSWERS:
             assert app.ask(*request.split()) == said.encode() + b"\r\n", request
 
 
-def test_a_pipeline_stays_in_database_0(port: int) -> None:
+def test_a_pipeline_stays_in_database_0(valkey_port: int) -> None:
     requests = ["SELECT 1", "SET a one", "SELECT 0", "GET a", "SELECT 2", "RESET", "SELECT 3"]
-    with Connection(port) as app:
+    with Connection(valkey_port) as app:
         app.send(b"".join(command(*request.split()) for request in [*requests, "GET a"]))
         refused = b"-ERR SELECT is not allowed in cluster mode\r\n"
         said = [refused, b"+OK\r\n", b"+OK\r\n", b"$3\r\none\r\n", refused, b"+RESET\r\n"]
         assert app.read_many(8) == [*said, refused, b"$3\r\none\r\n"]
 
 
-def test_a_transaction_stays_in_database_0(port: int) -> None:
+def test_a_transaction_stays_in_database_0(valkey_port: int) -> None:
     requests = [("SELECT", "1"), ("SET", "a", "one"), ("MOVE", "a", "1"), ("GET", "a")]
-    with Connection(port) as app:
+    with Connection(valkey_port) as app:
         assert app.ask("HELLO", "3").startswith(b"%")
         app.send(b"".join(command(*words) for words in [("MULTI",), *requests, ("EXEC",)]))
         assert app.read_many(6)[-1] == (

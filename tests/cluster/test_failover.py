@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from redis.exceptions import ConnectionError
 
 from tests.conftest import StartProxy
 from tests.support.cluster import Cluster
 from tests.support.doctor import examine, of
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
-from tests.support.redis_client import Client
+from tests.support.redis_client import Client, ask_anew
 from tests.support.servers import Binary, Proxy
 from ttlproxy.core.keys import slot
 
@@ -24,17 +23,6 @@ def cluster(binary: Binary) -> Iterator[Cluster]:
     with Cluster(binary) as cluster:
         cluster.replicate()
         yield cluster
-
-
-def _answer(port: int, *words: str | bytes | int) -> object:
-    """The reply to a client that has just connected; None if it is closed meanwhile."""
-    client = Client(port)
-    try:
-        return client.ask(*words)
-    except ConnectionError:
-        return None
-    finally:
-        client.close()
 
 
 @pytest.mark.parametrize(
@@ -58,7 +46,7 @@ def test_a_promoted_replica_is_served(
         master.kill()
     replica.promote(*how)
     wait_until(
-        lambda: _answer(proxy.port, "HSET", "new", "f", "v") in (0, 1), "it is served as a master"
+        lambda: ask_anew(proxy.port, "HSET", "new", "f", "v") in (0, 1), "it is served as a master"
     )
     app = Client(proxy.port)
     assert replica.ask("EXISTS", "new") == 1
@@ -79,7 +67,7 @@ def test_a_replica_alone_is_served_once_it_is_promoted(
     assert "it is a replica" in of("cluster", examine(replica.url)).what
     replica.promote()
     wait_until(
-        lambda: _answer(proxy.port, "HSETEX", "h", "EX", "9", "FIELDS", "1", "f", "v") == 1,
+        lambda: ask_anew(proxy.port, "HSETEX", "h", "EX", "9", "FIELDS", "1", "f", "v") == 1,
         "it is served as a master",
     )
 
@@ -106,11 +94,9 @@ def test_a_master_that_has_lost_a_slot_to_another_is_one_of_several(cluster: Clu
         assert answers[3] == answers[0] == b"$-1\r\n"
         wait_until(lambda: "it owns 16383 of the 16384 slots" in proxy.stderr, "it is noticed")
         app.close()
-        wait_until(lambda: _answer(proxy.port, "SET", name, 1) == b"OK", "both are served")
+        wait_until(lambda: ask_anew(proxy.port, "SET", name, 1) == b"OK", "both are served")
         assert other.ask("GET", name) == b"1"
-        left_s = _answer(proxy.port, "HTTLFIELD", "h", "f")
-        assert isinstance(left_s, int)
-        assert left_s > 0
+        assert ask_anew(proxy.port, "HTTLFIELD", "h", "f") > 0
     finally:
         proxy.remove()
 
@@ -123,7 +109,7 @@ def test_a_restart_is_an_outage_and_nothing_else(binary: Binary, start_proxy: St
         node.kill()
         node.restart()
         wait_until(
-            lambda: _answer(proxy.port, "HSETEX", "h", "EX", "9", "FIELDS", "1", "f", "v") == 1,
+            lambda: ask_anew(proxy.port, "HSETEX", "h", "EX", "9", "FIELDS", "1", "f", "v") == 1,
             "it is served again",
         )
         assert "it serves no keys yet: its Cluster is down" in proxy.stderr

@@ -7,16 +7,16 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 import pytest
-from redis.exceptions import ConnectionError
 
 from tests.conftest import StartProxy
 from tests.operations.test_status_routes import status
 from tests.support.admin_pages import FLAGS, Pages, families, metric, pages
 from tests.support.cluster import Cluster, Node
 from tests.support.doctor import examine
-from tests.support.processes import free_range, wait_until
+from tests.support.masters import view_of_nodes
+from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
-from tests.support.redis_client import Client
+from tests.support.redis_client import Client, ask_anew
 from tests.support.servers import Binary, Proxy
 from ttlproxy.core.keys import SLOTS, slot
 
@@ -39,11 +39,7 @@ def cluster(binary: Binary) -> Iterator[Cluster]:
 def proxy(cluster: Cluster, start_proxy: StartProxy) -> Proxy:
     """The ports after its own are each about one master. It holds requests for as long as a
     failover may take on a busy machine."""
-    return start_proxy(cluster.nodes[0].url, *FLAGS, *_view(), "--hold-max", "60")
-
-
-def _view() -> tuple[str, ...]:
-    return "--listen", f"127.0.0.1:{free_range(4)}", "--cluster-view", "nodes"
+    return start_proxy(cluster.nodes[0].url, *FLAGS, *view_of_nodes(), "--hold-max", "60")
 
 
 def _run(client: Client) -> bytes:
@@ -54,15 +50,6 @@ def _run(client: Client) -> bytes:
 
 def _second(key: bytes) -> bool:
     return slot(key) * 3 // SLOTS == 1
-
-
-def _answer(port: int, *words: str | bytes | int) -> object:
-    """The reply to a client that has just connected; None if it is closed meanwhile."""
-    try:
-        with closing(Client(port)) as client:
-            return client.ask(*words)
-    except ConnectionError:
-        return None
 
 
 def _failover(cluster: Cluster) -> list[str]:
@@ -151,7 +138,7 @@ def test_others_are_served_while_a_master_is_away(cluster: Cluster, proxy: Proxy
             wait_until(lambda: b"blocked_clients:1" in cluster.nodes[1].ask("INFO"), "it waits")
             cluster.nodes[1].kill()
             assert blocked.read_to_end() == b""
-        wait_until(lambda: _answer(proxy.port, "HGET", others[0], "a") == b"1", "served")
+        wait_until(lambda: ask_anew(proxy.port, "HGET", others[0], "a") == b"1", "served")
         assert proxy.faults == []
         with closing(Client(proxy.port)) as another:
             assert another.ask_many([("HGET", key, "a") for key in others]) == [b"1"] * len(others)
@@ -165,7 +152,7 @@ def test_others_are_served_while_a_master_is_away(cluster: Cluster, proxy: Proxy
         assert [metric(admin, "ttlproxy_node_up", node=name) for name in names[:3]] == [1, 0, 1]
         cluster.nodes[4].promote("TAKEOVER")
         second = next(key for key in KEYS if _second(key))
-        wait_until(lambda: _answer(proxy.port, "HGET", second, "a") == b"1", "it is replaced")
+        wait_until(lambda: ask_anew(proxy.port, "HGET", second, "a") == b"1", "it is replaced")
         with closing(Client(proxy.port)) as another:
             _expire(cluster, another, 4)
         wait_until(lambda: admin.get("/readyz").text == "ready\n", "all are served")
@@ -180,7 +167,7 @@ def test_idle_clients_survive_a_killed_master(cluster: Cluster, proxy: Proxy) ->
         assert app.ask("WAIT", 1, 10_000) == b":1\r\n"
         cluster.nodes[1].kill()
         cluster.nodes[4].promote("TAKEOVER")
-        wait_until(lambda: _answer(proxy.port, "GET", second) == b"1", "the other is served")
+        wait_until(lambda: ask_anew(proxy.port, "GET", second) == b"1", "the other is served")
         assert app.ask("GET", second) == b"$1\r\n1\r\n"
 
 
@@ -197,7 +184,7 @@ def test_masters_that_come_back_at_other_addresses_are_served(
             _written(client)
         for node, key in ((second, SECOND), (third, THIRD)):
             node.move_away()
-            wait_until(lambda key=key: _answer(proxy.port, "SET", key, 1) == b"OK", "it is served")  # type: ignore[misc]
+            wait_until(lambda key=key: ask_anew(proxy.port, "SET", key, 1) == b"OK", "it is served")  # type: ignore[misc]
             names = {f"127.0.0.1:{each.port}" for each in cluster.nodes}
             wait_until(lambda names=names: _up(pages(proxy)) == names, "the old one is forgotten")  # type: ignore[misc]
 
@@ -208,13 +195,13 @@ def test_a_master_that_is_away_at_the_start_is_found_later(
     for node in cluster.nodes:
         node.ask("CONFIG", "SET", "cluster-require-full-coverage", "no")
     cluster.nodes[2].kill()
-    proxy = start_proxy(cluster.nodes[0].url, *FLAGS, *_view())
-    assert _answer(proxy.port, "SET", SECOND, 1) == b"OK"
+    proxy = start_proxy(cluster.nodes[0].url, *FLAGS, *view_of_nodes())
+    assert ask_anew(proxy.port, "SET", SECOND, 1) == b"OK"
     with closing(Client(proxy.port + 3)) as third:
         others = [_run(node.client) for node in cluster.nodes[:2]]
         assert _run(third) in others  # another one stands in
         cluster.nodes[5].promote("TAKEOVER")
-        wait_until(lambda: _answer(proxy.port, "SET", THIRD, 1) == b"OK", "the third is served")
+        wait_until(lambda: ask_anew(proxy.port, "SET", THIRD, 1) == b"OK", "the third is served")
         run = _run(cluster.nodes[5].client)
         wait_until(lambda: _run(third) == run, "it is about the third")
     masters = {f"127.0.0.1:{cluster.nodes[number].port}" for number in (0, 1, 5)}

@@ -11,14 +11,13 @@ from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
-from redis.exceptions import ConnectionError
 
 from tests.conftest import StartProxy
 from tests.support.admin_pages import FLAGS, Pages, metric, pages
 from tests.support.cluster import Cluster, Node, told_by_all
 from tests.support.deadlines import BOUNDED
 from tests.support.processes import wait_until
-from tests.support.redis_client import Client
+from tests.support.redis_client import Client, ask_anew
 from tests.support.servers import Binary, Proxy
 from ttlproxy.core.keys import SLOTS, slot
 
@@ -53,15 +52,6 @@ def _keys(number: int, count: int) -> list[bytes]:
     return [name for name in names if slot(name) * 3 // SLOTS == number][:count]
 
 
-def _reply(port: int, *words: str | bytes | int) -> object:
-    """To a client that has just connected; None if it is closed meanwhile."""
-    try:
-        with closing(Client(port)) as client:
-            return client.ask(*words)
-    except ConnectionError:
-        return None
-
-
 def _masters(cluster: Cluster) -> list[Node]:
     running = (node for node in cluster.nodes if node.running)
     return [node for node in running if node.ask("ROLE")[0] == b"master"]
@@ -90,7 +80,8 @@ def _is_served(proxy: Proxy, replica: Node, key: bytes) -> None:
     mark = b"{%b}mark:%d" % (key, number)
 
     def is_served() -> bool:
-        return _reply(proxy.port, "SET", mark, 1) == b"OK" and replica.ask("EXISTS", mark) == 1
+        is_set = ask_anew(proxy.port, "SET", mark, 1) == b"OK"
+        return is_set and bool(replica.ask("EXISTS", mark))
 
     try:
         wait_until(is_served, "the replica is served")
@@ -265,7 +256,7 @@ def test_what_only_the_replica_has_told_is_known(
     _is_served(proxy, replica, first)
     _passes(replica, 300)
     assert replica.ask("HGET", key, "f") == b"v"
-    assert _reply(proxy.port, "HGET", key, "f") is None
+    assert ask_anew(proxy.port, "HGET", key, "f") is None
     assert replica.ask("EXISTS", key) == 0
     assert _loads(admin)[1] == before[1] + 1
 

@@ -22,11 +22,6 @@ from ttlproxy.proxy.routed.routing_table import RoutingTable, Way
 ONE, TWO, THREE = KEYS_OF_ALL
 # More for each of the three masters.
 KEYS = [b"k:%d" % number for number in range(60)]
-# What Redis and Valkey say to MULTI in a transaction.
-NESTED = (
-    b"-ERR MULTI calls can not be nested\r\n",
-    b"-ERR Command 'multi' not allowed inside a transaction\r\n",
-)
 
 
 def test_replies_come_in_the_order_of_the_requests(app: Connection) -> None:
@@ -139,16 +134,6 @@ def test_a_transaction_across_masters_is_refused_whole(app: Connection) -> None:
     assert app.ask("EXISTS", ONE, TWO) == b":0\r\n"
 
 
-def test_an_empty_or_broken_transaction_is_answered_by_redis(app: Connection) -> None:
-    app.send(b"".join(map(command, ["MULTI", "EXEC", "MULTI", "DISCARD"])))
-    assert app.read_many(4) == [b"+OK\r\n", b"*0\r\n", b"+OK\r\n", b"+OK\r\n"]
-    assert app.ask("EXEC") == b"-ERR EXEC without MULTI\r\n"
-    assert app.ask("MULTI") == b"+OK\r\n"
-    assert app.ask("MULTI") in NESTED
-    assert app.ask("NONSENSE").startswith(b"-ERR unknown command")
-    assert app.ask("EXEC").startswith(b"-EXECABORT")
-
-
 def test_a_watched_key_that_changes_aborts(app: Connection, client: Client) -> None:
     client.ask("SET", TWO, 1)
     for changes, last in ((False, b"*1\r\n+OK\r\n"), (True, b"*-1\r\n")):
@@ -246,15 +231,6 @@ def test_the_page_says_of_each_command_which_masters_it_asks(masters: Masters) -
             assert (way is Way.SPLIT) == (named == ["those of its keys"]), native.name
         else:
             assert not named, native.name
-
-
-def test_a_subscriber_in_resp2_goes_back_to_requests(app: Connection) -> None:
-    assert app.ask("SUBSCRIBE", "c").endswith(b":1\r\n")
-    assert app.ask("PING") == b"*2\r\n$4\r\npong\r\n$0\r\n\r\n"
-    assert b"SUBSCRIBE" in app.ask("GET", ONE)
-    assert app.ask("UNSUBSCRIBE").endswith(b":0\r\n")
-    app.send(command("SET", ONE, 1) + command("SET", TWO, 2) + command("GET", ONE))
-    assert app.read_many(3) == [b"+OK\r\n", b"+OK\r\n", b"$1\r\n1\r\n"]
 
 
 @unshared

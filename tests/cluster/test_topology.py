@@ -11,7 +11,8 @@ from redis.exceptions import ResponseError
 
 from tests.conftest import StartProxy
 from tests.support.cluster import Cluster, Node
-from tests.support.processes import free_range, wait_until
+from tests.support.masters import view_of_nodes
+from tests.support.processes import wait_until
 from tests.support.raw_client import Connection
 from tests.support.redis_client import Client
 from tests.support.servers import Binary, Proxy
@@ -85,9 +86,8 @@ def test_an_announced_address_is_told_instead(node: Node, start_proxy: StartProx
 
 
 def test_each_port_takes_all_where_there_is_one_master(node: Node, start_proxy: StartProxy) -> None:
-    first = free_range(4)
-    words = ("--listen", f"127.0.0.1:{first}", "--cluster-view", "nodes")
-    start_proxy(node.url, *words, "--cluster-announce", "proxy.example:7000")
+    announced = ("--cluster-announce", "proxy.example:7000")
+    first = start_proxy(node.url, *view_of_nodes(), *announced).port
     for number in range(4):
         with closing(Client(first + number)) as app:
             [slots] = app.ask("CLUSTER", "SLOTS")

@@ -237,9 +237,10 @@ def test_a_table_of_all_commands_knows_each(of: Any) -> None:
 
 
 NAMES = (b"__ttl:", Keys().all_words, bulks(b"__ttl:schedule"))
-WRITE = ("write", bulks(b"1" * 40), bulks(b"HSET"), 1, b"", False)
-SCORED = ("add", bulks(b"2" * 40), b"", 0, b"+1", False)
-SETS = ("set", bulks(b"3" * 40), bulks(b"0 saddex", b"0+100"), 2, b"", True)
+WRITE = ("write", bulks(b"1" * 40), bulks(b"HSET"), 1, b"", False, 0)
+SCORED = ("add", bulks(b"2" * 40), b"", 0, b"+1", False, 0)
+DATED = ("set", bulks(b"3" * 40), bulks(b"0 saddex", b"04102444800000"), 2, b"", True, 20)
+SETS = ("set", bulks(b"3" * 40), bulks(b"0 saddex", b"0+100"), 2, b"", True, 0)
 
 
 def head(count: int, *words: bytes) -> bytes:
@@ -255,6 +256,10 @@ ALL_HEADS: dict[bytes, int | Template] = {
     head(2, b"ZADD"): SCORED,
     head(5, b"SADDEX"): 3,
     head(5, b"SADDEX", b"100"): SETS,
+    head(6, b"SADDEX"): 4,
+    head(6, b"SADDEX", b"PXAT", b"#" * 13) + b"#": DATED,
+    head(6, b"SADDEX", b"EXAT", b"#" * 10) + b"#": (*DATED[:6], 99),
+    head(6, b"SADDEX", b"EXAT", b"1111111111"): SETS,
     head(4, b"HEXP"): 2,
     head(4, b"HEXP", b"100"): SETS,
     head(3, b"HEXP"): 2,
@@ -265,7 +270,23 @@ ALL_HEADS: dict[bytes, int | Template] = {
     head(3, b"SADDEX", b""): SETS,
 }
 CALLED = st.sampled_from([b"HSET", b"ZADD", b"SADDEX", b"HEXP", b"GET", b"PING", b"hset", b"SET"])
-CALL_WORD = st.sampled_from([b"100", b"+1", b"a", b"", b"__ttl:x", b"cart:1", b"v" * 300, b"{a}"])
+CALL_WORD = st.sampled_from(
+    [
+        b"100",
+        b"PXAT",
+        b"EXAT",
+        b"1111111111",
+        b"4102444800001",
+        b"#" * 10,
+        b"+1",
+        b"a",
+        b"",
+        b"__ttl:x",
+        b"cart:1",
+        b"v" * 300,
+        b"{a}",
+    ]
+)
 CALL_KEY = st.sampled_from([b"cart:1", b"cart:2", b"b", b"{cart:}b", b"{}b", b"", b"other"])
 CALL = st.builds(
     lambda name, key, words: encode((name, key, *words)),
@@ -391,6 +412,20 @@ def test_python_looks_at_what_is_not_certain(
     of: Any, requests: list[tuple[str, ...]], changed: dict[str, Any]
 ) -> None:
     assert _called(of, *requests, **changed) is None
+
+
+@BOTH
+@pytest.mark.parametrize("number", ["1111111111111", "4102444800001"])
+def test_another_number_goes_into_the_hole(of: Any, number: str) -> None:
+    found = _called(of, ("SADDEX", "cart:1", "PXAT", number, "a", "b"))
+    ((*_, origin, how, one, other),) = cut(found[0])[0]
+    assert (origin, how, one, other) == (b"0 saddex", b"0" + number.encode(), b"a", b"b")
+
+
+@BOTH
+@pytest.mark.parametrize("word", ["0102444800001", "#" * 13, "410244480000", "41024448000010"])
+def test_no_other_word_does(of: Any, word: str) -> None:
+    assert _called(of, ("SADDEX", "cart:1", "PXAT", word, "a", "b")) is None
 
 
 @BOTH

@@ -42,6 +42,20 @@ ROUTER = Router(
 BOUNDS = {b"later": NOW_MS + 1, b"never": NOTHING_DUE, b"{tag}1": NOW_MS, b"due": NOW_MS - 1}
 NAMES = st.sampled_from([*DIRECT, "GET", "HLEN", "SET", "APPEND", "RENAME", "PING"]).map(str.encode)
 WORDS = st.sampled_from([b"1", b"-inf", b"+2", b"a", b"NX", b"", b"plain"])
+NUMBERS = st.sampled_from(
+    [
+        b"0",
+        b"1",
+        b"5",
+        b"99",
+        b"100",
+        b"111",
+        b"4102444801",
+        b"70368744178",
+        b"9999999999999",
+        b"###",
+    ]
+)
 ODD_WORDS = st.sampled_from([b"v" * 9000, b"later", b"due", b"__ttl:x"])
 KEY_NAMES = st.sampled_from([*BOUNDS, b"plain", b"other", b"__ttl:x"])
 REQUESTS = st.tuples(
@@ -68,6 +82,8 @@ def set_requests(draw: st.DrawFn) -> bytes:
     words[1] = draw(KEY_NAMES)
     if draw(st.booleans()):
         words[0] = words[0].lower()
+    if draw(st.booleans()):
+        words = [draw(NUMBERS) if word.isdigit() else word for word in words]
     at = draw(st.integers(1, 40))
     if at < len(words):
         words[at : at + draw(st.integers(0, 1))] = draw(
@@ -254,7 +270,9 @@ def like(draw: st.DrawFn, earlier: Sequence[bytes]) -> bytes:
         words[1] = draw(st.one_of(st.sampled_from([b"later", b"never", b"{tag}1"]), KEY_NAMES))
     at = draw(st.integers(2, 40))
     if at < len(words):
-        words[at] = draw(st.one_of(WORDS, st.just(words[-1])))
+        words[at] = draw(st.one_of(WORDS, NUMBERS, st.just(words[-1])))
+    if draw(st.booleans()):
+        words = [draw(NUMBERS) if word.isdigit() else word for word in words]
     return encode(tuple(words))
 
 

@@ -15,7 +15,7 @@ from tests.support.containers import AnyServer
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
 from tests.support.redis_client import Client, Word
-from tests.support.server_queries import calls
+from tests.support.server_queries import calls, monitored
 from tests.support.servers import Proxy
 from ttlproxy.core.keys import Keys
 from ttlproxy.scripts import Scripts
@@ -132,9 +132,7 @@ def test_a_run_of_requests_is_one_call(own: AnyServer, client: Client) -> None:
         with Connection(own.port) as monitor:
             monitor.ask("MONITOR")
             client.ask_many([*chunk, ("ECHO", "that was all")])
-            seen: list[bytes] = []
-            while not (seen and b'"ECHO"' in seen[-1]):
-                seen.append(monitor.read())
+            seen = monitored(monitor, b'"ECHO"')
         assert sum(b'"EVALSHA"' in line and b'"k:' in line for line in seen) == count
 
 

@@ -16,7 +16,7 @@ from tests.support.containers import AnyServer
 from tests.support.deadlines import give_one_of_all
 from tests.support.raw_client import Connection
 from tests.support.redis_client import Client, Word
-from tests.support.server_queries import until_called_by_digest
+from tests.support.server_queries import monitored, until_called_by_digest
 from tests.support.servers import Proxy
 from ttlproxy.core.keys import Keys
 from ttlproxy.scripts import Scripts
@@ -193,9 +193,7 @@ def test_requests_behind_something_due_do_what_they_do_one_by_one(
             monitor.ask("MONITOR")
             replies = list(map(str, client.ask_many([_for(words, key) for key in together])))
             client.ask("ECHO", "that was all")
-            seen: list[bytes] = []
-            while not (seen and b'"ECHO"' in seen[-1]):
-                seen.append(monitor.read())
+            seen = monitored(monitor, b'"ECHO"')
         assert sum(stops in line for line in seen) == 1, words
         client.ask(*_for(READS[kind], alone[due]))  # it waits for a reap
         assert replies == [str(client.ask(*_for(words, key))) for key in alone], words

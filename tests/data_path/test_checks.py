@@ -13,7 +13,7 @@ from tests.support.containers import AnyServer
 from tests.support.deadlines import give_one_of_all, until_past
 from tests.support.raw_client import Connection, command
 from tests.support.redis_client import Client, Word
-from tests.support.server_queries import calls, received
+from tests.support.server_queries import calls, monitored, received
 from tests.support.servers import Proxy
 from ttlproxy.core.keys import Keys
 
@@ -244,9 +244,7 @@ def test_reads_wait_for_the_link_if_replies_are_not_counted(
             while client.read() != b"$13\r\nthey all came\r\n":
                 pass
             assert client.read() == b":1\r\n", packets
-            seen: list[bytes] = []
-            while not (seen and b'"SCARD"' in seen[-1]):
-                seen.append(monitor.read())
+            seen = monitored(monitor, b'"SCARD"')
         own = seen[-1].split(b"]")[0].split()[-1]
         assert not any(b'"ZMSCORE"' in line and own in line for line in seen), packets
 
@@ -264,9 +262,7 @@ def test_reads_behind_a_login_are_checked(server: AnyServer, start_proxy: StartP
             monitor.ask("AUTH", "word")
             monitor.ask("MONITOR")
             assert client.ask("GET", "third") == b"$-1\r\n"
-            seen: list[bytes] = []
-            while not (seen and b'"GET"' in seen[-1]):
-                seen.append(monitor.read())
+            seen = monitored(monitor, b'"GET"')
         assert b'"ZMSCORE"' in seen[-2]
 
 

@@ -1,5 +1,5 @@
-"""Connections with state: transactions, subscriptions, blocking, protocol versions, users. Each
-test would be the same without the proxy."""
+"""Connections with state: transactions, subscriptions, blocking, users. Each test would be the
+same without the proxy; those of one client alone are generated, in test_differential."""
 
 from tests.conftest import StartProxy, StartServer
 from tests.support.containers import AnyServer
@@ -77,24 +77,6 @@ def test_a_watched_key_that_another_client_changes_aborts_exec(
     assert app.ask("GET", "k") == b"$1\r\n1\r\n"
 
 
-def test_a_watched_key_that_stays_lets_exec_run(app: Connection, other: Connection) -> None:
-    assert app.ask("WATCH", "k") == OK
-    assert other.ask("SET", "elsewhere", "1") == OK
-    app.send(b"MULTI\r\nSET k 2\r\nEXEC\r\n")
-    assert app.read_many(3) == [OK, b"+QUEUED\r\n", b"*1\r\n+OK\r\n"]
-
-
-def test_a_refused_command_in_multi_aborts_exec(app: Connection) -> None:
-    app.send(b"MULTI\r\nSET k\r\nSET k 1\r\nEXEC\r\nEXISTS k\r\n")
-    assert app.read_many(5) == [
-        OK,
-        b"-ERR wrong number of arguments for 'set' command\r\n",
-        b"+QUEUED\r\n",
-        b"-EXECABORT Transaction discarded because of previous errors.\r\n",
-        b":0\r\n",
-    ]
-
-
 @both_loops
 def test_monitor_shows_what_other_clients_send(app: Connection, other: Connection) -> None:
     assert app.ask("MONITOR") == OK
@@ -121,11 +103,6 @@ def test_client_reply_off_silences_every_reply_until_on(app: Connection) -> None
     assert app.read_many(2) == [OK, b"$1\r\n1\r\n"]
 
 
-def test_client_reply_skip_silences_one_reply(app: Connection) -> None:
-    app.send(b"CLIENT REPLY SKIP\r\nSET a 1\r\nGET a\r\n")
-    assert app.read() == b"$1\r\n1\r\n"
-
-
 def test_client_reply_skip_silences_one_virtual_command(app: Connection) -> None:
     app.send(b"HSET h a 1\r\nCLIENT REPLY SKIP\r\nHEXPIREFIELD h a 100\r\nHTTLFIELD h a\r\n")
     first, ttl = app.read_many(2)
@@ -136,26 +113,6 @@ def test_an_empty_line_uses_up_client_reply_skip(app: Connection) -> None:
     """As in Redis: whatever resets the client resets the flag."""
     app.send(b"HSET h a 1\r\nCLIENT REPLY SKIP\r\n\r\nHEXPIREFIELD h a 100\r\n")
     assert app.read_many(2) == [b":1\r\n", b":1\r\n"]
-
-
-def test_hello_switches_the_protocol_in_both_directions(app: Connection) -> None:
-    pair = b"$1\r\nf\r\n$1\r\nv\r\n"
-    assert app.ask("HSET", "h", "f", "v") == b":1\r\n"
-    assert app.ask("HGETALL", "h") == b"*2\r\n" + pair
-    assert app.ask("HELLO", "3").startswith(b"%7\r\n")
-    assert app.ask("HGETALL", "h") == b"%1\r\n" + pair
-    assert app.ask("HELLO", "4").startswith(b"-NOPROTO")
-    assert app.ask("HGETALL", "h") == b"%1\r\n" + pair
-    assert app.ask("HELLO", "2").startswith(b"*14\r\n")
-    assert app.ask("HGETALL", "h") == b"*2\r\n" + pair
-
-
-def test_reset_forgets_the_transaction_the_database_and_the_protocol(app: Connection) -> None:
-    app.ask("HELLO", "3")
-    assert app.ask("SET", "k", "of 0") == OK
-    assert app.ask("SELECT", "1") == OK
-    app.send(b"MULTI\r\nSET k x\r\nRESET\r\nGET k\r\nGET missing\r\n")
-    assert app.read_many(5) == [OK, b"+QUEUED\r\n", b"+RESET\r\n", b"$4\r\nof 0\r\n", b"$-1\r\n"]
 
 
 def test_each_client_has_its_own_database_and_name(app: Connection, other: Connection) -> None:

@@ -103,6 +103,17 @@ def test_a_million_requests_before_the_first_reply_is_read_are_answered(fresh: P
         assert client.read_to_end() == b"+OK\r\n"
 
 
+def _accepted(client: Connection, one: bytes) -> int:
+    """How many bytes of such requests can be sent, which are not all that there are."""
+    client.socket.setblocking(False)
+    accepted = 0
+    while accepted < 64 * MIB and select.select([], [client.socket], [], 1.0)[1]:
+        accepted += client.socket.send(one[accepted % len(one) :])
+    assert accepted < 64 * MIB
+    client.socket.settimeout(PATIENCE_S)
+    return accepted
+
+
 def test_requests_that_redis_does_not_read_stay_with_the_client(
     start_server: StartServer, start_proxy: StartProxy
 ) -> None:
@@ -114,14 +125,9 @@ def test_requests_that_redis_does_not_read_stay_with_the_client(
         with _bounded(proxy):
             server.child.send_signal(signal.SIGSTOP)
             try:
-                client.socket.setblocking(False)
-                accepted = 0
-                while accepted < 64 * MIB and select.select([], [client.socket], [], 1.0)[1]:
-                    accepted += client.socket.send(one[accepted % len(one) :])
-                assert accepted < 64 * MIB
+                accepted = _accepted(client, one)
             finally:
                 server.child.send_signal(signal.SIGCONT)
-            client.socket.settimeout(PATIENCE_S)
             client.send(one[accepted % len(one) :] + command("QUIT"))
             assert client.read_to_end() == b"+OK\r\n" * (accepted // len(one) + 2)
 
@@ -134,12 +140,7 @@ def test_requests_behind_one_that_waits_stay_with_the_client(
         client.send(command("LEASE", "jobs", "lent", "EX", 100, "BLOCK", 0))
         until_blocked(server.port, 1)
         with _bounded(fresh):
-            client.socket.setblocking(False)
-            accepted = 0
-            while accepted < 64 * MIB and select.select([], [client.socket], [], 1.0)[1]:
-                accepted += client.socket.send(one[accepted % len(one) :])
-            assert accepted < 64 * MIB
-        client.socket.settimeout(PATIENCE_S)
+            accepted = _accepted(client, one)
         assert other.ask("RPUSH", "jobs", "a") == b":1\r\n"
         client.send(one[accepted % len(one) :])
         assert client.read() == b"$1\r\na\r\n"

@@ -9,17 +9,18 @@ import re
 import signal
 import socket
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 
 import pytest
 
 from tests.conftest import StartProxy, StartServer
-from tests.support.admin_pages import FLAGS, becomes, metric, pages
+from tests.support.admin_pages import becomes, metric, pages
 from tests.support.containers import AnyServer
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
 from tests.support.redis_client import Client
 from tests.support.sentinels import follow
+from tests.support.server_queries import having
 from tests.support.servers import Proxy, release
 
 MIB = 1 << 20
@@ -36,31 +37,25 @@ def sharing(sharing_proxy: Proxy, server: AnyServer) -> Iterator[list[Connection
         yield clients
 
 
-def _having(direct: Client, last: str) -> set[str]:
-    """The ids of the connections whose last command was this, without those of proxies, which send
-    SCRIPT EXISTS and others by themselves at any moment."""
-    rows = [
-        dict(word.split("=", 1) for word in row.split())
-        for row in direct.ask("CLIENT", "LIST").decode().splitlines()
-    ]
-    clients = [row for row in rows if not row["name"].startswith("ttlproxy:")]
-    return {row["id"] for row in clients if row["cmd"].split("|")[0].lower() == last.lower()}
+def _having(server: AnyServer, last: str) -> set[str]:
+    """The ids of the connections whose last command was this."""
+    return {each["id"] for each in having(server.port, last)}
 
 
-def _shared(direct: Client, *clients: Connection) -> str:
+def _shared(server: AnyServer, *clients: Connection) -> str:
     """The id of the connection that these clients share."""
     for client in clients:
         client.send(command("ECHO", "mine"))
     for client in clients:
         assert client.read() == ECHO
-    (found,) = _having(direct, "echo")
+    (found,) = _having(server, "echo")
     return found
 
 
 def test_clients_without_state_share_a_connection(
-    sharing: list[Connection], direct: Client
+    sharing: list[Connection], server: AnyServer
 ) -> None:
-    assert _shared(direct, *sharing)
+    assert _shared(server, *sharing)
 
 
 @pytest.mark.parametrize(
@@ -80,16 +75,16 @@ def test_clients_without_state_share_a_connection(
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_a_client_that_makes_state_gets_a_connection_of_its_own(
-    sharing: list[Connection], direct: Client, request_: bytes, last: str
+    sharing: list[Connection], direct: Client, request_: bytes, last: str, server: AnyServer
 ) -> None:
     direct.ask("LPUSH", "l", "a")
-    shared = _shared(direct, *sharing)
-    before = _having(direct, last)
+    shared = _shared(server, *sharing)
+    before = _having(server, last)
     leaver, *others = sharing
     leaver.send(command("STRLEN", "k") + request_)
     assert leaver.read_many(2)[0] == b":0\r\n"
-    assert len(_having(direct, last) - before - {shared}) == 1
-    assert _shared(direct, *others) == shared
+    assert len(_having(server, last) - before - {shared}) == 1
+    assert _shared(server, *others) == shared
 
 
 @pytest.mark.parametrize(
@@ -106,15 +101,15 @@ def test_a_client_that_makes_state_gets_a_connection_of_its_own(
     ids=" ".join,
 )
 def test_requests_that_libraries_send_first_make_no_state(
-    sharing: list[Connection], server: AnyServer, direct: Client, words: tuple[str, ...]
+    sharing: list[Connection], server: AnyServer, words: tuple[str, ...]
 ) -> None:
-    shared = _shared(direct, *sharing)
+    shared = _shared(server, *sharing)
     with Connection(server.port) as plain:
         sharing[0].send(command(*words) + command("GETRANGE", "k", 0, 1))
         replies = sharing[0].read_many(2)
         if words != ("COMMAND", "COUNT"):  # ours are counted, too
             assert replies == [plain.ask(*words), b"$0\r\n\r\n"]
-    assert _having(direct, "getrange") == {shared}
+    assert _having(server, "getrange") == {shared}
 
 
 INTRODUCTIONS = [
@@ -131,22 +126,22 @@ def _introduced(row: bytes) -> list[bytes]:
 
 
 def test_a_client_that_sets_its_name_goes_on_sharing_and_has_it_on_its_own_connection(
-    sharing: list[Connection], server: AnyServer, direct: Client
+    sharing: list[Connection], server: AnyServer
 ) -> None:
-    shared, (client, *_) = _shared(direct, *sharing), sharing
+    shared, (client, *_) = _shared(server, *sharing), sharing
     with Connection(server.port) as plain:
         for introduction in INTRODUCTIONS:
             assert client.ask(*introduction) == plain.ask(*introduction)
-        assert _shared(direct, *sharing) == shared
+        assert _shared(server, *sharing) == shared
         client.send(b"".join(command(*words) for words in INTRODUCTIONS) + command("GET", "k"))
         assert client.read_many(len(INTRODUCTIONS) + 1)[-1] == b"$-1\r\n"
-        assert _shared(direct, *sharing) == shared
+        assert _shared(server, *sharing) == shared
         for words in (("CLIENT", "GETNAME"), ("SELECT", 1)):
             assert client.ask(*words) == plain.ask(*words)
         mine, its = (_introduced(each.ask("CLIENT", "INFO")) for each in (client, plain))
         assert mine == its
         assert client.ask("CLIENT", "GETNAME") == b"$2\r\nme\r\n"
-    assert _shared(direct, *sharing[1:]) == shared
+    assert _shared(server, *sharing[1:]) == shared
 
 
 def test_each_client_gets_its_own_replies(sharing: list[Connection]) -> None:
@@ -170,17 +165,17 @@ def test_each_client_gets_its_own_replies(sharing: list[Connection]) -> None:
     "frame", [b"*2\r\n$3\r\nGET\r\n:5\r\n", b"*2\r\n$3\r\nGET\r\n+foo\r\n", b"*nonsense\r\n"]
 )
 def test_a_frame_that_redis_refuses_ends_only_its_sender(
-    sharing: list[Connection], direct: Client, frame: bytes
+    sharing: list[Connection], frame: bytes, server: AnyServer
 ) -> None:
-    shared = _shared(direct, *sharing)
+    shared = _shared(server, *sharing)
     sharing[0].send(command("GET", "k") + frame)
     assert sharing[0].read_to_end().startswith(b"$-1\r\n-ERR Protocol error")
-    assert _shared(direct, *sharing[1:]) == shared
+    assert _shared(server, *sharing[1:]) == shared
 
 
-def test_large_values_pass_in_both_directions(sharing: list[Connection], direct: Client) -> None:
+def test_large_values_pass_in_both_directions(sharing: list[Connection], server: AnyServer) -> None:
     value = bytes(range(256)) * (MIB // 256)
-    shared = _shared(direct, *sharing)
+    shared = _shared(server, *sharing)
     writer, reader, *others = sharing
     assert writer.ask("SET", "k", value) == b"+OK\r\n"  # over a connection of its own
     reader.send(command("GET", "k") * 3 + command("ECHO", "mine"))
@@ -188,47 +183,49 @@ def test_large_values_pass_in_both_directions(sharing: list[Connection], direct:
         other.send(command("ECHO", "mine"))
     assert reader.read_many(4) == [b"$%d\r\n%b\r\n" % (MIB, value)] * 3 + [ECHO]
     assert [other.read() for other in others] == [ECHO] * 2
-    assert _shared(direct, *others) == shared
+    assert _shared(server, *others) == shared
 
 
-def test_a_slow_reader_does_not_hold_up_others(sharing: list[Connection], direct: Client) -> None:
+def test_a_slow_reader_does_not_hold_up_others(
+    sharing: list[Connection], direct: Client, server: AnyServer
+) -> None:
     value = b"v" * MIB
     direct.ask("SET", "k", value)
-    shared = _shared(direct, *sharing)
+    shared = _shared(server, *sharing)
     slow, *others = sharing
     # Else the kernel may take all of the replies: its buffer grows as they come.
     slow.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
     slow.send(command("GET", "k") * 20)
-    assert _shared(direct, *others) == shared  # all of its replies have passed
+    assert _shared(server, *others) == shared  # all of its replies have passed
     slow.send(command("LLEN", "none"))
     assert slow.read_many(20) == [b"$%d\r\n%b\r\n" % (MIB, value)] * 20
     assert slow.read() == b":0\r\n"
-    assert _having(direct, "llen") - {shared}  # from now on, Redis waits for it
+    assert _having(server, "llen") - {shared}  # from now on, Redis waits for it
 
 
 def test_replies_to_a_client_that_has_gone_are_nobody_elses(
-    sharing: list[Connection], direct: Client
+    sharing: list[Connection], direct: Client, server: AnyServer
 ) -> None:
     direct.ask("SET", "k", b"v" * MIB)
-    shared = _shared(direct, *sharing)
+    shared = _shared(server, *sharing)
     sharing[0].send(command("GET", "k") * 10 + command("ECHO", "yours")[:9])
     sharing[0].close()
-    assert _shared(direct, *sharing[1:]) == shared
+    assert _shared(server, *sharing[1:]) == shared
 
 
 def test_a_lost_connection_ends_only_those_who_are_owed_replies(
-    sharing: list[Connection], direct: Client
+    sharing: list[Connection], direct: Client, server: AnyServer
 ) -> None:
-    shared = _shared(direct, *sharing)
+    shared = _shared(server, *sharing)
     direct.ask("CLIENT", "PAUSE", 60_000, "WRITE")
     try:
         sharing[0].send(command("APPEND", "k", "v"))
-        wait_until(lambda: shared in _having(direct, "append"), "Redis has the request")
+        wait_until(lambda: shared in _having(server, "append"), "Redis has the request")
         direct.ask("CLIENT", "KILL", "ID", shared)
         assert sharing[0].read_to_end() == b""
     finally:
         direct.ask("CLIENT", "UNPAUSE")
-    assert _shared(direct, *sharing[1:]) != shared
+    assert _shared(server, *sharing[1:]) != shared
 
 
 def test_all_owed_replies_come_before_the_proxy_ends(
@@ -240,7 +237,7 @@ def test_all_owed_replies_come_before_the_proxy_ends(
         direct.ask("CLIENT", "PAUSE", 60_000, "WRITE")
         try:
             asking.send(command("SETRANGE", "k", 0, "v"))
-            wait_until(lambda: bool(_having(direct, "setrange")), "Redis has the request")
+            wait_until(lambda: bool(_having(server, "setrange")), "Redis has the request")
             proxy.child.send_signal(signal.SIGTERM)
             assert idle.read_to_end() == b""
         finally:
@@ -304,32 +301,6 @@ def test_round_trips_are_measured(sharing_proxy: Proxy, sharing: list[Connection
     wait_until(measured, "two round trips")
     for client in sharing:
         assert client.ask("SELECT", 0) == b"+OK\r\n", "they leave, each with its replies"
-
-
-def test_bytes_that_wait_for_redis_are_counted(
-    start_server: StartServer, start_proxy: StartProxy
-) -> None:
-    redis = start_server()
-    proxy = start_proxy(redis.url, "--share-upstream", "1", *FLAGS)
-    admin, request = pages(proxy), command("SET", "k", "v" * 1000) * 50
-    with Connection(proxy.port) as client:
-        assert client.ask("ECHO", "mine") == ECHO
-        os.kill(redis.pid, signal.SIGSTOP)
-        client.socket.setblocking(False)
-        rest = b""
-
-        def waits() -> bool:
-            nonlocal rest
-            with suppress(BlockingIOError):
-                while True:
-                    rest = rest or request
-                    rest = rest[client.socket.send(rest) :]
-            return metric(admin, "ttlproxy_buffered_bytes", to="redis") > 0
-
-        try:
-            wait_until(waits, "requests that wait")
-        finally:
-            os.kill(redis.pid, signal.SIGCONT)
 
 
 def test_redis_is_killed_and_comes_back(start_server: StartServer, start_proxy: StartProxy) -> None:

@@ -17,6 +17,7 @@ from tests.docs.programs import asked, tool
 from tests.support.containers import AnyServer
 from tests.support.raw_client import Connection, command
 from tests.support.redis_client import Client
+from tests.support.server_queries import having
 from tests.support.servers import Proxy
 
 Words = tuple[str | int, ...]
@@ -47,6 +48,7 @@ beginnings = pytest.mark.parametrize(
 class World:
     """A proxy whose clients share, in front of a Redis with a user anne."""
 
+    redis: int  # its port
     proxy: Proxy
     direct: Client
     ends: ExitStack
@@ -58,29 +60,21 @@ class World:
             client.ask(*words)
         return client
 
-    def having(self, last: str) -> list[dict[str, str]]:
-        """The connections whose last command was this, as CLIENT LIST tells of them."""
-        rows = [
-            dict(word.split("=", 1) for word in row.split())
-            for row in self.direct.ask("CLIENT", "LIST").decode().splitlines()
-        ]
-        return [row for row in rows if row["cmd"].split("|")[0].lower() == last]
-
     def ways(self, *clients: Connection) -> list[dict[str, str]]:
         """The connections over which these clients ask."""
         for client in clients:
             assert client.ask("GETBIT", "none", 1) == b":0\r\n"
-        found = self.having("getbit")
+        found = having(self.redis, "getbit")
         for client in clients:
             assert client.ask("ECHO", "mine") == ECHO
         return found
 
 
 @pytest.fixture
-def world(sharing_proxy: Proxy, direct: Client) -> Iterator[World]:
+def world(sharing_proxy: Proxy, server: AnyServer, direct: Client) -> Iterator[World]:
     direct.ask("ACL", "SETUSER", "anne", "on", ">a", "~*", "&*", "+@all")
     with ExitStack() as ends:
-        yield World(sharing_proxy, direct, ends)
+        yield World(server.port, sharing_proxy, direct, ends)
     direct.ask("ACL", "DELUSER", "anne")
 
 
@@ -142,7 +136,7 @@ def test_its_own_connection_is_later_in_the_same_state(world: World) -> None:
     client = world.begun(beginning)
     assert client.ask("SET", "k", "v") == OK
     assert client.ask("CLIENT", "GETNAME") == b"$2\r\nme\r\n"
-    (row,) = (each for each in world.having("client") if each["name"] == "me")
+    (row,) = (each for each in having(world.redis, "client") if each["name"] == "me")
     assert _state(row, state) == state
     assert client.ask("CLIENT", "TRACKING", "ON") == OK
     assert client.ask("GET", "k") == b"$1\r\nv\r\n"
@@ -199,7 +193,7 @@ def test_clients_of_redis_py_share(world: World, protocol: int, user: dict[str, 
             assert client.hgetall("h") == {b"f": b"v"}
         for client in clients:
             assert client.getbit("k", 1) == 0
-        (row,) = world.having("getbit")
+        (row,) = having(world.redis, "getbit")
         state = (user.get("username", "default"), str(protocol), "1")
         assert _state(row, state) == state
         for client in clients:
@@ -208,12 +202,12 @@ def test_clients_of_redis_py_share(world: World, protocol: int, user: dict[str, 
 
 def test_clients_of_ioredis_and_node_redis_share(world: World, ioredis: Path) -> None:
     with asked([tool("node"), "sharing.mjs", str(world.proxy.port)], ioredis):
-        states = [_state(row, ("anne", "", "1")) for row in world.having("getbit")]
+        states = [_state(row, ("anne", "", "1")) for row in having(world.redis, "getbit")]
     assert sorted(states) in ([("anne", "2", "1"), ("anne", "3", "1")], [("anne", "", "1")] * 2)
 
 
 @pytest.mark.slow
 def test_clients_of_go_redis_share(world: World, go_sharing: Path) -> None:
     with asked([str(go_sharing / "sharing"), str(world.proxy.port)], go_sharing):
-        (row,) = world.having("strlen")
+        (row,) = having(world.redis, "strlen")
     assert _state(row, ("anne", "3", "1")) == ("anne", "3", "1")

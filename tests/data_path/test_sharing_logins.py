@@ -3,7 +3,6 @@ same login, and with nobody else."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ import pytest
 from tests.conftest import StartProxy, StartServer
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
+from tests.support.server_queries import having
 from tests.support.servers import Proxy, Server
 from ttlproxy.errors import REFUSED
 
@@ -42,10 +42,8 @@ class World:
         for client in clients:
             assert client.ask("ECHO", "mine") == ECHO
         found: dict[str, set[str]] = {}
-        for row in self.direct.ask("CLIENT", "LIST").decode().splitlines():
-            if " cmd=echo " in row:
-                (id_, user) = re.findall(r"\b(?:id|user)=(\S+)", row)
-                found.setdefault(user, set()).add(id_)
+        for each in having(self.redis.port, "echo", "word"):
+            found.setdefault(each["user"], set()).add(each["id"])
         return found
 
 

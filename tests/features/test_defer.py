@@ -15,7 +15,10 @@ from tests.support.processes import wait_until
 from tests.support.raw_client import Connection
 from tests.support.redis_client import Client
 from tests.support.redis_content import SHARED
+from ttlproxy.commands.features.defer import VIRTUALS
 from ttlproxy.core.keys import Keys
+from ttlproxy.scripts import Scripts
+from ttlproxy.scripts.script_calls import ScriptCalls
 
 KEYS = Keys()
 
@@ -40,16 +43,27 @@ def test_commands_wait_under_their_ids_the_soonest_first(talk: Talk) -> None:
     """)
 
 
-def test_an_id_that_is_made_up_is_the_time_of_the_server_and_new(
-    client: Client, direct: Client
-) -> None:
-    before = direct.now_ms()
-    commands = [("DEFER", "EX", 300, "LPUSH", "q", number) for number in range(200)]
-    ids = [id_.decode() for id_ in client.ask_many(commands, transaction=True)]
-    assert ids == sorted(set(ids))
-    assert all(re.fullmatch(r"\d{16}", id_) for id_ in ids)
-    assert before * 1000 <= int(ids[0]) < (direct.now_ms() + 1) * 1000
-    assert [int(words[-1]) for words in client.ask("DEFERRED", "q")] == list(range(200))
+def test_an_id_that_is_made_up_is_the_time_of_the_server(client: Client, direct: Client) -> None:
+    before_ms = direct.now_ms()
+    made = client.ask("DEFER", "EX", 300, "LPUSH", "q", "x").decode()
+    assert re.fullmatch(r"\d{16}", made)
+    assert before_ms * 1000 <= int(made) < (direct.now_ms() + 1) * 1000
+
+
+def test_ids_that_are_made_up_are_new_and_in_the_order_of_arrival(direct: Client) -> None:
+    """Also those of one microsecond. The clock is the test's: a machine may set its own back."""
+    year_2100_us = 4_102_444_800_000_000
+    scripts = Scripts(b"__ttl:")
+    text, calls = scripts["deferred_set"].text, ScriptCalls(scripts, KEYS, bytes)
+    (row,) = (row for row in VIRTUALS if row.name == "DEFER")
+    ids: list[bytes] = []
+    for number, after_us in enumerate((0, 0, 0, 1, 9)):
+        time = b"{%d, %d}" % divmod(year_2100_us + after_us, 1_000_000)
+        call = row.plan([*b"DEFER EX 300 LPUSH q".split(), b"%d" % number])
+        _, _, *words = calls.words(call, b"0")
+        ids.append(direct.ask("EVAL", text.replace(b"redis.call('TIME')", time), *words))
+    assert [int(each) - year_2100_us for each in ids] == [0, 1, 2, 3, 9]
+    assert direct.ask("ZRANGE", KEYS.index(KEYS.deferred(b"q")), 0, -1) == ids
 
 
 def test_all_words_are_told_as_they_will_be_said(client: Client) -> None:

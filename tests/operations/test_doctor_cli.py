@@ -8,6 +8,7 @@ import pty
 import subprocess
 import sys
 from contextlib import closing
+from functools import partial
 
 import pytest
 
@@ -24,8 +25,7 @@ pytestmark = pytest.mark.any_server
 COMMAND = (sys.executable, "-m", "ttlproxy", "doctor")
 
 
-def _doctor(*flags: str) -> subprocess.CompletedProcess[str]:
-    return ttlproxy("doctor", *flags)
+_doctor = partial(ttlproxy, "doctor")
 
 
 def test_a_healthy_server_is_0_and_every_check_has_its_line(start_server: StartServer) -> None:

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import StartProxy, StartServer
+from tests.support.command_line import ttlproxy
 from tests.support.processes import free_port, wait_until
-from tests.support.servers import ROOT
 from ttlproxy.addresses import Listen
 from ttlproxy.operations.redis_cli import to_proxy
 
 pytestmark = pytest.mark.any_server
 
 
-def _check(*flags: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "ttlproxy", "healthcheck", *flags]
-    return subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60
-    )
+_check = partial(ttlproxy, "healthcheck")
 
 
 def test_a_proxy_that_is_ready_is_well_and_one_without_redis_is_not(

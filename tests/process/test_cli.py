@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.support.certificates import Authority
+from tests.support.command_line import ttlproxy
 from tests.support.requirements import absent
 from ttlproxy import __version__
 from ttlproxy.addresses import Listen, Upstream
@@ -30,11 +31,6 @@ from ttlproxy.errors import (
 )
 from ttlproxy.process import app, runner
 from ttlproxy.process.embedded import Embedded
-
-
-def ttlproxy(*argv: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "ttlproxy", *argv]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 def test_version_is_said() -> None:

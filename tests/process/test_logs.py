@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import logging
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from tests.conftest import StartServer
+from tests.support.command_line import ttlproxy
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
 from tests.support.redis_content import STATE
@@ -117,9 +116,9 @@ def test_what_ends_a_proxy_is_a_json_line_too(start_server: StartServer) -> None
     server = start_server()
     with Connection(server.port) as direct:
         direct.ask("HSET", STATE, "layout", "999")
-    words = [sys.executable, "-m", "ttlproxy", "--listen", "127.0.0.1:0", "--log-format", "json"]
-    ended = subprocess.run([*words, "--upstream", server.url], capture_output=True, check=False)
-    assert (ended.returncode, ended.stdout) == (1, b"")
+    words = ("--listen", "127.0.0.1:0", "--log-format", "json", "--upstream", server.url)
+    ended = ttlproxy(*words)
+    assert (ended.returncode, ended.stdout) == (1, "")
     *_, line = map(json.loads, ended.stderr.splitlines())
     assert (line["level"], "layout" in line["message"]) == ("CRITICAL", True)
 

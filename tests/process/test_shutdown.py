@@ -131,20 +131,6 @@ def test_our_own_quit_is_not_answered_to_the_client(
     assert proxy.wait() == 0
 
 
-def test_a_transaction_that_has_begun_may_be_finished(
-    start_server: StartServer, start_proxy: StartProxy
-) -> None:
-    proxy = start_proxy(start_server().url)
-    with Connection(proxy.port) as client:
-        assert client.ask("MULTI") == b"+OK\r\n"
-        assert client.ask("INCR", "n") == b"+QUEUED\r\n"
-        proxy.terminate()
-        wait_until(lambda: not listens(proxy.port), "nobody accepted any more")
-        assert client.ask("EXEC") == b"*1\r\n:1\r\n"
-        assert client.read_to_end() == b""
-    assert proxy.wait() == 0
-
-
 def test_a_blocked_client_gets_its_answer_first(
     start_server: StartServer, start_proxy: StartProxy
 ) -> None:

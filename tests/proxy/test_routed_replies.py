@@ -288,16 +288,3 @@ async def test_a_large_reply_passes_as_it_comes() -> None:
     assert world.heard() == b"-ERR\r\n-" + b"y" * 998_993 + b"\r\n"
     assert len(world.client.order) == 0
     world.close()
-
-
-async def test_a_lane_that_is_held_up_is_read_again_when_the_client_has_its_replies() -> None:
-    world = await RoutedWorld.opened(MASTERS)
-    world.say(encode((b"GET", b"b")) + encode((b"GET", b"{a}")))
-    large = b"$%d\r\n%b\r\n" % (300_000, b"x" * 300_000)
-    world.answer(AT, large)
-    backend = world.backends[world.links[AT]]
-    assert backend.is_paused
-    world.answer(0, b"+b\r\n")
-    assert world.heard() == b"+b\r\n" + large
-    assert not backend.is_paused
-    world.close()

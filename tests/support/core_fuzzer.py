@@ -24,14 +24,24 @@ from typing import Any, Final
 
 from tests.support.servers import ROOT
 from ttlproxy.core.keys import Keys
-from ttlproxy.wire import bulks, encode, twin
+from ttlproxy.wire import bulks, encode, head_of, head_of_any, twin
 
 _SANITIZED: Final = ("-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 _STRICT: Final = ("-Wall", "-Wextra", "-Werror")
 _SOURCE: Final = ROOT / "ttlproxy" / "wire" / "_core.c"
 _KINDS: Final = {b"PING": 0, b"MGET": 1, b"SET": 2, b"HMGET": 3, b"GET": 4}
 _NAMES: Final = (*_KINDS, b"LATER", b"")
-_KEYS: Final = (b"", b"a", b"b", b"cart:1", b"c", b"__ttl:x", b"v" * 1100, b"\r\n*1\r\n")
+_KEYS: Final = (
+    b"",
+    b"a",
+    b"b",
+    b"cart:1",
+    b"c",
+    b"__ttl:x",
+    b"v" * 1100,
+    b"\r\n*1\r\n",
+    b"1234567890",
+)
 _HEADS: Final = ((), (b"",), (b"cart:",), (b"a", b"b"))
 _REPLIES: Final = (b"+OK\r\n", b":1\r\n", b"-ERR x\r\n", b"_\r\n", b"#t\r\n", b"=5\r\ntxt:f\r\n")
 _PIECES: Final = (
@@ -40,9 +50,9 @@ _PIECES: Final = (
     *(b"$999999999\r\n", b"*1048577\r\n", b"$536870912\r\n", b"*9999999999\r\n", b"%1\r\n"),
     *(b"%b999999999999999999\r\n" % kind for kind in (b"*", b"$", b"%", b"|")),
 )
-_WRITE: Final = ("write", bulks(b"1" * 40), bulks(b"SET"), 1, b"", False)
-_SCORED: Final = ("add", bulks(b"2" * 40), b"", 0, b"ac", False)
-_SETS: Final = ("set", bulks(b"3" * 40), bulks(b"0 later", b"how"), 2, b"", True)
+_WRITE: Final = ("write", bulks(b"1" * 40), bulks(b"SET"), 1, b"", False, 0)
+_SCORED: Final = ("add", bulks(b"2" * 40), b"", 0, b"ac", False, 0)
+_SETS: Final = ("set", bulks(b"3" * 40), bulks(b"0 later", b"how"), 2, b"", True, 0)
 _NAMES_OF_OURS: Final = (b"__ttl:", Keys().all_words, bulks(b"__ttl:schedule"))
 _NUMBERS: Final = (-1, 0, 1, 7, 1 << 60, 1 << 61, (1 << 61) + 1)
 
@@ -162,7 +172,9 @@ def _became(chance: random.Random) -> dict[bytes, Any]:
             head = b"*%d\r\n%b" % (words, bulks(name))
             became[head] = chance.choice((_WRITE, _SCORED, chance.randrange(-1, 5)))
             if isinstance(became[head], int) and chance.random() < 0.7:
-                became[head + bulks(chance.choice(_KEYS))] = _SETS
+                rest = [chance.choice(_KEYS)]
+                any_head, _ = head_of_any(words, name, rest)
+                became[any_head or head_of(words, name, rest)] = (*_SETS[:6], chance.randrange(30))
             if chance.random() < 0.3:
                 del became[head]
     return became

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from tests.support.cluster import Cluster, Node
+from tests.support.processes import free_range
 from tests.support.raw_client import Connection
 from tests.support.servers import Binary, Proxy
 from ttlproxy.commands import Router, natives
@@ -25,6 +26,11 @@ def master_of(key: bytes) -> int:
 # A key of each of them: of the second, the third and the first.
 KEYS: Final = (b"key:1", b"key:3", b"key:0")
 assert [*map(master_of, KEYS)] == [1, 2, 0]
+
+
+def view_of_nodes(ports: int = 4) -> tuple[str, ...]:
+    """Flags for so many ports, of which each but the first is about one master."""
+    return "--listen", f"127.0.0.1:{free_range(ports)}", "--cluster-view", "nodes"
 
 
 class Masters(Cluster):

@@ -53,26 +53,19 @@ class NetworkPath:
         """Resets about this part of all connections, on both sides; returns how many."""
         return asyncio.run_coroutine_threadsafe(self._reset(part, chance), self._loop).result()
 
-    def stop_accepting(self) -> None:
-        """New connections are refused; existing ones stay."""
-        asyncio.run_coroutine_threadsafe(self._stop_accepting(), self._loop).result()
-
     def _run(self) -> None:
         self._loop.run_until_complete(self._serve())
         self._loop.close()
 
     async def _serve(self) -> None:
-        self._server = await asyncio.start_server(self._accept, sock=self._listener)
+        server = await asyncio.start_server(self._accept, sock=self._listener)
         await self._is_over.wait()
-        self._server.close()
+        server.close()
         for pair in self._pairs:
             pair.abort()
         others = asyncio.all_tasks() - {asyncio.current_task()}
         await asyncio.gather(*others, return_exceptions=True)
         await asyncio.sleep(0)  # transports that were aborted close their sockets now
-
-    async def _stop_accepting(self) -> None:
-        self._server.close()
 
     async def _reset(self, part: float, chance: Random) -> int:
         chosen = [pair for pair in self._pairs if chance.random() < part]

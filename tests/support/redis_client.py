@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from redis import Redis
 from redis.backoff import NoBackoff
-from redis.exceptions import ResponseError
+from redis.exceptions import ConnectionError, ResponseError
 from redis.retry import Retry
 
 Word: TypeAlias = "bytes | str | int"
@@ -51,6 +51,17 @@ class Client:
 
     def close(self) -> None:
         self._redis.close()
+
+
+def ask_anew(port: int, *words: Word) -> Any:
+    """The reply to a client that has just connected; None if it is closed meanwhile."""
+    client = Client(port)
+    try:
+        return client.ask(*words)
+    except ConnectionError:
+        return None
+    finally:
+        client.close()
 
 
 def milliseconds(seconds: bytes, microseconds: bytes) -> int:

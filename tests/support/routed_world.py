@@ -48,9 +48,6 @@ class FarEnd:
             await asyncio.sleep(0.001)
         return self.taken()
 
-    def client_takes(self, take: object) -> None:
-        """What comes from here goes there: nothing does."""
-
     def pause(self, is_paused: bool) -> None:
         self.is_paused = is_paused
 

@@ -58,6 +58,14 @@ def received(port: int, client: Connection, *words: str) -> list[bytes]:
     return names[:-1]
 
 
+def monitored(monitor: Connection, until: bytes) -> list[bytes]:
+    """The lines of MONITOR up to the first that contains this."""
+    seen = [monitor.read()]
+    while until not in seen[-1]:
+        seen.append(monitor.read())
+    return seen
+
+
 def until_called_by_digest(port: int, client: Connection) -> None:
     """Returns when the client's proxy calls scripts by EVALSHA.
 
@@ -74,12 +82,26 @@ def clients(port: int) -> int:
     return int(info(port, "clients")["connected_clients"])
 
 
-def connections(port: int) -> list[dict[str, str]]:
-    """What CLIENT LIST says of each connection, including the one that asks."""
+def connections(port: int, *login: str) -> list[dict[str, str]]:
+    """What CLIENT LIST says of each connection, including the one that asks, which logs in."""
     with Connection(port) as client:
+        if login:
+            assert client.ask("AUTH", *login) == b"+OK\r\n"
         lines = client.ask("CLIENT", "LIST").decode().splitlines()
     pairs = [[word.partition("=") for word in line.split(" ")] for line in lines if "id=" in line]
     return [{name: value for name, _, value in each} for each in pairs]
+
+
+def having(port: int, last: str, *login: str) -> list[dict[str, str]]:
+    """The clients' connections whose last command was this, or one of its subcommands."""
+    found = connections(port, *login)
+    asking = max(found, key=lambda each: int(each["id"]))
+    return [
+        each
+        for each in found
+        if each["cmd"].split("|")[0].lower() == last and not each["name"].startswith("ttlproxy:")
+        if each is not asking
+    ]
 
 
 def unnamed(port: int) -> int:

@@ -15,6 +15,7 @@ from ttlproxy.admin.cached_answers import Answer
 from ttlproxy.admin.redis_queries import Inquiry
 from ttlproxy.admin.text import shown
 from ttlproxy.core.shares import shares
+from ttlproxy.link.connecting.known_server import unix_ms
 from ttlproxy.link.shared.scores import whole_ms
 
 # Names that are looked at in all databases: 1,000 short requests take Redis about 1 ms.
@@ -198,8 +199,8 @@ async def _numbers(inquiry: Inquiry, db: int, requests: Iterable[tuple[bytes, ..
 
 
 async def _now_ms(inquiry: Inquiry) -> int:
-    ((seconds, micros),) = await inquiry.ask([(0, (b"TIME",))])
-    return int(seconds) * 1000 + int(micros) // 1000
+    (time,) = await inquiry.ask([(0, (b"TIME",))])
+    return unix_ms(time)
 
 
 def _shared(inquiry: Inquiry, slot: int | None, name: bytes) -> bytes:

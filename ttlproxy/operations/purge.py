@@ -27,6 +27,7 @@ from ttlproxy.link import (
     several_masters,
     valid,
 )
+from ttlproxy.link.connecting.known_server import unix_ms
 from ttlproxy.net.progress import Progress, of_names
 from ttlproxy.operations.key_walk import LARGE_PAGE, scan
 
@@ -138,8 +139,7 @@ async def _give_back(redis: Redis, db: int, keys: Keys, names: Sequence[bytes]) 
     if not ends:
         return
     (clock,) = await run(redis, [(db, (b"TIME",))])
-    seconds, microseconds = valid(clock)
-    now_ms = int(seconds) * 1000 + int(microseconds) // 1000
+    now_ms = unix_ms(valid(clock))
     lefts = await run(redis, [(db, (b"PTTL", key)) for key, _ in ends])
     off = [
         (db, (b"PEXPIREAT", key, at_ms))

@@ -17,7 +17,7 @@ from ttlproxy.commands.spec import MOST_WORDS
 from ttlproxy.core.keys import Keys
 from ttlproxy.core.write_rules import RuleBook
 from ttlproxy.scripts import ON_ONE_KEY, Script, Scripts
-from ttlproxy.wire import Heads, Names, Part, Template, bulks
+from ttlproxy.wire import Heads, Names, Part, Template, bulks, head_of, head_of_any
 
 # Requests that one call may be for: meanwhile Redis serves nobody else, for 2 us each.
 MOST_TOGETHER: Final = 128
@@ -92,7 +92,7 @@ class Setter:
         first, *rest = call.argv
         argv = bulks(b"%b %b" % (db, first), *rest[:1])
         part = args[1], bulks(args[1]), len(call.argv), argv + bulks(*rest[1:])
-        return ScriptPart((call.script, sha, argv, 2, b"", True), part, call.elements_at)
+        return ScriptPart((call.script, sha, argv, 2, b"", True, 0), part, call.elements_at)
 
 
 class DirectCalls:
@@ -139,15 +139,19 @@ class DirectCalls:
         """What requests of clients in this database became."""
         return self._heads.get(database, {})
 
-    def remember(self, database: bytes, args: Sequence[bytes], became: ScriptPart) -> None:
+    def remember(
+        self,
+        database: bytes,
+        args: Sequence[bytes],
+        became: ScriptPart,
+        setter: Setter | None = None,
+    ) -> None:
         """A request became this, and so do others that begin alike."""
-        at, (*_, sets) = became.elements_at, became.template
-        if sets and not at:
-            return  # this one alone
-        name = b"*%d\r\n%b" % (len(args), bulks(args[0]))
-        head = name + bulks(*(args[3:] if at == 2 else args[2:at]))
-        if len(head) > _LONGEST_HEAD:
-            return
+        at, template = became.elements_at, became.template
+        rest = args[3:] if at == 2 else args[2:at]
+        head = head_of(len(args), args[0], rest)
+        if (setter is not None and not at) or len(head) > _LONGEST_HEAD:
+            return  # it tells nothing of others
         heads = self._heads.get(database)
         if heads is None:
             if len(self._heads) >= _MOST_DATABASES:
@@ -155,9 +159,16 @@ class DirectCalls:
             heads = self._heads[database] = {}
         if len(heads) >= _MOST_HEADS:
             heads.clear()
-        if at:
-            heads[name] = at
-        heads[head] = became.template
+        if setter is None:
+            heads[head] = template
+            return
+        heads[head_of(len(args), args[0], ())] = at
+        any_head, number = head_of_any(len(args), args[0], rest)
+        where = number + (3 if at == 2 else 2)
+        if number >= 0 and (hole := _hole(setter, database, args, where, became)):
+            heads[any_head] = (*template[:6], hole)
+        else:
+            heads[head] = template
 
     def _made(self, router: Router) -> Iterator[tuple[bytes, DirectCall]]:
         for name, route in router.direct.items():
@@ -174,9 +185,9 @@ class DirectCalls:
             route.fits,
             direct.takes,
             name.lower(),
-            (script.name, bulks(script.sha), bulks(*named), len(named), direct.begin, False),
+            (script.name, bulks(script.sha), bulks(*named), len(named), direct.begin, False, 0),
             writes or None,
-            (ruled.name, bulks(ruled.sha), bulks(*what), len(what), b"", False),
+            (ruled.name, bulks(ruled.sha), bulks(*what), len(what), b"", False, 0),
         )
 
 
@@ -185,3 +196,23 @@ def _behind_key(args: Sequence[bytes], sent: bytes) -> bytes:
     words = len(args)
     head = 4 if words < 10 else len(b"*%d\r\n" % words)
     return sent[head + len(bulks(*args[:2])) :]
+
+
+def _hole(
+    setter: Setter, database: bytes, args: Sequence[bytes], where: int, became: ScriptPart
+) -> int:
+    """Where in ARGV the number at this position of a request goes, if any other with as many
+    digits would go there, and change nothing else: the least and the largest do. Else 0."""
+    number, (script, _, argv, *_) = args[where], became.template
+    size, tried = len(number), list[tuple[bytes, bytes]]()
+    for other in (b"1".ljust(size, b"0"), b"9" * size):
+        found = setter.part((*args[:where], other, *args[where + 1 :]), database)
+        if found is None or (found.template[0], found.elements_at) != (script, became.elements_at):
+            return 0
+        tried.append((other, found.template[2]))
+    hole = argv.find(number)
+    while hole > 0:
+        if all(argv[:hole] + other + argv[hole + size :] == its for other, its in tried):
+            return hole
+        hole = argv.find(number, hole + 1)
+    return 0

@@ -9,15 +9,22 @@ ends before that (scripts/lib/several.lua).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ttlproxy.core.write_rules import NOTHING_BUT_KEEPS
 from ttlproxy.scripts.direct_calls import MOST_TOGETHER, DirectCalls, ScriptPart
+from ttlproxy.session.passing import LONG, Passing
+from ttlproxy.session.replies import OneReply, Stopping, Told
 from ttlproxy.session.state import SessionState
 from ttlproxy.wire import Names, Part, Table, Template, encode, script_call
 
+# A chunk that is longer may wait before it is sent.
+_LONGEST_STOPPING: Final = 1 << 15
+# A chunk that is longer may be too much for Redis at once.
+_LONGEST_OF_CALLS: Final = 1 << 16
 
-class Rewritten(NamedTuple):
+
+class _Rewritten(NamedTuple):
     """A chunk as it goes to Redis.
 
     requests: how many it is for Redis; writes: how many of the client's are native ones that have
@@ -36,12 +43,120 @@ class Rewritten(NamedTuple):
     by_rule: int = 0
 
 
-def is_open(state: SessionState) -> bool:
+class FastPath(Passing):
+    """The chunks of a session that become script calls at once."""
+
+    __slots__ = ()
+
+    @property
+    def _is_uncounted(self) -> bool:
+        """Whether what goes to Redis from this chunk on may have no reply, or several."""
+        return self.uncounted or (self._requests.relay and not self._requests.refused)
+
+    def _on_fast_path(self, commands: list[list[bytes]], data: bytes) -> bytes | None:
+        """The bytes for Redis of a chunk that `passes` has refused; None if it is no plain one."""
+        if self._names_hidden or len(data) > min(LONG * len(commands), self._limit):
+            return None
+        direct = self.script_calls.direct
+        if not direct.update(self._router) or not _is_open(self):
+            return None
+        together = self.skips_replies and not (self._is_uncounted or self.silent)
+        may_stop = self._may_stop(data) and together
+        found = self._remembered(data, together, may_stop=may_stop) or _rewritten(
+            self,
+            direct,
+            commands,
+            data,
+            self._now_ms(),
+            lambda args: self._pass_through((args,)),
+            together,
+            may_stop,
+        )
+        if found is None:
+            return None
+        if found.writes or found.setters:
+            self.changes()
+            self.told += self._count(found, len(commands))
+            if found.stops:
+                ((script, _, _),), (told,) = found.calls, self.told
+                assert isinstance(told.tell, OneReply)
+                self.stopping = Stopping(script, found.by_rule > 0, commands, told.tell)
+        else:
+            self._counts.forwarded += len(commands)
+        self.requests += found.requests
+        return found.to_redis
+
+    def _remembered(
+        self, data: bytes, together: bool, *, may_stop: bool = False, shareable: bool = False
+    ) -> _Rewritten | None:
+        """As of the function of that name; `shareable`: what is no call may go over a connection
+        that clients share."""
+        now_ms, router = self._now_ms(), self._router
+        tables = router.known if self.registry.until_ms < now_ms else router.plain
+        direct, hidden = self.script_calls.direct, self._hidden_names
+        table = tables.shareable if shareable else tables.all
+        return _remembered(self, direct, table, data, hidden, now_ms, together, may_stop)
+
+    def _count(self, found: _Rewritten, requests: int) -> list[Told]:
+        """Counts what a chunk of so many requests has become; returns the calls for several."""
+        if found.setters or found.by_rule:
+            self.registry.manages((self.db,))
+        told, script_calls = [], self.script_calls.counts
+        for script, before, several in found.calls:
+            script_calls[script] += several
+            if several > 1 or found.stops:
+                told.append(Told(before, OneReply(several, stops=found.stops)))
+        counts = self._counts
+        counts.rewritten += found.writes
+        counts.by_rule += found.by_rule
+        counts.virtual += found.setters
+        counts.forwarded += requests - found.writes - found.setters
+        return told
+
+    def calls(
+        self, data: bytes, *, shareable: bool = False
+    ) -> tuple[bytes, int, list[Told]] | None:
+        """The bytes for Redis of a chunk that does not pass, how many requests these are, and those
+        of them whose replies matter, if its requests begin as earlier ones did and nothing is due
+        in their keys; else None. `shareable`: also if it may not go over a connection that clients
+        share."""
+        if self._must_parse or len(data) > min(_LONGEST_OF_CALLS, self._limit):
+            return None
+        if self._hidden in data or not self.script_calls.direct.update(self._router):
+            return None
+        if not _is_open(self):
+            return None
+        found = self._remembered(data, not self.uncounted, shareable=shareable)
+        if found is None:
+            return None
+        plain = found.requests - len(found.calls)
+        told = self._count(found, plain + found.writes + found.setters)
+        return found.to_redis, found.requests, told
+
+    def _may_stop(self, data: bytes) -> bool:
+        """Whether the chunk may become a call that ends before its end, so that the rest of it is
+        given again."""
+        return self.may_stop and self.rights.trusts_schedules and len(data) < _LONGEST_STOPPING
+
+    def stopped(self, stopping: Stopping) -> bytes:
+        """Such a call has ended: the requests that it has not carried out."""
+        left = stopping.requests[stopping.reply.carried_out :]
+        if left:
+            setters, counts = self.script_calls.direct.setters, self._counts
+            ours = sum(args[0] in setters for args in left)
+            counts.virtual -= ours
+            counts.rewritten -= len(left) - ours
+            counts.by_rule -= (len(left) - ours) * stopping.by_rule
+            self.script_calls.counts[stopping.script] -= len(left)
+        return b"".join([encode(tuple(args)) for args in left])
+
+
+def _is_open(state: SessionState) -> bool:
     """Whether a request may need no more than a call of its script by SHA."""
     return not state.flushed and state.rights.have_all(state.users)
 
 
-def remembered(
+def _remembered(
     state: SessionState,
     direct: DirectCalls,
     table: Table,
@@ -50,8 +165,8 @@ def remembered(
     now_ms: int,
     together: bool,
     may_stop: bool,
-) -> Rewritten | None:
-    """The same as `rewritten`, of requests that begin as earlier ones did; None for others, and
+) -> _Rewritten | None:
+    """The same as `_rewritten`, of requests that begin as earlier ones did; None for others, and
     where there are rules of ONWRITE."""
     registry, calls = state.registry, state.script_calls
     rules = registry.rules
@@ -71,10 +186,10 @@ def remembered(
         MOST_TOGETHER if together else 1,
         may_stop,
     )
-    return None if made is None else Rewritten(*made)
+    return None if made is None else _Rewritten(*made)
 
 
-def rewritten(
+def _rewritten(
     state: SessionState,
     direct: DirectCalls,
     commands: Iterable[list[bytes]],
@@ -83,7 +198,7 @@ def rewritten(
     passes: Callable[[list[bytes]], bool],
     together: bool,
     may_stop: bool,
-) -> Rewritten | None:
+) -> _Rewritten | None:
     """None unless each request sets deadlines of a key, or is a write on a managed key, with
     nothing due there, or `passes`. `together`: several may become one call; `may_stop`: that may
     stop, if it is all there is."""
@@ -112,7 +227,7 @@ def rewritten(
                 became = setter.part(args, database)
                 if became is None:
                     return None
-                direct.remember(database, args, became)
+                direct.remember(database, args, became, setter)
                 managed[key] = None
                 set_ += 1
             elif call is not None and (
@@ -153,7 +268,7 @@ def rewritten(
     to_redis, stops = out.joined(), out.stops
     if stops and out.requests > 1:
         return None
-    return Rewritten(to_redis, out.requests, out.calls, writes, set_, stops, by_rule)
+    return _Rewritten(to_redis, out.requests, out.calls, writes, set_, stops, by_rule)
 
 
 class _Out:

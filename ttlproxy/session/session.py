@@ -8,21 +8,17 @@ from typing import ClassVar, Final
 from ttlproxy import errors
 from ttlproxy.commands import ANY_KEY, NO_KEY, Route
 from ttlproxy.core.registry import DbKey
-from ttlproxy.session import fast_path, rewrite
+from ttlproxy.session import rewrite
 from ttlproxy.session.effects import Step, Transaction, Wait
-from ttlproxy.session.fast_path import Rewritten
-from ttlproxy.session.passing import LONG, Passing, nothing_sent
-from ttlproxy.session.replies import OneReply, Stopping, Told, all_of, is_hidden
+from ttlproxy.session.fast_path import FastPath
+from ttlproxy.session.passing import nothing_sent
+from ttlproxy.session.replies import Told, all_of, is_hidden
 from ttlproxy.wire import encode
 
 QUIT: Final = encode((b"QUIT",))
-# A chunk that is longer may wait before it is sent.
-_LONGEST_STOPPING: Final = 1 << 15
-# A chunk that is longer may be too much for Redis at once.
-_LONGEST_OF_CALLS: Final = 1 << 16
 
 
-class Session(Passing):
+class Session(FastPath):
     """A client's requests on their way to Redis: each chunk passes, or becomes a step.
 
     If it is not known whether something is due in a key, Redis tells: before the requests of a
@@ -34,18 +30,6 @@ class Session(Passing):
     """
 
     __slots__ = ()
-
-    def stopped(self, stopping: Stopping) -> bytes:
-        """Such a call has ended: the requests that it has not carried out."""
-        left = stopping.requests[stopping.reply.carried_out :]
-        if left:
-            setters, counts = self.script_calls.direct.setters, self._counts
-            ours = sum(args[0] in setters for args in left)
-            counts.virtual -= ours
-            counts.rewritten -= len(left) - ours
-            counts.by_rule -= (len(left) - ours) * stopping.by_rule
-            self.script_calls.counts[stopping.script] -= len(left)
-        return b"".join([encode(tuple(args)) for args in left])
 
     def from_client(self, data: bytes) -> Step:
         """Takes any chunk; returns what is to be done with it."""
@@ -177,100 +161,10 @@ class Session(Passing):
         return bool(later or self.unauthenticated or self._requests.relay)
 
     @property
-    def _is_uncounted(self) -> bool:
-        """Whether what goes to Redis from this chunk on may have no reply, or several."""
-        return self.uncounted or (self._requests.relay and not self._requests.refused)
-
-    @property
     def _pauses(self) -> bool:
         """Whether nothing behind the last request may be read yet."""
         waits = self.settles is not None or self.wait is not None
         return waits or self.awaits or self.look or bool(self.asks)
-
-    def _on_fast_path(self, commands: list[list[bytes]], data: bytes) -> bytes | None:
-        """The bytes for Redis of a chunk that `passes` has refused; None if it is no plain one."""
-        if self._names_hidden or len(data) > min(LONG * len(commands), self._limit):
-            return None
-        direct = self.script_calls.direct
-        if not direct.update(self._router) or not fast_path.is_open(self):
-            return None
-        together = self.skips_replies and not (self._is_uncounted or self.silent)
-        may_stop = self._may_stop(data) and together
-        found = self._remembered(data, together, may_stop=may_stop) or fast_path.rewritten(
-            self,
-            direct,
-            commands,
-            data,
-            self._now_ms(),
-            lambda args: self._pass_through((args,)),
-            together,
-            may_stop,
-        )
-        if found is None:
-            return None
-        if found.writes or found.setters:
-            self.changes()
-            self.told += self._count(found, len(commands))
-            if found.stops:
-                ((script, _, _),), (told,) = found.calls, self.told
-                assert isinstance(told.tell, OneReply)
-                self.stopping = Stopping(script, found.by_rule > 0, commands, told.tell)
-        else:
-            self._counts.forwarded += len(commands)
-        self.requests += found.requests
-        return found.to_redis
-
-    def _remembered(
-        self, data: bytes, together: bool, *, may_stop: bool = False, shareable: bool = False
-    ) -> Rewritten | None:
-        """As of `fast_path.remembered`; `shareable`: what is no call may go over a connection that
-        clients share."""
-        now_ms, router = self._now_ms(), self._router
-        tables = router.known if self.registry.until_ms < now_ms else router.plain
-        direct, hidden = self.script_calls.direct, self._hidden_names
-        table = tables.shareable if shareable else tables.all
-        return fast_path.remembered(self, direct, table, data, hidden, now_ms, together, may_stop)
-
-    def _count(self, found: Rewritten, requests: int) -> list[Told]:
-        """Counts what a chunk of so many requests has become; returns the calls for several."""
-        if found.setters or found.by_rule:
-            self.registry.manages((self.db,))
-        told, script_calls = [], self.script_calls.counts
-        for script, before, several in found.calls:
-            script_calls[script] += several
-            if several > 1 or found.stops:
-                told.append(Told(before, OneReply(several, stops=found.stops)))
-        counts = self._counts
-        counts.rewritten += found.writes
-        counts.by_rule += found.by_rule
-        counts.virtual += found.setters
-        counts.forwarded += requests - found.writes - found.setters
-        return told
-
-    def calls(
-        self, data: bytes, *, shareable: bool = False
-    ) -> tuple[bytes, int, list[Told]] | None:
-        """The bytes for Redis of a chunk that does not pass, how many requests these are, and those
-        of them whose replies matter, if its requests begin as earlier ones did and nothing is due
-        in their keys; else None. `shareable`: also if it may not go over a connection that clients
-        share."""
-        if self._must_parse or len(data) > min(_LONGEST_OF_CALLS, self._limit):
-            return None
-        if self._hidden in data or not self.script_calls.direct.update(self._router):
-            return None
-        if not fast_path.is_open(self):
-            return None
-        found = self._remembered(data, not self.uncounted, shareable=shareable)
-        if found is None:
-            return None
-        plain = found.requests - len(found.calls)
-        told = self._count(found, plain + found.writes + found.setters)
-        return found.to_redis, found.requests, told
-
-    def _may_stop(self, data: bytes) -> bool:
-        """Whether the chunk may become a call that ends before its end, so that the rest of it is
-        given again."""
-        return self.may_stop and self.rights.trusts_schedules and len(data) < _LONGEST_STOPPING
 
     def _begun(self) -> bytes:
         """The bytes of an incomplete request that go to Redis now."""

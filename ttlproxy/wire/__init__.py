@@ -2,7 +2,17 @@
 
 from ttlproxy.wire.core import IS_COMPILED, Table, cut, index_name
 from ttlproxy.wire.requests import Located, Requests, encode, pieces, whole
-from ttlproxy.wire.twin import Heads, Made, Names, Part, Template, bulks, script_call
+from ttlproxy.wire.twin import (
+    Heads,
+    Made,
+    Names,
+    Part,
+    Template,
+    bulks,
+    head_of,
+    head_of_any,
+    script_call,
+)
 
 __all__ = [
     "IS_COMPILED",
@@ -17,6 +27,8 @@ __all__ = [
     "bulks",
     "cut",
     "encode",
+    "head_of",
+    "head_of_any",
     "index_name",
     "pieces",
     "script_call",

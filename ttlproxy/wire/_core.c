@@ -26,6 +26,8 @@
 #define SLOTS 16384
 /* The most bytes of what is looked up in `heads`. */
 #define MAX_HEAD 256
+/* The most digits of a number that may differ. */
+#define MAX_NUMBER 15
 /* A chunk with more requests that set deadlines has no others. */
 #define MOST_SETTERS 128
 
@@ -659,17 +661,17 @@ static PyObject *index_name(PyObject *Py_UNUSED(self), PyObject *args)
 }
 
 /* What requests that begin alike become: see Table.calls. */
-enum { SCRIPT, SHA, ARGV, WORDS, FIRST, SETS, ITEMS };
+enum { SCRIPT, SHA, ARGV, WORDS, FIRST, SETS, HOLE, ITEMS };
 
 static int is_template(PyObject *found)
 {
-    PyTypeObject *types[] = {&PyUnicode_Type, &PyBytes_Type, &PyBytes_Type, &PyLong_Type, &PyBytes_Type, &PyBool_Type};
+    PyTypeObject *types[] = {&PyUnicode_Type, &PyBytes_Type, &PyBytes_Type, &PyLong_Type, &PyBytes_Type, &PyBool_Type, &PyLong_Type};
     int is_one = PyTuple_CheckExact(found) && PyTuple_GET_SIZE(found) == ITEMS;
 
     for (int i = 0; is_one && i < ITEMS; i++)
         is_one = Py_IS_TYPE(PyTuple_GET_ITEM(found, i), types[i]);
     if (!is_one)
-        PyErr_SetString(PyExc_TypeError, "a template is (script, sha, argv, words, first, sets)");
+        PyErr_SetString(PyExc_TypeError, "a template is (script, sha, argv, words, first, sets, hole)");
     return is_one;
 }
 
@@ -684,10 +686,10 @@ static Bytes item(PyObject *template, int number)
 }
 
 /* A request. `template`: what it becomes, or NULL if it goes as it came, which is `tail` then; else `tail` is what
- * the call repeats of it, so many `words`, and `sent` is its key as a bulk string. */
+ * the call repeats of it, so many `words`, `sent` is its key as a bulk string, and `number` goes into the hole. */
 typedef struct {
     PyObject *template;
-    Bytes key, sent, tail;
+    Bytes key, sent, tail, number;
     Py_ssize_t words;
 } Part;
 
@@ -703,16 +705,37 @@ typedef struct {
     Out out;
 } Calls;
 
-/* What `heads` has for two pieces of a request; NULL if nothing, or with an exception. */
-static PyObject *looked_up(PyObject *heads, Bytes name, Bytes rest)
+/* The first of these words that is a number, of which another may stand there; else empty. */
+static Bytes number_in(Bytes words)
 {
-    Py_ssize_t size = name.end - name.at, more = rest.end - rest.at;
-    PyObject *head, *found;
+    const char *at = words.at, *digit;
+    Bytes word;
 
-    if (size + more > MAX_HEAD || (head = PyBytes_FromStringAndSize(NULL, size + more)) == NULL)
+    while (at < words.end && (at = bulk(at, words.end, &word)) != NULL) {
+        for (digit = word.at; digit < word.end && *digit >= '0' && *digit <= '9';)
+            digit++;
+        if (digit == word.end && digit > word.at && digit - word.at <= MAX_NUMBER && *word.at != '0')
+            return word;
+    }
+    return (Bytes){words.at, words.at};
+}
+
+/* What `heads` has for two pieces of a request, with any `number` in that place of `rest` if it is not empty; NULL if
+ * nothing, or with an exception. */
+static PyObject *looked_up(PyObject *heads, Bytes name, Bytes rest, Bytes number)
+{
+    Py_ssize_t size = name.end - name.at, more = rest.end - rest.at, any = number.end > number.at;
+    PyObject *head, *found;
+    char *made;
+
+    if (size + more > MAX_HEAD || (head = PyBytes_FromStringAndSize(NULL, size + more + any)) == NULL)
         return NULL;
-    memcpy(PyBytes_AS_STRING(head), name.at, size);
-    memcpy(PyBytes_AS_STRING(head) + size, rest.at, more);
+    made = PyBytes_AS_STRING(head);
+    memcpy(made, name.at, size);
+    memcpy(made + size, rest.at, more);
+    memset(made + size + (number.at - rest.at), '#', number.end - number.at);
+    if (any)
+        made[size + more] = '#';
     found = PyDict_GetItemWithError(heads, head);
     Py_DECREF(head);
     return found;
@@ -725,12 +748,13 @@ static int find_template(PyObject *heads, Bytes name, const char **at, const cha
     const char *behind, *split; /* the key; that which comes first of the elements and the other words */
     Py_ssize_t tail_at = 0;
     PyObject *found;
-    Bytes word;
+    Bytes word, rest;
 
     if (count < 2 || (name.end = bulk(*at, end, &word)) == NULL || (behind = bulk(name.end, end, &part->key)) == NULL)
         return 0;
     part->sent = (Bytes){name.end, behind};
-    found = looked_up(heads, name, (Bytes){behind, behind});
+    rest = part->number = (Bytes){behind, behind};
+    found = looked_up(heads, name, rest, rest);
     if (found != NULL && PyLong_CheckExact(found)) {
         tail_at = PyLong_AsSsize_t(found);
         if (tail_at < 2 || tail_at >= count)
@@ -740,8 +764,15 @@ static int find_template(PyObject *heads, Bytes name, const char **at, const cha
     *at = skip(split, end, count - 2 - (tail_at > 2 ? tail_at - 2 : tail_at / 2));
     if (*at == NULL)
         return 0;
-    if (tail_at > 0)
-        found = looked_up(heads, name, tail_at == 2 ? (Bytes){split, *at} : (Bytes){behind, split});
+    if (tail_at > 0) {
+        rest = tail_at == 2 ? (Bytes){split, *at} : (Bytes){behind, split};
+        part->number = number_in(rest);
+        found = looked_up(heads, name, rest, part->number);
+        if (found == NULL && !PyErr_Occurred() && part->number.end > part->number.at) {
+            part->number.end = part->number.at;
+            found = looked_up(heads, name, rest, part->number);
+        }
+    }
     if (found == NULL || PyLong_CheckExact(found) || !is_template(found))
         return PyErr_Occurred() ? -1 : 0;
     part->tail = tail_at == 2 ? (Bytes){behind, split} : (Bytes){split, *at};
@@ -830,6 +861,21 @@ static int read_parts(Calls *calls, Bytes all)
     return calls->writes + calls->setters > 0;
 }
 
+/* Writes the words of ARGV before those that the call repeats. */
+static void put_argv(Out *out, const Part *part)
+{
+    Bytes argv = item(part->template, ARGV);
+    Py_ssize_t hole = PyLong_AsSsize_t(PyTuple_GET_ITEM(part->template, HOLE));
+    Py_ssize_t size = part->number.end - part->number.at;
+
+    if (hole > 0 && size > 0 && hole + size < argv.end - argv.at) {
+        put(out, (Bytes){argv.at, argv.at + hole});
+        put(out, part->number);
+        argv.at += hole + size;
+    }
+    put(out, argv);
+}
+
 /* Writes the call for so many requests with the same script; 0 with an exception. */
 static int put_call(Calls *calls, const Part *parts, Py_ssize_t count)
 {
@@ -856,7 +902,7 @@ static int put_call(Calls *calls, const Part *parts, Py_ssize_t count)
         own = PyLong_AsSsize_t(PyTuple_GET_ITEM(parts[i].template, WORDS));
         if (several)
             put_number(out, parts[i].words + own);
-        put(out, item(parts[i].template, ARGV));
+        put_argv(out, &parts[i]);
         put(out, parts[i].tail);
     }
     return append(calls->made,

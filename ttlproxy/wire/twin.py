@@ -37,7 +37,10 @@ _SLOTS: Final = 16384
 _MAX_HEAD: Final = 256
 _MOST_SETTERS: Final = 128
 
-Template: TypeAlias = tuple[str, bytes, bytes, int, bytes, bool]
+# A number of which another may stand in its place.
+_NUMBER_THERE: Final = re.compile(rb"[1-9][0-9]{0,14}")
+
+Template: TypeAlias = tuple[str, bytes, bytes, int, bytes, bool, int]
 """What requests that begin alike become: see Table.calls."""
 Heads: TypeAlias = Mapping[bytes, int | Template]
 """How requests begin -> what becomes of them."""
@@ -203,18 +206,47 @@ def script_call(sha: bytes, parts: Sequence[Part], names: Names, stops: bool) ->
     return b"".join([head, *keys, *argv])
 
 
-def _found(heads: Heads, words: list[bytes]) -> tuple[Template | None, list[bytes]]:
-    """What a request becomes, if that is known, and the words that the call repeats."""
-    name = b"*%d\r\n%b" % (len(words), bulks(words[0]))
+def head_of(count: int, name: bytes, words: Sequence[bytes]) -> bytes:
+    """How a request of so many words is looked up in `heads`: by its name and the words that are
+    neither key nor elements."""
+    return b"*%d\r\n%b" % (count, bulks(name, *words))
+
+
+def head_of_any(count: int, name: bytes, words: Sequence[bytes]) -> tuple[bytes, int]:
+    """The same with any number of as many digits in the place of the first one, and which word
+    that is; -1 if there is none, up to 15 digits long."""
+    for at, word in enumerate(words):
+        if _NUMBER_THERE.fullmatch(word):
+            any_ = [*words[:at], b"#" * len(word), *words[at + 1 :]]
+            return head_of(count, name, any_) + b"#", at
+    return b"", -1
+
+
+def _found(heads: Heads, words: list[bytes]) -> tuple[Template | None, bytes, list[bytes]]:
+    """What a request becomes, if that is known; its number; the words that the call repeats."""
+    name = head_of(len(words), words[0], ())
     found = heads.get(name) if len(words) > 1 and len(name) <= _MAX_HEAD else None
     if not isinstance(found, int):
-        return found, words[2:]
+        return found, b"", words[2:]
     if not 2 <= found < len(words):
-        return None, []
-    head, tail = (words[3:], words[2:3]) if found == 2 else (words[2:found], words[found:])
-    whole = name + bulks(*head)
-    template = heads.get(whole) if len(whole) <= _MAX_HEAD else None
-    return (None if isinstance(template, int) else template), tail
+        return None, b"", []
+    rest, tail = (words[3:], words[2:3]) if found == 2 else (words[2:found], words[found:])
+    head = head_of(len(words), words[0], rest)
+    if len(head) > _MAX_HEAD:
+        return None, b"", []
+    any_head, at = head_of_any(len(words), words[0], rest)
+    if at >= 0 and (template := heads.get(any_head)) is not None:
+        return (None if isinstance(template, int) else template), rest[at], tail
+    template = heads.get(head)
+    return (None if isinstance(template, int) else template), b"", tail
+
+
+def _argv(template: Template, number: bytes) -> bytes:
+    """The words before those that the call repeats."""
+    argv, hole, size = template[2], template[6], len(number)
+    if hole > 0 and size and hole + size < len(argv):
+        return argv[:hole] + number + argv[hole + size :]
+    return argv
 
 
 def _written(
@@ -346,7 +378,8 @@ class Table:
         words follow); the same and all its words but key and elements -> what it becomes. That is
         (script, SHA as a bulk string, ARGV before what the call repeats, as bulk strings, how many
         words these are, one of these bytes begins what it repeats if any are said, whether it sets
-        deadlines). A native write repeats all behind its key, a command of ours its elements.
+        deadlines, where in that ARGV the number of the request goes if it is not 0). A native write
+        repeats all behind its key, a command of ours its elements. See head_of_any for numbers.
 
         A write becomes a call if its key is in `managed`, or begins as one of `families`, whose
         bound is `other`; a command that sets deadlines if its key begins as one of `sure`. Up to
@@ -362,17 +395,17 @@ class Table:
         first, counts = _NOTHING_DUE, {False: 0, True: 0}
         just_set = set[bytes]()
         for words in requests:
-            template, tail = _found(heads, words)
+            template, number, tail = _found(heads, words)
             key = words[1] if template else b""
             if template and (key in managed or key.startswith(families)):
-                may_begin, sets = template[4:]
+                may_begin, sets = template[4:6]
                 begins = not may_begin or (tail and tail[0] and tail[0][0] in may_begin)
                 if not begins or (sets and not key.startswith(sure)):
                     return None
                 counts[sets] += 1
                 just_set.update([key] * sets)
                 bound = managed.get(key, other)
-                argv = template[2] + bulks(*tail)
+                argv = _argv(template, number) + bulks(*tail)
                 read.append((template, (key, bulks(key), template[3] + len(tail), argv)))
             else:
                 found = self._bound(words, hidden, managed, first_bytes, families)

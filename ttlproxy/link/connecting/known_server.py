@@ -79,6 +79,12 @@ def databases(info: Mapping[str, str]) -> list[int]:
     return [int(name[2:]) for name in info if name.startswith("db") and name[2:].isdigit()]
 
 
+def unix_ms(reply: Sequence[bytes]) -> int:
+    """Unix time in ms, from the reply to TIME."""
+    seconds, microseconds = reply
+    return int(seconds) * 1000 + int(microseconds) // 1000
+
+
 def fields(text: bytes) -> Mapping[str, str]:
     """The fields of INFO's reply, of all sections."""
     lines = text.decode(errors="replace").split("\r\n")

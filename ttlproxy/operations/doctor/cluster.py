@@ -17,11 +17,13 @@ from ttlproxy.core.counted import counted
 from ttlproxy.core.keys import SLOTS
 from ttlproxy.core.topology import ClusterNode, cluster_nodes
 from ttlproxy.link import NodeOfSeveral
+from ttlproxy.link.connecting.known_server import unix_ms
 from ttlproxy.operations.doctor.finding import ERROR, INFO, OK, WARNING, Finding
 from ttlproxy.operations.doctor.target import Target
 
 # Clocks of two masters that differ by more are told.
 _SKEW_MS: Final = 1000
+_ASKED: Final[Sequence[Sequence[bytes]]] = ((b"CLUSTER", b"NODES"), (b"TIME",))
 
 
 class MasterFacts(NamedTuple):
@@ -48,14 +50,14 @@ async def master_facts(target: Target) -> MasterFacts | None:
     redis, config = target.redis, target.config
     assert isinstance(redis, NodeOfSeveral)
     try:
-        text, now_ms = await target.ask(b"CLUSTER", b"NODES"), await target.now_ms()
+        text, time = await target.ask_each(0, _ASKED)
     except (RedisError, OSError):
         return None
     return MasterFacts(
         redis.shown,
         redis.node.id,
         cluster_nodes(text.decode(errors="replace")),
-        now_ms,
+        unix_ms(time),
         sum(each.get("state") == "online" for each in target.replicas),
         config.get("cluster-require-full-coverage") == "yes",
         # The setting has had two names; with 0 a replica is promoted however old its data is.

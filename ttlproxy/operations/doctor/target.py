@@ -15,6 +15,7 @@ from ttlproxy.config import Settings
 from ttlproxy.core.keys import Keys
 from ttlproxy.core.signing import Signer
 from ttlproxy.link import NodeOfSeveral, ScheduleQueries, SlotSchedules, attached, run, valid
+from ttlproxy.link.connecting.known_server import unix_ms
 from ttlproxy.net.progress import Progress
 from ttlproxy.scripts import Scripts, Traits
 from ttlproxy.scripts.script_calls import ScriptCalls
@@ -63,26 +64,21 @@ class Target:
         return self.settings.upstream.shown if self.settings.upstream else "URL"
 
     @property
-    def traits(self) -> Traits:
-        """The server's traits, for which the scripts of its proxies are made."""
-        names, has_subkeys = self.commands, self.version >= _SUBKEY_EVENTS
-        own = Traits(
-            "HPEXPIRETIME" in names,
-            has_subkeys,
-            flags="EVAL_RO" in names,
-            clustered=self.keys.clustered,
-        )
-        return own.notifying(self.config.get("notify-keyspace-events", ""))
-
-    @property
     def has_sha(self) -> bool:
         """Whether the server has EVALSHA; assumed if we may not call COMMAND."""
         return not self.commands or "EVALSHA" in self.commands
 
     def scripts(self, *, ruled: bool = False) -> Scripts:
         """The scripts of this server's proxies. `ruled`: there are rules."""
-        scripts = Scripts(self.keys.prefix)
-        scripts.suit(self.traits._replace(ruled=ruled))
+        scripts, names = Scripts(self.keys.prefix), self.commands
+        traits = Traits(
+            "HPEXPIRETIME" in names,
+            self.version >= _SUBKEY_EVENTS,
+            ruled=ruled,
+            flags="EVAL_RO" in names,
+            clustered=self.keys.clustered,
+        )
+        scripts.suit(traits.notifying(self.config.get("notify-keyspace-events", "")))
         return scripts
 
     async def script_calls(self, *names: str, ruled: bool = False) -> ScriptCalls:
@@ -114,13 +110,14 @@ class Target:
         """Sends one request; returns the reply. Raises ResponseError."""
         return (await self.ask_each(db, [words]))[0]
 
-    async def ask_each(self, db: int, requests: Iterable[Sequence[bytes | int]]) -> list[Any]:
+    async def ask_each(
+        self, db: int, requests: Iterable[Sequence[bytes] | Sequence[bytes | int]]
+    ) -> list[Any]:
         """Sends these requests at once; returns the replies. Raises ResponseError."""
         return [valid(reply) for reply in await run(self.redis, [(db, each) for each in requests])]
 
     async def now_ms(self) -> int:
-        seconds, microseconds = await self.ask(b"TIME")
-        return int(seconds) * 1000 + int(microseconds) // 1000
+        return unix_ms(await self.ask(b"TIME"))
 
     async def signer(self) -> Signer:
         """A signer with the proxies' secret."""

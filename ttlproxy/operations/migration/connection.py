@@ -14,9 +14,9 @@ from redis.exceptions import ConnectionError, RedisError, ResponseError
 from ttlproxy.addresses import Upstream
 from ttlproxy.errors import MigrationError, UnfitKey
 from ttlproxy.link import client, reason, run, valid
-from ttlproxy.link.connecting.known_server import fields
+from ttlproxy.link.connecting.known_server import fields, unix_ms
 from ttlproxy.link.connecting.pipeline import Words
-from ttlproxy.operations.migration.elements import PAGE, milliseconds
+from ttlproxy.operations.migration.elements import PAGE
 
 _OF_A_KEY: Final = ("noperm", "wrongtype")
 
@@ -140,6 +140,6 @@ async def scanned(server: Server, key: bytes, kind: bytes, cursor: bytes) -> Sca
     (following, listed), left_ms, time = await server.ask(
         scan.words(key, cursor), (b"PTTL", key), (b"TIME",)
     )
-    now_ms = milliseconds(time)
+    now_ms = unix_ms(time)
     whole_ms = now_ms + left_ms if left_ms >= 0 else None
     return Scanned(following, scan.pairs(listed), whole_ms, now_ms)

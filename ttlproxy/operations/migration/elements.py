@@ -136,12 +136,6 @@ NATIVE_WORDS: Final[Mapping[bytes, TimedWords]] = {
 }
 
 
-def milliseconds(time: Sequence[bytes]) -> int:
-    """Unix time, from the reply to TIME."""
-    seconds, microseconds = time
-    return int(seconds) * 1000 + int(microseconds) // 1000
-
-
 def shown(name: bytes) -> str:
     """A name for people."""
     return repr(name.decode(errors="backslashreplace"))

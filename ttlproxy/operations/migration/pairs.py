@@ -11,6 +11,7 @@ from ttlproxy.core.expiry_actions import filled, marks
 from ttlproxy.core.glob import Glob, stars
 from ttlproxy.core.keys import slot
 from ttlproxy.errors import UnfitKey
+from ttlproxy.link.connecting.known_server import unix_ms
 from ttlproxy.link.connecting.pipeline import Words
 from ttlproxy.operations.migration.connection import SCANS, Server
 from ttlproxy.operations.migration.elements import (
@@ -22,7 +23,6 @@ from ttlproxy.operations.migration.elements import (
     Page,
     Part,
     TargetState,
-    milliseconds,
     shown,
 )
 
@@ -157,7 +157,7 @@ class PairsTarget:
             Found(True, deadline_ms(at, self._unit, name, key) if at else None)
             for (name, *_), at in zip(page.elements, self._server.valid(scores), strict=True)
         ]
-        return TargetState(found, milliseconds(self._server.valid(time)))
+        return TargetState(found, unix_ms(self._server.valid(time)))
 
     def ttl_requests(self, page: Page, elements: Sequence[Element]) -> list[Words]:
         """See Target."""

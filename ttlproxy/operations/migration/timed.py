@@ -8,6 +8,7 @@ from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from ttlproxy.errors import UnfitKey
+from ttlproxy.link.connecting.known_server import unix_ms
 from ttlproxy.link.connecting.pipeline import Words
 from ttlproxy.operations.migration.connection import Server, scanned
 from ttlproxy.operations.migration.elements import (
@@ -21,7 +22,6 @@ from ttlproxy.operations.migration.elements import (
     Part,
     TargetState,
     TimedWords,
-    milliseconds,
     shown,
 )
 
@@ -202,7 +202,7 @@ class TimedTarget:
             Found(at != _NOT_THERE, None if at < 0 else at, value)
             for at, value in zip(self._server.valid(deadlines), values, strict=True)
         ]
-        return TargetState(found, milliseconds(self._server.valid(time)), there != NO_KEY)
+        return TargetState(found, unix_ms(self._server.valid(time)), there != NO_KEY)
 
     def ttl_requests(self, page: Page, elements: Sequence[Element]) -> list[Words]:
         """See Target."""
