@@ -58,6 +58,22 @@ def received(port: int, client: Connection, *words: str) -> list[bytes]:
     return names[:-1]
 
 
+def called_by_script(port: int, client: Connection, *words: str) -> list[bytes]:
+    """The names of the commands that the script of a request calls."""
+    address = re.findall(rb" addr=(\S+)", client.ask("CLIENT", "INFO"))[0]
+    names, is_ours = list[bytes](), False  # the link has scripts, too
+    with Connection(port) as monitor:
+        monitor.ask("MONITOR")
+        client.ask(*words)
+        client.ask("ECHO", "the end")
+        for line in monitored(monitor, b'"ECHO"'):
+            if b" lua] " not in line:
+                is_ours = b" " + address + b"]" in line
+            elif is_ours:
+                names.append(line.split(b'"')[1].lower())
+    return names
+
+
 def monitored(monitor: Connection, until: bytes) -> list[bytes]:
     """The lines of MONITOR up to the first that contains this."""
     seen = [monitor.read()]
