@@ -21,7 +21,7 @@ from tests.support.server_queries import calls, connections, info, until_blocked
 from tests.support.servers import Proxy
 
 FOR_EVER = ("LEASE", "src", "dst", "EX", "100", "BLOCK", "0")
-FOR_A_SECOND = (*FOR_EVER[:-1], "1000")
+FOR_A_WHILE = (*FOR_EVER[:-1], "3000")  # until both are blocked, also on a busy machine
 A = b"$1\r\na\r\n"
 
 
@@ -289,12 +289,12 @@ def test_for_who_goes_away_no_more_is_asked_though_redis_has_not_heard_of_it(
             return sum(b"EVAL" in data and b"src" in data for data in asked)
 
         with Connection(proxy.port) as app, Connection(proxy.port) as other:
-            app.send(command(*FOR_A_SECOND))
+            app.send(command(*FOR_A_WHILE))
             until_blocked(server.port, 1)
             before = attempts()
             os.kill(server.pid, signal.SIGSTOP)
             app.half_close()
-            other.send(command(*FOR_A_SECOND))
+            other.send(command(*FOR_A_WHILE))
             wait_until(lambda: attempts() > before, "the other's time to be over")
             os.kill(server.pid, signal.SIGCONT)
             assert app.read_to_end() == b""
@@ -310,12 +310,12 @@ def test_for_whom_redis_has_closed_no_more_is_asked(
     proxy = start_proxy(server.url)
     with Connection(proxy.port) as app, Connection(server.port) as direct:
         number = app.ask("CLIENT", "ID").decode().strip(":\r\n")
-        app.send(command(*FOR_A_SECOND))
+        app.send(command(*FOR_A_WHILE))
         until_blocked(server.port, 1)
         assert direct.ask("CLIENT", "KILL", "ID", number) == b":1\r\n"
         assert app.read_to_end() == b""
         with Connection(proxy.port) as other:
-            assert other.ask(*FOR_A_SECOND) == b"$-1\r\n"  # the first one's time is over too
+            assert other.ask(*FOR_A_WHILE) == b"$-1\r\n"  # the first one's time is over too
         proxy.stop()
         assert not proxy.faults
 
