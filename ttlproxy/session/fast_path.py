@@ -37,8 +37,9 @@ class Rewritten(NamedTuple):
 
 
 def is_open(state: SessionState) -> bool:
-    """Whether a request may need no more than a call of its script by SHA."""
-    return not state.flushed and state.rights.have_all(state.users)
+    """Whether a request may need no more than a call of its script by SHA. One of a silent client
+    may meet deadlines that are set after it was read."""
+    return not (state.flushed or state.silent) and state.rights.have_all(state.users)
 
 
 def remembered(
@@ -91,7 +92,7 @@ def rewritten(
     has_rules = bool(rules)
     known = getattr(names, "managed", names)  # without keys that only match a rule of ONWRITE
     may_set_deadline, database = state.may_set_deadline, state.database
-    setters = direct.setters if not state.silent else {}
+    setters = direct.setters
     managed: dict[bytes, None] = {}  # by requests of this chunk
     out = _Out(direct.names)
     most = MOST_TOGETHER if together else 1
@@ -125,7 +126,7 @@ def rewritten(
                 is_known = not has_rules or key in managed or key in known
                 how = call.how(rules, state.databases, key) if has_rules else None
                 if how is not None:
-                    if state.silent or not may_set_deadline(key):
+                    if not may_set_deadline(key):
                         return None
                     if how == NOTHING_BUT_KEEPS and not is_known:
                         return None

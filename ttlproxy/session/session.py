@@ -194,7 +194,7 @@ class Session(Passing):
         direct = self.script_calls.direct
         if not direct.update(self._router) or not fast_path.is_open(self):
             return None
-        together = self.skips_replies and not (self._is_uncounted or self.silent)
+        together = self.skips_replies and not self._is_uncounted
         may_stop = self._may_stop(data) and together
         found = self._remembered(data, together, may_stop=may_stop) or fast_path.rewritten(
             self,
