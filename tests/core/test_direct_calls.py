@@ -293,6 +293,25 @@ def test_redis_gets_what_it_gets_on_the_general_way(
         _are_same(world, reference, chunk)
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "SADDEX plain PXAT {} MEMBERS 1 a",
+        "HSETEX plain PXAT {} FIELDS 1 a 1",
+        "HPEXPIREAT plain {} FIELDS 1 a",
+        "SPEXPIREATMEMBER plain a {}",
+    ],
+)
+def test_another_deadline_is_no_other_way_to_begin(line: str) -> None:
+    world = _world()
+    first, second = (
+        encode(tuple(line.format(at).encode().split())) for at in (4102444800001, 4199999999999)
+    )
+    assert world.session.calls(first) is None
+    world.take(first)
+    assert world.session.calls(second) is not None
+
+
 def test_a_silent_client_meets_deadlines_that_are_set_later_whatever_others_have_sent() -> None:
     world = World(router=ROUTER)
     world.say("CLIENT REPLY OFF")  # there is no family yet
