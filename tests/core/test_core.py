@@ -409,6 +409,11 @@ def test_requests_in_a_row_become_one_call(of: Any) -> None:
         ([("SADDEX", "cart:1", "101", "a", "b")], {}),
         ([("SADDEX", "cart:1", "100", "a", "b"), ("GET", "cart:1")], {}),
         ([("SADDEX", "cart:1", "100", "a", "b")] * 129 + [("GET", "cart:2")], {}),
+        (
+            [("SADDEX", f"cart:{each}", "100", "a", "b") for each in range(128)]
+            + [("GET", "cart:127")],
+            {},
+        ),
         ([("ZADD", "cart:1", "NX", "a")], {}),
         ([("ZADD", "cart:1")], {}),
         ([("HSET", "cart:1", "f", "v"), ("SET", "cart:1", "v")], {}),

@@ -19,7 +19,7 @@ from ttlproxy.core.registry import NOTHING_DUE
 from ttlproxy.core.write_rules import WriteRule, WriteRules, name_of
 from ttlproxy.scripts import ON_ONE_KEY, Scripts
 from ttlproxy.scripts.direct_calls import DirectCalls
-from ttlproxy.session import Step
+from ttlproxy.session import Session, Step
 from ttlproxy.wire import cut, encode
 
 DIRECT = sorted(row.name for row in OVERRIDES.values() if row.direct)
@@ -291,6 +291,42 @@ def test_redis_gets_what_it_gets_on_the_general_way(
     more = data.draw(st.lists(like(requests), min_size=1, max_size=4))
     for chunk in [*([each] for each in more), more]:
         _are_same(world, reference, chunk)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "SADDEX plain PXAT {} MEMBERS 1 a",
+        "HSETEX plain PXAT {} FIELDS 1 a 1",
+        "HPEXPIREAT plain {} FIELDS 1 a",
+        "SPEXPIREATMEMBER plain a {}",
+    ],
+)
+def test_another_deadline_is_no_other_way_to_begin(line: str) -> None:
+    world = _world()
+    first, second = (
+        encode(tuple(line.format(at).encode().split())) for at in (4102444800001, 4199999999999)
+    )
+    assert world.session.calls(first) is None
+    world.take(first)
+    assert world.session.calls(second) is not None
+
+
+def test_a_silent_client_meets_deadlines_that_are_set_later_whatever_others_have_sent() -> None:
+    world = World(router=ROUTER)
+    world.say("CLIENT REPLY OFF")  # there is no family yet
+    script_calls, registry = world.session.script_calls, world.registry.asker((0,))
+    families = script_calls.families
+    families.known.add([b"pla"])
+    families.confirm(families.known.all)
+    of_another = Session(
+        ROUTER, script_calls, registry, world.rights, lambda: NOW_MS, 1 << 30, world.counts, bool
+    )
+    assert not of_another.passes(SADDEX)
+    of_another.from_client(SADDEX)
+    assert of_another.calls(SADDEX) is not None
+    world.say(SADDEX)
+    assert world.names("SADD other a") == [b"EVALSHA"]
 
 
 SREM = encode((b"SREM", b"later", b"a"))

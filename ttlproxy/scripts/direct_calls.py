@@ -214,7 +214,7 @@ def _hole(
     number, (script, _, argv, *_) = args[where], became.template
     size, tried = len(number), list[tuple[bytes, bytes]]()
     for other in (b"1".ljust(size, b"0"), b"9" * size):
-        found = setter.part((*args[:where], other, *args[where + 1 :]), database)
+        found = setter.part([*args[:where], other, *args[where + 1 :]], database)
         if found is None or (found.template[0], found.elements_at) != (script, became.elements_at):
             return 0
         tried.append((other, found.template[2]))

@@ -60,7 +60,7 @@ class FastPath(Passing):
         direct = self.script_calls.direct
         if not direct.update(self._router) or not _is_open(self):
             return None
-        together = self.skips_replies and not (self._is_uncounted or self.silent)
+        together = self.skips_replies and not self._is_uncounted
         may_stop = self._may_stop(data) and together
         found = self._remembered(data, together, may_stop=may_stop) or _rewritten(
             self,
@@ -152,8 +152,9 @@ class FastPath(Passing):
 
 
 def _is_open(state: SessionState) -> bool:
-    """Whether a request may need no more than a call of its script by SHA."""
-    return not state.flushed and state.rights.have_all(state.users)
+    """Whether a request may need no more than a call of its script by SHA. One of a silent client
+    may meet deadlines that are set after it was read."""
+    return not (state.flushed or state.silent) and state.rights.have_all(state.users)
 
 
 def _remembered(
@@ -208,7 +209,7 @@ def _rewritten(
     has_rules = bool(rules)
     known = getattr(names, "managed", names)  # without keys that only match a rule of ONWRITE
     may_set_deadline, database = state.may_set_deadline, state.database
-    setters = direct.setters if not state.silent else {}
+    setters = direct.setters
     managed: dict[bytes, None] = {}  # by requests of this chunk
     out = _Out(direct.names[2])
     most = MOST_TOGETHER if together else 1
@@ -242,7 +243,7 @@ def _rewritten(
                 is_known = not has_rules or key in managed or key in known
                 how = call.how(rules, state.databases, key) if has_rules else None
                 if how is not None:
-                    if state.silent or not may_set_deadline(key):
+                    if not may_set_deadline(key):
                         return None
                     if how == NOTHING_BUT_KEEPS and not is_known:
                         return None

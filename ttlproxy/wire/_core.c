@@ -702,6 +702,7 @@ typedef struct {
     Py_ssize_t most, requests, writes, setters, count;
     int stops;
     Part *parts;
+    Bytes set[MOST_SETTERS]; /* the keys of the first of `setters` */
     Out out;
 } Calls;
 
@@ -798,6 +799,8 @@ static int may_call(Calls *calls, const Part *part, int *is_managed)
                                      first.at == first.end || memchr(allowed.at, *first.at, allowed.end - allowed.at) == NULL))
         return 0;
     calls->known.first = Py_MIN(calls->known.first, bound);
+    if (sets && calls->setters < MOST_SETTERS)
+        calls->set[calls->setters] = part->key;
     *(sets ? &calls->setters : &calls->writes) += 1;
     return 1;
 }
@@ -805,14 +808,13 @@ static int may_call(Calls *calls, const Part *part, int *is_managed)
 /* Whether one of `count` words is the key of a request before it that sets deadlines: these may be due at once. */
 static int names_set(const Calls *calls, const char *at, const char *end, Py_ssize_t count)
 {
-    const Part *part;
     Bytes word;
 
     if (calls->setters > MOST_SETTERS)
         return 1;
     while (count-- > 0 && (at = bulk(at, end, &word)) != NULL)
-        for (part = calls->parts; part < calls->parts + calls->count; part++)
-            if (part->template != NULL && PyTuple_GET_ITEM(part->template, SETS) == Py_True && same(part->key, word))
+        for (Py_ssize_t i = 0; i < calls->setters; i++)
+            if (same(calls->set[i], word))
                 return 1;
     return 0;
 }
