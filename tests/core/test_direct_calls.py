@@ -300,6 +300,7 @@ def test_redis_gets_what_it_gets_on_the_general_way(
         "HSETEX plain PXAT {} FIELDS 1 a 1",
         "HPEXPIREAT plain {} FIELDS 1 a",
         "SPEXPIREATMEMBER plain a {}",
+        "SADDEX plain MAXLEN 10 PXAT {} MEMBERS 1 a",
     ],
 )
 def test_another_deadline_is_no_other_way_to_begin(line: str) -> None:

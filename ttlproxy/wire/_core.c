@@ -706,19 +706,19 @@ typedef struct {
     Out out;
 } Calls;
 
-/* The first of these words that is a number, of which another may stand there; else empty. */
+/* The first of the longest numbers among these words, of which another may stand there; else empty. */
 static Bytes number_in(Bytes words)
 {
+    Bytes word, found = {words.at, words.at};
     const char *at = words.at, *digit;
-    Bytes word;
 
     while (at < words.end && (at = bulk(at, words.end, &word)) != NULL) {
         for (digit = word.at; digit < word.end && *digit >= '0' && *digit <= '9';)
             digit++;
-        if (digit == word.end && digit > word.at && digit - word.at <= MAX_NUMBER && *word.at != '0')
-            return word;
+        if (digit == word.end && digit - word.at > found.end - found.at && digit - word.at <= MAX_NUMBER && *word.at != '0')
+            found = word;
     }
-    return (Bytes){words.at, words.at};
+    return found;
 }
 
 /* What `heads` has for two pieces of a request, with any `number` in that place of `rest` if it is not empty; NULL if

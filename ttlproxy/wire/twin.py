@@ -225,13 +225,14 @@ def head_of(count: int, name: bytes, words: Sequence[bytes]) -> bytes:
 
 
 def head_of_any(count: int, name: bytes, words: Sequence[bytes]) -> tuple[bytes, int]:
-    """The same with any number of as many digits in the place of the first one, and which word
-    that is; -1 if there is none, up to 15 digits long."""
-    for at, word in enumerate(words):
-        if _NUMBER_THERE.fullmatch(word):
-            any_ = [*words[:at], b"#" * len(word), *words[at + 1 :]]
-            return head_of(count, name, any_) + b"#", at
-    return b"", -1
+    """The same with any number of as many digits in the place of the first of the longest ones, and
+    which word that is; -1 if there is none, up to 15 digits long."""
+    numbers = [at for at, word in enumerate(words) if _NUMBER_THERE.fullmatch(word)]
+    if not numbers:
+        return b"", -1
+    at = max(numbers, key=lambda at: len(words[at]))
+    any_ = [*words[:at], b"#" * len(words[at]), *words[at + 1 :]]
+    return head_of(count, name, any_) + b"#", at
 
 
 def _found(heads: Heads, words: list[bytes]) -> tuple[Template | None, bytes, list[bytes]]:
