@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.session_world import NOW_MS, World
+from tests.support.session_world import NOW_MS, World, passes
 from ttlproxy.commands import KeySpec, Native, Router
 from ttlproxy.commands.router import OVERRIDES, VIRTUALS
 from ttlproxy.commands.spec import FILLED
@@ -323,7 +323,7 @@ def test_a_silent_client_meets_deadlines_that_are_set_later_whatever_others_have
     of_another = Session(
         ROUTER, script_calls, registry, world.rights, lambda: NOW_MS, 1 << 30, world.counts, bool
     )
-    assert not of_another.passes(SADDEX)
+    assert not passes(of_another, SADDEX)
     of_another.from_client(SADDEX)
     assert of_another.calls(SADDEX) is not None
     world.say(SADDEX)
