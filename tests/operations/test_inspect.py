@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import closing
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
@@ -12,10 +13,11 @@ import pytest
 
 from tests.support.command_line import ttlproxy
 from tests.support.containers import AnyServer
-from tests.support.processes import CLOSED_PORT
+from tests.support.processes import CLOSED_PORT, wait_until
 from tests.support.redis_client import Client
 from tests.support.servers import Proxy
 from ttlproxy.cli.output import left
+from ttlproxy.core.keys import Keys
 
 pytestmark = pytest.mark.any_server
 
@@ -34,6 +36,9 @@ def filled(proxy: Proxy, server: AnyServer, client: Client) -> str:
     client.ask("ONEXPIRE", "seen", "KEEP")
     client.ask("SADDEX", "seen", "MAXLEN", 1, "EVICT", "EX", 1000, "MEMBERS", 1, "old")
     client.ask("SADDEX", "seen", "MAXLEN", 1, "EVICT", "EX", 1000, "MEMBERS", 1, "new")
+    kept = Keys().kept(b"seen")
+    with closing(Client(server.port)) as direct:
+        wait_until(lambda: direct.ask("LLEN", kept) == 1, "the reaper keeps the other")
     return server.url
 
 
