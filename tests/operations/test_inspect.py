@@ -38,7 +38,7 @@ def filled(proxy: Proxy, server: AnyServer, client: Client) -> str:
     client.ask("SADDEX", "seen", "MAXLEN", 1, "EVICT", "EX", 1000, "MEMBERS", 1, "new")
     kept = Keys().kept(b"seen")
     with closing(Client(server.port)) as direct:
-        wait_until(lambda: direct.ask("LLEN", kept) == 1, "the reaper keeps the other")
+        wait_until(lambda: direct.ask("EXISTS", kept) == 1, "the reaper keeps the other")
     return server.url
 
 
