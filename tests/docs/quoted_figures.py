@@ -15,7 +15,7 @@ _SCRIPTS: Final = {
     "least script, direct": "a script of TIME, ZADD and HSET, direct",
     "same script, direct": "the proxy's script, direct",
     "ttlproxy": "ttlproxy",
-    "redis-8.0": "HSETEX of Redis 8.0",
+    "redis-8.2": "HSETEX of Redis 8.2",
 }
 _PIPELINES: Final = ("1", "16", "64", "256")
 
