@@ -174,12 +174,18 @@ def _begins(heads: tuple[bytes, ...]) -> tuple[bool, ...]:
     return tuple(byte in {head[0] for head in heads} for byte in range(256)) if heads else NO_BYTE
 
 
-@given(CHUNK | CHANGED, MANAGED, HEADS, st.sampled_from([(), (b"__ttl:",), (b"x", b"__ttl")]))
+@given(
+    CHUNK | CHANGED, MANAGED, HEADS, HEADS, st.sampled_from([(), (b"__ttl:",), (b"x", b"__ttl")])
+)
 @COMPARED
 def test_both_let_the_same_chunks_pass(
-    data: bytes, managed: dict[bytes, int], heads: tuple[bytes, ...], hidden: tuple[bytes, ...]
+    data: bytes,
+    managed: dict[bytes, int],
+    heads: tuple[bytes, ...],
+    ruled: tuple[bytes, ...],
+    hidden: tuple[bytes, ...],
 ) -> None:
-    args = (data, hidden, managed, _begins(heads), heads)
+    args = (data, hidden, managed, _begins(heads), heads, ruled)
     assert core.Table(KINDS).plain(*args) == twin.Table(KINDS).plain(*args)
 
 
@@ -194,7 +200,10 @@ def test_both_let_the_same_chunks_pass(
         (["SET", "a", "1"], {b"b": 9}, (), True),
         (["SET", "a", "1"], {b"a": 9}, (), False),
         (["HMGET", "a", "1"], {b"a": 9}, (), True),
-        (["HMGET", "a", "1"], {b"a": 9}, (b"z",), False),
+        (["HMGET", "a", "1"], {b"a": 9}, (b"z",), True),
+        (["HMGET", "a", "1"], {b"a": 9}, (b"a",), False),
+        (["HMGET", "family", "1"], {}, (b"z",), True),
+        (["SET", "family", "1"], {}, (b"z",), False),
         (["GET", "a"], {b"a": 9}, (b"z",), True),
         (["MGET", "b", "a"], {b"a": 9}, (), False),
         (["MGET", "b", "c"], {b"a": 9}, (), True),
@@ -211,11 +220,13 @@ def test_a_request_passes_if_it_certainly_meets_no_deadline(
     of: Any, words: list[str], managed: dict[bytes, int], heads: tuple[bytes, ...], passes: bool
 ) -> None:
     data = command("PING") + command(*words)
-    begins = _begins(heads)
-    count, first = of.Table(KINDS).plain(data, (b"__ttl:",), managed, begins, heads)
+    prefixes = (*heads, b"family") if heads else heads
+    known = (managed, _begins(prefixes), prefixes, heads)
+    count, first = of.Table(KINDS).plain(data, (b"__ttl:",), *known)
     assert count == 2 * passes
     reads_managed = passes and words[1:] == ["a"] and words[0] == "GET"
-    assert first == (9 if reads_managed or (passes and words[0] == "HMGET") else NOTHING_DUE)
+    keeps_managed = passes and words[:2] == ["HMGET", "a"]
+    assert first == (9 if reads_managed or keeps_managed else NOTHING_DUE)
 
 
 @BOTH
@@ -223,7 +234,10 @@ def test_keys_of_several_databases_are_for_python_to_look_at(of: Any) -> None:
     class Several(dict[bytes, int]):
         pass
 
-    assert of.Table(KINDS).plain(command("PING"), (), Several(), NO_BYTE, ()) == (0, NOTHING_DUE)
+    assert of.Table(KINDS).plain(command("PING"), (), Several(), NO_BYTE, (), ()) == (
+        0,
+        NOTHING_DUE,
+    )
 
 
 @BOTH
@@ -231,9 +245,9 @@ def test_a_table_of_all_commands_knows_each(of: Any) -> None:
     kinds = Router().passthrough | {b"x" * 64: NO_KEY, b"y" * 65: NO_KEY}
     table = of.Table(kinds)
     for name in kinds:
-        known = table.plain(encode((name, b"k")), (), {}, NO_BYTE, ())[0]
+        known = table.plain(encode((name, b"k")), (), {}, NO_BYTE, (), ())[0]
         assert known == (len(name) <= 64), name
-    assert table.plain(command("NOTHING", "k"), (), {}, NO_BYTE, ())[0] == 0
+    assert table.plain(command("NOTHING", "k"), (), {}, NO_BYTE, (), ())[0] == 0
 
 
 NAMES = (b"__ttl:", Keys().all_words, bulks(b"__ttl:schedule"))
@@ -481,11 +495,12 @@ def test_the_name_of_an_index_is_in_the_slot_of_its_key(of: Any, key: bytes) -> 
         lambda: core.Table([]),
         lambda: core.Table({"GET": 0}),
         lambda: core.Table({b"GET": "0"}),
-        lambda: core.Table(KINDS).plain(b"", (), {}, NO_BYTE),
-        lambda: core.Table(KINDS).plain("", (), {}, NO_BYTE, ()),
-        lambda: core.Table(KINDS).plain(b"", ("x",), {}, NO_BYTE, ()),
-        lambda: core.Table(KINDS).plain(b"", (), {}, (True,), ()),
-        lambda: core.Table(KINDS).plain(command("GET", "a"), (), {b"a": "b"}, NO_BYTE, ()),
+        lambda: core.Table(KINDS).plain(b"", (), {}, NO_BYTE, ()),
+        lambda: core.Table(KINDS).plain(b"", (), {}, NO_BYTE, (), (1,)),
+        lambda: core.Table(KINDS).plain("", (), {}, NO_BYTE, (), ()),
+        lambda: core.Table(KINDS).plain(b"", ("x",), {}, NO_BYTE, (), ()),
+        lambda: core.Table(KINDS).plain(b"", (), {}, (True,), (), ()),
+        lambda: core.Table(KINDS).plain(command("GET", "a"), (), {b"a": "b"}, NO_BYTE, (), ()),
     ],
 )
 def test_a_wrong_argument_is_refused(call: Callable[[], object]) -> None:
@@ -515,7 +530,7 @@ def test_no_memory_is_taken_for_a_number_in_a_header(of: Any) -> None:
     try:
         for header in headers:
             assert of.cut(header) == ([], 0)
-            assert of.Table(KINDS).plain(header, (), {}, NO_BYTE, ()) == (0, NOTHING_DUE)
+            assert of.Table(KINDS).plain(header, (), {}, NO_BYTE, (), ()) == (0, NOTHING_DUE)
         reply = b"*999999999999999999\r\n$999999999999999999\r\n"
         assert of.reply_ends(reply, 0, 0, 0)[0] == []
         assert tracemalloc.get_traced_memory()[1] < 256 * 1024
@@ -534,11 +549,11 @@ def test_calls_leave_no_memory_behind() -> None:
         core.request_ends(data, 0)
         _result(core.reply_ends, replies, 0, 0, 0)
         core.whole_replies(replies)
-        table.plain(data, (b"__ttl:",), {b"a": 1 << 50}, NO_BYTE, ())
+        table.plain(data, (b"__ttl:",), {b"a": 1 << 50}, NO_BYTE, (), ())
         _called(core, *[("HSET", "cart:1", "f", "v"), ("GET", "b")] * 50)
         _called(core, *[("HSET", "cart:1", "f", "v")] * 50, ("SET", "cart:1", "v"))
         core.index_name(b"__ttl:", NAMES[1], b"key")
-        _result(table.plain, data, (), {b"a": None}, NO_BYTE, ())
+        _result(table.plain, data, (), {b"a": None}, NO_BYTE, (), ())
         core.Table(KINDS)
 
     calls()

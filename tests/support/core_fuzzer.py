@@ -151,7 +151,7 @@ def _compare(core: Any, tables: tuple[Any, Any], chance: random.Random) -> None:
         chance.choice(_KEYS): chance.choice((0, 5, 1 << 60)) for _ in range(chance.randrange(3))
     }
     hidden = chance.choice(((), (b"__ttl:",)))
-    _same_of_tables(tables, "plain", data, hidden, managed, begins, heads)
+    _same_of_tables(tables, "plain", data, hidden, managed, begins, heads, chance.choice(_HEADS))
     sure, other, now = chance.choice(_HEADS), chance.choice((0, 5, 9)), chance.choice((0, 6))
     of_calls = (_NAMES_OF_OURS, other, now, chance.choice((1, 2, 128)), chance.random() < 0.5)
     became = _became(chance)

@@ -13,8 +13,10 @@ from ttlproxy.commands.command_reply import Native
 from ttlproxy.commands.features import defer, leaderboards, leases, limiters, onexpire, onwrite
 from ttlproxy.commands.route import (
     ANY_KEY,
+    KEPT_KEY,
     KNOWN_KEY,
     NO_KEY,
+    ONE_KEY,
     READ_KEY,
     UNKNOWN,
     Route,
@@ -171,9 +173,8 @@ class Router:
         self.keyless = dict.fromkeys(self.passthrough, NO_KEY)
         kinds = self.passthrough.items()
         self.plain = self._tables(self.passthrough)
-        self.known = self._tables(
-            {name: KNOWN_KEY if kind == READ_KEY else kind for name, kind in kinds}
-        )
+        looked_up = {READ_KEY: KNOWN_KEY, KEPT_KEY: ONE_KEY}
+        self.known = self._tables({name: looked_up.get(kind, kind) for name, kind in kinds})
         self.unread = {
             name: kind if kind < READ_KEY else NO_KEY for name, kind in kinds if kind != ANY_KEY
         }

@@ -162,7 +162,12 @@ class Passing(SessionState):
     def _plain(self, table: Table, data: bytes, bounds: Mapping[bytes, int]) -> int:
         rules = self.registry.rules
         count, first = table.plain(
-            data, self._hidden_names, bounds, rules.first_bytes, rules.literal_prefixes
+            data,
+            self._hidden_names,
+            bounds,
+            rules.first_bytes,
+            rules.literal_prefixes,
+            rules.own_prefixes,
         )
         return count if count and (first == NOTHING_DUE or first >= self._now_ms()) else 0
 

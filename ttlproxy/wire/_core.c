@@ -422,7 +422,7 @@ static void table_dealloc(Table *table)
 
 /* What `plain` compares with; see its docstring. */
 typedef struct {
-    PyObject *hidden, *managed, *begins, *heads;
+    PyObject *hidden, *managed, *begins, *heads, *ruled;
     int looks; /* whether any key needs a look */
     long long first;
 } Known;
@@ -469,15 +469,15 @@ static int may_match(Known *known, Bytes key)
  * exception. */
 static int key_passes(Known *known, int kind, Bytes key)
 {
-    int has_rules = PyTuple_GET_SIZE(known->heads) > 0, is_managed;
+    int keeps = kind == KEPT_KEY && !starts_with_any(key, known->ruled), is_managed;
     long long bound;
 
     is_managed = bound_of(known->managed, key, &bound);
     if (is_managed < 0)
         return -1;
     if (!is_managed)
-        return kind == READ_KEY || !has_rules || !may_match(known, key);
-    if (kind < READ_KEY && (kind != KEPT_KEY || has_rules))
+        return kind == READ_KEY || keeps || PyTuple_GET_SIZE(known->heads) == 0 || !may_match(known, key);
+    if (kind < READ_KEY && !keeps)
         return 0;
     known->first = Py_MIN(known->first, bound);
     return 1;
@@ -524,15 +524,16 @@ static PyObject *table_plain(Table *table, PyObject *const *args, Py_ssize_t nar
     Bytes all;
     int passes;
 
-    if (nargs != 5 || !PyBytes_CheckExact(args[0]) || !all_are_bytes(args[1]) ||
-        !PyTuple_CheckExact(args[3]) || PyTuple_GET_SIZE(args[3]) != 256 || !all_are_bytes(args[4])) {
-        PyErr_SetString(PyExc_TypeError, "plain(data, hidden, managed, begins, heads)");
+    if (nargs != 6 || !PyBytes_CheckExact(args[0]) || !all_are_bytes(args[1]) || !PyTuple_CheckExact(args[3]) ||
+        PyTuple_GET_SIZE(args[3]) != 256 || !all_are_bytes(args[4]) || !all_are_bytes(args[5])) {
+        PyErr_SetString(PyExc_TypeError, "plain(data, hidden, managed, begins, heads, ruled)");
         return NULL;
     }
     known.hidden = args[1];
     known.managed = args[2];
     known.begins = args[3];
     known.heads = args[4];
+    known.ruled = args[5];
     if (!PyDict_CheckExact(known.managed)) /* several databases: Python looks at each */
         return Py_BuildValue("(nL)", (Py_ssize_t)0, NOTHING_DUE);
     known.looks = PyDict_GET_SIZE(known.managed) > 0 || PyTuple_GET_SIZE(known.heads) > 0;
@@ -697,7 +698,7 @@ typedef struct {
     Table *table;
     Known known;
     Names names;
-    PyObject *heads, *families, *sure, *ruled, *schedule, *made;
+    PyObject *heads, *families, *sure, *schedule, *made;
     long long other, now;
     Py_ssize_t most, requests, writes, setters, count;
     int stops;
@@ -793,7 +794,7 @@ static int may_call(Calls *calls, const Part *part, int *is_managed)
     if ((*is_managed = bound_of(calls->known.managed, part->key, &bound)) < 0)
         return -1;
     *is_managed = *is_managed || starts_with_any(part->key, calls->families);
-    if (!*is_managed || (sets ? !starts_with_any(part->key, calls->sure) : starts_with_any(part->key, calls->ruled)))
+    if (!*is_managed || (sets ? !starts_with_any(part->key, calls->sure) : starts_with_any(part->key, calls->known.ruled)))
         return 0;
     if (allowed.at < allowed.end && (part->words == 0 || bulk(part->tail.at, part->tail.end, &first) == NULL ||
                                      first.at == first.end || memchr(allowed.at, *first.at, allowed.end - allowed.at) == NULL))
@@ -946,12 +947,12 @@ static PyObject *table_calls(Table *table, PyObject *args)
     if (!PyArg_ParseTuple(args, "SO!O!O!O!O!O!O!O!(SSS)LLnp:calls", &data, &PyDict_Type, &calls.heads, &PyTuple_Type,
                           &calls.known.hidden, &PyDict_Type, &calls.known.managed, &PyTuple_Type, &calls.known.begins,
                           &PyTuple_Type, &calls.known.heads, &PyTuple_Type, &calls.families, &PyTuple_Type, &calls.sure,
-                          &PyTuple_Type, &calls.ruled, &calls.names.prefix, &calls.names.tags, &calls.schedule,
+                          &PyTuple_Type, &calls.known.ruled, &calls.names.prefix, &calls.names.tags, &calls.schedule,
                           &calls.other, &calls.now, &calls.most, &may_stop) ||
         !are_tags(calls.names.tags))
         return NULL;
     if (!all_are_bytes(calls.known.hidden) || !all_are_bytes(calls.known.heads) || !all_are_bytes(calls.families) ||
-        !all_are_bytes(calls.sure) || !all_are_bytes(calls.ruled) ||
+        !all_are_bytes(calls.sure) || !all_are_bytes(calls.known.ruled) ||
         PyTuple_GET_SIZE(calls.known.begins) != 256)
         return PyErr_Format(PyExc_TypeError, "names are bytes, and `begins` is for 256 bytes");
     calls.known.looks = PyDict_GET_SIZE(calls.known.managed) > 0 || PyTuple_GET_SIZE(calls.known.heads) > 0;
@@ -980,7 +981,7 @@ static PyObject *table_calls(Table *table, PyObject *args)
 static PyMethodDef table_methods[] = {
     {"calls", (PyCFunction)table_calls, METH_VARARGS, "calls(data, heads, ...) -> tuple | None"},
     {"plain", (PyCFunction)(void (*)(void))table_plain, METH_FASTCALL,
-     "plain(data, hidden, managed, begins, heads) -> (count, first)"},
+     "plain(data, hidden, managed, begins, heads, ruled) -> (count, first)"},
     {NULL, NULL, 0, NULL},
 };
 

@@ -305,12 +305,14 @@ class Table:
         managed: Mapping[bytes, int],
         first_bytes: Sequence[bool],
         prefixes: tuple[bytes, ...],
+        ruled: tuple[bytes, ...],
     ) -> tuple[int, int]:
         """The number of requests in `data`, if these are whole and certainly pass as they are:
         commands of the table, no word of which begins with one of `hidden`, none of whose keys is
         in `managed` (key -> bound), unless they only read it, and none of which writes a key that
-        begins as the rules of ONWRITE do (`prefixes`; `first_bytes`: for each byte, whether one of
-        these begins with it). Else 0.
+        begins as the rules of ONWRITE or families do (`prefixes`; `first_bytes`: for each byte,
+        whether one of these begins with it), unless they keep deadlines, and the key begins as none
+        of `ruled`, which are those of the rules. Else 0.
 
         Also the earliest bound of the managed keys that they read; it must not have passed.
         """
@@ -323,7 +325,7 @@ class Table:
             are_known = self._kinds.keys() >= {words[0] for words in requests}
             return (len(requests), first) if are_known else _NONE_PASSES
         for words in requests:
-            bound = self._bound(words, hidden, managed, first_bytes, prefixes)
+            bound = self._bound(words, hidden, managed, first_bytes, prefixes, ruled)
             if bound is None:
                 return _NONE_PASSES
             first = min(first, bound)
@@ -336,6 +338,7 @@ class Table:
         managed: Mapping[bytes, int],
         first_bytes: Sequence[bool],
         prefixes: tuple[bytes, ...],
+        ruled: tuple[bytes, ...],
     ) -> int | None:
         """The bound of the managed key that a request reads, or _NOTHING_DUE; None if it is not
         certain that it passes."""
@@ -349,7 +352,7 @@ class Table:
         keys = words[1:] if kind == _ANY_KEY else words[1:2]
         first = _NOTHING_DUE
         for key in keys:
-            bound = self._bound_of(kind, key, managed, first_bytes, prefixes)
+            bound = self._bound_of(kind, key, managed, first_bytes, prefixes, ruled)
             if bound is None:
                 return None
             first = min(first, bound)
@@ -362,12 +365,14 @@ class Table:
         managed: Mapping[bytes, int],
         first_bytes: Sequence[bool],
         prefixes: tuple[bytes, ...],
+        ruled: tuple[bytes, ...],
     ) -> int | None:
         """The bound of one key, or of a word that may be one."""
+        keeps = kind == _KEPT_KEY and not key.startswith(ruled)
         if (bound := managed.get(key)) is not None:
-            return bound if kind >= _READ_KEY or (kind == _KEPT_KEY and not prefixes) else None
+            return bound if kind >= _READ_KEY or keeps else None
         may_match = not key or (first_bytes[key[0]] and key.startswith(prefixes))
-        return None if kind != _READ_KEY and prefixes and may_match else _NOTHING_DUE
+        return None if not (kind == _READ_KEY or keeps) and prefixes and may_match else _NOTHING_DUE
 
     def calls(
         self,
@@ -429,7 +434,7 @@ class Table:
                 keys = bulks(key, index_name(prefix, tags, key))
                 read.append((template, (keys, template[3] + len(tail), argv)))
             else:
-                found = self._bound(words, hidden, managed, first_bytes, prefixes)
+                found = self._bound(words, hidden, managed, first_bytes, prefixes, ruled)
                 if found is None or counts[True] > _MOST_SETTERS or not just_set.isdisjoint(words):
                     return None
                 bound = found
