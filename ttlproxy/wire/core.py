@@ -24,27 +24,14 @@ else:
     try:
         if os.environ.get("TTLPROXY_PURE") == "1":
             raise ImportError
-        from ttlproxy.wire._core import (
-            Table,
-            cut,
-            index_name,
-            reply_ends,
-            request_ends,
-            whole_replies,
-        )
-
-        IS_COMPILED = True
+        from ttlproxy.wire import _core as _taken
     except ImportError:
-        from ttlproxy.wire.twin import (
-            Table,
-            cut,
-            index_name,
-            reply_ends,
-            request_ends,
-            whole_replies,
-        )
+        from ttlproxy.wire import twin as _taken
 
-        IS_COMPILED = False
+    IS_COMPILED = _taken.__name__.endswith("._core")
+    Table, cut, index_name = _taken.Table, _taken.cut, _taken.index_name
+    reply_ends, request_ends = _taken.reply_ends, _taken.request_ends
+    whole_replies = _taken.whole_replies
 
 __all__ = [
     "IS_COMPILED",
