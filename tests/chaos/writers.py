@@ -584,7 +584,8 @@ class Leaser(Actor):
             return
         items, item = self._round.items, lent.decode()
         try:
-            items.done[item] += self._ask([("SREM", lease[2], item)]) == [1]
+            if self._ask([("SREM", lease[2], item)]) == [1]:  # else its lease was over
+                items.done[item] += 1
         except InDoubtError:
             items.doubted.add(item)
 
