@@ -212,7 +212,10 @@ def test_the_page_has_a_row_for_each_master(masters: Masters, watched: Proxy, ad
             for name in ("keys", "types", "scripts"):
                 seen.until(f"document.querySelector('#{name} tbody')")
             seen.until("document.querySelector('#looked').textContent.includes('ago')")
-            height = seen.page.evaluate("document.documentElement.scrollHeight")
+            # A busy machine has slow commands and findings, which this is not about.
+            busy = "document.querySelectorAll('#slow-card, #findings-card')"
+            hide = f"{busy}.forEach((card) => {{ card.hidden = true; }})"
+            height = seen.page.evaluate(f"({hide}, document.documentElement.scrollHeight)")
             assert height <= 3 * PHONE[1]
             assert (seen.unnamed(), seen.wrongs) == ([], [])
 
