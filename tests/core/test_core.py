@@ -25,7 +25,7 @@ from ttlproxy.commands import ANY_KEY, KEPT_KEY, NO_KEY, ONE_KEY, READ_KEY, Rout
 from ttlproxy.core.keys import Keys, slot
 from ttlproxy.core.registry import NOTHING_DUE
 from ttlproxy.core.write_rules import ANY_BYTE, NO_BYTE
-from ttlproxy.wire import Template, bulks, cut, encode, pieces, twin, whole
+from ttlproxy.wire import Names, Template, bulks, cut, encode, pieces, twin, whole
 from ttlproxy.wire.reply_ends import ReplyEnds
 from ttlproxy.wire.scanner import Scanner
 
@@ -250,7 +250,7 @@ def test_a_table_of_all_commands_knows_each(of: Any) -> None:
     assert table.plain(command("NOTHING", "k"), (), {}, NO_BYTE, (), ())[0] == 0
 
 
-NAMES = (b"__ttl:", Keys().all_words, bulks(b"__ttl:schedule"))
+NAMES = Names(b"__ttl:", Keys().all_words, bulks(b"__ttl:schedule"))
 WRITE = ("write", bulks(b"1" * 40), bulks(b"HSET"), 1, b"", False, 0)
 SCORED = ("add", bulks(b"2" * 40), b"", 0, b"+1", False, 0)
 DATED = ("set", bulks(b"3" * 40), bulks(b"0 saddex", b"04102444800000"), 2, b"", True, 20)

@@ -24,7 +24,7 @@ from typing import Any, Final
 
 from tests.support.servers import ROOT
 from ttlproxy.core.keys import Keys
-from ttlproxy.wire import bulks, encode, head_of, head_of_any, twin
+from ttlproxy.wire import Names, bulks, encode, head_of, head_of_any, twin
 
 _SANITIZED: Final = ("-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 _STRICT: Final = ("-Wall", "-Wextra", "-Werror")
@@ -53,7 +53,7 @@ _PIECES: Final = (
 _WRITE: Final = ("write", bulks(b"1" * 40), bulks(b"SET"), 1, b"", False, 0)
 _SCORED: Final = ("add", bulks(b"2" * 40), b"", 0, b"ac", False, 0)
 _SETS: Final = ("set", bulks(b"3" * 40), bulks(b"0 later", b"how"), 2, b"", True, 0)
-_NAMES_OF_OURS: Final = (b"__ttl:", Keys().all_words, bulks(b"__ttl:schedule"))
+_NAMES_OF_OURS: Final = Names(b"__ttl:", Keys().all_words, bulks(b"__ttl:schedule"))
 _NUMBERS: Final = (-1, 0, 1, 7, 1 << 60, 1 << 61, (1 << 61) + 1)
 
 

@@ -124,7 +124,7 @@ class DirectCalls:
         self._heads: dict[bytes, dict[bytes, int | Template]] = {}
         self.writes: Mapping[bytes, DirectCall] = {}
         self.setters: Mapping[bytes, Setter] = {}
-        self.names: Names = (keys.prefix, keys.all_words, bulks(keys.schedule))
+        self.names = Names(keys.prefix, keys.all_words, bulks(keys.schedule))
 
     def update(self, router: Router) -> bool:
         """Whether there are any, which may have changed. None if Redis may not know the scripts, or

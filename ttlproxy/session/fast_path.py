@@ -16,7 +16,7 @@ from ttlproxy.scripts.direct_calls import MOST_TOGETHER, DirectCalls, ScriptPart
 from ttlproxy.session.passing import LONG, Passing
 from ttlproxy.session.replies import OneReply, Stopping, Told
 from ttlproxy.session.state import SessionState
-from ttlproxy.wire import Part, Table, Template, encode, script_call
+from ttlproxy.wire import Part, Template, encode, script_call
 
 # A chunk that is longer may wait before it is sent.
 _LONGEST_STOPPING: Final = 1 << 15
@@ -89,13 +89,30 @@ class FastPath(Passing):
     def _remembered(
         self, data: bytes, together: bool, *, may_stop: bool = False, shareable: bool = False
     ) -> _Rewritten | None:
-        """As of the function of that name; `shareable`: what is no call may go over a connection
-        that clients share."""
-        now_ms, router = self._now_ms(), self._router
-        tables = router.known if self.registry.until_ms < now_ms else router.plain
-        direct, hidden = self.script_calls.direct, self._hidden_names
-        table = tables.shareable if shareable else tables.all
-        return _remembered(self, direct, table, data, hidden, now_ms, together, may_stop)
+        """The same as `_rewritten`, of requests that begin as earlier ones did; None for others,
+        and for writes that a rule of ONWRITE may match. `shareable`: what is no call may go over a
+        connection that clients share."""
+        registry, calls = self.registry, self.script_calls
+        rules, direct = registry.rules, calls.direct
+        if rules.in_doubt:
+            return None
+        made = self._table(shareable=shareable).calls(
+            data,
+            direct.heads(self.database),
+            self._hidden_names,
+            registry.bounds,
+            rules.first_bytes,
+            rules.literal_prefixes,
+            registry.families.prefixes,
+            calls.families.sure if calls.has_state else (),
+            rules.own_prefixes,
+            direct.names,
+            registry.until_ms,
+            self._now_ms(),
+            MOST_TOGETHER if together else 1,
+            may_stop,
+        )
+        return None if made is None else _Rewritten(*made)
 
     def _count(self, found: _Rewritten, requests: int) -> list[Told]:
         """Counts what a chunk of so many requests has become; returns the calls for several."""
@@ -157,41 +174,6 @@ def _is_open(state: SessionState) -> bool:
     return not (state.flushed or state.silent) and state.rights.have_all(state.users)
 
 
-def _remembered(
-    state: SessionState,
-    direct: DirectCalls,
-    table: Table,
-    data: bytes,
-    hidden: tuple[bytes, ...],
-    now_ms: int,
-    together: bool,
-    may_stop: bool,
-) -> _Rewritten | None:
-    """The same as `_rewritten`, of requests that begin as earlier ones did; None for others, and
-    for writes that a rule of ONWRITE may match."""
-    registry, calls = state.registry, state.script_calls
-    rules = registry.rules
-    if rules.in_doubt:
-        return None
-    made = table.calls(
-        data,
-        direct.heads(state.database),
-        hidden,
-        registry.bounds,
-        rules.first_bytes,
-        rules.literal_prefixes,
-        registry.families.prefixes,
-        calls.families.sure if calls.has_state else (),
-        rules.own_prefixes,
-        direct.names,
-        registry.until_ms,
-        now_ms,
-        MOST_TOGETHER if together else 1,
-        may_stop,
-    )
-    return None if made is None else _Rewritten(*made)
-
-
 def _rewritten(
     state: SessionState,
     direct: DirectCalls,
@@ -211,7 +193,7 @@ def _rewritten(
     may_set_deadline, database = state.may_set_deadline, state.database
     setters = direct.setters
     managed: dict[bytes, None] = {}  # by requests of this chunk
-    out = _Out(direct.names[2])
+    out = _Out(direct.names.schedule)
     most = MOST_TOGETHER if together else 1
     at = writes = by_rule = set_ = 0
     became: ScriptPart | None

@@ -151,13 +151,17 @@ class Passing(SessionState):
     def _plainly(self, data: bytes, *, shareable: bool = False) -> int:
         """The number of requests of a chunk, if all of them certainly pass; else 0. `shareable`:
         over a connection that clients share."""
-        registry, router = self.registry, self._router
-        if registry.rules.in_doubt:
+        if self.registry.rules.in_doubt:
             return 0
-        tables = router.plain
+        return self._plain(self._table(shareable=shareable), data, self.registry.bounds)
+
+    def _table(self, *, shareable: bool) -> Table:
+        """The commands that need only a look at their keys; `shareable`: those of them that may go
+        over a connection that clients share."""
+        registry, tables = self.registry, self._router.plain
         if registry.rules.literal_prefixes and registry.until_ms < self._now_ms():
-            tables = router.known
-        return self._plain(tables.shareable if shareable else tables.all, data, registry.bounds)
+            tables = self._router.known
+        return tables.shareable if shareable else tables.all
 
     def _plain(self, table: Table, data: bytes, bounds: Mapping[bytes, int]) -> int:
         rules = self.registry.rules

@@ -9,7 +9,7 @@ import re
 from binascii import crc_hqx
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 # As in _core.c, which says why.
 _MAX_ELEMENTS: Final = 1024 * 1024
@@ -48,10 +48,19 @@ Heads: TypeAlias = Mapping[bytes, int | Template]
 Part: TypeAlias = tuple[bytes, int, bytes]
 """What a call has of one request: the names of its key and index as bulk strings, how many words of
 ARGV, and these."""
-Names: TypeAlias = tuple[bytes, bytes, bytes]
-"""What names of ours are made of: the prefix, the tags of all slots, and the schedule as a bulk
-string."""
 Made: TypeAlias = tuple[bytes, int, list[tuple[str, int, int]], int, int, bool]
+"""The result of Table.calls."""
+
+
+class Names(NamedTuple):
+    """What the names of internal keys are made of.
+
+    tags: three bytes for each slot; schedule: its name as a bulk string
+    """
+
+    prefix: bytes
+    tags: bytes
+    schedule: bytes
 
 
 def _request(data: bytes, at: int) -> tuple[list[bytes], int] | None:
@@ -405,11 +414,11 @@ class Table:
 
         A write becomes a call if its key is in `managed`, or begins as one of `families`, whose
         bound is `other`, and not as one of `ruled`; a command that sets deadlines if its key begins
-        as one of `sure`. Up to
-        `most` requests for one script in a row become one call; calls: (script, how many requests
-        for Redis come before it, how many it is for); writes, setters: how many have become calls.
-        If a bound is before `now`, all must be one call, which stops before a key with something
-        due (stops), and None is returned unless it `may_stop`. For the rest see `plain`.
+        as one of `sure`. Up to `most` requests for one script in a row become one call; calls:
+        (script, how many requests for Redis come before it, how many it is for); writes, setters:
+        how many have become calls. If a bound is before `now`, all must be one call, which stops
+        before a key with something due (stops), and None is returned unless it `may_stop`. For the
+        rest see `plain`.
         """
         requests, end = cut(data)
         if managed.__class__ is not dict or end != len(data):
@@ -430,8 +439,7 @@ class Table:
                 just_set.update([key] * sets)
                 bound = managed.get(key, other)
                 argv = _argv(template, number) + bulks(*tail)
-                prefix, tags, _ = names
-                keys = bulks(key, index_name(prefix, tags, key))
+                keys = bulks(key, index_name(names.prefix, names.tags, key))
                 read.append((template, (keys, template[3] + len(tail), argv)))
             else:
                 found = self._bound(words, hidden, managed, first_bytes, prefixes, ruled)
@@ -443,7 +451,7 @@ class Table:
         stops = first < now
         if not any(counts.values()) or (stops and not may_stop):
             return None
-        out, made = _written(read, names[2], most, stops)
+        out, made = _written(read, names.schedule, most, stops)
         if stops and (len(out), len(made)) != (1, 1):
             return None
         return b"".join(out), len(out), made, counts[False], counts[True], stops

@@ -135,8 +135,7 @@ class ServerClock:
 
     def adjust_by(self, reply: Sequence[bytes], sent: float) -> None:
         """The server gave this reply to a TIME sent at `sent`."""
-        seconds, microseconds = map(int, reply)
-        self.adjust(seconds * 1000 + microseconds // 1000, sent)
+        self.adjust(unix_ms(reply), sent)
 
     def adjust(self, server_ms: int, sent: float) -> None:
         """The server said `server_ms`, cut to a whole ms, to a request sent at `sent`."""

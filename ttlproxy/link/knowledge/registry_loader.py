@@ -10,7 +10,7 @@ from redis.exceptions import ResponseError
 
 from ttlproxy.core.families import ALL
 from ttlproxy.core.registry import ANNOUNCED_MS
-from ttlproxy.link.connecting.known_server import KEYSPACE, databases, fields
+from ttlproxy.link.connecting.known_server import KEYSPACE, databases, fields, unix_ms
 from ttlproxy.link.connecting.pipeline import run, valid
 from ttlproxy.link.connecting.pushes import Pushes
 from ttlproxy.link.connecting.serving import Serving
@@ -179,8 +179,7 @@ class RegistryLoader:
         (now,) = await run(redis, [(0, (b"TIME",))])
         if not isinstance(now, Exception):
             clock.adjust_by(valid(now), sent)
-            seconds, microseconds = map(int, valid(now))
-            return seconds * 1000 + microseconds // 1000
+            return unix_ms(valid(now))
         return clock.now_ms()
 
     async def _knows_families_of(self, redis: Redis) -> bool:

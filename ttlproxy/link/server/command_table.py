@@ -32,6 +32,7 @@ from ttlproxy.link.connecting.known_server import Identity, fields
 from ttlproxy.link.connecting.pipeline import Words, error, run, valid
 from ttlproxy.link.server.acl import Acl
 from ttlproxy.link.shared.context import Context
+from ttlproxy.wire import bulks
 
 Packable: TypeAlias = "bytes | int | Sequence[Packable] | None"
 
@@ -60,7 +61,7 @@ def _resp(value: Packable) -> bytes:
     if value is None:
         return b"$-1\r\n"
     if isinstance(value, bytes):
-        return b"$%d\r\n%b\r\n" % (len(value), value)
+        return bulks(value)
     if isinstance(value, int):
         return b":%d\r\n" % value
     return b"*%d\r\n%b" % (len(value), b"".join(map(_resp, value)))

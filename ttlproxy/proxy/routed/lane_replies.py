@@ -16,6 +16,7 @@ from ttlproxy.proxy.routed.bounces import is_bounce
 from ttlproxy.proxy.routed.chunk import Part
 from ttlproxy.proxy.routed.pending_request import PendingRequest
 from ttlproxy.session.replies import Tell
+from ttlproxy.wire import bulks
 from ttlproxy.wire.reply_ends import ERROR, PUSH, ReplyEnds, may_be_special
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 # Messages to subscribers begin with one of these, behind the header of their array.
 MESSAGES: Final = (b"$7\r\nmessage\r\n", b"$8\r\npmessage\r\n", b"$8\r\nsmessage\r\n")
 CONFIRMATIONS: Final = tuple(
-    b"$%d\r\n%b\r\n" % (len(word), word)
+    bulks(word)
     for kind in (b"", b"p", b"s")
     for word in (kind + b"subscribe", kind + b"unsubscribe")
 )
