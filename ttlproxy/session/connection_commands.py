@@ -1,9 +1,9 @@
-"""Commands that change what later ones mean, a function for each.
+"""Handles the commands that change what later ones mean, with a function for each.
 
-Each function notes in the state what the request may change, and returns what goes to Redis in its
-place, or None if the request is handled like any other. Redis may refuse the request: its reply
-tells, or the note costs its own client some speed, and other clients nothing that lasts
-(ttlproxy.scripts.unconfirmed).
+Each function notes in the state what the request may change. It returns the bytes that go to Redis
+in its place, or None if the request is handled like any other. Redis may refuse the request. Then
+either its reply corrects the state, or the note costs its own client some speed and other clients
+nothing that lasts (ttlproxy.scripts.unconfirmed).
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from ttlproxy.session.replies import ERRORS, HeldReply, Tell, is_hidden
 from ttlproxy.session.state import SessionState
 from ttlproxy.wire import encode
 
-# Before Redis 7.0 the memory is measured for all scripts when EVAL comes, also from other clients,
-# and not when EXEC comes (src/server.c, lua_oom): as it is then, this makes it for those in EXEC.
+# Before Redis 7.0 only EVAL measures the memory, for all scripts and all clients, and EXEC does not
+# (src/server.c, lua_oom). This EVAL has it measured now for the scripts that EXEC runs.
 _MEASURES: Final = encode((b"EVAL", b"return 1", 0))
 # Redis refuses it, and so the transaction: EXECABORT.
 _ABORTS: Final = encode((b"EVAL",))
@@ -35,7 +35,7 @@ _ABORTS: Final = encode((b"EVAL",))
 def change(
     state: SessionState, rules: Stateful, route: Route, args: list[bytes], now_ms: int
 ) -> bytes | None:
-    """Notes what a request changes; returns what goes to Redis in its place, or None."""
+    """Notes what a request changes; returns the bytes that go to Redis in its place, or None."""
     if route.fits(len(args)):
         return CHANGES[route.name](state, args, now_ms)
     if rules.always_ends_transaction:
@@ -44,7 +44,7 @@ def change(
 
 
 def _multi(state: SessionState, args: list[bytes], now_ms: int) -> None:
-    if state.transaction is None:  # Redis refuses a nested MULTI, and the first goes on
+    if state.transaction is None:  # # Redis refuses a nested MULTI, and the first stays open
         state.transaction = Transaction()
 
 
@@ -70,7 +70,7 @@ def _exec(state: SessionState, args: list[bytes], now_ms: int) -> None:
 
 
 def _carry_out(state: SessionState, transaction: Transaction, now_ms: int) -> None:
-    """EXEC is on its way: the effects that were noted come now."""
+    """Applies the effects that were noted for EXEC, which is about to be sent."""
     state.manages(transaction.managed)
     state.names(transaction.named, now_ms)
     if transaction.sees_all:
@@ -82,9 +82,10 @@ def _carry_out(state: SessionState, transaction: Transaction, now_ms: int) -> No
 
 
 def _is_outdated(state: SessionState, transaction: Transaction) -> bool:
-    """Whether a write is queued that leaves the deadline of its element, because no key of its
-    family had one when it was queued. Writes that the client itself has queued for the family come
-    behind that write, or clears its deadline."""
+    """Whether a write is queued that would leave the deadline of its element. That happens if no
+    key of its family had a deadline when it was queued. It does not count if the client itself has
+    queued writes that set deadlines in this family: these come after that write, or clear its
+    deadline."""
     known = state.registry.families
     if not (known and transaction.passed and state.skips_replies) or state.uncounted:
         return False
@@ -97,13 +98,14 @@ def _discard(state: SessionState, args: list[bytes], now_ms: int) -> None:
 
 
 def selected(args: Sequence[bytes]) -> int | None:
-    """The database of a SELECT; None for other requests, and for one that Redis refuses."""
+    """Returns the database of a SELECT; None for other requests, and for one that Redis refuses."""
     may_be = len(args) == 2 and args[0].upper() == b"SELECT" and _is_number(args[1])
     return int(args[1]) if may_be else None
 
 
 def _select(state: SessionState, args: list[bytes], now_ms: int) -> bytes | None:
-    """A Cluster has one database here, also where Valkey 9 has more (cluster-databases)."""
+    """Refuses other databases than 0 with a Cluster, also where Valkey 9 has more
+    (cluster-databases)."""
     if state.script_calls.keys.clustered:
         is_other = is_integer(args[1]) and args[1] != b"0"
         return _refused(state, "SELECT") if is_other else None
@@ -133,20 +135,21 @@ def _swapdb(state: SessionState, args: list[bytes], now_ms: int) -> bytes | None
 
 
 def _flush(state: SessionState, args: list[bytes], now_ms: int) -> None:
-    """Redis pushes that keys may be gone: with them go rules of ONWRITE, before the reply."""
+    """Expects a push from Redis before the reply, because all keys may be gone, and with them rules
+    of ONWRITE."""
     if state.registry.rules:
         state.registry.expect()
 
 
 def _is_number(word: bytes) -> bool:
-    """Whether a word may be the number of a database."""
+    """Whether Redis may accept a word as the number of a database."""
     return word.isdigit() and len(word) < 10
 
 
 def _watch(state: SessionState, args: list[bytes], now_ms: int) -> bytes | None:
-    """Indexes are watched too: a changed deadline aborts EXEC, as with native HEXPIRE.
+    """Watches indexes too: a changed deadline aborts EXEC, as with native HEXPIRE.
 
-    MULTI is no exception: inside a transaction Redis refuses WATCH anyway.
+    MULTI needs no exception: Redis refuses WATCH inside a transaction.
     """
     state.names(args[1:], now_ms)
     if not state.may_watch():
@@ -169,7 +172,8 @@ def _reset(state: SessionState, args: list[bytes], now_ms: int) -> None:
 
 
 def _was_reset(state: SessionState, line: bytes) -> None:
-    """The reply to a RESET begins so: the client has to log in again, or has not been reset."""
+    """Takes the first line of the reply to RESET: the client must log in again, unless this is an
+    error."""
     if state.resets:
         state.resets, state.unauthenticated = False, line[0] not in ERRORS
 
@@ -193,7 +197,8 @@ def _client(state: SessionState, args: list[bytes], now_ms: int) -> bytes | None
 
 
 def _tracking(state: SessionState, args: list[bytes]) -> None:
-    """Of all that a client reads, or only of what stands behind CLIENT CACHING YES (OPTIN)."""
+    """Notes whether Redis tracks all that the client reads. With OPTIN it tracks only the reads
+    that come after a CLIENT CACHING YES."""
     words = {*map(bytes.upper, args[2:])}
     state.may_track(b"ON" in words and words.isdisjoint((b"OPTIN", b"BCAST")))
 
@@ -207,7 +212,7 @@ _OF_TRACKING: Final = {b"TRACKING": _tracking, b"CACHING": _caching}
 
 
 def _without_redirect(capabilities: Sequence[bytes]) -> Sequence[bytes]:
-    """Valkey takes any word: of these it knows nothing then."""
+    """Replaces REDIRECT by a word that Valkey does not know: it accepts and ignores such words."""
     return [b"none" if word.upper() == b"REDIRECT" else word for word in capabilities]
 
 
@@ -215,8 +220,9 @@ def _switched_off(words: Sequence[bytes]) -> Sequence[bytes]:
     return (b"OFF",) if words and words[0].upper() == b"ON" else words
 
 
-# The subcommands of CLIENT after which a server sends the client to an address of its own, past the
-# proxy, by an error (Valkey 8) or a push (Redis Enterprise); and the words that it gets instead.
+# Subcommands of CLIENT that make the server send the client to an address of its own, past the
+# proxy, by an error (Valkey 8) or a push (Redis Enterprise); and the function that makes them
+# harmless.
 _LEADS_AWAY: Final = {b"CAPA": _without_redirect, b"MAINT_NOTIFICATIONS": _switched_off}
 
 
@@ -237,7 +243,7 @@ def _acl(state: SessionState, args: list[bytes], now_ms: int) -> None:
         state.may_change(Users())
 
 
-# The arguments that SCRIPT FLUSH may have.
+# The arguments that SCRIPT FLUSH takes.
 _FLUSHES: Final = ((), (b"ASYNC",), (b"SYNC",))
 
 
@@ -250,7 +256,7 @@ def _hello(state: SessionState, args: list[bytes], now_ms: int) -> None:
         before, state.resp = state.resp, b"3"
         state.tell(lambda line: _was_greeted(state, before, line))
     elif args[1:] and state.listens:
-        state.uncounted = True  # what comes is in the form of one version, or of the other
+        state.uncounted = True  # # replies come in the old RESP version or in the new one
     state.introduces(args)
     for word, user in pairwise(args[2:]):
         if word.upper() == b"AUTH":
@@ -258,7 +264,7 @@ def _hello(state: SessionState, args: list[bytes], now_ms: int) -> None:
 
 
 def _was_greeted(state: SessionState, before: bytes, line: bytes) -> None:
-    """The reply to a HELLO 3 begins so; `before`: the version of the protocol until then."""
+    """Takes the first line of the reply to HELLO 3; `before`: the RESP version until then."""
     if line[0] in ERRORS:
         state.resp = before
 
@@ -273,8 +279,8 @@ def _listens(state: SessionState, args: list[bytes], now_ms: int) -> None:
 
 
 def _ends_listening(state: SessionState, args: list[bytes], now_ms: int) -> None:
-    """Redis confirms each channel, in RESP2 also without one; of all together it is not known how
-    many there are, and in MULTI not where the confirmations are."""
+    """Notes how many confirmations Redis sends: one for each channel. Without a channel their
+    number is unknown, and in MULTI their position is."""
     state.confirmations = len(args) - 1
     if not state.confirmations or state.transaction is not None:
         state.uncounted = True
@@ -289,7 +295,7 @@ def _replicates(state: SessionState, args: list[bytes], now_ms: int) -> None:
 
 
 def _replconf(state: SessionState, args: list[bytes], now_ms: int) -> None:
-    """Redis does not answer some of these."""
+    """Notes that some of these requests have no reply."""
     state.uncounted = True
 
 

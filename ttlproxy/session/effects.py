@@ -1,7 +1,7 @@
 """Effects of a client's requests: actions besides sending them to Redis. Knows the registry.
 
-They are gathered from the requests of a chunk. Effects of requests that Redis queues from MULTI
-until EXEC are kept until then. A step returns them with the bytes, in their order.
+They are gathered from the requests of a chunk, and a step returns them with the bytes. Effects of
+requests that Redis queues after MULTI are kept until EXEC.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from ttlproxy.core.registry import Asker, DbKey
 from ttlproxy.scripts.unconfirmed import UnconfirmedChange
 from ttlproxy.session.replies import Declared, HeldReply, Stopping, Told
 
-# The effects begin as this: an empty set of its own takes 216 bytes, and most clients need
+# The initial value of all effects: an empty set of its own takes 216 bytes, and most clients need
 # none.
 _NOTHING: Final[frozenset[Any]] = frozenset()
 Element = TypeVar("Element")
 
 
 def _with(gathered: Set[Element], more: Iterable[Element]) -> Set[Element]:
-    """`more` is added to what was gathered; in a new set only if that was nothing."""
+    """Returns `gathered` with `more` added to it, or a new set if nothing was gathered."""
     if not isinstance(gathered, set):
         return set(more)
     gathered.update(more)
@@ -30,14 +30,14 @@ def _with(gathered: Set[Element], more: Iterable[Element]) -> Set[Element]:
 
 
 class Effects:
-    """Gathered from the requests of a chunk, and returned with the bytes as a `Step`.
+    """The effects of the requests of a chunk; a `Step` returns them with the bytes.
 
-    reap_places: places whose due elements must be gone before the bytes go on
-    reap_databases: databases in which all due elements must be gone before the bytes go on
-    sweep_before: places that must be swept before the bytes go on
+    reap_places: keys whose due elements must be removed before the bytes are sent
+    reap_databases: databases in which all due elements must be removed before the bytes are sent
+    sweep_before: keys that must be swept before the bytes are sent
     sweep_after: keys that a forwarded request may have changed without their index
-    apply_ttl_after: places where elements then get deadlines by rules of ONWRITE
-    unsure: places of which all proxies must know the family before the bytes go on
+    apply_ttl_after: keys whose elements then get deadlines by rules of ONWRITE
+    unsure: keys whose families all proxies must know before the bytes are sent
     """
 
     __slots__ = (
@@ -60,7 +60,7 @@ class Effects:
         self._blocked_ttls: Set[DbKey] = _NOTHING
 
     def begin_step(self) -> None:
-        """Starts empty: what was gathered so far has been handed over."""
+        """Starts empty, because what was gathered so far has been handed over."""
         self.reap_places: Set[DbKey] = _NOTHING
         self.reap_databases: Set[int] = _NOTHING
         self.unsure: Set[DbKey] = _NOTHING
@@ -69,61 +69,65 @@ class Effects:
         self.apply_ttl_after: Set[DbKey] = _NOTHING
 
     def names(self, keys: Collection[bytes], now_ms: int) -> None:
-        """A request names these keys: what is due there must be gone."""
+        """Notes the keys that a request names: what is due in them must be removed first."""
         bounds = self.registry.names
         for key in keys:
             if bounds.get(key, now_ms) < now_ms:
                 self.reap_places = _with(self.reap_places, self.registry.places(key))
 
     def sees_all(self) -> None:
-        """A request may see any key of its client's database."""
+        """Notes that a request may see any key of its client's database."""
         self.sees(self.registry.databases())
 
     def sees(self, databases: Iterable[int]) -> None:
-        """A request may show any key of these databases."""
+        """Notes that a request may show any key of these databases."""
         self.reap_databases = _with(self.reap_databases, databases)
 
     def writes(self, keys: Iterable[bytes]) -> None:
-        """A request may change these keys without their index."""
+        """Notes keys that a request may change without changing their index."""
         managed = self.registry.names
         self.sweep_after = _with(self.sweep_after, (key for key in keys if key in managed))
 
     def fills(self, keys: Iterable[bytes]) -> None:
-        """A new element must not get the deadline of an equal element that is gone."""
+        """Notes keys that get elements: these must not keep the deadlines of equal elements that
+        are gone."""
         for key in keys:
             self.sweep_before = _with(self.sweep_before, self.registry.places(key))
 
     def must_be_sure(self, places: Iterable[DbKey]) -> None:
-        """All proxies must know the families of these before the bytes go on."""
+        """Notes keys whose families all proxies must know before the bytes are sent."""
         self.unsure = _with(self.unsure, places)
 
     def apply_ttl(self, places: Iterable[DbKey]) -> None:
-        """A request puts elements there to which it gives no deadlines by rules of ONWRITE."""
+        """Notes keys whose new elements must get deadlines by rules of ONWRITE afterwards."""
         matches = self.registry.rules.matches_in
         ruled = (place for place in places if matches(*place))
         self.apply_ttl_after = _with(self.apply_ttl_after, ruled)
 
     def blocks_on(self, keys: Iterable[bytes], filled: Iterable[DbKey]) -> None:
-        """A request may wait before it changes these keys, and puts elements into some."""
+        """Notes keys that a blocking request may change later; it puts elements into those of
+        `filled`."""
         self._blocked = _with(self._blocked, keys)
         self._blocked_ttls = _with(self._blocked_ttls, filled)
 
     def unblock(self) -> None:
-        """A client that sends again usually has its element: the keys it blocked on are swept."""
+        """Has the keys swept on which the client has blocked: when it sends again, it has usually
+        got its element."""
         if self._blocked:
             blocked, self._blocked = self._blocked, _NOTHING
-            Effects.writes(self, blocked)  # not SessionState.writes, which notes for EXEC
+            Effects.writes(self, blocked)  # # SessionState.writes would note them for EXEC
             Effects.apply_ttl(self, self._blocked_ttls)
             self._blocked_ttls = _NOTHING
 
 
 @dataclass(slots=True)
 class Transaction:
-    """Begins with MULTI; EXEC carries it out, DISCARD and RESET drop it.
+    """A transaction: MULTI begins it, EXEC carries it out, DISCARD and RESET drop it.
 
-    It notes what its requests may do; which keys are managed, or due, is asked when EXEC comes.
+    It notes what its requests may do. Whether a key is managed, or has something due, is looked up
+    when EXEC comes.
 
-      managed: places that they may make managed
+      managed: keys that they may make managed
       modifies: whether one of them may write
       named: keys that they name
       sees_all: whether one of them may see any key
@@ -131,11 +135,11 @@ class Transaction:
       written: keys that they may change without their index
       filled: keys that they may put elements into
       read: keys that they read, if the client caches what it reads
-      awaiting_ttl: places where rules of ONWRITE give deadlines afterwards
-      unconfirmed: what they may change of what all sessions share
-      declared: the commands of ours that say what its scripts need; None without one
-      passed: keys to which writes are queued as they came
-      tells_all: whether one of them sets a rule, which is to count for all proxies
+      awaiting_ttl: keys where rules of ONWRITE give deadlines afterwards
+      unconfirmed: changes that they may make to what all sessions share
+      declared: the proxy's commands that declare what its queued scripts need; None without one
+      passed: keys to which queued writes go unchanged
+      tells_all: whether one of them sets a rule, which all proxies must then follow
     """
 
     managed: set[DbKey] = field(default_factory=set)
@@ -156,9 +160,10 @@ class Transaction:
 class Wait(NamedTuple):
     """A request that waits until there is an item for it.
 
-    source: the list of the items; target: the list that gets them; call: the script call that
-    takes an item; limit_ms: how long it waits at most, 0 means without limit; number: those that
-    came earlier have lower ones, because one may be held up by what the next need not wait for
+    source: the list of the items; target: the list that gets them; call: the script call that takes
+    an item; limit_ms: how long it waits at most, 0 means without limit; number: counts the waiting
+    requests in the order in which they came. A later one may be served first if an earlier one
+    waits for something that it does not need.
     """
 
     source: DbKey
@@ -169,21 +174,22 @@ class Wait(NamedTuple):
 
 
 class Step(NamedTuple):
-    """First what must be gone, then the bytes, then what follows from them.
+    """A chunk's bytes for Redis, what must be done before they are sent, and what afterwards.
 
     reap_places, reap_databases, sweep_before, unsure, sweep_after, apply_ttl_after: see Effects
     modifies: whether a request may write when it is carried out
     to_redis: the bytes
-    requests: how many requests the bytes are; told: those of them whose replies matter
-    uncounted: these or later requests may have no reply, or several
-    awaits: what was sent must have been answered before more is read
-    look: the link must look at what the last request did
-    asks: it must be known of these places whether they have an index before more is read
-    settles: the client gets this reply to the last request when that counts for all proxies
-    wait: the last request waits for an item
-    pauses: the session has read nothing behind the last request, because of one of these five
-    withheld: the bytes that have not been read; the session gets them again when that is over
-    stopping: what the bytes are if they may be carried out in part; the session gets the rest again
+    requests: the number of requests in the bytes; told: those whose replies change the state
+    uncounted: whether these or later requests may have no reply, or several
+    awaits: all replies so far must come before more is read
+    look: the link must look at once at what the last request did
+    asks: keys of which it must be looked up whether they have an index before more is read
+    settles: the reply to the last request, which the client gets once all proxies know the change
+    wait: the last request, if it waits for an item
+    pauses: whether the session has stopped after the last request, for one of these five reasons
+    withheld: the bytes that have not been read; the session gets them again after the pause
+    stopping: the script call that these bytes are, if it may end early; the session then gets the
+    rest again
     """
 
     to_redis: bytes
@@ -208,10 +214,10 @@ class Step(NamedTuple):
 
     @property
     def is_held(self) -> bool:
-        """Whether the bytes cannot go on at once."""
+        """Whether the bytes cannot be sent at once."""
         return bool(self.unsure) or self.must_reap
 
     @property
     def must_reap(self) -> bool:
-        """Whether something must be gone, or swept, before the bytes go on."""
+        """Whether something must be reaped or swept before the bytes are sent."""
         return bool(self.reap_places or self.reap_databases or self.sweep_before)

@@ -1,9 +1,9 @@
 """The fast path of chunks with plain writes on managed keys, and with our own commands.
 
-It has the same effects as the general way, `Session._with_care`, or declines:
-tests/core/test_direct_calls.py compares the two. Requests in a row that need the same script become
-one call. If nobody knows whether something is due, the whole chunk has to become one call, which
-ends before that (scripts/lib/several.lua).
+It has the same effects as the general path, `Session._with_care`, or declines:
+tests/core/test_direct_calls.py compares the two. Consecutive requests that need the same script
+become one call. If it is unknown whether something is due, the whole chunk has to become one call,
+which ends before a key with something due (scripts/lib/several.lua).
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from ttlproxy.session.replies import OneReply, Stopping, Told
 from ttlproxy.session.state import SessionState
 from ttlproxy.wire import Part, Template, encode, script_call
 
-# A chunk that is longer may wait before it is sent.
+# A longer chunk may have to wait before it is sent.
 _LONGEST_STOPPING: Final = 1 << 15
-# A chunk that is longer may be too much for Redis at once.
+# A longer chunk may keep Redis busy for too long.
 _LONGEST_OF_CALLS: Final = 1 << 16
 
 
 class _Rewritten(NamedTuple):
-    """A chunk as it goes to Redis.
+    """A chunk in the form that goes to Redis.
 
-    requests: how many it is for Redis; writes: how many of the client's are native ones that have
-    become script calls; by_rule: how many of these by rules of ONWRITE; setters: how many set
-    deadlines; calls: (a script, before how many requests for Redis, how many of the client's it
-    is); stops: whether it is one call, which ends before a request with a key in which something is
-    due
+    requests: how many requests Redis gets; calls: for each call its script, the number of requests
+    for Redis before it, and the number of the client's requests in it; writes: how many of the
+    client's requests are native writes that have become script calls; setters: how many set
+    deadlines; stops: whether the chunk is one call, which ends before a request with a key in which
+    something is due; by_rule: how many of the writes get their deadlines by rules of ONWRITE
     """
 
     to_redis: bytes
@@ -44,7 +44,7 @@ class _Rewritten(NamedTuple):
 
 
 class FastPath(Passing):
-    """The chunks of a session that become script calls at once."""
+    """Turns chunks into script calls without looking at each request by itself."""
 
     __slots__ = ()
 
@@ -54,7 +54,8 @@ class FastPath(Passing):
         return self.uncounted or (self._requests.relay and not self._requests.refused)
 
     def _on_fast_path(self, commands: list[list[bytes]], data: bytes) -> bytes | None:
-        """The bytes for Redis of a chunk that does not pass; None if it is no plain one."""
+        """Returns the bytes for Redis of a chunk that does not pass; None if it needs the general
+        path."""
         if self._names_hidden or len(data) > min(LONG * len(commands), self._limit):
             return None
         direct = self.script_calls.direct
@@ -89,9 +90,9 @@ class FastPath(Passing):
     def _remembered(
         self, data: bytes, together: bool, *, may_stop: bool = False, shareable: bool = False
     ) -> _Rewritten | None:
-        """The same as `_rewritten`, of requests that begin as earlier ones did; None for others,
-        and for writes that a rule of ONWRITE may match. `shareable`: what is no call may go over a
-        connection that clients share."""
+        """Does what `_rewritten` does, for requests whose form is known from earlier ones. Returns
+        None for others, and for writes that a rule of ONWRITE may match. `shareable`: requests that
+        become no call must be allowed on a connection that clients share."""
         registry, calls = self.registry, self.script_calls
         rules, direct = registry.rules, calls.direct
         if rules.in_doubt:
@@ -115,7 +116,8 @@ class FastPath(Passing):
         return None if made is None else _Rewritten(*made)
 
     def _count(self, found: _Rewritten, requests: int) -> list[Told]:
-        """Counts what a chunk of so many requests has become; returns the calls for several."""
+        """Counts the commands of a chunk of `requests` requests; returns the calls that stand for
+        several."""
         if found.setters or found.by_rule:
             self.registry.manages((self.db,))
         told, script_calls = [], self.script_calls.counts
@@ -133,10 +135,10 @@ class FastPath(Passing):
     def calls(
         self, data: bytes, *, shareable: bool = False
     ) -> tuple[bytes, int, list[Told]] | None:
-        """The bytes for Redis of a chunk that does not pass, how many requests these are, and those
-        of them whose replies matter, if its requests begin as earlier ones did and nothing is due
-        in their keys; else None. `shareable`: also if it may not go over a connection that clients
-        share."""
+        """Returns the bytes for Redis of a chunk that does not pass, how many requests these are,
+        and those whose replies change the state. Returns None if the form of a request is not known
+        from earlier ones, or something is due in a key. `shareable`: the chunk goes over a
+        connection that clients share."""
         if self._must_parse or len(data) > min(_LONGEST_OF_CALLS, self._limit):
             return None
         if self._hidden in data or not self.script_calls.direct.update(self._router):
@@ -151,12 +153,11 @@ class FastPath(Passing):
         return found.to_redis, found.requests, told
 
     def _may_stop(self, data: bytes) -> bool:
-        """Whether the chunk may become a call that ends before its end, so that the rest of it is
-        given again."""
+        """Whether the chunk may become a call that ends early, so that its rest is given again."""
         return self.may_stop and self.rights.trusts_schedules and len(data) < _LONGEST_STOPPING
 
     def stopped(self, stopping: Stopping) -> bytes:
-        """Such a call has ended: the requests that it has not carried out."""
+        """Returns the requests that a call which ended early has not carried out."""
         left = stopping.requests[stopping.reply.carried_out :]
         if left:
             setters, counts = self.script_calls.direct.setters, self._counts
@@ -169,8 +170,8 @@ class FastPath(Passing):
 
 
 def _is_open(state: SessionState) -> bool:
-    """Whether a request may need no more than a call of its script by SHA. One of a silent client
-    may meet deadlines that are set after it was read."""
+    """Whether a request may need no more than a call of its script by SHA. That is not so if the
+    client is silent: its requests may meet deadlines that are set after they were read."""
     return not (state.flushed or state.silent) and state.rights.have_all(state.users)
 
 
@@ -184,15 +185,16 @@ def _rewritten(
     together: bool,
     may_stop: bool,
 ) -> _Rewritten | None:
-    """None unless each request sets deadlines of a key, or is a write on a managed key, with
-    nothing due there, or `passes`. `together`: several may become one call; `may_stop`: that may
-    stop, if it is all there is."""
+    """Returns the chunk as it goes to Redis. Each request must set deadlines of a key, or be a
+    write on a managed key with nothing due in it, or `passes`; else the result is None. `together`:
+    several requests may become one call; `may_stop`: that call may end early, if it is the whole
+    chunk."""
     names, calls, rules = state.registry.names, direct.writes, state.registry.rules
     has_rules = bool(rules)
-    known = getattr(names, "managed", names)  # without keys that only match a rule of ONWRITE
+    known = getattr(names, "managed", names)  # # excludes keys that only match a rule of ONWRITE
     may_set_deadline, database = state.may_set_deadline, state.database
     setters = direct.setters
-    managed: dict[bytes, None] = {}  # by requests of this chunk
+    managed: dict[bytes, None] = {}  # # those that requests of this chunk make managed
     out = _Out(direct.names.schedule)
     most = MOST_TOGETHER if together else 1
     at = writes = by_rule = set_ = 0
@@ -236,7 +238,7 @@ def _rewritten(
                     became = call.plain(args, sent)
                     direct.remember(database, args, became)
                 else:
-                    return None  # a match alone needs no script
+                    return None  # # a key that only matches a rule needs no script
                 writes += 1
             elif (managed and key in managed) or not passes(args):
                 return None
@@ -257,27 +259,30 @@ def _rewritten(
 
 
 class _Out:
-    """Gathers what goes to Redis. `parts`: of the call that is being made; `stops`: whether it may
-    stop."""
+    """Gathers what goes to Redis.
+
+    _parts: the requests in the call that is being made; _stops: whether that call may end early
+    """
 
     __slots__ = ("_pieces", "_schedule", "_template", "calls", "parts", "requests", "stops")
 
     def __init__(self, schedule: bytes) -> None:
         self._schedule = schedule  # as a bulk string
         self._pieces: list[bytes] = []
-        self._template: Template | None = None  # of the call that is being made
+        self._template: Template | None = None  # # of the call that is being made
         self.parts: list[Part] = []
         self.calls: list[tuple[str, int, int]] = []
         self.requests = 0
         self.stops = False
 
     def has_room(self, template: Template, most: int) -> bool:
-        """Whether a part of a call by this template goes with those that are here."""
+        """Whether the call that is being made uses this template and has room for one request
+        more."""
         mine = self._template
         return mine is not None and mine[1] == template[1] and len(self.parts) < most
 
     def begin(self, template: Template | None) -> None:
-        """The next call; None: something else follows."""
+        """Ends the call that is being made and begins one with `template`; None begins none."""
         if self._template is not None:
             script, sha, *_ = self._template
             self._pieces.append(script_call(sha, self.parts, self._schedule, self.stops))
@@ -287,12 +292,12 @@ class _Out:
         self._template = template
 
     def add(self, sent: bytes) -> None:
-        """A request goes on as it came."""
+        """Adds a request as it came."""
         self.begin(None)
         self._pieces.append(sent)
         self.requests += 1
 
     def joined(self) -> bytes:
-        """All of it."""
+        """Returns all that was gathered."""
         self.begin(None)
         return b"".join(self._pieces)

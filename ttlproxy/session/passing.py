@@ -17,13 +17,14 @@ from ttlproxy.session import sharing
 from ttlproxy.session.state import SessionState
 from ttlproxy.wire import Requests, Table, cut, whole
 
-# Bytes per request on average, from which requests count as long.
+# Requests count as long from this average number of bytes on.
 LONG: Final = 1024
 _NO_BOUNDS: Final[Mapping[bytes, int]] = {}
 
 
 def nothing_sent() -> tuple[int, int]:
-    """Of a session that has no connection to Redis."""
+    """Stands for a session that has no connection to Redis: nothing was sent, and nothing is
+    owed."""
     return 0, 0
 
 
@@ -62,12 +63,12 @@ class Passing(SessionState):
         owes: Callable[[], bool],
         reached: Reached | None = None,
     ) -> None:
-        """`owes`: whether Redis owes its connection replies; `reached`: where a Cluster's client
-        has connected, None if it learns of no node."""
+        """`owes`: whether Redis owes replies on its connection; `reached`: the address to which a
+        Cluster's client has connected, None if it must not learn of nodes."""
         super().__init__(script_calls, registry, rights, owes, reached)
         self.may_stop = False
         self.in_flight: Callable[[], tuple[int, int]] = nothing_sent
-        self._first_blocked = -1  # so many had been sent before one that blocks
+        self._first_blocked = -1  # # the number of requests sent before a blocking one
         script_calls.families.senders.add(self)
         self._router = router
         self._passthrough = router.passthrough
@@ -81,30 +82,30 @@ class Passing(SessionState):
         self._hidden_begin = self._hidden[0]
         keys = script_calls.keys
         self._hidden_names = (keys.prefix, keys.state, keys.outbox)
-        # Whether the next chunk must be parsed in full: it is not a common one.
+        # Whether the next chunk must be parsed in full.
         self._must_parse = self.unauthenticated
-        # The key of a request that passes while the rest of it still comes.
+        # The key of a passing request whose rest has not come yet.
         self._passing: Sequence[bytes] = ()
-        # The requests of the chunk that does not pass, if they are whole.
+        # The requests of a chunk that does not pass, if these are complete.
         self._read: list[list[bytes]] | None = None
         self._names_hidden = False  # whether one of these may name an internal key
 
     def passes_unheard(self, data: bytes) -> int:
-        """The number of requests of a chunk, if it goes to Redis as it is, without effects,
-        whatever may have been announced; else 0.
+        """Returns the number of requests of a chunk that passes unchanged and without effects,
+        whatever may have been announced; 0 for any other chunk.
 
-        This is the common case, and all that is done for it.
+        This is the common case, and this method does all that it needs.
         """
         if self._must_parse or self.registry.rules.in_doubt:
             return 0
-        # No bound: an earlier one may have been announced.
+        # Without bounds: an earlier deadline may have been announced.
         count = self._plain(self._router.known.all, data, _NO_BOUNDS)
         self._counts.forwarded += count
         return count
 
     def passes(self, data: bytes) -> int:
-        """The number of requests of a chunk that certainly goes to Redis as it is, with all that
-        was announced; else 0, and `passes_by_words` tells."""
+        """Returns the number of requests of a chunk that certainly passes unchanged, given all
+        announcements; 0 for others, and then `passes_by_words` decides."""
         if self._must_parse:
             return 0
         count = self._plainly(data)
@@ -112,16 +113,16 @@ class Passing(SessionState):
         return count
 
     def passes_by_words(self, data: bytes) -> int:
-        """The number of requests of a chunk that goes to Redis as it is, though `passes` was not
-        certain; else 0. Any other chunk then goes to `from_client`."""
+        """Returns the number of requests of a chunk that passes unchanged, though `passes` was not
+        certain; 0 for others, which then go to `from_client`."""
         if self._must_parse:
             return 0
         requests, end = cut(data)
         return len(requests) if end == len(data) and self.passes_read(data, requests) else 0
 
     def shares_plainly(self, data: bytes) -> int:
-        """The number of requests of a chunk, if it may go over a connection to Redis that clients
-        share, and passes as it is; else 0, and `shares` tells."""
+        """Returns the number of requests of a chunk that passes unchanged and may go over a
+        connection that clients share; 0 for others, and then `shares` decides."""
         if self._must_parse or len(data) > sharing.LARGEST:
             return 0
         count = self._plainly(data, shareable=True)
@@ -129,35 +130,36 @@ class Passing(SessionState):
         return count
 
     def shares(self, data: bytes) -> list[list[bytes]] | None:
-        """The requests of a chunk, if it is whole and may go over a connection to Redis that
+        """Returns the requests of a chunk that is complete and may go over a connection that
         clients share; else None. The session must never have had any other chunk."""
         return None if self.unauthenticated else sharing.read(data, self._router.shareable)
 
     def shares_introducing(self, data: bytes) -> sharing.Introducing | None:
-        """The requests of a chunk in which the client may also say what it is called."""
+        """Does what `shares` does; the client may also name itself in the chunk (CLIENT SETNAME,
+        SETINFO)."""
         names = self._router.shareable
         return None if self.unauthenticated else sharing.read_introducing(data, names)
 
     def shares_part(self, data: bytes) -> sharing.CutChunk | None:
-        """The requests of a chunk that may end within a request."""
+        """Does what `shares` does; the chunk may end within a request."""
         return None if self.unauthenticated else sharing.read_cut(data, self._router.shareable)
 
     def may_share(self, data: bytes) -> bool:
-        """Whether the commands of a chunk may go there in another form, as far as it can be read;
-        True also for what cannot."""
+        """Whether the commands of a chunk may go over a shared connection in another form; True
+        also if the chunk cannot be read."""
         requests, names = whole(data), self._router.shareable
         return requests is None or all(sharing.may_go(args, names) for args in requests)
 
     def _plainly(self, data: bytes, *, shareable: bool = False) -> int:
-        """The number of requests of a chunk, if all of them certainly pass; else 0. `shareable`:
-        over a connection that clients share."""
+        """Returns the number of requests of a chunk if all of them certainly pass; else 0.
+        `shareable`: over a connection that clients share."""
         if self.registry.rules.in_doubt:
             return 0
         return self._plain(self._table(shareable=shareable), data, self.registry.bounds)
 
     def _table(self, *, shareable: bool) -> Table:
-        """The commands that need only a look at their keys; `shareable`: those of them that may go
-        over a connection that clients share."""
+        """Returns the commands that need only a look at their keys; `shareable`: only those that
+        may go over a connection that clients share."""
         registry, tables = self.registry, self._router.plain
         if registry.rules.literal_prefixes and registry.until_ms < self._now_ms():
             tables = self._router.known
@@ -176,7 +178,8 @@ class Passing(SessionState):
         return count if count and (first == NOTHING_DUE or first >= self._now_ms()) else 0
 
     def passes_read(self, data: bytes, requests: list[list[bytes]]) -> bool:
-        """`passes_by_words` for whole requests: `data` as they were sent, and their words."""
+        """Does what `passes_by_words` does, for complete requests: `data` as they were sent, and
+        their words."""
         if self._must_parse:
             return False
         named = self._hidden_begin in data and self._may_name_hidden(data, requests)
@@ -187,8 +190,8 @@ class Passing(SessionState):
         return True
 
     def needs_nothing(self, data: bytes) -> int:
-        """The number of requests of a chunk, if it may go to Redis as it is while nothing is known
-        of managed keys; else 0.
+        """Returns the number of requests of a chunk that may pass unchanged while nothing is known
+        of managed keys; 0 for others.
 
         Examples are INFO and PING, which Redis answers in every state.
         """
@@ -199,8 +202,9 @@ class Passing(SessionState):
         return len(requests)
 
     def reads(self, data: bytes) -> tuple[list[bytes], int] | None:
-        """The keys of a chunk that does not pass, of those that may have something due, and how
-        many requests it is, if it only reads, and nothing is known to be due; None for others."""
+        """Returns the keys of a chunk that may have something due, and its number of requests. The
+        chunk did not pass; it must only read, and nothing may be known to be due in it, else the
+        result is None."""
         requests, rights, registry = self._read, self.rights, self.registry
         if requests is None or self._names_hidden or self._must_parse:
             return None
@@ -221,13 +225,14 @@ class Passing(SessionState):
         return (keys, len(requests)) if keys else None
 
     def put_back(self) -> None:
-        """The chunk that does not pass is to be given again."""
+        """Forgets the chunk that does not pass: it will be given again."""
         self._read = None
 
     def _pass_through(self, requests: Sequence[list[bytes]]) -> bool:
-        """Whether these need only a look at their keys, and none of those is managed.
+        """Whether these requests need only a look at their keys, and none of the keys is managed.
 
-        A key that is only read, or keeps its deadlines, may be managed if nothing is due there.
+        A key may be managed if the request only reads it or keeps its deadlines, and nothing is due
+        in it.
         """
         registry, now_ms = self.registry, 0
         managed, rules = registry.managed, registry.rules
@@ -238,7 +243,7 @@ class Passing(SessionState):
                 kinds = self._router.keyless
             elif first_bytes is not ANY_BYTE and self._write_elsewhere(requests):
                 return True
-        # Commands of which kinds may concern other keys than a managed first one: those before.
+        # Commands of the kinds below this one may name other keys than a first one that is managed.
         looked = READ_KEY + (first_bytes is ANY_BYTE) if prefixes else ONE_KEY
         try:
             for args in requests:
@@ -252,7 +257,7 @@ class Passing(SessionState):
                             if not registry.names.keys().isdisjoint(args):
                                 return False
                             continue
-                        # Each look costs more than the one before it.
+                        # Each test costs more than the one before it.
                         if not (first_bytes[key[0]] and key.startswith(prefixes)):
                             continue
                         if key not in registry.names:
@@ -267,13 +272,13 @@ class Passing(SessionState):
         return True
 
     def _write_elsewhere(self, requests: Sequence[list[bytes]]) -> bool:
-        """Whether these only read, or write to keys that begin as no rule of ONWRITE does, while
-        no key is managed. False may mean that it is not known: then each key is looked at."""
+        """Whether these requests only read, or write to keys that no rule of ONWRITE can match,
+        while no key is managed. If the result is False, each key must be looked at."""
         kinds, rules = self._router.unread, self.registry.rules
         first_bytes, prefixes = rules.first_bytes, rules.literal_prefixes
         try:
             for args in requests:
-                # The first byte costs a fifth of all prefixes.
+                # Testing the first byte costs a fifth of testing all prefixes.
                 if kinds[args[0]] and first_bytes[args[1][0]] and args[1].startswith(prefixes):
                     return False
         except (KeyError, IndexError):
@@ -281,10 +286,10 @@ class Passing(SessionState):
         return True
 
     def _may_name_hidden(self, raw: bytes, requests: list[list[bytes]]) -> bool:
-        """Whether these requests, `raw` as bytes, may name an internal key.
+        """Whether these requests, whose bytes are `raw`, may name an internal key.
 
-        For long words it is faster to look at how each begins, for short ones to search the bytes.
-        An inline request may have the name quoted and escaped, so there only the words tell.
+        Looking at the beginning of each word is faster for long words, and searching the bytes for
+        short ones. An inline request may quote and escape the name, so only its words count.
         """
         hidden = self._hidden
         if len(raw) < LONG * len(requests) and not self._requests.has_lines:
@@ -292,13 +297,13 @@ class Passing(SessionState):
         return any(word.startswith(self._hidden_names) for words in requests for word in words)
 
     def mark(self) -> object:
-        """As of core/families.py's `Sender`."""
+        """Implements `Sender` of core/families.py."""
         return self.in_flight, self.in_flight()[0]
 
     def has_landed(self, mark: Any) -> bool:
-        """As of `Sender`. A request behind one that blocks is no such write (`waits_in_redis`), nor
-        is a value that is still sent (`_may_pass`). A client leaves a connection when nothing is
-        owed there."""
+        """Implements `Sender`. The writes in question never stand behind a blocking request
+        (`waits_in_redis`), and their values are complete (`_may_pass`). A client leaves a
+        connection only when nothing is owed there."""
         in_flight, last = mark
         if self.in_flight != in_flight:
             return True
@@ -309,12 +314,12 @@ class Passing(SessionState):
         return bool(came >= last - self.streams)
 
     def has_sent(self, requests: int) -> None:
-        """This number of requests of the last step was sent."""
+        """Notes that this number of requests of the last step was sent."""
         sent, owed = self.in_flight()
         if self.blocks_at is not None and sent - owed > self._first_blocked:
             self._first_blocked = sent - requests + self.blocks_at
 
     @property
     def streams(self) -> bool:
-        """Whether Redis has a part of a request, and the rest has not come yet."""
+        """Whether Redis has got a part of a request, and the rest has not come yet."""
         return self._requests.streams

@@ -1,12 +1,11 @@
-"""Reads replies on which a client's state depends: what their requests have done, and what the
-client gets.
+"""Reads the replies on which a client's state depends, and decides what the client gets of them.
 
 Redis tells clients that cache what they read (CLIENT TRACKING) which keys have changed. A deadline
 changes an index, whose name is internal: the client is told the name of its data key.
 
-Before Redis 7.0 no script can say what it needs in a transaction: commands that do nothing do, and
-the client does not see them in EXEC's reply. Redis looks at the flags of the queued commands when
-EXEC comes, and counts a script as no write.
+Before Redis 7.0 a script cannot declare what it needs in a transaction. Commands without effect,
+queued before it, do that, and the client does not see their replies in EXEC's. Redis looks at the
+flags of the queued commands when EXEC comes, and does not count a script as a write.
 """
 
 from __future__ import annotations
@@ -20,12 +19,13 @@ from ttlproxy.core.keys import Keys
 from ttlproxy.wire import cut, encode
 from ttlproxy.wire.reply_ends import PUSH, ReplyEnds
 
-# Values that one setting of a client may have, for all that is known.
+# The most values that one setting of a client may have while replies are outstanding.
 _MOST: Final = 16
-# How errors begin.
+# The first bytes of errors.
 ERRORS: Final = b"-!"
 _ERROR: Final = b"-"
-# How the replies to a request begin that has been carried out, also to EXEC; but not this one.
+# The first bytes of replies to a request that was carried out, also to EXEC; QUEUED is none of
+# them.
 _DONE: Final = (b"+", b":", b"*")
 _NULL: Final = b"*-1"
 QUEUED: Final = b"+QUEUED"
@@ -38,10 +38,10 @@ Returns whether the client gets the reply, or what it gets of it."""
 
 
 class Told(NamedTuple):
-    """A request of a chunk whose reply matters.
+    """A request of a chunk whose reply changes the state.
 
-    before: how many requests of the chunk come before it; tell: is told its reply; confirmations:
-    of a subscription, how many it has if it is not refused
+    before: how many requests of the chunk come before it; tell: takes the first line of its reply;
+    confirmations: of a subscription, how many confirmations it has if it is not refused
     """
 
     before: int
@@ -50,7 +50,7 @@ class Told(NamedTuple):
 
 
 def all_of(tells: Sequence[Tell]) -> Tell:
-    """Tells all of them; the last one's answer counts."""
+    """Returns a function that calls all of `tells` and returns the last one's result."""
 
     def tell_all(line: bytes | None) -> bool | Change:
         goes: bool | Change = True
@@ -65,39 +65,40 @@ V = TypeVar("V")
 
 
 class Candidates(Generic[V]):
-    """The values of which one holds: a request that sets another may be refused, or not have been
-    carried out yet.
+    """The values that a setting may have, because a request that sets another one may be refused,
+    or has not been carried out yet.
 
-    It gives no more than _MOST, the newest, and the one that held last.
+    At most _MOST values are given: the newest, and the one that held last.
     """
 
     __slots__ = ("_holds", "_may_hold", "_tried")
 
     def __init__(self, value: V) -> None:
-        self._holds = value  # for certain, unless one of the others does
-        # By requests without replies so far, oldest first. Mostly none: a deque takes 600 bytes.
+        self._holds = value  # # holds for certain, unless one of the others does
+        # Values of requests without replies so far, oldest first. Most clients need none: a deque
+        # takes 600 bytes.
         self._tried: deque[V] | tuple[()] = ()
-        self._may_hold: tuple[V, ...] = ()  # by requests whose replies will never be known
+        self._may_hold: tuple[V, ...] = ()  # # values of requests whose replies will never be known
 
     @property
     def values(self) -> tuple[V, ...]:
-        """The newest first."""
+        """The values, newest first."""
         newest = islice(chain(reversed(self._tried), reversed(self._may_hold)), _MOST)
         return tuple(dict.fromkeys((*newest, self._holds)))
 
     def tries(self, value: V) -> None:
-        """A request sets it, if it is not refused."""
+        """Notes that a request sets this value, if it is not refused."""
         if not self._tried:
             self._tried = deque()
         self._tried.append(value)
 
     def may_be(self, value: V) -> None:
-        """A request may set it at any time, and nobody will know."""
+        """Notes that a request may set this value at any time, and no reply tells."""
         self._may_hold = (*self._may_hold[1 - _MOST :], value)
 
     def answered(self, line: bytes | None) -> None:
-        """The reply to the first request that was not answered begins so; None: that will never be
-        known. One that is queued is carried out later, if at all."""
+        """Takes the first line of the reply to the oldest request without one; None if it will
+        never be known. A request that is queued is carried out later, if at all."""
         assert self._tried
         value = self._tried.popleft()
         if line is None or line.startswith(QUEUED):
@@ -109,17 +110,18 @@ class Candidates(Generic[V]):
 
 
 class OneReply:
-    """That to several requests which have become one script call (scripts/lib/several.lua). The
-    client gets the elements of the reply, or so many times the error.
+    """The reply to several requests that have become one script call (scripts/lib/several.lua). The
+    client gets the elements of the reply, or the error once for each request.
 
-    stops: whether the call may end before some of them; carried_out: how many it has answered
+    stops: whether the call may end before some of the requests; carried_out: the number of requests
+    that it has answered
     """
 
     def __init__(self, requests: int, *, stops: bool = False) -> None:
         self.stops = stops
         self.carried_out = requests
         self._requests = requests
-        self._head = 0  # so many bytes of the reply are still no element
+        self._head = 0  # # bytes of the reply before its first element that are still to be dropped
 
     def __call__(self, line: bytes | None) -> Change:
         requests = self._requests
@@ -143,9 +145,9 @@ class OneReply:
 class Stopping(NamedTuple):
     """A script call that ends before a request with a key in which something is due.
 
-    script: its name; by_rule: whether all native writes of these are by rules of ONWRITE, else none
-    is; requests: those of the client's that it is for; reply: tells how many of them it has carried
-    out
+    script: its name; by_rule: whether its native writes get deadlines by rules of ONWRITE, all or
+    none of them; requests: the client's requests in it; reply: tells how many of them it has
+    carried out
     """
 
     script: str
@@ -155,15 +157,15 @@ class Stopping(NamedTuple):
 
 
 class HeldReply:
-    """The reply to a request that is to count for all proxies: the client gets it when it does.
+    """The reply to a request that changes all proxies: the client gets it when all know the change.
 
-    data: the reply, once it is whole; empty if there is nothing to wait for
+    data: the complete reply; empty if there is nothing to wait for
     """
 
     __slots__ = ("_change", "_tell", "data")
 
     def __init__(self, tell: Tell = lambda line: True) -> None:
-        """`tell` says what the client is to get of the reply."""
+        """`tell` decides what the client gets of the reply."""
         self.data = b""
         self._tell = tell
         self._change: Change = bytes
@@ -182,32 +184,33 @@ class HeldReply:
 
 
 def is_hidden(line: bytes | None) -> bool:
-    """The reply to a request of ours begins so; the client does not get it."""
+    """Takes the first line of the reply to a request of ours, which the client does not get."""
     if line is None:
         raise RuntimeError("the client would get a reply to a request of ours")
     return False
 
 
-# In RESP3, and for a RESP2 client to which those of another are redirected; the names follow.
+# The first bytes of an invalidation in RESP3, and for a RESP2 client to which those of another
+# client are redirected; the names follow.
 _PUSH: Final = b">2\r\n$10\r\ninvalidate\r\n"
 _MESSAGE: Final = b"*3\r\n$7\r\nmessage\r\n$20\r\n__redis__:invalidate\r\n"
 _HEADS: Final = (_PUSH, _MESSAGE)
-# Each of them has this.
+# Each of them contains this.
 INVALIDATION: Final = b"invalidate\r\n"
 
 
 def may_be_invalidation(piece: bytes) -> bool:
-    """Whether this may be the beginning of one."""
+    """Whether this may be the beginning of an invalidation."""
     return any(piece.startswith(head) or head.startswith(piece) for head in _HEADS)
 
 
 def invalidation_shown(invalidation: bytes, keys: Keys) -> bytes:
-    """The invalidation with data keys in place of their indexes, and without other internal keys;
-    empty if nothing is left."""
+    """Returns the invalidation with data keys in place of their indexes, and without other internal
+    keys; empty if nothing is left."""
     head = next(filter(invalidation.startswith, _HEADS), b"")
     requests, _ = cut(invalidation[len(head) :])
     if not head or not requests:
-        return invalidation  # a flush names none
+        return invalidation  # # after a flush there are no names
     (names,) = requests
     if not any(map(keys.is_internal, names)):
         return invalidation
@@ -220,7 +223,7 @@ _ARRAY: Final = b"*"
 
 
 class Declared:
-    """The commands of ours in one transaction.
+    """The commands of ours in one transaction that declare what its scripts need.
 
     denies_oom: whether one of them has the flag `denyoom`; all have `write`
     """
@@ -233,19 +236,21 @@ class Declared:
         self._ours = set[int]()  # those of them that are ours
 
     def ours(self, line: bytes | None) -> bool:
-        """The reply to one of ours begins so. If Redis has refused MULTI, it is not queued."""
+        """Takes the first line of the reply to one of our commands. If Redis has refused MULTI,
+        this is not QUEUED."""
         if _is_queued(line):
             self._ours.add(self._queued)
             self._queued += 1
         return False
 
     def theirs(self, line: bytes | None) -> bool:
-        """The reply to a command of the client behind the first of ours begins so."""
+        """Takes the first line of the reply to a client's command that came after the first of
+        ours."""
         self._queued += _is_queued(line)
         return True
 
     def carried_out(self, line: bytes | None) -> bool | Change:
-        """The reply to EXEC begins so."""
+        """Takes the first line of the reply to EXEC."""
         if not self._ours or line is None or not line.startswith(_ARRAY):
             return True
         before = int(line[1:]) - self._queued
@@ -259,14 +264,15 @@ def _is_queued(line: bytes | None) -> bool:
 
 
 class Without:
-    """Takes elements out of an array, however it is cut; the first piece has its whole head."""
+    """Removes elements from an array, wherever its bytes are cut; the first piece contains the
+    whole header."""
 
     __slots__ = ("_dropped", "_ends", "_has_begun", "_is_push", "_number")
 
     def __init__(self, dropped: Set[int]) -> None:
         self._dropped = dropped  # their numbers
         self._ends: ReplyEnds | None = None
-        self._number = 0  # of the next element, or of the one that has begun
+        self._number = 0  # # of the next element, or of the one that is incomplete
         self._has_begun = False
         self._is_push = False
 
@@ -288,7 +294,7 @@ class Without:
         return b"".join(out)
 
     def _shown(self, part: bytes) -> bytes:
-        """A part of one element, or of a push between two, as the client gets it."""
+        """Returns what the client gets of a part of an element, or of a push between two."""
         if not self._has_begun:
             self._has_begun, self._is_push = True, part[0] == PUSH
         return b"" if self._number in self._dropped and not self._is_push else part

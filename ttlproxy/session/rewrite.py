@@ -1,7 +1,7 @@
 """Rewrites one request for Redis, and notes its effects.
 
-Of a client that has not logged in Redis refuses nearly all requests. It does not know our commands,
-and would answer that instead of NOAUTH.
+While a client has not logged in, Redis refuses nearly all its requests with NOAUTH. Our own
+commands must get this error, too: Redis does not know them, and would say so instead.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Routed: TypeAlias = tuple[Route, list[bytes], int, int]
 
 
 def decide(state: SessionState, route: Route, args: list[bytes], now_ms: int) -> bytes | None:
-    """The bytes for Redis in place of a request; None means the request as it came."""
+    """Returns the bytes for Redis in place of a request; None if it goes unchanged."""
     if route.stateful:
         instead = change(state, route.stateful, route, args, now_ms)
         if instead is not None:
@@ -47,7 +47,7 @@ def decide(state: SessionState, route: Route, args: list[bytes], now_ms: int) ->
 
 
 def refuse(state: SessionState, route: Route, text: bytes) -> bytes:
-    """A script call whose reply is this error."""
+    """Returns a script call whose reply is this error."""
     return state.encoded(refusal(route.name, text))
 
 
@@ -91,20 +91,20 @@ def _override(
     with_deadlines = getattr(names, "managed", names)
     by_rule = override.on_write or override.with_rule
     if state.registry.rules and not (by_rule and state.may_script()):
-        names = with_deadlines  # a match alone needs no script
+        names = with_deadlines  # # a key that only matches a rule needs no script
     keys = override.keys(args)
     is_of_family = any(key in names for key in keys)
     late = _matters_later(state, override)
     is_later = late and (names or state.waits_in_redis)
     managed = keys and (is_later or is_of_family)
     if managed and not (state.may_script() and (late or state.may_watch())):
-        # Redis would refuse the script. So only deadlines count that are there for certain.
+        # Redis would refuse the script. So only deadlines count that certainly exist.
         if not state.unindexed and state.must_ask(keys):
             return None
         managed = any(state.indexed.get(key) for key in keys)
     ruled = _ruled(state, override, args, late) if managed else None
     if managed and not (ruled or late):
-        managed = any(key in with_deadlines for key in keys)  # the rule may be for another type
+        managed = any(key in with_deadlines for key in keys)  # # the rule may be for another type
     is_ours = _is_ours(state, override, args)
     if (is_ours is False and not managed) or (override.only_ruled and not ruled):
         if state.transaction is not None and not (is_of_family or override.only_ruled):
@@ -137,8 +137,9 @@ def _override(
 
 
 def _ruled(state: SessionState, override: Override, args: list[bytes], late: bool) -> Call | None:
-    """The call that a request becomes by a rule of ONWRITE; None if none matches its key, or it
-    only keeps deadlines, and the key has none. `late`: it may have some by then."""
+    """Returns the call that a request becomes by a rule of ONWRITE. None if no rule matches its
+    key, or the rule only keeps deadlines and the key has none; `late`: it may have some when the
+    call is carried out."""
     rules, writes = state.registry.rules, override.on_write
     if not rules:
         return None
@@ -155,7 +156,8 @@ def _ruled(state: SessionState, override: Override, args: list[bytes], late: boo
 
 
 def _apply_ttl(state: SessionState, route: Route, args: list[bytes]) -> Sequence[DbKey]:
-    """Notes where a request puts elements, to which no script gives deadlines by rule."""
+    """Notes the keys that get elements from a request, if no script gives these deadlines by a
+    rule."""
     if not state.registry.rules or not route.fits(len(args)):
         return ()
     dbs, keys, override = state.databases, {*route.put_into(args)}, route.override
@@ -169,8 +171,8 @@ def _apply_ttl(state: SessionState, route: Route, args: list[bytes]) -> Sequence
 
 
 def _is_ours(state: SessionState, override: Override, args: list[bytes]) -> bool | None:
-    """Whether a script carries out a request although none of its keys is managed; None if a rule
-    of ONEXPIRE may say so that is being read."""
+    """Whether a script must carry out a request although none of its keys is managed; None if that
+    depends on a rule of ONEXPIRE that is still being read."""
     if override.always is not None and override.always(args):
         return True
     if not override.is_native:
@@ -180,7 +182,8 @@ def _is_ours(state: SessionState, override: Override, args: list[bytes]) -> bool
 
 
 def _matters_later(state: SessionState, override: Override) -> bool:
-    """Whether a key may become managed before a request is carried out, and that matters.
+    """Whether the script is needed because a key may become managed before the request is carried
+    out.
 
     False if the client may not run scripts or touch indexes.
     """
@@ -195,15 +198,16 @@ def _survey(state: SessionState, survey: Survey, args: list[bytes]) -> bytes | N
     is_now = state.transaction is None and not (state.unsure or state.uncounted)
     has_nothing = state.script_calls.has_state is False and is_now
     if survey.of_keys and (state.rights.shows_internal or has_nothing):
-        # There is nothing to hide, or it is not to be. A request behind it may make the link store
-        # the state, which must not overtake it.
+        # There is nothing to hide, or the user has asked to see it. A later request may make the
+        # link store the state, which must not overtake this one.
         state.awaits = state.awaits or has_nothing
         return None
     plan = survey.plan(args)
     if isinstance(plan, Call) and survey.of_proxy:
         if state.reached is None:
             return None
-        # Also for a client that may run no script: Redis's own answer would lead it past the proxy.
+        # This is done for a client without the right to run scripts, too: Redis's own answer would
+        # lead it past the proxy.
         return state.encoded(plan._replace(argv=(*plan.argv, *state.reached.words())))
     if isinstance(plan, Call):
         return state.encoded(plan) if _may_hear(state, survey) else None
@@ -220,7 +224,7 @@ def _may_hear(state: SessionState, survey: Survey) -> bool:
 
 
 def _native(state: SessionState, route: Route, args: list[bytes], now_ms: int) -> None:
-    """A request that goes on as it came."""
+    """Notes the effects of a request that goes unchanged."""
     if route.sweeps and route.key_kind != NO_KEY:
         state.changes()
     if route.blocks:
@@ -236,8 +240,8 @@ def _native(state: SessionState, route: Route, args: list[bytes], now_ms: int) -
         state.blocks_on(route.written(args), places)
 
 
-# The limits of what Redis reads from such a client (src/networking.c, processMultibulkBuffer): so
-# many words, and so many bytes in each.
+# Redis's limits for a client that has not logged in (src/networking.c, processMultibulkBuffer): the
+# number of words, and the bytes of each.
 WORDS_BEFORE_LOGIN: Final = 10
 LARGEST_BEFORE_LOGIN: Final = 16 * 1024
 
@@ -245,7 +249,7 @@ LARGEST_BEFORE_LOGIN: Final = 16 * 1024
 def decide_before_login(
     state: SessionState, route: Route, args: list[bytes], now_ms: int
 ) -> bytes | None:
-    """The bytes for Redis in place of a request; None means the request as it came."""
+    """Does what `decide` does, for a client that has not logged in."""
     rules = route.stateful
     logs_in = rules is not None and rules.logs_in
     if logs_in and not state.resets and (state.requests or state.owes()):
@@ -267,8 +271,8 @@ def decide_before_login(
 
 
 def must_be_sure(state: SessionState, found: list[Routed]) -> bool:
-    """Whether these requests may have to wait until all proxies know a family. This one knows
-    it from now on, so that no write is held which does not clear its deadline."""
+    """Whether these requests may have to wait until all proxies know a family. This proxy knows it
+    from now on, so it holds no write that does not clear its deadline."""
     rules, names = state.registry.rules, state.registry.names
     keys: list[bytes] = []
     for route, args, _, _ in found:
@@ -289,7 +293,8 @@ def must_be_sure(state: SessionState, found: list[Routed]) -> bool:
 def _stored_by(
     state: SessionState, route: Route, virtual: Virtual, args: list[bytes]
 ) -> Iterable[bytes]:
-    """The keys of which a command of ours must be sure."""
+    """Returns the keys that a command of ours may give deadlines, so that their families must be
+    known."""
     calls = state.script_calls
     if virtual.sets_deadlines:
         return (args[virtual.target],)
@@ -299,7 +304,7 @@ def _stored_by(
 
 
 def may_be_held(state: SessionState, found: list[Routed], now_ms: int) -> bool:
-    """Whether these requests may wait for a reap, while others may set deadlines."""
+    """Whether these requests may wait for a reap while others may set deadlines."""
     names = state.registry.names
     if not names:
         return False
@@ -314,7 +319,7 @@ def may_be_held(state: SessionState, found: list[Routed], now_ms: int) -> bool:
 
 
 def in_other_databases(found: list[Routed]) -> Iterator[DbKey]:
-    """The places in other databases than its client's that requests write to."""
+    """Yields the keys that requests write to in other databases than the client's."""
     for route, args, _, _ in found:
         override = route.override
         db = override.other_db(args) if override else None
@@ -323,6 +328,7 @@ def in_other_databases(found: list[Routed]) -> Iterator[DbKey]:
 
 
 def _has_script(route: Route, args: list[bytes]) -> bool:
-    """Whether a script writes the first key, if it is managed, and the request names no other."""
+    """Whether a script writes the first key if it is managed, and the request names no other
+    key."""
     direct = route.override and route.override.direct
     return bool(direct and route.fits(len(args)) and direct.takes(args))

@@ -1,4 +1,4 @@
-"""A client's stream of bytes, and what Redis gets for each chunk of it."""
+"""Decides what Redis gets for each chunk of a client's byte stream."""
 
 from __future__ import annotations
 
@@ -19,20 +19,22 @@ QUIT: Final = encode((b"QUIT",))
 
 
 class Session(FastPath):
-    """A client's requests on their way to Redis: each chunk passes, or becomes a step.
+    """Takes a client's requests: each chunk passes unchanged, or becomes a step.
 
-    If it is not known whether something is due in a key, Redis tells: before the requests of a
-    chunk (`reads`), within the call that they become (`Step.stopping`), or to the link, for which
+    If it is unknown whether something is due in a key, Redis is asked: before the requests of a
+    chunk (`reads`), within the call that they become (`Step.stopping`), or by the link, for which
     they wait.
 
-    may_stop: whether the next chunk may be such a call: its sender sees to the rest
-    in_flight: how many requests were sent, and how many of them have no reply; its sender sets it
+    may_stop: whether the next chunk may become a call that ends early; then the caller gives the
+    rest again
+    in_flight: returns how many requests were sent, and how many of them have no reply yet; set by
+    the caller
     """
 
     __slots__ = ()
 
     def from_client(self, data: bytes) -> Step:
-        """Takes any chunk; returns what is to be done with it."""
+        """Takes any chunk; returns what must be done with it."""
         self.blocks_at = None
         out = self._out(data)
         step = Step(
@@ -62,7 +64,7 @@ class Session(FastPath):
         return step
 
     def _out(self, data: bytes) -> bytes:
-        """The bytes for Redis of a chunk."""
+        """Returns the bytes for Redis of a chunk."""
         requests = self._requests
         if self._read is not None:
             commands, self._read = self._read, None
@@ -95,11 +97,11 @@ class Session(FastPath):
 
     @property
     def before_login(self) -> bool:
-        """Whether the client has certainly not logged in, so Redis refused its requests."""
+        """Whether the client has certainly not logged in, so that Redis refuses its requests."""
         return self.unauthenticated and not self.resets
 
     def end(self) -> None:
-        """Nothing more comes: what it knew of its client is free."""
+        """Ends the session and frees what it knows of its client."""
         self.owes = lambda: False
         self.in_flight = nothing_sent
 
@@ -109,9 +111,9 @@ class Session(FastPath):
         return self.quit or self._requests.refused
 
     def attempt(self, wait: Wait) -> bytes:
-        """The bytes for a waiting request."""
+        """Returns the bytes for a waiting request."""
         self.manages([wait.target])
-        self.unsure -= {wait.target}  # the caller has made sure
+        self.unsure -= {wait.target}  # # the caller has confirmed the family
         return self.encoded(wait.call)
 
     @property
@@ -124,7 +126,8 @@ class Session(FastPath):
         self._requests.drop()
 
     def finish(self) -> bytes:
-        """No more requests will come: the bytes that make Redis send all replies and then close."""
+        """Returns the bytes that make Redis send all replies and then close. No more requests may
+        come."""
         if self.over or self.relays:
             return b""
         self.quit = True
@@ -137,7 +140,7 @@ class Session(FastPath):
 
     @property
     def unfinished(self) -> str:
-        """The unfinished work, in words for a log; "" at a boundary, where a client may end."""
+        """Names the unfinished work for a log; "" at a request boundary, where a client may end."""
         if self.transaction is not None:
             return "in a transaction"
         if self.relays:
@@ -146,7 +149,8 @@ class Session(FastPath):
 
     @property
     def doing(self) -> str:
-        """The work that the connection is busy with, in words of a closed set; "" if none."""
+        """Names the work that the connection is busy with, as a word of a closed set; "" if
+        none."""
         if self.behind_blocking:
             return "blocked"
         if self.listens:
@@ -167,17 +171,17 @@ class Session(FastPath):
         return waits or self.awaits or self.look or bool(self.asks)
 
     def _begun(self) -> bytes:
-        """The bytes of an incomplete request that go to Redis now."""
+        """Returns the bytes of an incomplete request that go to Redis now."""
         if self.unauthenticated:
             if not self._requests.exceeds(rewrite.WORDS_BEFORE_LOGIN, rewrite.LARGEST_BEFORE_LOGIN):
                 return b""
             self.requests += 1
-            return self._requests.stream()  # Redis refuses it, or reads it as it comes
+            return self._requests.stream()  # # Redis refuses it, or reads it as it comes
         words = self._requests.begun
         return b"" if words is None else self._begin(words)
 
     def _begin(self, words: list[bytes]) -> bytes:
-        """The bytes that go to Redis now of a request that is too large to wait for its end."""
+        """Returns the bytes that go to Redis now, of a request that is too large to keep."""
         route = self._router.find(words[0]) if words else None
         if route is None or self._may_pass(route, words):
             self._passing = words[1:2]
@@ -195,7 +199,7 @@ class Session(FastPath):
         return self._too_large(words)
 
     def _too_large(self, words: list[bytes]) -> bytes:
-        """The bytes for Redis in place of a request that is larger than the limit."""
+        """Returns the bytes for Redis in place of a request that is larger than the limit."""
         self.wait = None
         if self.transaction is not None:
             return encode((errors.TOO_LARGE_IN_MULTI,))
@@ -204,7 +208,7 @@ class Session(FastPath):
     def _may_pass(self, route: Route, words: list[bytes]) -> bool:
         """Whether a request may pass by its first words alone.
 
-        Not if it writes elements: they may have got deadlines before it is complete.
+        It may not if it writes elements: they may get deadlines before it is complete.
         """
         kind = route.key_kind
         if (
@@ -220,19 +224,20 @@ class Session(FastPath):
         )
 
     def _passed(self) -> None:
-        """A request that passed is complete; its key may have got deadlines meanwhile."""
+        """Handles the end of a passing request, whose key may have got deadlines meanwhile."""
         self.writes(self._passing)
         self._passing = ()
 
     def _with_care(self, commands: list[list[bytes]], now_ms: int) -> bytes:
-        """The chunk, request by request; those that are not rewritten stay as they were sent."""
+        """Rewrites the chunk request by request; requests that need no change stay as they were
+        sent."""
         requests = self._requests
         self.unblock()
         named = self._may_name_hidden(requests.raw, commands)
         instead_of = self._suspect if named else self._decide
         find = self._router.find
         found = [(find(args[0]), args, begin, end) for args, begin, end in requests.exact(commands)]
-        if not self.unauthenticated:  # until they have been handled, or their EXEC
+        if not self.unauthenticated:  # # kept until they are handled, in MULTI until EXEC
             self.registry.include(rewrite.in_other_databases(found))
         self.may_be_held = rewrite.must_be_sure(self, found) or rewrite.may_be_held(
             self, found, now_ms
@@ -282,7 +287,7 @@ class Session(FastPath):
         return b"".join(filter(None, out))
 
     def _count_request(self) -> None:
-        """A request goes to Redis."""
+        """Counts a request that goes to Redis."""
         if self.transaction is not None and self.transaction.declared is not None:
             self.tells.append(self.transaction.declared.theirs)
         if self.tells:
@@ -294,8 +299,8 @@ class Session(FastPath):
         self.requests += self.wait is None
 
     def _read_first(self, route: Route, args: Sequence[bytes]) -> bytes:
-        """Requests of ours in front of one of a client that caches: they read the indexes of its
-        keys, so that Redis tells when a deadline has changed."""
+        """Returns requests of ours that go before a request of a client that caches: they read the
+        indexes of its keys, so that Redis tells the client when a deadline has changed."""
         keys = route.read(args)
         if self.transaction is not None:
             self.transaction.read.update(keys)
@@ -303,14 +308,15 @@ class Session(FastPath):
         return self._ask(self.reads_of(keys), self.standing) if keys else b""
 
     def _read_behind(self, route: Route, transaction: Transaction) -> bytes:
-        """Reads behind EXEC what was read in front of its requests: there the reads would have
-        replies."""
+        """Does after EXEC what `_read_first` does before other requests: in MULTI the replies to
+        these reads would be part of EXEC's."""
         if route.name != "EXEC" or not transaction.read:
             return b""
         return self._ask(self.standing, self.reads_of(transaction.read))
 
     def _ask(self, *requests: bytes) -> bytes:
-        """Requests of ours, whose replies the client does not get."""
+        """Returns the bytes of requests of ours, and notes that the client does not get their
+        replies."""
         if self._is_uncounted or not self.may_watch():
             return b""
         for _ in filter(None, requests):
@@ -318,8 +324,9 @@ class Session(FastPath):
         return b"".join(requests)
 
     def _stays_counted(self) -> bytes | None:
-        """A request is not counted, and nothing of ours may be owed then: it waits. Returns the
-        bytes in its place where nothing of ours can be told from the rest of EXEC's reply."""
+        """Has a request wait if its replies cannot be counted while replies to ours are
+        outstanding. Returns the bytes that replace it in a transaction where ours could not be
+        found in EXEC's reply."""
         is_refused = self.transaction is not None and self.transaction.declared is not None
         waits = not is_refused and bool(self.requests or self.owes())
         if is_refused or waits:
@@ -329,18 +336,18 @@ class Session(FastPath):
         return encode((errors.UNCOUNTED_IN_MULTI,)) if is_refused else None
 
     def _suspect(self, route: Route, args: list[bytes], now_ms: int) -> bytes | None:
-        """The bytes for Redis in place of a request that may name an internal key."""
+        """Returns the bytes for Redis in place of a request that may name an internal key."""
         named = any(map(self.script_calls.keys.is_internal, route.certain_keys(args)))
         if named and not self.rights.shows_internal:
             return self._counted(route, rewrite.refuse(self, route, errors.INTERNAL_KEY))
         return self._decide(route, args, now_ms)
 
     def _of_unauthenticated(self, route: Route, args: list[bytes], now_ms: int) -> bytes | None:
-        """The bytes for Redis in place of a request of a client that has not logged in."""
+        """Does what `_decide` does, for a client that has not logged in."""
         return self._counted(route, rewrite.decide_before_login(self, route, args, now_ms))
 
     def _decide(self, route: Route, args: list[bytes], now_ms: int) -> bytes | None:
-        """The bytes for Redis in place of a request; None means the request as it came."""
+        """Returns the bytes for Redis in place of a request; None if it goes unchanged."""
         may_meet_deadlines = self.takes_effect_later or self.may_be_held
         if args[0] in self._passthrough and not may_meet_deadlines and self._pass_through((args,)):
             return None
@@ -358,21 +365,22 @@ class Session(FastPath):
 
 
 class LaneSession(Session):
-    """A client's requests on their way to one master of a Cluster."""
+    """Takes a client's requests to one master of a Cluster."""
 
     __slots__ = ()
 
     skips_replies: ClassVar[bool] = False
 
     def may_be_indexed(self, args: Sequence[bytes]) -> list[DbKey]:
-        """The keys of a request that may have an index; none of a command of ours."""
+        """Returns the keys of a request that may have an index; none for a command of ours."""
         route = self._router.find(args[0])
         if route.virtual:
             return []
         return [place for key in route.keys(args) for place in self.registry.places(key)]
 
     def passes_read(self, data: bytes, requests: list[list[bytes]]) -> bool:
-        """`passes` for whole requests: `data` as they were sent, and their words."""
+        """Does what `passes` does, for complete requests: `data` as they were sent, and their
+        words."""
         if self._must_parse:
             return False
         named = self._hidden_begin in data and self._may_name_hidden(data, requests)

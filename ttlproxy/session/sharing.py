@@ -1,12 +1,11 @@
-"""Reads what may go over a connection to Redis that several clients share.
+"""Decides which requests may go over a connection to Redis that several clients share.
 
 Redis must find exactly these requests in the bytes of a chunk, and answer each once: a frame that
-it refuses would end the connection for all. So only what was sent as clients send it is read,
-without inline commands and empty lines.
+it refuses would end the connection for all clients. So only complete arrays of bulk strings are
+accepted, as client libraries send them, and no inline commands or empty lines.
 
-The requests with which a client begins leave something behind on its connection. Of them and of
-Redis's replies it is known whether each is an error. A connection that is told the same means the
-same.
+The requests with which a client begins change the state of its connection. For each of them it is
+known from the reply what it has changed. Connections in the same state are interchangeable.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ from ttlproxy.session.replies import ERRORS, Tell
 from ttlproxy.wire import cut, encode, pieces, whole
 from ttlproxy.wire.scanner import Scanner
 
-# A client that sends more such requests than this is not beginning.
+# A client that sends more such requests than this has left its beginning.
 _MOST: Final = 16
 
 
 class ConnectionState(NamedTuple):
-    """The facts that a connection has been told and that later requests depend on.
+    """The state of a connection on which later requests depend.
 
     auth: the words of an AUTH, none without a login; resp: the version of the protocol; db: the
     logical database
@@ -37,8 +36,8 @@ class ConnectionState(NamedTuple):
 
     @property
     def requests(self) -> list[bytes]:
-        """The requests that bring a new connection into this state. None of their replies is an
-        error, unless Redis has changed."""
+        """Returns the requests that bring a new connection into this state. None of their replies
+        is an error, unless Redis has changed."""
         words = {
             "auth": self.auth,
             "resp": (b"HELLO", self.resp),
@@ -53,9 +52,9 @@ _NEW: Final = ConnectionState()._asdict()
 class _Begins(NamedTuple):
     """A request that a client may begin with.
 
-    sets: fields of ConnectionState that it sets if it succeeds; introduces: a request that says
-    what the client is called, and only changes what CLIENT LIST shows; may_succeed, may_fail:
-    whether it is known what it has done then
+    sets: fields of ConnectionState that it sets if it succeeds; introduces: a request that says the
+    client's name or library, and only changes what CLIENT LIST shows; may_succeed, may_fail:
+    whether its effect is known if it succeeds, or fails
     """
 
     sets: dict[str, bytes | tuple[bytes, ...]]
@@ -73,7 +72,8 @@ def _select(words: Sequence[bytes]) -> _Begins | None:
 
 
 def _hello(words: Sequence[bytes]) -> _Begins | None:
-    """If it fails with options, Redis before 7.2 may have carried out some."""
+    """Reads a HELLO. If one with options fails, Redis before 7.2 may have carried out some of
+    them."""
     if len(words) == 1:
         return _Begins({})
     sets: dict[str, bytes | tuple[bytes, ...]] = {"resp": words[1]}
@@ -94,13 +94,13 @@ def _hello(words: Sequence[bytes]) -> _Begins | None:
 
 def _client(words: Sequence[bytes]) -> _Begins | None:
     subcommand = words[1].upper() if len(words) > 1 else b""
-    if subcommand == b"MAINT_NOTIFICATIONS":  # of Redis Enterprise: others do not know it
+    if subcommand == b"MAINT_NOTIFICATIONS":  # # of Redis Enterprise; other servers refuse it
         return _Begins({}, may_succeed=False)
     return _Begins({}, tuple(words)) if INTRODUCES.get(subcommand) == len(words) else None
 
 
-# Requests that most libraries send with each new connection: the subcommands of CLIENT that have
-# one reply in every case, and only change what CLIENT LIST shows. With their numbers of words.
+# Requests that most libraries send with each new connection: the subcommands of CLIENT that always
+# have one reply, and only change what CLIENT LIST shows; and their numbers of words.
 INTRODUCES: Final = {b"SETINFO": 4, b"SETNAME": 3}
 _SAID: Final = frozenset({b"SETNAME", b"LIB-NAME", b"LIB-VER"})
 _LONGEST: Final = 64
@@ -113,14 +113,14 @@ _BEGINNINGS: Final[dict[bytes, Callable[[Sequence[bytes]], _Begins | None]]] = {
 
 
 def _read(words: Sequence[bytes]) -> _Begins | None:
-    """None for a request of another kind."""
+    """Returns None for a request that no client begins with."""
     read = _BEGINNINGS.get(words[0].upper())
     return None if read is None else read(words)
 
 
 def introduction(words: Sequence[bytes]) -> dict[bytes, bytes]:
-    """What a request says of its client, cut: SETNAME, LIB-NAME or LIB-VER, and that. Redis may
-    refuse it."""
+    """Returns what a request says of its client, cut to a length: SETNAME, LIB-NAME or LIB-VER ->
+    value. Redis may refuse the request."""
     begins = _read(words)
     if begins is None or not begins.introduces:
         return {}
@@ -129,8 +129,8 @@ def introduction(words: Sequence[bytes]) -> dict[bytes, bytes]:
 
 
 def outcome(words: Sequence[bytes]) -> Callable[[bytes], bool] | None:
-    """Tells of a reply whether it is known what the request has done; None for a request that no
-    client begins with."""
+    """Returns a function that takes the reply to a request and returns whether its effect is known;
+    None for a request that no client begins with."""
     begins = _read(words)
     if begins is None:
         return None
@@ -138,7 +138,8 @@ def outcome(words: Sequence[bytes]) -> Callable[[bytes], bool] | None:
 
 
 def state_after(requests: Iterable[Sequence[bytes]]) -> ConnectionState | None:
-    """The state of a connection on which these have succeeded; None if one is of another kind."""
+    """Returns the state of a connection on which these requests have succeeded; None if no client
+    begins with one of them."""
     state = ConnectionState()
     for words in requests:
         begins = _read(words)
@@ -149,7 +150,8 @@ def state_after(requests: Iterable[Sequence[bytes]]) -> ConnectionState | None:
 
 
 def first_request(data: bytes) -> tuple[bytes, list[bytes]] | None:
-    """The first request of a chunk, as bytes and as words, if it is of this kind; else None.
+    """Returns the first request of a chunk, as bytes and as words, if a client may begin with it;
+    else None.
 
     None also if the chunk does not end with a request.
     """
@@ -162,8 +164,9 @@ def first_request(data: bytes) -> tuple[bytes, list[bytes]] | None:
 class Handshake:
     """Follows a client's connection to Redis from its beginning.
 
-    state: the connection's, if all replies have come; introductions: requests that say what the
-    client is called; is_over: it has done something else, or nobody knows what it has done
+    state: the connection's state, once all replies have come; introductions: requests that say the
+    client's name or library; is_over: the client has sent another request, or the effect of one is
+    unknown
     """
 
     def __init__(self) -> None:
@@ -173,8 +176,8 @@ class Handshake:
         self._left = _MOST
 
     def sends(self, words: Sequence[bytes]) -> Tell | None:
-        """A request is about to be sent; what is to be told its reply, None if it does not
-        matter."""
+        """Notes a request that is about to be sent. Returns the function that takes its reply's
+        first line, None if the reply does not matter."""
         begins = _read(words)
         self._left -= 1
         if begins is None or self._left < 0:
@@ -188,7 +191,8 @@ class Handshake:
         return tell
 
     def introduces(self, requests: Sequence[Sequence[bytes]]) -> bool:
-        """The client says what it is called over another connection; False if too often."""
+        """Notes requests that name the client, sent over another connection; False if there are too
+        many."""
         self._left -= len(requests)
         if self._left < 0:
             return False
@@ -205,17 +209,17 @@ class Handshake:
                 self.introductions.append(encode(begins.introduces))
 
 
-# A larger request holds up the others for long, and Redis closes the connection if a bulk string is
-# larger than proto-max-bulk-len, which is 1 MiB at least.
+# A larger request delays the other clients for long, and Redis closes the connection if a bulk
+# string is larger than proto-max-bulk-len, which is 1 MiB at least.
 LARGEST: Final = 64 * 1024
 
 _CLIENT: Final = (b"CLIENT", b"client")
 
 
 class CutChunk(NamedTuple):
-    """The content of a chunk for the shared connection.
+    """A chunk that may end within a request.
 
-    requests: whole ones, maybe none; rest: the bytes of an incomplete request behind them
+    requests: the complete ones, maybe none; rest: the bytes of an incomplete request after them
     """
 
     requests: list[list[bytes]]
@@ -223,23 +227,25 @@ class CutChunk(NamedTuple):
 
 
 class Introducing(NamedTuple):
-    """The requests of a chunk, and which of them only say what the client is called."""
+    """The requests of a chunk, and those of them that only say the client's name or library."""
 
     requests: list[list[bytes]]
     introductions: list[list[bytes]]
 
 
 def may_go(args: Sequence[bytes], names: AbstractSet[bytes]) -> bool:
-    """Whether a request may go, whatever its form; `names`: as for `read`."""
+    """Whether a request may go over a shared connection, whatever its form; `names`: as for
+    `read`."""
     if args[0] in names:
         return True
     return len(args) > 1 and args[1].upper() in SHAREABLE_SUBCOMMANDS.get(args[0].upper(), ())
 
 
 def read(data: bytes, names: AbstractSet[bytes]) -> list[list[bytes]] | None:
-    """The requests of a chunk of whole requests that all may go; None for any other.
+    """Returns the requests of a chunk of complete requests that all may go; None for any other
+    chunk.
 
-    `names`: those of the commands that may go with any subcommand, in upper and in lower case.
+    `names`: the commands that may go with any subcommand, in upper and in lower case.
     """
     requests = whole(data)
     if requests is None or not all(may_go(args, names) for args in requests):
@@ -250,9 +256,9 @@ def read(data: bytes, names: AbstractSet[bytes]) -> list[list[bytes]] | None:
 
 
 def read_introducing(data: bytes, names: AbstractSet[bytes]) -> Introducing | None:
-    """The requests of a chunk in which the client may also say what it is called."""
+    """Does what `read` does; the client may also name itself in the chunk."""
     if not any(word in data for word in _CLIENT):
-        return None  # as nearly always; so no names are put together for nothing
+        return None  # # the usual case; so no set of names is built for nothing
     requests = read(data, {*names, *_CLIENT})
     if requests is None:
         return None
@@ -263,11 +269,11 @@ def read_introducing(data: bytes, names: AbstractSet[bytes]) -> Introducing | No
 
 
 def read_cut(data: bytes, names: AbstractSet[bytes]) -> CutChunk | None:
-    """The content of a chunk that may end within a request; None if something in it may not go."""
+    """Does what `read` does; the chunk may end within a request."""
     requests, end = cut(data)
     scanner = Scanner(data[end:])
     if scanner.next() is not None or scanner.start or scanner.broken:
-        return None  # not as clients send it
+        return None  # # not in the form that client libraries send
     if data[end : end + 1] != b"*" or scanner.size > LARGEST:
         return None
     if requests and read(data[:end], names) is None:

@@ -1,6 +1,6 @@
 """A client's state: what its requests so far mean for the next one.
 
-Between a request and its reply the state says what may be true; some replies are never known.
+Between a request and its reply the state says what may be true. Some replies are never known.
 """
 
 from __future__ import annotations
@@ -37,43 +37,46 @@ class SessionState(Effects):
     """The state of a client, and its effects; inside MULTI these are noted for EXEC.
 
     transaction: the one that MULTI began; None outside
-    databases: those that the client may be in, the likeliest first: a SELECT may be refused
-    database: the same as scripts get it, such as "?3,0"; without a mark if it is certain
+    databases: the databases that the client may be in, the likeliest first: a SELECT may be refused
+    database: the same in the form that scripts get, such as "?3,0"; without a mark if it is certain
     resp: b"3" after a HELLO 3, which may be refused
     users: all users that the client may be logged in as; a login may be refused
-    tracks: Redis may remember which keys the client reads, because it caches them (CLIENT TRACKING)
-    standing: the last request, if it holds for the next one alone and matters to that
+    tracks: Redis may track which keys the client reads, because it caches them (CLIENT TRACKING)
+    standing: the last request, if it only concerns the next one, which would go wrong without it
     skips_replies: requests of ours may stand among the client's
-    quit: a QUIT is on its way, the client's or ours
+    quit: a QUIT was sent, the client's or ours
     silent: CLIENT REPLY OFF or SKIP has passed, so a request may have no reply
     flushed: the client's own SCRIPT FLUSH has passed, and may be carried out at any time
-    may_be_held: whether requests of the last chunk may wait for a reap before they go on
+    may_be_held: whether requests of the last chunk may wait for a reap before they are sent
     modifies: whether a request of the last chunk may write when it is carried out
-    look: the link must look at what the last request did; nothing behind it has been read
-    settles: the reply to the last request, which is to count for all proxies; the same holds
-    behind_blocking: a blocking command has passed, and its reply may still be out
-    blocks_at: how many requests of the last chunk come before the first such command; None without
+    look: the link must look at once at what the last request did; nothing after it has been read
+    settles: the reply to the last request, whose change all proxies must know; nothing after it has
+    been read
+    behind_blocking: a blocking command has passed, and its reply may still be outstanding
+    blocks_at: how many requests of the last chunk come before the first blocking command; None
+    without
     unauthenticated: the client has not logged in, so Redis refuses nearly all its requests;
-    `resets`: because of a RESET that has not been answered, and may be refused
-    ours: a command of ours that goes before the last request, and what is told its reply
-    requests: how many of the last chunk go to Redis; told: those of them whose replies matter
-    tells, confirmations: of the request that is looked at, what is to be told its reply, and how
-    many confirmations it has
-    introduced: what the client says of itself, as `handshake.introduction` gives it
+    `resets`: the reason is a RESET without a reply yet, which may be refused
+    ours: a command of ours that goes before the last request, and the function that takes its reply
+    requests: how many requests of the last chunk go to Redis; told: those whose replies change the
+    state
+    tells, confirmations: of the current request, the functions that take its reply, and how many
+    confirmations it has
+    introduced: the client's name and library, as `sharing.introduction` gives them
     uncounted: a request may have no reply, or several
     owes(): whether Redis owes replies to earlier chunks
-    awaits: all that was sent must be answered before more is read; is_unsent: also before the last
+    awaits: all replies so far must come before more is read; is_unsent: also before the last
     request is sent
-    hides: replies to commands of ours may be on their way, or may come with EXEC's
+    hides: replies to commands of ours may be outstanding, or may be part of EXEC's
     listens: SUBSCRIBE, its variants or MONITOR has passed: Redis sends what other clients do
     replicates: PSYNC or SYNC has passed, so what Redis sends may be no replies
     by_rule: the last request that was rewritten writes by a rule of ONWRITE
-    wait: the last request waits for an item; nothing behind it has been read
-    withheld: the bytes that have not been read: those behind the last request, or with it
-    stopping: the last chunk, if it may be carried out in part
-    asks: places of which must be known whether they have an index before the last request is read;
-    indexed: of the keys that were asked for, whether they have one
-    unindexed: the slot of the next request is on its way, and none of its keys has an index
+    wait: the last request waits for an item; nothing after it has been read
+    withheld: the bytes that have not been read: those after the last request, or with it
+    stopping: the script call that the last chunk became, if it may end early
+    asks: keys of which it must be looked up whether they have an index before the last request is
+    read; indexed: the answers, key -> whether it has one
+    unindexed: the slot of the next request is moving, and none of its keys has an index
     """
 
     __slots__ = (
@@ -184,10 +187,10 @@ class SessionState(Effects):
         self.unindexed = False
 
     def must_ask(self, keys: Iterable[bytes]) -> bool:
-        """Whether it must be asked first whether these keys have an index. Only for clients that
-        may not have their requests replaced by scripts."""
+        """Whether it must first be looked up whether these keys have an index. Only for clients
+        whose requests scripts may not replace."""
         places = [place for key in keys for place in self.registry.places(key)]
-        # All keys of a request at once, because the next answer takes the place of the last one.
+        # All keys of a request at once, because the next answer replaces the last one.
         self.asks = places if any(key not in self.indexed for _, key in places) else ()
         self.is_unsent = bool(self.asks)
         return self.is_unsent
@@ -203,12 +206,13 @@ class SessionState(Effects):
         return b"" if self.unauthenticated else self._users.values[-1]
 
     def introduces(self, words: Sequence[bytes]) -> None:
-        """The client may say something of itself."""
+        """Notes what the client says of itself, if this request is of that kind."""
         if said := introduction(words):
             self.introduced = {**self.introduced, **said}
 
     def tell(self, tell: Callable[[bytes], None]) -> None:
-        """`tell` is to be told how the reply to this request begins, if that is ever known."""
+        """Has `tell` called with the first line of the reply to this request, if that is ever
+        known."""
 
         def told(line: bytes | None) -> bool:
             if line is not None:
@@ -218,11 +222,11 @@ class SessionState(Effects):
         self.tells.append(told)
 
     def logs_in(self, line: bytes) -> None:
-        """The reply to the AUTH or HELLO of an unauthenticated client begins so."""
+        """Takes the first line of the reply to the AUTH or HELLO of an unauthenticated client."""
         self.unauthenticated = line[0] in ERRORS
 
     def selects(self, db: int) -> None:
-        """A request may bring the client into this database, or leave it where it is."""
+        """Notes that a request may bring the client into this database, or leave it where it is."""
         self._tries(self._databases, db, self._know_databases)
 
     def _know_databases(self) -> None:
@@ -235,11 +239,11 @@ class SessionState(Effects):
 
     @property
     def caches(self) -> bool:
-        """Whether the client has ever asked for what it needs to cache what it reads."""
+        """Whether the client has ever sent CLIENT TRACKING, so that it may cache what it reads."""
         return self._tracking is not None
 
     def may_track(self, tracks: bool) -> None:
-        """A request may begin or end that Redis remembers what the client reads."""
+        """Notes that a request may make Redis track what the client reads, or end that."""
         if self._tracking is None:
             self._tracking = Candidates(False)
         self._tries(self._tracking, tracks, self._know_tracking)
@@ -249,7 +253,7 @@ class SessionState(Effects):
         self.tracks = any(self._tracking.values)
 
     def _tries(self, candidates: Candidates[V], value: V, know: Callable[[], None]) -> None:
-        """A request may set this value; its reply tells, if it is not queued by MULTI."""
+        """Notes that a request may set this value; its reply tells, if MULTI does not queue it."""
         if self.transaction is not None:
             candidates.may_be(value)
         else:
@@ -267,14 +271,14 @@ class SessionState(Effects):
     def takes_effect_later(self) -> bool:
         """Whether a request may meet deadlines that are set after the session has read it.
 
-        A silent client gets no replies, so nobody can tell when its requests are carried out.
+        A silent client gets no replies, so it is unknown when its requests are carried out.
         """
         is_read_later = self.transaction is not None or self.behind_blocking
         return is_read_later or (self.silent and bool(self.registry.families))
 
     @property
     def waits_in_redis(self) -> bool:
-        """Whether a request may stand behind a blocking one that has no reply."""
+        """Whether a request may stand behind a blocking one that has no reply yet."""
         return self.behind_blocking and (self.blocks_at is not None or self.owes())
 
     def may_script(self) -> bool:
@@ -286,7 +290,7 @@ class SessionState(Effects):
         return self.rights.may_watch(self.users)
 
     def tries(self, user: bytes) -> None:
-        """The client tries to log in; the link looks up the rights of a user that is not known."""
+        """Notes a login; the link looks up the rights of a user that is not known."""
         if not self.rights.knows(user):
             self.may_change(Users())
         self._tries(self._users, user, self._know_users)
@@ -295,8 +299,8 @@ class SessionState(Effects):
         self.users = frozenset(self._users.values)
 
     def encoded(self, call: Call, *, denies_oom: bool = False) -> bytes:
-        """A script call as a request, in the client's database and RESP version. `denies_oom`: it
-        is for a command that does."""
+        """Returns a script call as a request, for the client's database and RESP version.
+        `denies_oom`: it stands for a command with the flag `denyoom`."""
         in_transaction = self.transaction is not None
         by_text = self.flushed or in_transaction
         careful = not self.rights.have_all(self.users)
@@ -307,7 +311,8 @@ class SessionState(Effects):
         return encode(words(call, self.database, self.resp, by_text, careful, needs))
 
     def declare(self, call: Call, denies_oom: bool) -> None:
-        """Tells Redis what a queued script needs that cannot say so, if it was not told before."""
+        """Tells Redis what a queued script needs that cannot declare it itself, if Redis was not
+        told before."""
         transaction = self.transaction
         assert transaction is not None
         declared = transaction.declared
@@ -321,7 +326,7 @@ class SessionState(Effects):
         self.ours, self.hides = (encode(command), declared.ours), True
 
     def may_change(self, change: UnconfirmedChange) -> None:
-        """A request may change what all sessions share, at once or at EXEC."""
+        """Notes that a request may change what all sessions share, at once or at EXEC."""
         if isinstance(change, Flush):
             self.flushed = True
         if self.transaction is not None:
@@ -331,37 +336,38 @@ class SessionState(Effects):
             self.look = True
 
     def changes(self) -> None:
-        """A request may write, at once or at EXEC."""
+        """Notes that a request may write, at once or at EXEC."""
         if self.transaction is not None:
             self.transaction.modifies = True
         else:
             self.modifies = True
 
     def defers(self, keys: Iterable[bytes], now_ms: int, *, changes: bool) -> None:
-        """A request reads or changes what is deferred for these keys."""
+        """Notes that a request reads or changes the commands that are deferred for these keys."""
         places = list(map(self.script_calls.keys.deferred, keys))
         self.names(places, now_ms)
         if changes:
             self.manages((self.db, place) for place in places)
 
     def hide(self, tell: Tell) -> None:
-        """A request of ours goes to Redis, whose reply is told, and is not the client's."""
+        """Counts a request of ours that goes to Redis; `tell` takes its reply, which the client
+        does not get."""
         self.told.append(Told(self.requests, tell))
         self.requests += 1
 
     def reads_of(self, keys: Iterable[bytes]) -> bytes:
-        """A request of ours that reads the indexes of these keys."""
+        """Returns a request of ours that reads the indexes of these keys."""
         return encode((b"EXISTS", *map(self.script_calls.keys.index, keys)))
 
     def note_standing(self, route: Route, args: Sequence[bytes]) -> None:
-        """Notes what holds for the next request of a client that caches: a request of ours before
-        that would take it, so it is repeated."""
+        """Notes a request that only concerns the next one. If a request of ours came between the
+        two, it would use it up, so it is then repeated."""
         if route.name == "ASKING":
             self.standing = encode(tuple(args))
         elif route.name != "CLIENT" and self.transaction is None:
             self.standing = b""
 
-    # Effects: those of a queued request are done again when EXEC comes. They are also done at once,
+    # Effects of a queued request are applied again when EXEC comes. They are also applied at once,
     # because Redis may have refused MULTI.
 
     def names(self, keys: Collection[bytes], now_ms: int) -> None:
@@ -381,7 +387,7 @@ class SessionState(Effects):
             self.transaction.seen.update(databases)
 
     def manages(self, places: Iterable[DbKey]) -> None:
-        """A request may give these keys deadlines."""
+        """Notes that a request may give these keys deadlines."""
         places = list(places)
         if places:
             self.registry.manages({db for db, _ in places})
