@@ -76,7 +76,7 @@ class Known:
         return wide_family_of(key) if len(self.prefixes) < MOST_WIDE else ALL
 
     def add_of(self, keys: Iterable[bytes]) -> None:
-        """These keys have deadlines, or are to get some."""
+        """Notes that these keys have deadlines, or are about to get some."""
         for key in keys:
             if not key.startswith(self.prefixes):
                 self.add([self.of(key)])
@@ -95,7 +95,7 @@ class Known:
         self._tell.append(tell)
 
     def leave(self, tell: Callable[[], None]) -> None:
-        """It is called no more."""
+        """Ends the calls of `tell`."""
         self._tell.remove(tell)
 
 

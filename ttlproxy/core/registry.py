@@ -146,7 +146,7 @@ class Registry:
         self.expecting = may_be or self._expects
 
     def families_changed(self) -> None:
-        """There is a new family."""
+        """Notes that there is a new family."""
         self.rules.cover(self.families.prefixes)
 
     def beat(self, now_ms: int) -> None:

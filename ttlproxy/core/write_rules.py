@@ -190,7 +190,7 @@ class RuleBook:
         self._begin()
 
     def replace(self, db: int, rules: WriteRules) -> bool:
-        """These are the rules of a database now; whether that is new."""
+        """Replaces the rules of a database; returns whether they differ from those before."""
         self._found.clear()
         self._matched.clear()
         is_new = db in self.in_doubt or bool(rules) != (db in self._rules)

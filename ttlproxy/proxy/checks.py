@@ -83,9 +83,9 @@ class Checks:
 
 
 class _Check:
-    """Is told the reply to ZMSCORE, as each key needs attention.
+    """Takes the reply to ZMSCORE: for each key, the time at which it needs attention.
 
-    passes: whether so many replies behind it are the client's
+    passes: whether this number of replies behind it are the client's
     """
 
     def __init__(self, replies: ReplyQueue, count: int, now_ms: Callable[[], int]) -> None:

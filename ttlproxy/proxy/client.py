@@ -251,7 +251,7 @@ class Client(asyncio.Protocol):
 
     @property
     def unfinished(self) -> str:
-        """What keeps it from ending, in words for the log."""
+        """Names the unfinished work that keeps the client from ending, in words for the log."""
         session = self._session
         if session is None or self._phase in (WAITING, CLOSED):
             return UNFINISHED[self._phase]
@@ -305,7 +305,7 @@ class Client(asyncio.Protocol):
 
     @property
     def state(self) -> str:
-        """What it does, in words of a closed set."""
+        """Names the state of the client, as a word of a closed set."""
         session = self._session
         if session is None or self._phase is not OPEN:
             return SHOWN[self._phase]
@@ -409,7 +409,7 @@ class Client(asyncio.Protocol):
         self._checks = Checks(session, backend.replies, counts, now_ms, go_on)
 
     def _refuse(self, trouble: OSError | Denied) -> None:
-        """There will be no connection to Redis: answers an error, and ends."""
+        """Answers an error and ends, because there will be no connection to Redis."""
         self.client_log.refused(trouble)
         self._server.counters.refused += 1
         self._ends_because("refused")
@@ -511,7 +511,7 @@ class Client(asyncio.Protocol):
         self._why = self._why or why
 
     def _go_on(self) -> None:
-        """Nothing is held any more: handles what came in meanwhile."""
+        """Handles what came in while requests were held."""
         self._task = self._held = None
         self._enter(OPEN)
         if self._early:

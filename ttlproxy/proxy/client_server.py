@@ -194,7 +194,7 @@ class ClientServer(ABC, Generic[AnyClient]):
         return backend
 
     def _begin_shared(self, link: Link, pool: Pool) -> SharedConnection:
-        """Begins a connection to the link's server that clients share."""
+        """Begins a connection to the link's server that several clients share."""
 
         async def dial(connection: SharedConnection) -> None:
             await self._dial(lambda: connection, link)

@@ -46,7 +46,8 @@ async def warn(settings: Settings, link: Link | Masters) -> None:
 
 
 def _is_local(peername: object, source: str) -> bool:
-    """Everybody who can connect may send a PROXY header, so the peer itself must be local, too."""
+    """Whether the client is on this machine. Any client may send a PROXY header, so the peer itself
+    must be local, too."""
     if peername is None:  # it has gone
         return False
     hosts = [str(peername[0])] if isinstance(peername, tuple) else []  # else a unix socket

@@ -198,8 +198,9 @@ class Backend:
         self._client.end()
 
     def count(self) -> None:
-        """It is there. Not counted before: if whoever connects is cancelled in the last moment,
-        uvloop closes the connection without connection_lost."""
+        """Counts the connection once it is established. If it were counted before, it might stay
+        counted: if the task that connects is cancelled at the last moment, uvloop closes the
+        connection without connection_lost."""
         self._is_counted = not self._is_lost
         self._connections.now += self._is_counted
 

@@ -1,9 +1,10 @@
-"""The replies that Redis owes one client, counted: so a request of ours may come between the
-client's, and whoever has to know what a request has done is told.
+"""Counts the replies that Redis owes one client. So requests of ours may come between the client's,
+and the replies that change a state are found.
 
 Redis answers in order, each request once. It confirms a subscription for each of its channels, and
 sends messages between replies; RESP3 marks both as pushes, RESP2 does not. Replies that cannot be
-counted (CLIENT REPLY OFF, MONITOR, replication) and what Redis refuses to read are relayed unread.
+counted (CLIENT REPLY OFF, MONITOR, replication) and those to frames that Redis refuses to read are
+relayed unread.
 """
 
 from __future__ import annotations
@@ -143,7 +144,7 @@ class ReplyQueue:
 
     @property
     def progress(self) -> object:
-        """Is another one when anything has come."""
+        """Returns an object that differs from the last one if anything has come since."""
         return self.came, self.pieces
 
     @property

@@ -77,7 +77,7 @@ class RoutedServer(ClientServer[RoutedClient]):
         return await self._dialled(lane, lane.link)
 
     def retire(self, link: Link) -> None:
-        """This master is not served any more."""
+        """Stops serving this master."""
         for client in list(self.clients):
             client.retire(link)
         if self.pools is not None:

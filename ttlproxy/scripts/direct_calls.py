@@ -29,10 +29,10 @@ _LONGEST_HEAD: Final = 256
 
 
 class ScriptPart(NamedTuple):
-    """What a request becomes.
+    """The form in which a request goes into a script call.
 
-    template: what others become that begin alike; part: its own; elements_at: the position of its
-    elements, as of `Call`
+    template: the one for all requests of this form; part: the request's own words; elements_at: the
+    position of its elements, as in `Call`
     """
 
     template: Template
@@ -42,9 +42,9 @@ class ScriptPart(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DirectCall:
-    """How requests of one native command become calls.
+    """The way in which requests of one native command become calls.
 
-    fits: whether Redis takes so many words; takes: the requests that become such calls
+    fits: whether Redis takes this number of words; takes: the requests that become such calls
     """
 
     fits: Callable[[int], bool]
@@ -58,7 +58,8 @@ class DirectCall:
     _ruled: Template
 
     def plain(self, args: Sequence[bytes], sent: bytes) -> ScriptPart:
-        """What the request `args` becomes, which `encode` makes `sent` of."""
+        """Returns the part of a call that the request `args` becomes; `sent`: the request as
+        `encode` returns it."""
         _, _, argv, words, *_ = self._template
         keys, tail = self._keys_and_tail(args, sent)
         return ScriptPart(self._template, (keys, words + len(args) - 2, argv + tail))
@@ -69,7 +70,7 @@ class DirectCall:
         return writes and rules.how(databases, key, writes.type, writes.keeps)
 
     def ruled(self, args: Sequence[bytes], sent: bytes, database: bytes, how: bytes) -> ScriptPart:
-        """The same where this rule matches the key."""
+        """Returns the same part for a key that this rule matches."""
         _, _, argv, words, *_ = self._ruled
         keys, tail = self._keys_and_tail(args, sent)
         origin = bulks(b"%b %b" % (database, self._name), how)
@@ -86,14 +87,15 @@ class DirectCall:
 
 @dataclass(frozen=True, slots=True)
 class Setter:
-    """How requests of one of our commands, which sets deadlines, become calls."""
+    """The way in which requests of one of our commands, which sets deadlines, become calls."""
 
     _virtual: Virtual
     _index: Callable[[bytes], bytes]
     _shas: Mapping[str, bytes]  # of the scripts that are called here, by name
 
     def part(self, args: Sequence[bytes], db: bytes) -> ScriptPart | None:
-        """What the request `args` becomes; None if that is refused, waits, or is no such call."""
+        """Returns the part of a call that the request `args` becomes; None if it is refused, waits,
+        or needs another call."""
         virtual = self._virtual
         if not virtual.fits(args) or len(args) > MOST_WORDS or virtual.waits(args) is not None:
             return None
@@ -149,7 +151,8 @@ class DirectCalls:
         return True
 
     def heads(self, database: bytes) -> Heads:
-        """What requests of clients in this database became."""
+        """Returns the known forms of requests of clients in this database, and what these
+        became."""
         return self._heads.get(database, {})
 
     def remember(

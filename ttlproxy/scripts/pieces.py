@@ -156,7 +156,7 @@ def _chunks(text: str) -> tuple[_Chunk, ...]:
 
 
 def _pruned(chunks: list[_Chunk]) -> list[_Chunk]:
-    """These without functions that nothing in them calls.
+    """Returns these without the functions that nothing in them calls.
 
     Redis makes each function of a script again for each call, in 0.1 us: the unused functions of a
     piece would cost as much as a write.

@@ -53,7 +53,7 @@ Made: TypeAlias = tuple[bytes, int, list[tuple[str, int, int]], int, int, bool]
 
 
 class Names(NamedTuple):
-    """What the names of internal keys are made of.
+    """The parts of the names of internal keys.
 
     tags: three bytes for each slot; schedule: its name as a bulk string
     """
@@ -219,7 +219,7 @@ def script_call(sha: bytes, parts: Sequence[Part], schedule: bytes, stops: bool)
 
 @cache
 def _number(number: int) -> bytes:
-    """It as a bulk string."""
+    """Returns a number as a bulk string."""
     return bulks(b"%d" % number)
 
 
@@ -228,8 +228,8 @@ _THREE: Final = _number(3)
 
 
 def head_of(count: int, name: bytes, words: Sequence[bytes]) -> bytes:
-    """How a request of so many words is looked up in `heads`: by its name and the words that are
-    neither key nor elements."""
+    """Returns the key under which a request of `count` words stands in `heads`: its name and the
+    words that are neither key nor elements."""
     return b"*%d\r\n%b" % (count, bulks(name, *words))
 
 
@@ -245,7 +245,8 @@ def head_of_any(count: int, name: bytes, words: Sequence[bytes]) -> tuple[bytes,
 
 
 def _found(heads: Heads, words: list[bytes]) -> tuple[Template | None, bytes, list[bytes]]:
-    """What a request becomes, if that is known; its number; the words that the call repeats."""
+    """Returns the template of a request, None if its form is unknown; the number that goes into it;
+    and the words that the call repeats."""
     name = head_of(len(words), words[0], ())
     found = heads.get(name) if len(words) > 1 and len(name) <= _MAX_HEAD else None
     if not isinstance(found, int):

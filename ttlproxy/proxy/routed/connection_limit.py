@@ -32,10 +32,12 @@ class _Waiter(NamedTuple):
 
 
 class _Master:
-    """
-    lanes: connections to it, with those that are being made; those that were looked at last are
-    the last ones
-    line: who waits for one; closing: those that were closed, and are not gone yet
+    """The connections to one master, and the clients that wait for one.
+
+    lanes: connections to it, also those that are being made, the one that was checked last at the
+    end
+    line: the clients that wait for a connection; closing: connections that were closed, and are not
+    gone yet
     """
 
     def __init__(self) -> None:
@@ -101,7 +103,8 @@ class ConnectionLimit:
             del self._masters[lane.link]
 
     def make_room_at(self, link: Link) -> None:
-        """This master has refused a connection, as it has too many: gives one up."""
+        """Gives up one connection to this master, which has refused another because it has too
+        many."""
         master = self._masters.get(link)
         if master is not None and not master.closing:
             self._give_up([master])
@@ -114,7 +117,7 @@ class ConnectionLimit:
         self._total += 1
 
     def _admit_next(self) -> None:
-        """Admits all who may connect now, those first who have waited the longest."""
+        """Admits all clients that may connect now, those first that have waited the longest."""
         while True:
             open_to = [each for each in self._masters.values() if each.line]
             open_to = [each for each in open_to if not self._is_full(each)]
@@ -127,7 +130,7 @@ class ConnectionLimit:
                 waiter.admitted.set_result(None)
 
     def _look(self) -> None:
-        """Closes unused connections for those who wait, and looks again while somebody does."""
+        """Closes unused connections for clients that wait, and looks again while there are any."""
         if self._next_look is not None:
             self._next_look.cancel()
             self._next_look = None

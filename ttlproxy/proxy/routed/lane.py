@@ -45,7 +45,7 @@ OK: Final = b"+OK\r\n"
 
 
 def _tell(step: Step, line: bytes) -> None:
-    """The reply to the only request of a step begins so."""
+    """Takes the first line of the reply to the only request of a step."""
     for told in step.told:
         if told.tell is not None:
             told.tell(line)
@@ -381,14 +381,15 @@ class Lane:
         self._client.gives_up(self)
 
     def refuse(self) -> None:
-        """There was no room for it: its requests are answered with an error, and it ends."""
+        """Answers the lane's requests with an error and ends, because there was no room for its
+        connection."""
         requests = self._take_unsent()
         self._trouble = NoFreeConnection("clients may have no more connections to a master")
         self.close()
         self._answer(requests, NO_FREE_CONNECTION)
 
     def _answer(self, requests: Sequence[PendingRequest], reply: bytes) -> None:
-        """They are answered so, and do not go to Redis."""
+        """Answers requests with this reply; they do not go to Redis."""
         for request in requests:
             if request.taker is None:
                 self._client.answered(request, reply)
@@ -451,7 +452,7 @@ class Lane:
 
     @property
     def watchable(self) -> Lane:
-        """It counts the replies."""
+        """The lane itself, which counts the replies."""
         return self
 
     @property
@@ -473,7 +474,7 @@ class Lane:
         return not (session.doing or session.silent or session.streams)
 
     def send_by(self, write: Write) -> None:
-        """It asks the connection each time."""
+        """Ignores `write`: the lane asks its connection each time."""
 
     def full(self, is_full: bool) -> None:
         self.is_full = is_full

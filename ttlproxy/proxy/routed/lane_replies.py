@@ -161,7 +161,7 @@ class LaneReplies:
             self._client.came()
 
     def _take_beyond(self, part: Part, data: bytes, ends: list[int]) -> None:
-        """There is more than the replies of a part."""
+        """Takes bytes that hold more than the replies of one part."""
         if len(self.parts) == 1:
             raise Miscounted
         count = part.missing
@@ -185,7 +185,7 @@ class LaneReplies:
         self._client.came()
 
     def _spread(self, replies: list[bytes]) -> None:
-        """They are those of several parts."""
+        """Gives replies to the several parts that they belong to."""
         if len(replies) > sum([part.missing for part in self.parts]):
             raise Miscounted
         while (missing := self.parts[0].missing) < len(replies):

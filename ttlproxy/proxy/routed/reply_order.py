@@ -48,7 +48,7 @@ class ReplyOrder:
         return not (self.owed or self.muted or len(self.chunks) >= _MOST_CHUNKS)
 
     def add(self, requests: Iterable[PendingRequest]) -> None:
-        """These are owed, behind all others."""
+        """Notes that these requests are owed replies, behind all others."""
         self.open()
         self.owed.extend(requests)
 

@@ -308,7 +308,8 @@ class RoutedClient(asyncio.Protocol):
         self.lanes.close(lane)
 
     def crowded_out(self, lane: Lane) -> None:
-        """There was no room for the connection for hold_max."""
+        """Refuses the requests of a lane that got no room for its connection for hold_max; or the
+        client, if it is not open."""
         words = "must do without a connection to a master: there may be no more of them"
         if self._is_open:
             self.client_log.often(logging.WARNING, words)
@@ -532,7 +533,7 @@ class RoutedClient(asyncio.Protocol):
         return self.lanes.home()
 
     def _refuse(self, trouble: BaseException) -> None:
-        """There will be no connection to Redis: answers an error, and ends."""
+        """Answers an error and ends, because there will be no connection to Redis."""
         if self._is_ended:
             return
         self.client_log.refused(trouble)

@@ -1,8 +1,9 @@
-"""Whether a client in front of several masters shares its connections to them with others.
+"""Decides whether a client in front of several masters shares its connections to them with others.
 
-It begins so, and leaves with the first request that may not go there: then each of its lanes has a
-connection of its own, for good unless it has only begun (`session/sharing.py`). It changes when
-nothing is owed, so lanes can be closed: they are made anew as they are needed.
+A client begins with shared connections, and leaves them with the first request that may not go
+there: then each of its lanes has a connection of its own, for good unless the client has only begun
+(`session/sharing.py`). It changes when nothing is owed, so lanes can be closed: they are made anew
+as they are needed.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class SharingPolicy:
         self._is_unknown = False  # what its own connection has been told
 
     def starts(self, *, asks_login: bool) -> None:
-        """It connects; `asks_login`: it must log in first."""
+        """Decides for a client that connects; `asks_login`: it must log in first."""
         self._asks_login = asks_login
         self.is_on = self.is_open and not asks_login
 
@@ -85,7 +86,7 @@ class SharingPolicy:
         self.is_open = begins and self._changes <= _MOST_CHANGES
 
     def leave(self) -> None:
-        """It needs connections of its own, for good, for what is no request."""
+        """Gives the client connections of its own, for good, for a reason that is not a request."""
         if self.is_on:
             self._change(False)
             self._sharing.left["form"] += 1

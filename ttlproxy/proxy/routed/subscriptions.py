@@ -128,7 +128,7 @@ class Subscriptions:
             await lane.confirmed(request, len(names), by_push=by_push)
 
     def _hear(self) -> None:
-        """Has each connection pass what the client is subscribed to now."""
+        """Has each connection pass the messages of what the client is subscribed to now."""
         lanes = [*self._others, *filter(None, (self._main,))]
         hears_events = self.hears_events
         if not hears_events:

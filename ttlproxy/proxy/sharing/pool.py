@@ -106,7 +106,7 @@ class Pools:
         return pool
 
     def retire(self, link: Link) -> None:
-        """This server is not served any more: its connections end with their last clients."""
+        """Stops serving this server: its connections end with their last clients."""
         pools = self._pools.pop(link, _Pools())
         pools.is_retired = True
         for each in [each for pool in pools.values() for each in pool.connections]:

@@ -94,7 +94,8 @@ class SharingClient(Client):
     # The server calls these.
 
     def keeps_its_own(self) -> None:
-        """It gets a connection of its own, for good: nobody knows whether Redis lets it in."""
+        """Gives the client a connection of its own, for good: it is unknown whether Redis lets it
+        in."""
         self._stays("refused")
 
     # It has a connection of its own, which it may leave again.
@@ -234,7 +235,7 @@ class SharingClient(Client):
     # The shared connection calls these.
 
     def reads_slowly(self) -> None:
-        """It gets more replies, and has not taken all of the last ones."""
+        """Notes that the client gets more replies, and has not taken all of the last ones."""
         self._server.slow_clients.keeps(self)
         self._must_leave = self._must_leave or self.unread > _MOST_UNREAD
 
