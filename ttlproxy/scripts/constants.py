@@ -76,6 +76,8 @@ VALUES: Final[Mapping[str, int | bytes]] = {
     # The number of elements that are read together, where the first may be enough, and where all
     # are wanted.
     "PAGE": 100,
+    # A reap of keys with so few elements at most plans nothing.
+    "FEW_DUE": 16,
     "LONG_PAGE": 1000,
 }
 

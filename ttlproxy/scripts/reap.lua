@@ -63,7 +63,7 @@ local function remove_from_list(elements)
   return (many and not string.find(events, 'l') and rewrite or remove_all)(elements)
 end
 
-local removers = { hash = 'HDEL', set = 'SREM', zset = 'ZREM', list = 'LREM' }
+removers.list = 'LREM'
 
 local function remove_due(kind, elements)
   if kind == 'list' then
@@ -95,7 +95,7 @@ local function publish_expired(kind, due)
 end
 
 -- The schedule is written once, at the end. If that fails, keys are only looked at earlier than needed.
-local entries, over = {}, {}
+local entries = {}
 
 local function reschedule()
   local first, attention, bound = index_attention(data, index, schedule, now)
@@ -195,8 +195,7 @@ elseif version ~= '*' and version ~= current then
   return false
 end
 index_write_when_full(KEYS[first_key + all], prefix)
-local reaped = { now, 0, '' }
-for number = 1, count do
+for number = reached + 1, count do
   local at = first_key + number - 1
   data, index, looked_for = KEYS[at], KEYS[at + all], {}
   reaped[#reaped + 1] = reap(number)

@@ -1,7 +1,7 @@
--- The fast path of a reap of a few keys whose deadlines are all past, so that no others are to be planned; nothing is
--- handed on or published.
--- NEEDS: try.lua clock.lua stopwatch.lua schedule rules first_key first_action limit version count
--- GIVES: first_attention
+-- The fast path of a reap: the first keys whose deadlines are all past and few, so that no others are to be planned;
+-- nothing is handed on or published. It ends before functions are made, if these are all keys.
+-- NEEDS: try.lua clock.lua stopwatch.lua schedule rules first_key first_action limit budget version count
+-- GIVES: first_attention removers reaped over reached
 
 -- In front of a Cluster, when the first key of the schedule needs attention, as text, or Redis's error.
 local function first_attention()
@@ -9,38 +9,51 @@ local function first_attention()
   return head.err and head or head[2] or ''
 end
 
-local keys = tonumber(count)
-if keys <= 8 and #KEYS == first_key - 1 + 2 * keys and not ARGV[first_action] then
+local removers = { hash = 'HDEL', set = 'SREM', zset = 'ZREM' }
+-- What is told of each key, the keys that leave the schedule, and how many were looked at.
+local reaped, over, reached = { now, 0, '' }, {}, 0
+
+do
+  local all, most = tonumber(count), math.min(tonumber(limit), const.FEW_DUE)
   local known = redis.pcall('HGET', rules, const.VERSION) or ''
-  local is_ordinary = known == version or '+' .. tostring(known) == version
-  local before, at, elements = '(' .. string.format('%.0f', now), 0, 0
-  local kinds, dues = {}, {}
-  while is_ordinary and at < keys do
-    local data, index = KEYS[first_key + at], KEYS[first_key + keys + at]
+  local is_ordinary = #KEYS == first_key - 1 + 2 * all and not ARGV[first_action]
+    and (known == version or '+' .. tostring(known) == version)
+  local unread = 0 -- keys since the clock was read
+  while is_ordinary and reached < all do
+    local data, index = KEYS[first_key + reached], KEYS[first_key + all + reached]
     local kind = redis.call('TYPE', data).ok
-    local may_be = (kind == 'hash' or kind == 'set' or kind == 'zset')
-      and not string.find(events, string.sub(kind, 1, 1))
+    local remover = removers[kind]
+    local entries = remover and not string.find(events, string.sub(kind, 1, 1))
       and string.sub(data, 1, #prefix) ~= prefix
-    -- First how many there are: what is due of a large index is not read in vain.
-    local size = may_be and tonumber(redis.pcall('ZCARD', index)) or 0
-    elements = elements + size
-    may_be = size > 0 and size <= tonumber(limit) and elements <= const.LONG_PAGE
-    local due = may_be and redis.pcall('ZRANGEBYSCORE', index, '0', before, 'LIMIT', '0', limit)
-    is_ordinary = due and #due == size
-    at = at + 1
-    kinds[at], dues[at] = kind, due
-  end
-  if is_ordinary then
-    local reaped = { now, 0, '' }
-    for number = 1, keys do
-      local data, index = KEYS[first_key + number - 1], KEYS[first_key + keys + number - 1]
-      local kind, due = kinds[number], dues[number]
-      local late = now - tonumber(redis.call('ZSCORE', index, due[1]))
-      local removed = try(kind == 'hash' and 'HDEL' or kind == 'set' and 'SREM' or 'ZREM', data, unpack(due))
-      try('ZREMRANGEBYRANK', index, '0', '-1')
-      reaped[number + 3] = { removed, const.NO_DEADLINE, 0, kind, late, 0, 0, 0 }
+      and redis.pcall('ZRANGE', index, '0', most, 'WITHSCORES')
+    local found = entries and #entries or 0
+    local first = found > 0 and found <= 2 * most and tonumber(entries[2])
+    is_ordinary = first and first >= 0 and tonumber(entries[found]) < now
+    if is_ordinary then
+      local removed
+      if found == 2 then
+        removed = try(remover, data, entries[1])
+      else
+        local due = {}
+        for at = 1, found, 2 do
+          due[#due + 1] = entries[at]
+        end
+        removed = try(remover, data, unpack(due))
+      end
+      try('DEL', index)
+      reached, unread = reached + 1, unread + 1
+      over[reached] = data
+      reaped[reached + 3] = { removed, const.NO_DEADLINE, 0, kind, now - first, 0, 0, 0 }
+      if unread == 8 then
+        unread = 0
+        is_ordinary = passed_us() <= tonumber(budget)
+      end
     end
-    try('ZREM', schedule, unpack(KEYS, first_key, first_key + keys - 1))
+  end
+  if failure or reached == all or passed_us() > tonumber(budget) then
+    batches(1, reached, function(from, to)
+      try('ZREM', schedule, unpack(over, from, to))
+    end)
     reaped[3] = first_attention()
     reaped[2] = passed_us()
     return failure or reaped
