@@ -5,6 +5,8 @@ import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import pytest
+
 from tests.core.conftest import Run
 from ttlproxy.core.counters import Tally
 from ttlproxy.proxy.write_batch import WriteBatch
@@ -150,3 +152,21 @@ def test_data_of_one_turn_becomes_one_write_in_the_place_of_the_first(run: Run) 
             assert tally.bytes == 20_016
 
     run(main)
+
+
+def test_a_connection_that_has_just_ended_takes_no_more_and_is_no_fault(
+    run: Run, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As when Redis resets it: in the same turn, before `connection_lost`."""
+
+    async def main() -> None:
+        async with _connected() as (ended, _), _connected() as (transport, far):
+            turn = WriteBatch()
+            ended.abort()
+            turn.writer(ended, Tally())(b"lost")
+            turn.writer(transport, Tally())(b"other")
+            await asyncio.sleep(0)
+            assert _arrived(far) == b"other"
+
+    run(main)
+    assert not caplog.records
