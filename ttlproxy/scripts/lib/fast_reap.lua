@@ -40,7 +40,7 @@ do
         end
         removed = try(remover, data, unpack(due))
       end
-      try('DEL', index)
+      try('ZREMRANGEBYRANK', index, '0', '-1')
       reached, unread = reached + 1, unread + 1
       over[reached] = data
       reaped[reached + 3] = { removed, const.NO_DEADLINE, 0, kind, now - first, 0, 0, 0 }
