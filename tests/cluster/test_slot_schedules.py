@@ -329,11 +329,9 @@ async def test_a_reap_tells_when_its_slot_needs_attention_again(
     assert {key for _, key in found} == {*due}
     before = calls(node.port, "zrangebyscore")
     await _reaps(context)(redis, dict.fromkeys(found, 100))
-    by_the_script = calls(node.port, "zrangebyscore") - before
-    assert by_the_script == len(due)
     assert await schedules.due(redis, [0], 2) == ([], {})
     assert await schedules.next_ms(redis, [0], 2) == FAR_MS
-    assert calls(node.port, "zrangebyscore") - before == by_the_script
+    assert calls(node.port, "zrangebyscore") == before
     assert schedules.slots() == {slot(later): FAR_MS}
 
 
