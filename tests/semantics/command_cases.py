@@ -121,7 +121,6 @@ ZPOPMIN k                               -> ["a"* ; k -2 100 -1 -2
 ZPOPMAX k                               -> ["c"* ; k 100 100 -2 -2
 ZPOPMIN k 2                             -> [*   ; k -2 -2 -1 -2
 BZPOPMIN k 0                            -> ["k", "a"* ; k -2 100 -1 -2
-BZPOPMAX k 0                            -> ["k", "c"* ; k 100 100 -2 -2
 ZREMRANGEBYRANK k 0 0                   -> 1    ; k -2 100 -1 -2
 ZREMRANGEBYSCORE k 0 0                  -> 3    ; k -2 -2 -2 -2
 ZREMRANGEBYLEX k [a [a                  -> 1    ; k -2 100 -1 -2
@@ -159,7 +158,6 @@ LPOP k                                  -> "a"  ; k -2 100 -1 -2
 RPOP k                                  -> "c"  ; k 100 100 -2 -2
 LPOP k 2                                -> ["a", "b"] ; k -2 -2 -1 -2
 BLPOP k 0                               -> ["k", "a"] ; k -2 100 -1 -2
-BRPOP k 0                               -> ["k", "c"] ; k 100 100 -2 -2
 LTRIM k 1 -1                            -> OK   ; k -2 100 -1 -2
 LMOVE k to LEFT RIGHT                   -> "a"  ; k -2 100 -1 -2 ; to 100 -2 -2 -2
 RPOPLPUSH k to                          -> "c"  ; k 100 100 -2 -2 ; to -2 -2 -1 -2

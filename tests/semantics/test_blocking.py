@@ -67,6 +67,30 @@ def _sorted_sets(count: int) -> str:
     )
 
 
+@pytest.mark.parametrize(
+    ("fill", "pop", "again", "left"),
+    [
+        ("RPUSH k a b", "BLPOP k 1", "RPUSH k a", "LTTLELEMENT k a"),
+        ("RPUSH k b a", "BRPOP k 1", "RPUSH k a", "LTTLELEMENT k a"),
+        ("RPUSH k b a", "BRPOPLPUSH k to 1", "LPUSH k a", "LTTLELEMENT k a"),
+        ("RPUSH k a b", "BLMOVE k to LEFT LEFT 1", "LPUSH k a", "LTTLELEMENT k a"),
+        ("ZADD k 1 a 2 b", "BZPOPMIN k 1", "ZADD k 1 a", "ZTTLMEMBER k a"),
+        ("ZADD k 2 a 1 b", "BZPOPMAX k 1", "ZADD k 1 a", "ZTTLMEMBER k a"),
+    ],
+)
+def test_what_was_popped_leaves_its_deadline_behind(
+    talk: Talk, fill: str, pop: str, again: str, left: str
+) -> None:
+    expire = "LEXPIREELEMENT" if "PUSH" in fill else "ZEXPIREMEMBER"
+    talk(f"""
+        {fill}                              -> 2
+        {expire} k a 100                    -> 1
+        {pop}                               -> *
+        {again}                             -> *
+        {left}                              -> -1
+    """)
+
+
 def test_what_a_blocked_client_popped_is_swept_when_it_goes_on(
     app: Connection, other: Connection, server: AnyServer, direct: Client
 ) -> None:
@@ -79,6 +103,29 @@ def test_what_a_blocked_client_popped_is_swept_when_it_goes_on(
         assert read([direct], (7, 0)).faults
         app.ask("PING")
         until_swept(direct)
+
+
+def test_a_woken_pop_and_then_a_blocking_move_of_an_equal_value(
+    app: Connection, other: Connection, server: AnyServer, direct: Client
+) -> None:
+    """A later equal value does not get the stale deadline that the pop left in the index."""
+    app.send(command("BLPOP", "l", 0))
+    until_blocked(server.port, 1)
+    hold(other, direct, PUSHED)
+    assert app.read() == POPPED
+    for move in ("BLMOVE from l LEFT LEFT 1", "BRPOPLPUSH from l 1"):
+        hold(
+            other,
+            direct,
+            f"""
+            RPUSH from a                    -> 1
+            {move}                          -> "a"
+            LTTLELEMENT l a                 -> -1
+            DEL l                           -> 1
+        """,
+        )
+        hold(other, direct, PUSHED)
+        assert app.ask("BLPOP", "l", 0) == POPPED
 
 
 def test_a_blocking_move_in_a_transaction_meets_no_deadline_of_one_that_is_gone(

@@ -11,6 +11,23 @@ from tests.support.redis_client import Client
 from tests.support.redis_content import until_swept
 
 
+def test_a_copied_key_has_the_deadlines_of_the_original(every: Talk) -> None:
+    every("""
+        ADD k a b                           -> 2
+        HEXPIREFIELD k a 100                -> 1
+        EXPIRE k 300                        -> 1
+        COPY k new                          -> 1
+        HTTLFIELD new FIELDS 2 a b          -> [100, -1]
+        TTL new                             -> 300
+        HTTLFIELD k FIELDS 2 a b            -> [100, -1]
+        REM k a                             -> 1
+        HTTLFIELD new a                     -> 100
+        COPY nokey new                      -> 0
+        COPY k k                            -> ERR source and destination objects are the same
+        HTTLFIELD k b                       -> -1
+    """)
+
+
 def test_a_key_copied_onto_a_managed_one_replaces_its_deadlines(every: Talk) -> None:
     every("""
         ADD k a b                           -> 2
@@ -35,22 +52,33 @@ def test_a_key_copied_onto_a_managed_one_replaces_its_deadlines(every: Talk) -> 
     """)
 
 
-def test_an_all_expired_target_stops_no_copy_move_or_rename(every: Talk) -> None:
+def test_the_deadlines_of_a_copy_pass_and_those_of_the_original_too(every: Talk) -> None:
+    every("""
+        ADD k a b                           -> 2
+        HPEXPIREFIELD k a 30                -> 1
+        COPY k new                          -> 1
+        COPY k new DB 1                     -> 1
+        wait 30
+        LEN k                               -> 1
+        LEN new                             -> 1
+        SELECT 1                            -> OK
+        LEN new                             -> 1
+    """)
+
+
+def test_an_all_expired_target_does_not_stop_a_copy_or_a_move(every: Talk) -> None:
     every("""
         ADD k a                             -> 1
         HEXPIREFIELD k a 100                -> 1
         ADD other a                         -> 1
         HPEXPIREFIELD other a 20            -> 1
-        ADD gone a                          -> 1
-        HPEXPIREFIELD gone a 20             -> 1
         SELECT 1                            -> OK
         ADD k a b                           -> 2
         HPEXPIREFIELD k 20 FIELDS 2 a b     -> [1, 1]
         SELECT 0                            -> OK
         wait 20
         COPY k other                        -> 1
-        RENAMENX other gone                 -> 1
-        HTTLFIELD gone a                    -> 100
+        HTTLFIELD other a                   -> 100
         MOVE k 1                            -> 1
         EXISTS k                            -> 0
         SELECT 1                            -> OK
@@ -100,6 +128,19 @@ def test_a_moved_key_takes_its_deadlines_along(every: Talk) -> None:
         EXISTS k                            -> 0
         SELECT 0                            -> OK
         HTTLFIELD k a                       -> 100
+    """)
+
+
+def test_deadlines_pass_in_the_database_that_a_key_was_moved_to(every: Talk) -> None:
+    every("""
+        ADD k a b                           -> 2
+        HPEXPIREFIELD k a 30                -> 1
+        MOVE k 1                            -> 1
+        SELECT 1                            -> OK
+        wait 30
+        LEN k                               -> 1
+        SELECT 0                            -> OK
+        EXISTS k                            -> 0
     """)
 
 

@@ -29,6 +29,19 @@ from ttlproxy.core.keys import Keys
 # --- an element, or a key, that is written again
 
 
+def test_an_element_removed_and_added_again_before_its_old_deadline(every: Talk) -> None:
+    every("""
+        ADD k a b                       -> 2
+        HPEXPIREFIELD k a 20            -> 1
+        HEXPIREFIELD k b 100            -> 1
+        REM k a                         -> 1
+        ADD k a                         -> *
+        HTTLFIELD k FIELDS 2 a b        -> [-1, 100]
+        wait 20 in time
+        LEN k                           -> 2
+    """)
+
+
 @pytest.mark.parametrize("expire", ["PEXPIRE k 20", "PEXPIREAT k @-1ms", "EXPIRE k 0"])
 def test_a_write_after_the_key_expired_as_a_whole(every: Talk, expire: str) -> None:
     every(f"""
@@ -41,6 +54,18 @@ def test_a_write_after_the_key_expired_as_a_whole(every: Talk, expire: str) -> N
         ADD k a b                       -> 2
         HTTLFIELD k FIELDS 2 a b        -> [-1, -1]
         wait 30
+        LEN k                           -> 2
+    """)
+
+
+def test_renaming_a_plain_key_onto_a_managed_one(every: Talk) -> None:
+    every("""
+        ADD plain a b                   -> 2
+        ADD k a c                       -> 2
+        HPEXPIREFIELD k 20 FIELDS 2 a c -> [1, 1]
+        RENAME plain k                  -> OK
+        HTTLFIELD k FIELDS 3 a b c      -> [-1, -1, -2]
+        wait 20
         LEN k                           -> 2
     """)
 
@@ -93,6 +118,48 @@ def test_a_flush_of_scripts_between_multi_and_exec(
     hold(app, direct, said_of(type_, "ADD k a b -> 2\nMULTI -> OK\nHEXPIREFIELD k a 100 -> QUEUED"))
     assert other.ask("SCRIPT", "FLUSH") == b"+OK\r\n"
     hold(app, direct, said_of(type_, "HTTLFIELD k a -> QUEUED\nEXEC -> [1, 100]"))
+
+
+def test_a_flush_of_scripts_inside_a_transaction(app: Connection, direct: Client) -> None:
+    hold(app, direct, "SADD k a -> 1\nMULTI -> OK\nSCRIPT FLUSH -> QUEUED")
+    hold(app, direct, "SEXPIREMEMBER k a 100 -> QUEUED\nEXEC -> [OK, 1]\nSTTLMEMBER k a -> 100")
+
+
+@pytest.mark.usefixtures("no_reaper")
+@every_type
+def test_an_element_that_expires_between_watch_and_exec(
+    app: Connection, other: Connection, direct: Client, type_: str
+) -> None:
+    """As with Redis's own expiry of fields: a deletion counts as a change."""
+    dated = "ADD k a b -> 2\nHPEXPIREFIELD k a 20 -> 1"
+    hold(app, direct, said_of(type_, dated + "\nWATCH k -> OK\nwait 20 in time"))
+    hold(other, direct, said_of(type_, "LEN k -> 1"))
+    hold(app, direct, "MULTI -> OK\nSET text x -> QUEUED\nEXEC -> nil\nGET text -> nil")
+
+
+@every_type
+def test_a_plain_write_in_a_transaction_while_another_gives_the_first_deadline(
+    app: Connection, other: Connection, direct: Client, type_: str
+) -> None:
+    """The write is queued while the key has no deadline, and carried out when it has one."""
+    hold(other, direct, "SADDEX elsewhere 100 m -> 1")
+    hold(app, direct, said_of(type_, "ADD k a b -> 2\nMULTI -> OK\nREM k a -> QUEUED"))
+    hold(app, direct, said_of(type_, "ADD k a -> QUEUED"))
+    hold(other, direct, said_of(type_, "HPEXPIREFIELD k a 40 -> 1"))
+    hold(app, direct, said_of(type_, "EXEC -> [*\nHTTLFIELD k a -> -1"))
+    let_pass(direct, 40)
+    hold(app, direct, said_of(type_, "LEN k -> 2"))
+
+
+@every_type
+def test_a_virtual_command_in_a_discarded_transaction(
+    app: Connection, other: Connection, direct: Client, type_: str
+) -> None:
+    hold(app, direct, said_of(type_, "ADD k a -> 1\nMULTI -> OK\nHPEXPIREFIELD k a 20 -> QUEUED"))
+    hold(app, direct, said_of(type_, "HEXPIREFIELD k a 0 -> QUEUED\nDISCARD -> OK"))
+    let_pass(direct, 20)
+    hold(other, direct, said_of(type_, "HTTLFIELD k a -> -1\nADD k b -> *\nLEN k -> 2"))
+    assert direct.ask("EXISTS", Keys().index(b"k"), Keys().schedule) == 0
 
 
 # --- requests that are carried out later than they were checked
@@ -285,8 +352,6 @@ _WRITES = """
     COPY k other -> *
     MOVE k 1 -> *
     RENAMENX k other -> *
-    SET k text -> *
-    SUNIONSTORE k other -> *
 """
 # The command that writes elements with a deadline: `two` and `one` name elements, `kept` those of
 # KEEPTTL.
@@ -338,6 +403,19 @@ _OWN_WRITES = {
         LEASE k other PX 100000
     """,
 }
+
+
+@pytest.mark.usefixtures("no_reaper")
+def test_a_multi_that_was_refused(limited: Connection, app: Connection, direct: Client) -> None:
+    """Later requests are carried out at once, and not at an EXEC."""
+    _restrict(direct, "-multi", "-exec")
+    assert limited.ask("MULTI").startswith(b"-NOPERM")
+    hold(app, direct, "SADD k a b -> 2\nSPEXPIREMEMBER k a 20 -> 1")
+    let_pass(direct, 20)
+    hold(limited, direct, "SCARD k -> 1\nSADDEX k 100 b -> 0\nSREM k b -> 1\nSADD k b -> 1")
+    hold(limited, direct, "STTLMEMBER k b -> -1\nSPEXPIREMEMBER k b 20 -> 1\nwait 20\nSCARD k -> 0")
+    assert b"NOPERM" in limited.ask("EXEC")
+    hold(limited, direct, "EXISTS k -> 0")
 
 
 # --- a client that never reads

@@ -267,6 +267,15 @@ def test_only_what_the_setting_asks_for_is_published(
     assert all(map(str.startswith, heard, prefixes)), heard
 
 
+def test_a_subscriber_of_the_proxy_hears_the_same(app: Connection, proxy: Proxy) -> None:
+    switch_on(app, "EA")
+    ear = Ear(proxy.port)
+    say(app, "HSETEX h EX 9 FIELDS 2 a 1 b 2")
+    assert _keyevents(ear.heard(app)) == ["hset h", "hexpire h a b"]
+    ear.close()
+    app.ask("CONFIG", "SET", SETTING, "")
+
+
 def test_one_element_channels_of_redis_8_8(app: Connection, ear: Ear) -> None:
     if app.ask("CONFIG", "SET", SETTING, "IVh") != b"+OK\r\n":
         pytest.skip("this server has no letters for events with subkeys")
@@ -290,6 +299,19 @@ def test_a_setting_changed_behind_the_proxy_is_noticed(
     direct.ask("CONFIG", "SET", SETTING, "Eh")
     wait_until(events, "the events to come")
     direct.ask("CONFIG", "SET", SETTING, "")
+    wait_until(lambda: not events(), "the events to end")
+
+
+def test_a_refused_setting_is_believed_no_longer_than_a_heartbeat(
+    app: Connection, ear: Ear
+) -> None:
+    say(app, "HSET h a 1")
+    assert app.ask("CONFIG", "SET", SETTING, "Eh?").startswith(b"-")
+
+    def events() -> bool:
+        say(app, "HEXPIREFIELD h a 100")
+        return bool(ear.heard(app))
+
     wait_until(lambda: not events(), "the events to end")
 
 

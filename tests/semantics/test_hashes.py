@@ -8,6 +8,27 @@ from tests.support.error_texts import NOT_AN_INTEGER, WRONGTYPE
 # --- R2, hashes: replacing a value clears its deadline, altering it keeps it
 
 
+def test_a_written_field_outlives_its_old_deadline(talk: Talk) -> None:
+    talk("""
+        HSET h a 1 b 1                      -> 2
+        HPEXPIREFIELD h 20 FIELDS 2 a b     -> [1, 1]
+        HSET h a 2                          -> 0
+        wait 20 in time
+        HGETALL h                           -> ["a", "2"]
+    """)
+
+
+def test_an_expired_field_counts_as_created(talk: Talk) -> None:
+    talk("""
+        HSET h a 1 b 1 c 1                  -> 3
+        HPEXPIREFIELD h 20 FIELDS 2 a b     -> [1, 1]
+        wait 20
+        HSET h a 2 c 2                      -> 1
+        HSETNX h b 2                        -> 1
+        HTTLFIELD h FIELDS 3 a b c          -> [-1, -1, -1]
+    """)
+
+
 def test_incrementing_keeps_the_deadline(talk: Talk) -> None:
     talk("""
         HSET h n 1 f 1.5 w word             -> 3
@@ -33,6 +54,17 @@ def test_incrementing_a_dated_field_reaches_every_64_bit_number(talk: Talk) -> N
         HINCRBY h n -9223372036854775807    -> 0
         HINCRBY h n -9223372036854775808    -> -9223372036854775808
         HTTLFIELD h n                       -> 100
+    """)
+
+
+def test_incrementing_an_expired_field_starts_from_0_without_a_deadline(talk: Talk) -> None:
+    talk("""
+        HSET h n 41 f 41.5                  -> 2
+        HPEXPIREFIELD h 20 FIELDS 2 n f     -> [1, 1]
+        wait 20
+        HINCRBY h n 1                       -> 1
+        HINCRBYFLOAT h f 0.5                -> "0.5"
+        HTTLFIELD h FIELDS 2 n f            -> [-1, -1]
     """)
 
 

@@ -6,10 +6,12 @@ from contextlib import closing
 
 import pytest
 
+from tests.conftest import StartProxy, StartServer
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection
 from tests.support.redis_client import Client
 from tests.support.redis_content import noted_ms
+from tests.support.server_queries import until_called_by_digest
 from tests.support.servers import Proxy
 from ttlproxy.core.keys import KEY_EXPIRY, Keys
 
@@ -53,6 +55,17 @@ def _expired(direct: Client, type_: str) -> None:
 
 
 @every_type
+@pytest.mark.usefixtures("no_reaper")
+def test_a_key_that_was_deleted_past_the_proxies_leaves_no_deadlines_to_a_new_one(
+    client: Client, direct: Client, type_: str
+) -> None:
+    client.ask(*_words(WRITES[type_], at=FAR_MS, element="a"))
+    direct.ask("DEL", "k")
+    client.ask(*_words(WRITES[type_], at=FAR_MS + 9, element="b"))
+    assert direct.ask("ZRANGE", INDEX, 0, -1) == [b"b"]
+
+
+@every_type
 @pytest.mark.parametrize("first", ["expiry", "deadline"])
 def test_no_index_expires_so_redis_evicts_none_by_volatile_policies(
     client: Client, direct: Client, type_: str, first: str
@@ -62,6 +75,33 @@ def test_no_index_expires_so_redis_evicts_none_by_volatile_policies(
     client.ask_many([_words(add, "a"), *(steps if first == "deadline" else steps[::-1])])
     assert direct.ask("PTTL", INDEX) == -1
     assert noted_ms(direct, b"k") == pytest.approx(FAR_MS + 9, abs=2)
+
+
+@pytest.mark.long
+def test_keys_that_survive_an_eviction_have_their_deadlines(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    server = start_server("--maxmemory-policy", "volatile-ttl")
+    proxy = start_proxy(server.url)
+    keys = [f"k{number}" for number in range(300)]
+    with closing(Client(proxy.port)) as client, closing(Client(server.port)) as direct:
+        for key in keys:
+            client.ask_many(
+                [
+                    ["HSETEX", key, *["MAXLEN", "9", "EX", "10000", "FIELDS", "1", "f"], "x" * 300],
+                    ["EXPIRE", key, "20000"],
+                ]
+            )
+        with Connection(proxy.port) as caller:  # scripts that come later would take the memory
+            until_called_by_digest(server.port, caller)
+        used = int(direct.ask("INFO", "memory").split(b"used_memory:")[1].split(b"\r\n")[0])
+        direct.ask("CONFIG", "SET", "maxmemory", used - 150 * 300)
+        for number in range(100):
+            direct.ask("SET", f"other{number}", "x" * 300)
+        direct.ask("CONFIG", "SET", "maxmemory", 0)
+        survived = [key for key in keys if direct.ask("EXISTS", key)]
+        assert 0 < len(survived) < 300
+        assert all(client.ask("HTTLFIELD", key, "f") > 0 for key in survived)
 
 
 @every_type

@@ -12,7 +12,7 @@ from tests.conftest import StartProxy, StartServer
 from tests.semantics.conftest import two_proxies
 from tests.support.admin_pages import FLAGS, metric, pages
 from tests.support.containers import AnyServer
-from tests.support.deadlines import give_one_of_all
+from tests.support.deadlines import give_one_of_all, until_past
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection
 from tests.support.redis_client import Client
@@ -68,6 +68,10 @@ def _ask(proxy: Proxy, *words: bytes | str | int) -> object:
         return client.ask(*words)
 
 
+def _is_gone(direct: Client, key: str) -> bool:
+    return bool(direct.ask("EXISTS", key) == 0)
+
+
 def test_a_few_proxies_hear_of_all_deadlines_and_the_others_ask(
     own_server: AnyServer, start_proxy: StartProxy, subscribers: Callable[[bytes], int]
 ) -> None:
@@ -104,6 +108,21 @@ def test_keys_without_anything_due_cost_no_round_trip_more(
                 assert client.ask_many([("HSET", key, "f", "w") for key in keys]) == [0] * 64
                 assert client.ask_many([("HGET", key, "f") for key in keys]) == [b"w"] * 64
             assert waited() == before
+
+
+def test_what_one_client_gives_a_deadline_another_never_sees_after_it(
+    ports: list[int],
+) -> None:
+    """In any database, also for keys that it has read before."""
+    with Connection(ports[0]) as reader, Connection(ports[1]) as writer:
+        for number in range(20):
+            db, key = number % 3, f"h:{number % 4}"
+            for each in (reader, writer):
+                each.ask("SELECT", db)
+            reader.ask("HGET", key, "f")
+            writer.ask("HSETEX", key, "PX", 5, "FIELDS", 1, "f", "v")
+            until_past(writer, int(writer.ask("HPEXPIRETIMEFIELD", key, "f")[1:]))
+            assert reader.ask("HGET", key, "f") == b"$-1\r\n"
 
 
 @pytest.mark.parametrize(
@@ -215,6 +234,16 @@ def test_a_client_that_asked_for_a_database_that_redis_lacks_is_served_where_it_
         assert client.ask_many(requests)[4:] == [None, 1]
 
 
+def test_whoever_leads_the_reaper_hears_of_deadlines(ports: list[int]) -> None:
+    """Nobody asks for the element, and no proxy hears of all deadlines."""
+    *proxies, server = ports
+    with closing(Client(server)) as direct:
+        for port in proxies:
+            with closing(Client(port)) as client:
+                assert client.ask("SADDEX", f"s:{port}", "PX", 20, "MEMBERS", 1, "m") == 1
+            wait_until(partial(_is_gone, direct, f"s:{port}"), "it is reaped")
+
+
 def test_a_database_that_only_a_proxy_that_is_gone_has_named_is_reaped(
     own_server: AnyServer, start_proxy: StartProxy
 ) -> None:
@@ -234,6 +263,34 @@ def test_a_database_that_only_a_proxy_that_is_gone_has_named_is_reaped(
         gone.kill()
         direct.ask("DEL", LEASE)
         wait_until(lambda: there.ask("EXISTS", "s") == 0, "it is gone")
+
+
+def test_of_many_keys_that_are_named_together_those_with_deadlines_are_found(
+    ports: list[int],
+) -> None:
+    with closing(Client(ports[0])) as client, closing(Client(ports[1])) as writer:
+        for round_ in range(2):
+            keys = [f"{round_}:{number}" for number in range(100)]
+            for key in keys[::10]:
+                writer.ask("HSETEX", key, "PXAT", FAR_MS, "FIELDS", 1, "f", "v")
+            reads = [("HGET", key, "f") for key in keys]
+            assert client.ask_many(reads).count(b"v") == 10
+            client.ask_many([("HSET", key, "f", "w") for key in keys])
+            assert client.ask_many([("HTTLFIELD", key, "f") for key in keys]) == [-1] * 100
+
+
+def test_a_key_whose_elements_were_all_reaped_gets_new_deadlines_like_a_new_one(
+    ports: list[int],
+) -> None:
+    with closing(Client(ports[0])) as writer, closing(Client(ports[1])) as reader:
+        for number in range(3):
+            writer.ask("HSETEX", "h", "EX", 100, "FIELDS", 1, "f", number)
+        for number in range(20):
+            writer.ask("HPEXPIREFIELD", "h", "f", 1)
+            wait_until(lambda: reader.ask("HGET", "h", "f") is None, "it is due")
+            writer.ask("HSETEX", "h", "EX", 100, "FIELDS", 1, "f", number)
+            assert reader.ask("HSET", "h", "f", "plain") == 0
+            assert reader.ask("HTTLFIELD", "h", "f") == -1, number
 
 
 def test_it_is_refused_nothing_without_the_right_to_subscribe(

@@ -24,6 +24,30 @@ def test_a_pushed_value_has_the_deadline_of_its_equal_or_none(talk: Talk, push: 
     """)
 
 
+def test_values_are_pushed_in_redis_own_order(talk: Talk) -> None:
+    talk("""
+        RPUSH l m                               -> 1
+        LEXPIREELEMENT l m 100                  -> 1
+        LPUSH l a b                             -> 3
+        RPUSH l y z                             -> 5
+        LRANGE l 0 -1                           -> ["b", "a", "m", "y", "z"]
+        LPUSHX nokey a                          -> 0
+        EXISTS nokey                            -> 0
+    """)
+
+
+@pytest.mark.parametrize("push", ["LPUSH l a", "RPUSH l a", "LPUSHX l a", "RPUSHX l a",
+                                  "LINSERT l BEFORE b a", "LINSERT l after b a"])  # fmt: skip
+def test_an_expired_value_pushed_again_has_no_deadline(talk: Talk, push: str) -> None:
+    talk(f"""
+        RPUSH l a b                             -> 2
+        LPEXPIREELEMENT l a 20                  -> 1
+        wait 20
+        {push}                                  -> 2
+        LTTLELEMENT l ELEMENTS 2 a b            -> [-1, -1]
+    """)
+
+
 def test_an_inserted_value_has_the_deadline_of_its_equal_or_none(talk: Talk) -> None:
     talk("""
         RPUSH l a b                             -> 2
@@ -36,6 +60,16 @@ def test_an_inserted_value_has_the_deadline_of_its_equal_or_none(talk: Talk) -> 
         LINSERT nokey AFTER a a                 -> 0
         LINSERT l NEXT a a                      -> ERR syntax error
         LLEN l                                  -> 4
+    """)
+
+
+def test_an_expired_value_is_no_pivot(talk: Talk) -> None:
+    talk("""
+        RPUSH l a b                             -> 2
+        LPEXPIREELEMENT l a 20                  -> 1
+        wait 20
+        LINSERT l BEFORE a c                    -> -1
+        LRANGE l 0 -1                           -> ["b"]
     """)
 
 
@@ -68,6 +102,17 @@ def test_keepttl_keeps_the_deadlines_of_what_is_there(talk: Talk) -> None:
     """)
 
 
+def test_what_was_pushed_goes_when_its_time_is_over(talk: Talk) -> None:
+    talk("""
+        LPUSHEX l PX 20 ELEMENTS 3 a b a        -> 3
+        RPUSH l b c                             -> 5
+        wait 20 in time
+        LRANGE l 0 -1                           -> ["c"]
+        LPUSHEX l KEEPTTL 100 a                 -> 2
+        LTTLELEMENT l a                         -> 100
+    """)
+
+
 @pytest.mark.parametrize("past", ["0", "EX 0 ELEMENTS 3", "PXAT @-1ms ELEMENTS 3", "KEEPTTL 0"])
 def test_a_time_already_past_removes_the_elements_and_counts_them_as_pushed(
     talk: Talk, past: str
@@ -83,6 +128,15 @@ def test_a_time_already_past_removes_the_elements_and_counts_them_as_pushed(
         LLEN l                                  -> 1
         RPUSH l a                               -> 2
         LTTLELEMENT l a                         -> -1
+    """)
+
+
+def test_pushing_with_a_time_to_live_keeps_the_keys_own_expiry(talk: Talk) -> None:
+    talk("""
+        RPUSH l a                               -> 1
+        EXPIRE l 100                            -> 1
+        LPUSHEX l 200 b                         -> 2
+        TTL l                                   -> 100
     """)
 
 

@@ -1,6 +1,7 @@
 """Equal values in one list share one deadline and expire together: docs/semantics.md, "Lists".
 
-What one command does is in command_cases.py; pushes and long lists are in files of their own.
+LSET, and what is refused. Pushes, removals, moves and long lists are in files of their own. What
+lists have in common with the other types is in test_past_deadlines.py and test_whole_keys.py.
 """
 
 from __future__ import annotations
@@ -9,6 +10,9 @@ import pytest
 
 from tests.support.conversation import Talk
 from tests.support.error_texts import NOT_AN_INTEGER, WRONGTYPE
+
+OUT_OF_RANGE = "ERR index out of range"
+
 
 # --- equal values
 
@@ -25,6 +29,17 @@ def test_equal_values_share_one_deadline_and_go_together(talk: Talk) -> None:
         RPUSH l c                               -> 2
         LEXPIREELEMENT l 0 ELEMENTS 2 c c       -> [2, -2]
         EXISTS l                                -> 0
+    """)
+
+
+def test_numbers_and_long_values_are_values_like_others(talk: Talk) -> None:
+    long = "x" * 9000
+    talk(f"""
+        RPUSH l 1 01 -1 1.0 {long} {long}y      -> 6
+        LEXPIREELEMENT l 100 ELEMENTS 2 1 {long} -> [1, 1]
+        LTTLELEMENT l ELEMENTS 6 1 01 -1 1.0 {long} {long}y -> [100, -1, -1, -1, 100, -1]
+        LEXPIREELEMENT l 0 ELEMENTS 2 1 {long}  -> [2, 2]
+        LRANGE l 0 2                            -> ["01", "-1", "1.0"]
     """)
 
 
@@ -52,6 +67,39 @@ def test_the_value_that_lset_writes_has_the_deadline_of_its_equal_or_none(talk: 
         LTTLELEMENT l ELEMENTS 3 a b c          -> [100, -2, 100]
         LSET l 2 b                              -> OK
         LTTLELEMENT l ELEMENTS 3 a b c          -> [100, -1, -2]
+    """)
+
+
+def test_a_refused_lset_leaves_the_deadlines(talk: Talk) -> None:
+    talk(f"""
+        RPUSH l a b                             -> 2
+        LEXPIREELEMENT l 100 ELEMENTS 2 a b     -> [1, 1]
+        LSET l 2 c                              -> {OUT_OF_RANGE}
+        LSET l -3 c                             -> {OUT_OF_RANGE}
+        LSET l x c                              -> {NOT_AN_INTEGER}
+        LSET nokey 0 c                          -> ERR no such key
+        LTTLELEMENT l ELEMENTS 2 a b            -> [100, 100]
+    """)
+
+
+def test_lset_counts_live_elements_only(talk: Talk) -> None:
+    talk(f"""
+        RPUSH l a b                             -> 2
+        LPEXPIREELEMENT l a 20                  -> 1
+        wait 20
+        LSET l 1 c                              -> {OUT_OF_RANGE}
+        LSET l 0 c                              -> OK
+        LRANGE l 0 -1                           -> ["c"]
+    """)
+
+
+def test_positions_count_live_elements_only(talk: Talk) -> None:
+    talk("""
+        RPUSH l a b a c d                       -> 5
+        LPEXPIREELEMENT l a 20                  -> 1
+        wait 20
+        LTRIM l 1 1                             -> OK
+        LRANGE l 0 -1                           -> ["c"]
     """)
 
 
@@ -85,146 +133,4 @@ def test_a_managed_key_of_another_type_is_refused(talk: Talk, write: str) -> Non
         SADDEX k 100 a                          -> 1
         {write}                                 -> {WRONGTYPE}
         STTLMEMBER k a                          -> 100
-    """)
-
-
-@pytest.mark.parametrize("count", [0, 3, 9, -3])
-def test_the_deadline_goes_with_the_last_copy_that_lrem_removes(talk: Talk, count: int) -> None:
-    talk(f"""
-        RPUSH l a b a c a                       -> 5
-        LEXPIREELEMENT l 100 ELEMENTS 2 a b     -> [1, 1]
-        LREM l {count} a                        -> 3
-        RPUSH l a                               -> 3
-        LTTLELEMENT l ELEMENTS 3 a b c          -> [-1, 100, -1]
-    """)
-
-
-def test_the_deadline_stays_with_the_copies_that_lrem_leaves(talk: Talk) -> None:
-    talk(f"""
-        RPUSH l a b a                           -> 3
-        LEXPIREELEMENT l a 100                  -> 1
-        LREM l -1 a                             -> 1
-        LREM l 0 zz                             -> 0
-        LREM l x a                              -> {NOT_AN_INTEGER}
-        LREM l 01 a                             -> {NOT_AN_INTEGER}
-        LTTLELEMENT l ELEMENTS 2 a b            -> [100, -1]
-        LRANGE l 0 -1                           -> ["a", "b"]
-    """)
-
-
-# --- LTRIM
-
-
-@pytest.mark.parametrize(
-    ("start", "stop"),
-    [(1, 2), (-4, -3), (1, -3), (-4, 2), (1, "2")],
-)
-def test_the_deadlines_of_what_was_trimmed_away_go_with_the_last_copies(
-    talk: Talk, start: int, stop: int
-) -> None:
-    talk(f"""
-        RPUSH l a b c b d                       -> 5
-        LEXPIREELEMENT l 100 ELEMENTS 4 a b c d -> [1, 1, 1, 1]
-        LTRIM l {start} {stop}                  -> OK
-        LRANGE l 0 -1                           -> ["b", "c"]
-        RPUSH l a d                             -> 4
-        LTTLELEMENT l ELEMENTS 4 a b c d        -> [-1, 100, 100, -1]
-    """)
-
-
-@pytest.mark.parametrize(
-    ("start", "stop"), [(2, 1), (9, 9), (0, -9), (-1, -2), (-1, 0), (-2, -9), (3, 9)]
-)
-def test_a_list_that_was_trimmed_to_nothing_starts_clean(talk: Talk, start: int, stop: int) -> None:
-    talk(f"""
-        RPUSH l a b c                           -> 3
-        LEXPIREELEMENT l 100 ELEMENTS 2 a c     -> [1, 1]
-        LTRIM l {start} {stop}                  -> OK
-        EXISTS l                                -> 0
-        RPUSH l a b c                           -> 3
-        LTTLELEMENT l ELEMENTS 3 a b c          -> [-1, -1, -1]
-    """)
-
-
-@pytest.mark.parametrize(("start", "stop"), [(0, -1), (-9, 9), (0, 2)])
-def test_trimming_nothing_changes_nothing(talk: Talk, start: int, stop: int) -> None:
-    talk(f"""
-        RPUSH l a b c                           -> 3
-        LEXPIREELEMENT l 100 ELEMENTS 2 a c     -> [1, 1]
-        LTRIM l {start} {stop}                  -> OK
-        LTRIM l 1 x                             -> {NOT_AN_INTEGER}
-        LTRIM l 0x1 1                           -> {NOT_AN_INTEGER}
-        LTRIM nokey 1 1                         -> OK
-        LTTLELEMENT l ELEMENTS 3 a b c          -> [100, -1, 100]
-    """)
-
-
-# --- LPOP and RPOP, with and without count, LMPOP
-
-
-@pytest.mark.parametrize("pop", ["LPOP l", "RPOP l", "lpop l"])
-def test_the_last_copy_popped_takes_its_deadline(talk: Talk, pop: str) -> None:
-    talk(f"""
-        RPUSH l a a                             -> 2
-        LEXPIREELEMENT l a 100                  -> 1
-        {pop}                                   -> "a"
-        LTTLELEMENT l a                         -> 100
-        {pop}                                   -> "a"
-        {pop}                                   -> nil
-        EXISTS l                                -> 0
-        RPUSH l a                               -> 1
-        LTTLELEMENT l a                         -> -1
-    """)
-
-
-# --- LMOVE and RPOPLPUSH: a value takes its deadline along
-
-
-def test_the_copies_that_stay_keep_the_deadline_that_travels(talk: Talk) -> None:
-    talk("""
-        RPUSH from a b a                        -> 3
-        LEXPIREELEMENT from a 100               -> 1
-        LMOVE from to LEFT LEFT                 -> "a"
-        LTTLELEMENT from a                      -> 100
-        LTTLELEMENT to a                        -> 100
-    """)
-
-
-def test_a_live_equal_value_at_the_destination_keeps_its_own_deadline(talk: Talk) -> None:
-    talk("""
-        RPUSH from a b c                        -> 3
-        LEXPIREELEMENT from 100 ELEMENTS 2 a b  -> [1, 1]
-        RPUSH to a b c                          -> 3
-        LEXPIREELEMENT to 200 ELEMENTS 2 a c    -> [1, 1]
-        LMOVE from to LEFT RIGHT                -> "a"
-        LMOVE from to LEFT RIGHT                -> "b"
-        LMOVE from to LEFT RIGHT                -> "c"
-        LTTLELEMENT to ELEMENTS 3 a b c         -> [200, -1, 200]
-        EXISTS from                             -> 0
-    """)
-
-
-def test_an_expired_equal_value_at_the_destination_does_not_count(talk: Talk) -> None:
-    talk("""
-        RPUSH from a b                          -> 2
-        LEXPIREELEMENT from a 100               -> 1
-        RPUSH to a b                            -> 2
-        LPEXPIREELEMENT to 20 ELEMENTS 2 a b    -> [1, 1]
-        wait 20
-        RPOPLPUSH from to                       -> "b"
-        RPOPLPUSH from to                       -> "a"
-        LRANGE to 0 -1                          -> ["a", "b"]
-        LTTLELEMENT to ELEMENTS 2 a b           -> [100, -1]
-    """)
-
-
-@pytest.mark.parametrize("rotate", ["RPOPLPUSH l l", "LMOVE l l RIGHT LEFT"])
-def test_a_rotated_list_keeps_its_deadlines(talk: Talk, rotate: str) -> None:
-    talk(f"""
-        RPUSH l a b                             -> 2
-        LEXPIREELEMENT l 100 ELEMENTS 2 a b     -> [1, 1]
-        {rotate}                                -> "b"
-        {rotate}                                -> "a"
-        LTTLELEMENT l ELEMENTS 2 a b            -> [100, 100]
-        LRANGE l 0 -1                           -> ["a", "b"]
     """)

@@ -49,6 +49,12 @@ def test_many_due_values_go_and_the_others_keep_their_order(
     wait_until(lambda: _left(app) == expected, "what is left")
 
 
+def test_a_long_list_goes_as_a_whole(app: Connection, direct: Client) -> None:
+    _fill(app, 3)
+    app.ask("LPEXPIREELEMENT", "l", 10, "ELEMENTS", len(VALUES), *VALUES)
+    wait_until(lambda: direct.ask("EXISTS", "l") == 0, "the list gone")
+
+
 @pytest.mark.usefixtures("no_reaper")
 def test_however_many_are_due_the_next_look_sees_none(app: Connection, direct: Client) -> None:
     _fill(app, 2)
@@ -120,3 +126,11 @@ def test_many_elements_are_told_apart_as_few_are(talk: Talk) -> None:
         LTTLELEMENT l ELEMENTS 20 {names}       -> {[-1] * 10 + [100] * 5 + [-1] * 5}
         LPERSISTELEMENT l ELEMENTS 20 {names}   -> {[-1] * 10 + [1] * 5 + [-1] * 5}
     """)
+
+
+def test_many_are_evicted_from_a_long_list(app: Connection) -> None:
+    _fill(app, 2)
+    push = "RPUSHEX l MAXLEN 1000 EVICT EX 100 ELEMENTS 2 a b"
+    assert app.ask(*push.split()) in (b":1000\r\n", b":999\r\n")
+    wait_until(lambda: len(_left(app)) in (999, 1000), "what was evicted gone")
+    assert _left(app)[-2:] == ["a", "b"]

@@ -4,6 +4,7 @@ import pytest
 
 from tests.conftest import StartProxy
 from tests.support.containers import AnyServer
+from tests.support.deadlines import has_ttl
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
 from tests.support.redis_client import Client
@@ -71,6 +72,21 @@ def test_deadlines_that_are_set_meanwhile_are_not_forgotten(
         for key in keys:
             assert emptied.ask("HSET", key, "f", "anew") == b":0\r\n"
             assert emptied.ask("HTTLFIELD", key, "f") == b":-1\r\n"
+
+
+def test_the_servers_own_deadlines_are_the_servers_again(
+    emptied: Connection, direct: Client, server: AnyServer
+) -> None:
+    direct.ask("HSET", "h", "f", "v")
+    if direct.ask("HPEXPIRE", "h", 100_000, "FIELDS", 1, "f") != [1]:
+        pytest.skip("this server has no deadlines for hash fields")
+    assert emptied.ask("HEXPIREFIELD", "h", "f", 100) == b":1\r\n"
+    assert emptied.ask("DEL", "h") == b":1\r\n"
+    wait_until(lambda: _managed(emptied) == 0, "it forgotten")
+    assert emptied.ask("HSET", "h", "f", "v") == b":1\r\n"
+    assert emptied.ask("HPEXPIRE", "h", 100_000, "FIELDS", 1, "f") == b"*1\r\n:1\r\n"
+    assert has_ttl(direct.ask("HTTL", "h", "FIELDS", 1, "f")[0], 100)
+    assert _managed(emptied) == 0
 
 
 # Requests of others on a client's keys; each ends the key's deadlines.

@@ -10,6 +10,7 @@ import shlex
 import pytest
 
 from tests.support.conversation import Talk, hold, let_pass
+from tests.support.error_texts import WRONGTYPE
 from tests.support.per_type import every_type, said_of
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection
@@ -17,13 +18,10 @@ from tests.support.redis_client import Client
 from tests.support.redis_content import read
 from tests.support.servers import Proxy
 
-# Type -> what fills a key, what gives `a` a deadline, and the first looks after it. Of reads of
-# sorted sets there is one for each place at which a key stands: all are treated alike.
-LOOKS = {
-    "hash": (
-        "HSET k a 1 b 1 -> 2",
-        "HPEXPIREFIELD k a 40 -> 1",
-        """
+
+@pytest.mark.usefixtures("no_reaper")
+def test_the_first_look_after_the_deadline_does_not_see_the_field(talk: Talk) -> None:
+    looks = _looks(f"""
         HGET k a                            -> nil
         HGET k b                            -> "1"
         HMGET k a b                         -> [nil, "1"]
@@ -49,15 +47,17 @@ LOOKS = {
         HINCRBYFLOAT k a 0.5                -> "0.5"
         HSETEX k FXX FIELDS 1 a 2           -> 0
         HSETEX k FNX FIELDS 1 a 2           -> 1
-        SORT k BY nosort                    -> WRONGTYPE*
+        SORT k BY nosort                    -> {WRONGTYPE}
         TYPE k                              -> hash
         EXISTS k                            -> 1
-        """,
-    ),
-    "set": (
-        "SADD k a b -> 2",
-        "SPEXPIREMEMBER k a 40 -> 1",
-        """
+    """)
+    talk(_each("HSET k a 1 b 1 -> 2", looks) + _each("HPEXPIREFIELD k a 40 -> 1", looks))
+    talk("wait 40\n" + "".join(looks))
+
+
+@pytest.mark.usefixtures("no_reaper")
+def test_the_first_look_after_the_deadline_does_not_see_the_member(talk: Talk) -> None:
+    looks = _looks("""
         SISMEMBER k a                       -> 0
         SMISMEMBER k a b                    -> [0, 1]
         SCARD k                             -> 1
@@ -87,41 +87,14 @@ LOOKS = {
         SADDEX k KEEPTTL 100 a              -> 1
         TYPE k                              -> set
         EXISTS k                            -> 1
-        """,
-    ),
-    "zset": (
-        "ZADD k 1 a 2 b 3 c -> 3",
-        "ZPEXPIREMEMBER k a 40 -> 1",
-        """
-        ZSCORE k a                             -> nil
-        ZCARD k                                -> 2
-        ZRANGE k 0 0                           -> ["b"]
-        ZSCAN k 0                              -> ["0", ["b", "2", "c", "3"]]
-        ZUNION 2 k nokey                       -> ["b", "c"]
-        ZUNIONSTORE to 1 k                     -> 2
-        ZRANGESTORE to k 0 -1                  -> 2
-        SORT k BY nosort                       -> ["b", "c"]
-        ZADD k 1 a                             -> 1
-        ZADD k CH 1 a 2 b                      -> 1
-        ZADD k XX CH 9 a                       -> 0
-        ZADD k NX 9 a                          -> 1
-        ZADD k INCR 5 a                        -> "5"
-        ZADD k XX INCR 5 a                     -> nil
-        ZINCRBY k 5 a                          -> "5"
-        GEOADD k 13 38 a                       -> 1
-        ZREM k a                               -> 0
-        ZREM k a b                             -> 1
-        ZREMRANGEBYRANK k 0 0                  -> 1
-        ZPOPMIN k                              -> ["b", "2"]
-        ZTTLMEMBER k a                         -> -2
-        ZPERSISTMEMBER k a                     -> -2
-        ZEXPIREMEMBER k 100 MEMBERS 2 a b      -> [-2, 1]
-        """,
-    ),
-    "list": (
-        "RPUSH k a b a c -> 4",
-        "LPEXPIREELEMENT k a 40 -> 1",
-        """
+    """)
+    talk(_each("SADD k a b -> 2", looks) + _each("SPEXPIREMEMBER k a 40 -> 1", looks))
+    talk("wait 40\n" + "".join(looks))
+
+
+@pytest.mark.usefixtures("no_reaper")
+def test_the_first_look_after_the_deadline_does_not_see_the_list_element(talk: Talk) -> None:
+    looks = _looks("""
         LRANGE k 0 -1                       -> ["b", "c"]
         LINDEX k 0                          -> "b"
         LINDEX k 2                          -> nil
@@ -154,17 +127,8 @@ LOOKS = {
         BRPOPLPUSH k to 0                   -> "c"
         TYPE k                              -> list
         EXISTS k                            -> 1
-        """,
-    ),
-}
-
-
-@pytest.mark.usefixtures("no_reaper")
-@pytest.mark.parametrize("type_", LOOKS)
-def test_the_first_look_after_the_deadline_does_not_see_the_element(talk: Talk, type_: str) -> None:
-    fill, expire, text = LOOKS[type_]
-    looks = _looks(text)
-    talk(_each(fill, looks) + _each(expire, looks))
+    """)
+    talk(_each("RPUSH k a b a c -> 4", looks) + _each("LPEXPIREELEMENT k a 40 -> 1", looks))
     talk("wait 40\n" + "".join(looks))
 
 
@@ -224,6 +188,18 @@ def test_a_transaction_is_as_fresh_as_its_exec(proxy: Proxy, direct: Client, typ
         hold(one, direct, said_of(type_, "LEN k -> QUEUED"))
         let_pass(direct, 20)
         assert one.ask("EXEC") == b"*2\r\n:1\r\n:1\r\n"
+
+
+@every_type
+@pytest.mark.usefixtures("no_reaper")
+def test_a_deadline_that_another_client_set_is_known_to_all(
+    proxy: Proxy, direct: Client, type_: str
+) -> None:
+    with Connection(proxy.port) as one, Connection(proxy.port) as other:
+        hold(one, direct, said_of(type_, "ADD k a b -> 2"))
+        hold(other, direct, said_of(type_, "HPEXPIREFIELD k a 20 -> 1"))
+        let_pass(direct, 20)
+        hold(one, direct, said_of(type_, "LEN k -> 1"))
 
 
 @pytest.mark.usefixtures("no_reaper")

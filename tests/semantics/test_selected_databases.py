@@ -16,6 +16,17 @@ def test_a_select_that_failed_misleads_nobody(three: list[Connection], words: tu
     assert other.ask("HLEN", "h") == b":1\r\n"
 
 
+def test_a_select_inside_a_transaction_that_was_dropped_misleads_nobody(
+    three: list[Connection],
+) -> None:
+    one, other, direct = three
+    for words in (("MULTI",), ("SELECT", "5"), ("DISCARD",), ("HSET", "h", "a", "1", "b", "2")):
+        one.ask(*words)
+    one.ask("HPEXPIREFIELD", "h", "a", 10)
+    until_past(direct, deadline_ms_of(direct, "h", "a"))
+    assert other.ask("HLEN", "h") == b":1\r\n"
+
+
 def _sees_it_go(other: Connection, direct: Connection, db: int, deadline_ms: int) -> None:
     """The other proxy knows the deadline of `a` in `h` in this database."""
     until_past(direct, deadline_ms)
@@ -64,6 +75,18 @@ def test_in_a_transaction_each_deadline_is_announced_in_the_database_selected_be
         _sees_it_go(other, direct, db, deadline_ms)
 
 
+def test_a_select_that_redis_forbids_misleads_nobody(three: list[Connection]) -> None:
+    one, other, direct = three
+    direct.ask("ACL", "SETUSER", "u", "on", "nopass", "~*", "&*", "+@all", "-select")
+    one.ask("SELECT", 7)
+    one.ask("AUTH", "u", "")
+    assert one.ask("SELECT", 3).startswith(b"-NOPERM")
+    one.ask("HSET", "h", "a", 1, "b", 2)
+    assert one.ask("HPEXPIREFIELD", "h", "a", 10) == b":1\r\n"
+    direct.ask("SELECT", 7)
+    _sees_it_go(other, direct, 7, deadline_ms_of(direct, "h", "a"))
+
+
 def _keys_of_clients(direct: Connection) -> set[str]:
     """The state that proxies share may be written before a request that could store a deadline."""
     return {line for line in direct.ask("KEYS", "*").decode().splitlines() if "ttl" not in line}
@@ -76,6 +99,15 @@ def _get_lost(client: Connection) -> None:
     assert client.ask("SELECT", 5) == b"+OK\r\n"
     for db in range(100, 116):
         assert client.ask("SELECT", db).startswith(b"-ERR")
+
+
+def test_databases_of_refused_selects_are_forgotten(three: list[Connection]) -> None:
+    one, _, direct = three
+    for db in range(100, 120):
+        assert one.ask("SELECT", db).startswith(b"-ERR")
+    one.ask("HSET", "h", "a", 1)
+    assert one.ask("HEXPIREFIELD", "h", "a", 10) == b":1\r\n"
+    assert direct.ask("HLEN", "h") == b":1\r\n"
 
 
 def test_a_client_whose_database_nobody_can_tell_sets_no_deadline(three: list[Connection]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.support.conversation import Talk
 from tests.support.error_texts import NOT_AN_INTEGER, WRONGTYPE
 
@@ -28,6 +30,18 @@ def test_a_refused_write_of_a_set_leaves_its_deadlines(talk: Talk) -> None:
     """)
 
 
+@pytest.mark.parametrize(("pop", "answer"), [("SPOP s", '"a"'), ("SPOP s 1", '["a"]'),
+                                             ("SPOP s 9", '["a"]')])  # fmt: skip
+def test_a_popped_member_leaves_its_deadline_behind(talk: Talk, pop: str, answer: str) -> None:
+    talk(f"""
+        SADDEX s 100 a                      -> 1
+        {pop}                               -> {answer}
+        EXISTS s                            -> 0
+        SADD s a                            -> 1
+        STTLMEMBER s a                      -> -1
+    """)
+
+
 def test_popping_one_of_many_leaves_the_others_their_deadlines(talk: Talk) -> None:
     talk("""
         SADDEX s 100 a b c d                -> 4
@@ -41,7 +55,55 @@ def test_popping_one_of_many_leaves_the_others_their_deadlines(talk: Talk) -> No
     """)
 
 
+def test_expired_members_are_not_popped(talk: Talk) -> None:
+    talk("""
+        SADD s a b c                        -> 3
+        SPEXPIREMEMBER s 20 MEMBERS 2 a b   -> [1, 1]
+        wait 20
+        SPOP s 5                            -> ["c"]
+        SPOP s                              -> nil
+    """)
+
+
+# --- SADD
+
+
+def test_an_expired_member_added_again_is_new_and_has_no_deadline(talk: Talk) -> None:
+    talk("""
+        SADD s a b                          -> 2
+        SPEXPIREMEMBER s a 20               -> 1
+        wait 20
+        SADD s a b                          -> 1
+        STTLMEMBER s MEMBERS 2 a b          -> [-1, -1]
+        SCARD s                             -> 2
+    """)
+
+
 # --- R4: SMOVE
+
+
+def test_a_moved_member_takes_its_deadline_along(talk: Talk) -> None:
+    talk("""
+        SADDEX from 100 a b                 -> 2
+        SADD from c                         -> 1
+        SMOVE from to a                     -> 1
+        SMOVE from to c                     -> 1
+        STTLMEMBER to MEMBERS 3 a b c       -> [100, -2, -1]
+        STTLMEMBER from MEMBERS 2 a b       -> [-2, 100]
+        SADD from a                         -> 1
+        STTLMEMBER from a                   -> -1
+    """)
+
+
+def test_a_moved_member_goes_at_its_old_deadline(talk: Talk) -> None:
+    talk("""
+        SADDEX from PX 20 MEMBERS 1 a       -> 1
+        SADD to z                           -> 1
+        SMOVE from to a                     -> 1
+        EXISTS from                         -> 0
+        wait 20 in time
+        SMEMBERS to                         -> ["z"]
+    """)
 
 
 def test_a_live_equal_member_at_the_destination_keeps_its_own_deadline(talk: Talk) -> None:
@@ -70,6 +132,16 @@ def test_an_expired_equal_member_at_the_destination_does_not_count(talk: Talk) -
     """)
 
 
+def test_an_expired_member_cannot_be_moved(talk: Talk) -> None:
+    talk("""
+        SADD from a b                       -> 2
+        SPEXPIREMEMBER from a 20            -> 1
+        wait 20
+        SMOVE from to a                     -> 0
+        EXISTS to                           -> 0
+    """)
+
+
 def test_moving_nowhere_or_to_the_wrong_place_changes_nothing(talk: Talk) -> None:
     talk(f"""
         SADDEX s 100 a                      -> 1
@@ -81,4 +153,18 @@ def test_moving_nowhere_or_to_the_wrong_place_changes_nothing(talk: Talk) -> Non
         SMOVE t s a                         -> {WRONGTYPE}
         SMOVE nokey t a                     -> 0
         STTLMEMBER s a                      -> 100
+    """)
+
+
+def test_moving_into_an_expiring_set_keeps_that_keys_expiry(talk: Talk) -> None:
+    talk("""
+        SADDEX from 200 a b                 -> 2
+        EXPIRE from 300                     -> 1
+        SADD to z                           -> 1
+        EXPIRE to 100                       -> 1
+        SMOVE from to a                     -> 1
+        SMOVE from new b                    -> 1
+        TTL to                              -> 100
+        TTL new                             -> -1
+        STTLMEMBER new b                    -> 200
     """)

@@ -35,6 +35,18 @@ def test_an_element_past_its_deadline_is_seen_through_neither(three: list[Connec
         assert other.ask("HLEN", key) == b":1\r\n"
 
 
+def test_a_proxy_that_starts_later_knows_what_was_there(
+    three: list[Connection], start_proxy: StartProxy
+) -> None:
+    one, _, direct = three
+    one.ask("SADDEX", "s", "PX", "500", "MEMBERS", "1", "a")
+    one.ask("SADD", "s", "b")
+    port = direct.socket.getpeername()[1]
+    with Connection(start_proxy(f"redis://127.0.0.1:{port}").port) as late:
+        until_past(direct, deadline_ms_of(direct, "s", "a"))
+        assert late.ask("SCARD", "s") == b":1\r\n"
+
+
 @pytest.mark.parametrize("is_trusted", [True, False])
 def test_a_proxy_that_starts_later_knows_every_key(
     start_server: StartServer, start_proxy: StartProxy, is_trusted: bool
@@ -55,6 +67,19 @@ def test_a_proxy_that_starts_later_knows_every_key(
         with Connection(start_proxy(server.url).port) as late:
             late.send(b"".join(command("SCARD", key) for key in keys))
             assert set(late.read_many(len(keys))) == {b":1\r\n"}
+
+
+def test_the_same_key_in_two_databases_has_two_deadlines(three: list[Connection]) -> None:
+    one, other, direct = three
+    for db in ("0", "7"):
+        one.ask("SELECT", db)
+        one.ask("HSET", "h", "a", 1, "b", 2)
+    one.ask("HPEXPIREFIELD", "h", "a", 10)
+    direct.ask("SELECT", "7")
+    until_past(direct, deadline_ms_of(direct, "h", "a"))
+    assert other.ask("HLEN", "h") == b":2\r\n"
+    other.ask("SELECT", "7")
+    assert other.ask("HLEN", "h") == b":1\r\n"
 
 
 def test_scripts_that_redis_has_lost_are_loaded_before_a_client_needs_one(
@@ -86,3 +111,32 @@ def test_scripts_of_applications_evict_none_of_the_proxys(
             direct.read_many(600)
             assert b"evicted_scripts:0" not in direct.ask("INFO", "stats")
             assert app.ask("HTTLFIELD", "none", "f") == b":-2\r\n"
+
+
+def test_what_one_proxy_swapped_the_other_looks_for_where_it_is_now(
+    three: list[Connection],
+) -> None:
+    one, other, direct = three
+    one.ask("HSET", "h", "a", 1, "b", 2)
+    one.ask("HPEXPIREFIELD", "h", "a", 30)
+    deadline_ms = deadline_ms_of(direct, "h", "a")
+    assert one.ask("SWAPDB", 0, 7) == b"+OK\r\n"
+    until_past(direct, deadline_ms)
+    assert other.ask("HLEN", "h") == b":0\r\n"
+    other.ask("SELECT", 7)
+    assert other.ask("HLEN", "h") == b":1\r\n"
+
+
+def test_what_one_proxy_copied_or_moved_the_other_knows_there(three: list[Connection]) -> None:
+    one, other, direct = three
+    one.ask("HSET", "h", "a", 1, "b", 2)
+    one.ask("HPEXPIREFIELD", "h", "a", 30)
+    deadline_ms = deadline_ms_of(direct, "h", "a")
+    for words in (("COPY", "h", "c"), ("COPY", "h", "h", "DB", 3), ("MOVE", "c", 7)):
+        assert one.ask(*words) == b":1\r\n"
+    until_past(direct, deadline_ms)
+    for db, key in ((0, "h"), (3, "h"), (7, "c")):
+        assert other.ask("SELECT", db) == b"+OK\r\n"
+        assert other.ask("HLEN", key) == b":1\r\n", (db, key)
+    assert other.ask("SELECT", 0) == b"+OK\r\n"
+    assert other.ask("EXISTS", "c") == b":0\r\n"

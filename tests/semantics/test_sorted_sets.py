@@ -8,11 +8,52 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.containers import AnyServer
 from tests.support.conversation import Talk
 from tests.support.error_texts import WRONGTYPE
 from tests.support.raw_client import Connection
 
 NOT_A_FLOAT = "ERR value is not a valid float"
+
+
+# --- R1: past its deadline a member is absent for every command, though nobody reaped it
+
+
+@pytest.mark.usefixtures("no_reaper")
+@pytest.mark.parametrize(
+    "look",
+    [  # of reads one for each place at which a key stands: all are treated alike
+        "ZSCORE k a                             -> nil",
+        "ZCARD k                                -> 2",
+        'ZRANGE k 0 0                           -> ["b"]',
+        'ZSCAN k 0                              -> ["0", ["b", "2", "c", "3"]]',
+        'ZUNION 2 k nokey                       -> ["b", "c"]',
+        "ZUNIONSTORE to 1 k                     -> 2",
+        "ZRANGESTORE to k 0 -1                  -> 2",
+        'SORT k BY nosort                       -> ["b", "c"]',
+        "ZADD k 1 a                             -> 1",
+        "ZADD k CH 1 a 2 b                      -> 1",
+        "ZADD k XX CH 9 a                       -> 0",
+        "ZADD k NX 9 a                          -> 1",
+        'ZADD k INCR 5 a                        -> "5"',
+        "ZADD k XX INCR 5 a                     -> nil",
+        'ZINCRBY k 5 a                          -> "5"',
+        "ZREM k a                               -> 0",
+        "ZREM k a b                             -> 1",
+        "ZREMRANGEBYRANK k 0 0                  -> 1",
+        'ZPOPMIN k                              -> ["b", "2"]',
+        "ZTTLMEMBER k a                         -> -2",
+        "ZPERSISTMEMBER k a                     -> -2",
+        "ZEXPIREMEMBER k 100 MEMBERS 2 a b      -> [-2, 1]",
+    ],
+)
+def test_the_first_look_after_the_deadline_does_not_see_the_member(talk: Talk, look: str) -> None:
+    talk(f"""
+        ZADD k 1 a 2 b 3 c                      -> 3
+        ZPEXPIREMEMBER k a 20                   -> 1
+        wait 20
+        {look}
+    """)
 
 
 # --- R2: writing a score clears the deadline, changing it keeps it
@@ -57,6 +98,19 @@ def test_a_member_whose_score_is_written_loses_its_deadline_and_no_other(
     """)
 
 
+def test_a_new_member_has_no_deadline_whatever_it_had_before(talk: Talk) -> None:
+    talk("""
+        ZADD k 1 a 2 b 3 c 4 d                  -> 4
+        ZPEXPIREMEMBER k 20 MEMBERS 3 a b c     -> [1, 1, 1]
+        wait 20
+        ZADD k NX 5 a                           -> 1
+        GEOADD k 13 38 b                        -> 1
+        ZINCRBY k 7 c                           -> "7"
+        ZADD k INCR 7 e                         -> "7"
+        ZTTLMEMBER k MEMBERS 4 a b c e          -> [-1, -1, -1, -1]
+    """)
+
+
 def test_incrementing_keeps_the_deadline(talk: Talk) -> None:
     talk("""
         ZADD k 1 a inf b                        -> 2
@@ -71,6 +125,18 @@ def test_incrementing_keeps_the_deadline(talk: Talk) -> None:
         ZADD k INCR -inf b                      -> ERR resulting score is not a number (NaN)
         ZTTLMEMBER k MEMBERS 2 a b              -> [100, 100]
         EXISTS new                              -> 0
+    """)
+
+
+def test_a_written_member_outlives_its_old_deadline(talk: Talk) -> None:
+    talk("""
+        ZADD k 1 a 2 b 3 c                      -> 3
+        ZPEXPIREMEMBER k 20 MEMBERS 3 a b c     -> [1, 1, 1]
+        ZADD k 1 a                              -> 0
+        ZADD k NX 9 b                           -> 0
+        ZINCRBY k 9 c                           -> "12"
+        wait 20 in time
+        ZRANGE k 0 -1                           -> ["a"]
     """)
 
 
@@ -98,6 +164,65 @@ def test_a_removed_member_comes_back_without_a_deadline(talk: Talk, remove: str)
         ZADD k 1 a                              -> 1
         ZINCRBY k 1 b                           -> "1"
         ZTTLMEMBER k MEMBERS 2 a b              -> [-1, -1]
+    """)
+
+
+@pytest.mark.parametrize(
+    ("pop", "answer"),
+    [("ZPOPMIN k", '["a", "1"]'), ("ZPOPMAX k", '["a", "1"]'), ("BZPOPMIN k 1", '["k", "a", "1"]'),
+     ("BZPOPMAX nokey k 1", '["k", "a", "1"]')],
+)  # fmt: skip
+def test_a_popped_member_leaves_its_deadline_behind(talk: Talk, pop: str, answer: str) -> None:
+    talk(f"""
+        ZADD k 1 a                              -> 1
+        ZEXPIREMEMBER k a 100                   -> 1
+        {pop}                                   -> {answer}
+        EXISTS k                                -> 0
+        ZADD k XX 1 a                           -> 0
+        ZINCRBY k 1 a                           -> "1"
+        ZTTLMEMBER k a                          -> -1
+    """)
+
+
+def test_popping_one_of_many_leaves_the_others_their_deadlines(talk: Talk) -> None:
+    talk("""
+        ZADD k 1 a 2 b 3 c 4 d 5 e              -> 5
+        ZEXPIREMEMBER k 100 MEMBERS 5 a b c d e -> [1, 1, 1, 1, 1]
+        ZPOPMIN k                               -> ["a", "1"]
+        ZPOPMAX k                               -> ["e", "5"]
+        ZPOPMAX k 1                             -> [*
+        ZPOPMIN k 0                             -> []
+        ZTTLMEMBER k MEMBERS 5 a b c d e        -> [-2, 100, 100, -2, -2]
+        ZPOPMIN nokey                           -> []
+        ZPOPMIN k 9                             -> [*
+        EXISTS k                                -> 0
+    """)
+
+
+@pytest.mark.parametrize(
+    "remove",
+    ["ZREM k a b", "ZREMRANGEBYRANK k 0 1", "ZREMRANGEBYSCORE k 1 2", "ZREMRANGEBYLEX k [a [b",
+     "ZPOPMIN k", "ZPOPMAX k", "ZPOPMIN k 2", "ZPOPMAX k 2", "BZPOPMIN k 1", "BZPOPMAX k 1"],
+)  # fmt: skip
+def test_no_deadline_is_left_of_a_member_that_is_gone(talk: Talk, remove: str) -> None:
+    """Checked at the end of each conversation, in Redis itself."""
+    talk(f"""
+        ZADD k 1 a 1 b 1 c 1 d                  -> 4
+        ZEXPIREMEMBER k 100 MEMBERS 4 a b c d   -> [1, 1, 1, 1]
+        {remove}                                -> *
+    """)
+
+
+def test_zmpop_and_bzmpop_leave_no_deadline_behind(talk: Talk, server: AnyServer) -> None:
+    if server.name == "6.2":
+        pytest.skip("ZMPOP comes with Redis 7.0")
+    talk("""
+        ZADD k 1 a 2 b 3 c                      -> 3
+        ZEXPIREMEMBER k 100 MEMBERS 3 a b c     -> [1, 1, 1]
+        ZMPOP 2 nokey k MIN                     -> ["k", [["a", "1"]]]
+        BZMPOP 1 1 k MAX COUNT 1                -> ["k", [["c", "3"]]]
+        ZADD k 1 a 3 c                          -> 2
+        ZTTLMEMBER k MEMBERS 3 a b c            -> [-1, 100, -1]
     """)
 
 

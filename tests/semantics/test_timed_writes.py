@@ -85,6 +85,27 @@ def test_hsetex_checks_conditions_before_a_past_time_deletes(talk: Talk) -> None
     """)
 
 
+def test_an_expired_field_is_absent_for_fnx_and_for_fxx(talk: Talk) -> None:
+    talk("""
+        HSET h a 1 b 1 stays 1                  -> 3
+        HPEXPIREFIELD h 20 FIELDS 2 a b         -> [1, 1]
+        wait 20
+        HSETEX h FXX EX 100 FIELDS 1 a 2        -> 0
+        HSETEX h FNX EX 100 FIELDS 1 a 2        -> 1
+        HSETEX h KEEPTTL FIELDS 1 b 2           -> 1
+        HTTLFIELD h FIELDS 2 a b                -> [100, -1]
+    """)
+
+
+def test_hsetex_keeps_the_keys_own_expiry(talk: Talk) -> None:
+    talk("""
+        HSET h a 1                              -> 1
+        EXPIRE h 100                            -> 1
+        HSETEX h EX 200 FIELDS 1 b 1            -> 1
+        TTL h                                   -> 100
+    """)
+
+
 def test_a_field_of_hsetex_may_be_named_like_its_options(talk: Talk) -> None:
     talk("""
         HSETEX h EX 100 FIELDS 2 FIELDS FNX EX PX  -> 1
@@ -273,6 +294,15 @@ def test_saddex_refuses_what_it_cannot_read_and_writes_nothing(talk_one_by_one: 
         SADDEX s MEMBERS 1 a b                  -> ERR*
         SADDEX s 1.5 a                          -> ERR*
         EXISTS s                                -> 0
+    """)
+
+
+def test_saddex_of_another_type_is_refused(talk: Talk) -> None:
+    talk(f"""
+        SET s text                              -> OK
+        SADDEX s 100 a                          -> {WRONGTYPE}
+        SADDEX s EX 0 MEMBERS 1 a               -> {WRONGTYPE}
+        GET s                                   -> "text"
     """)
 
 

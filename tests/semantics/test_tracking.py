@@ -16,8 +16,20 @@ from tests.support.server_queries import until_blocked
 from tests.support.servers import Proxy
 
 OK = b"+OK\r\n"
-# What stores an element, what reads its key, and what then changes a deadline.
+# What reads an element's deadline, and what changes it, after what stores the element.
 READS = {
+    "hash": (
+        ("HSET", "k", "e", 1, "f", 2),
+        ("HTTLFIELD", "k", "e"),
+        ("HEXPIREFIELD", "k", "e", 90),
+    ),
+    "set": (("SADD", "k", "e", "f"), ("STTLMEMBER", "k", "e"), ("SEXPIREMEMBER", "k", "e", 90)),
+    "zset": (("ZADD", "k", 1, "e"), ("ZTTLMEMBER", "k", "e"), ("ZEXPIREMEMBER", "k", "e", 90)),
+    "list": (("RPUSH", "k", "e"), ("LTTLELEMENT", "k", "e"), ("LEXPIREELEMENT", "k", "e", 90)),
+}
+
+# How each type is read by a native command, and how a deadline of an element is changed then.
+NATIVE_READS = {
     "hash": (("HSET", "k", "e", 1), ("HGETALL", "k"), ("HEXPIREFIELD", "k", "e", 90)),
     "set": (("SADD", "k", "e"), ("SMEMBERS", "k"), ("SEXPIREMEMBER", "k", "e", 90)),
     "zset": (("ZADD", "k", 1, "e"), ("ZRANGE", "k", 0, -1), ("ZEXPIREMEMBER", "k", "e", 90)),
@@ -26,26 +38,6 @@ READS = {
         ("HSET", "k", "e", 1),
         ("EVAL", "return redis.call('HGET', KEYS[1], 'e')", 1, "k"),
         ("HEXPIREFIELD", "k", "e", 90),
-    ),
-    "a field's deadline": (
-        ("HSET", "k", "e", 1, "f", 2),
-        ("HTTLFIELD", "k", "e"),
-        ("HEXPIREFIELD", "k", "e", 90),
-    ),
-    "a member's deadline": (
-        ("SADD", "k", "e", "f"),
-        ("STTLMEMBER", "k", "e"),
-        ("SEXPIREMEMBER", "k", "e", 90),
-    ),
-    "a sorted member's deadline": (
-        ("ZADD", "k", 1, "e"),
-        ("ZTTLMEMBER", "k", "e"),
-        ("ZEXPIREMEMBER", "k", "e", 90),
-    ),
-    "a list element's deadline": (
-        ("RPUSH", "k", "e"),
-        ("LTTLELEMENT", "k", "e"),
-        ("LEXPIREELEMENT", "k", "e", 90),
     ),
     "several keys": (
         ("SADD", "k", "e"),
@@ -116,12 +108,12 @@ def world(proxy: Proxy) -> Iterator[World]:
 # Each kind of read once; each mode in each protocol once.
 @pytest.mark.parametrize(
     ("kind", "mode", "resp"),
-    [*((kind, "default", 3) for kind in READS), *(("set", mode, 2) for mode in MODES)],
+    [*((kind, "default", 3) for kind in NATIVE_READS), *(("set", mode, 2) for mode in MODES)],
 )
-def test_a_changed_deadline_is_told_after_a_read(
+def test_a_changed_deadline_is_told_after_a_native_read(
     world: World, kind: str, mode: str, resp: int
 ) -> None:
-    written, read, changed = READS[kind]
+    written, read, changed = NATIVE_READS[kind]
     options, before = MODES[mode]
     world.other.ask(*written)
     world.track(*options, resp=resp)
@@ -169,6 +161,15 @@ def test_a_changed_deadline_is_told_after_a_read_in_a_transaction(
     assert replies[-1] == b"+PONG\r\n"
     world.other.ask("SEXPIREMEMBER", "k", "e", 90)
     assert world.told(*before) == [b"k"]
+
+
+def test_after_a_request_to_cache_in_a_transaction_its_reads_are_told(world: World) -> None:
+    world.other.ask("SADD", "k", "e")
+    world.track("OPTIN")
+    for words in (("MULTI",), YES, ("SMEMBERS", "k"), ("EXEC",)):
+        world.cache.ask(*words)
+    world.other.ask("SEXPIREMEMBER", "k", "e", 90)
+    assert world.told(YES) == [b"k"]
 
 
 @pytest.mark.parametrize(
@@ -245,6 +246,22 @@ def test_a_user_without_indexes_may_track_what_it_reads(world: World) -> None:
     world.other.ask("ACL", "DELUSER", "narrow")
 
 
+@pytest.mark.parametrize("kind", READS)
+def test_a_changed_deadline_is_told_whoever_has_read_it_by_the_name_of_its_key(
+    world: World, kind: str
+) -> None:
+    written, read, changed = READS[kind]
+    world.other.ask(*written)
+    world.cache.ask("HELLO", 3)
+    assert world.cache.ask("CLIENT", "TRACKING", "ON") == OK
+    world.cache.ask(*read)
+    assert world.other.ask(*changed).startswith((b":1", b"*1\r\n:1"))
+    assert world.cache.read() == _pushed(b"k")
+    world.cache.ask(*read)
+    world.other.ask("DEL", "k")
+    assert world.cache.read() == _pushed(b"k")
+
+
 def test_who_tracks_all_keys_hears_of_none_that_are_the_proxys(world: World) -> None:
     world.cache.ask("HELLO", 3)
     assert world.cache.ask("CLIENT", "TRACKING", "ON", "BCAST") == OK
@@ -259,6 +276,21 @@ def test_who_tracks_all_keys_hears_of_none_that_are_the_proxys(world: World) -> 
         assert b"__ttl" not in heard
         assert b"ttlproxy" not in heard
     assert names == {b"h", b"{tag}s", b"last"}
+
+
+def test_redirected_invalidations_name_data_keys_too(world: World) -> None:
+    listener = world.client()
+    number = listener.ask("CLIENT", "ID")[1:].strip().decode()
+    listener.ask("SUBSCRIBE", "__redis__:invalidate")
+    assert world.cache.ask("CLIENT", "TRACKING", "ON", "REDIRECT", number) == OK
+    world.other.ask("HSET", "h", "a", 1)
+    world.cache.ask("HTTLFIELD", "h", "a")
+    world.other.ask("HEXPIREFIELD", "h", "a", 50)
+    head = b"*3\r\n$7\r\nmessage\r\n$20\r\n__redis__:invalidate\r\n"
+    assert listener.read() == head + _names(b"h")
+    world.other.ask("FLUSHALL")
+    assert listener.read() == head + b"$-1\r\n"
+    assert listener.ask("PING") == b"*2\r\n$4\r\npong\r\n$0\r\n\r\n"
 
 
 def test_other_messages_are_not_touched(world: World) -> None:

@@ -9,7 +9,46 @@ from tests.support.conversation import Talk
 from tests.support.raw_client import Connection, command
 from tests.support.servers import Server
 
+# --- R3: removing an element removes its deadline
+
+
+def test_removing_what_expired_counts_nothing(every: Talk) -> None:
+    every("""
+        ADD k a b c                     -> 3
+        HPEXPIREFIELD k a 20            -> 1
+        wait 20
+        REM k a b b zz                  -> 1
+        REM k c                         -> 1
+        EXISTS k                        -> 0
+    """)
+
+
+def test_the_last_element_takes_its_key_and_all_that_belongs_to_it(every: Talk) -> None:
+    every("""
+        ADD k a b                       -> 2
+        HEXPIREFIELD k 100 FIELDS 2 a b -> [1, 1]
+        REM k a b                       -> 2
+        EXISTS k                        -> 0
+        ADD k a                         -> 1
+        HTTLFIELD k FIELDS 2 a b        -> [-1, -2]
+    """)
+
+
 # --- R5 and whole keys
+
+
+@pytest.mark.parametrize("delete", ["DEL", "UNLINK"])
+def test_a_deleted_key_starts_clean(every: Talk, delete: str) -> None:
+    every(f"""
+        ADD k a b                       -> 2
+        HPEXPIREFIELD k a 20            -> 1
+        HEXPIREFIELD k b 100            -> 1
+        {delete} k nokey k              -> 1
+        ADD k a b                       -> 2
+        HTTLFIELD k FIELDS 2 a b        -> [-1, -1]
+        wait 20
+        LEN k                           -> 2
+    """)
 
 
 @pytest.mark.parametrize("expire", ["EXPIRE k 200", "PEXPIRE k 200000", "EXPIREAT k @+200s",
@@ -73,6 +112,24 @@ def test_the_expiry_of_a_key_that_a_pop_has_emptied_leaves_nothing(talk: Talk, t
         BLPOP k 0                           -> ["k", "b"]
         {time}                              -> 0
         EXISTS k                            -> 0
+    """)
+
+
+def test_the_same_key_in_another_database_is_another_key(every: Talk) -> None:
+    every("""
+        SELECT 1                        -> OK
+        ADD k a b                       -> 2
+        HPEXPIREFIELD k a 20            -> 1
+        HEXPIREFIELD k b 100            -> 1
+        SELECT 0                        -> OK
+        ADD k a b                       -> 2
+        HTTLFIELD k a                   -> -1
+        wait 20
+        LEN k                           -> 2
+        DEL k                           -> 1
+        SELECT 1                        -> OK
+        LEN k                           -> 1
+        HTTLFIELD k b                   -> 100
     """)
 
 
