@@ -44,7 +44,7 @@ def change(
 
 
 def _multi(state: SessionState, args: list[bytes], now_ms: int) -> None:
-    if state.transaction is None:  # # Redis refuses a nested MULTI, and the first stays open
+    if state.transaction is None:  # Redis refuses a nested MULTI, and the first stays open
         state.transaction = Transaction()
 
 
@@ -256,7 +256,7 @@ def _hello(state: SessionState, args: list[bytes], now_ms: int) -> None:
         before, state.resp = state.resp, b"3"
         state.tell(lambda line: _was_greeted(state, before, line))
     elif args[1:] and state.listens:
-        state.uncounted = True  # # replies come in the old RESP version or in the new one
+        state.uncounted = True  # replies come in the old RESP version or in the new one
     state.introduces(args)
     for word, user in pairwise(args[2:]):
         if word.upper() == b"AUTH":

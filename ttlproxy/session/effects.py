@@ -115,7 +115,7 @@ class Effects:
         got its element."""
         if self._blocked:
             blocked, self._blocked = self._blocked, _NOTHING
-            Effects.writes(self, blocked)  # # SessionState.writes would note them for EXEC
+            Effects.writes(self, blocked)  # SessionState.writes would note them for EXEC
             Effects.apply_ttl(self, self._blocked_ttls)
             self._blocked_ttls = _NOTHING
 

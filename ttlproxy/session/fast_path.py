@@ -191,10 +191,10 @@ def _rewritten(
     chunk."""
     names, calls, rules = state.registry.names, direct.writes, state.registry.rules
     has_rules = bool(rules)
-    known = getattr(names, "managed", names)  # # excludes keys that only match a rule of ONWRITE
+    known = getattr(names, "managed", names)  # excludes keys that only match a rule of ONWRITE
     may_set_deadline, database = state.may_set_deadline, state.database
     setters = direct.setters
-    managed: dict[bytes, None] = {}  # # those that requests of this chunk make managed
+    managed: dict[bytes, None] = {}  # those that requests of this chunk make managed
     out = _Out(direct.names.schedule)
     most = MOST_TOGETHER if together else 1
     at = writes = by_rule = set_ = 0
@@ -238,7 +238,7 @@ def _rewritten(
                     became = call.plain(args, sent)
                     direct.remember(database, args, became)
                 else:
-                    return None  # # a key that only matches a rule needs no script
+                    return None  # a key that only matches a rule needs no script
                 writes += 1
             elif (managed and key in managed) or not passes(args):
                 return None
@@ -269,7 +269,7 @@ class _Out:
     def __init__(self, schedule: bytes) -> None:
         self._schedule = schedule  # as a bulk string
         self._pieces: list[bytes] = []
-        self._template: Template | None = None  # # of the call that is being made
+        self._template: Template | None = None  # of the call that is being made
         self.parts: list[Part] = []
         self.calls: list[tuple[str, int, int]] = []
         self.requests = 0

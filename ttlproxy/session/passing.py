@@ -68,7 +68,7 @@ class Passing(SessionState):
         super().__init__(script_calls, registry, rights, owes, reached)
         self.may_stop = False
         self.in_flight: Callable[[], tuple[int, int]] = nothing_sent
-        self._first_blocked = -1  # # the number of requests sent before a blocking one
+        self._first_blocked = -1  # the number of requests sent before a blocking one
         script_calls.families.senders.add(self)
         self._router = router
         self._passthrough = router.passthrough

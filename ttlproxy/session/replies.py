@@ -74,11 +74,11 @@ class Candidates(Generic[V]):
     __slots__ = ("_holds", "_may_hold", "_tried")
 
     def __init__(self, value: V) -> None:
-        self._holds = value  # # holds for certain, unless one of the others does
+        self._holds = value  # holds for certain, unless one of the others does
         # Values of requests without replies so far, oldest first. Most clients need none: a deque
         # takes 600 bytes.
         self._tried: deque[V] | tuple[()] = ()
-        self._may_hold: tuple[V, ...] = ()  # # values of requests whose replies will never be known
+        self._may_hold: tuple[V, ...] = ()  # values of requests whose replies will never be known
 
     @property
     def values(self) -> tuple[V, ...]:
@@ -121,7 +121,7 @@ class OneReply:
         self.stops = stops
         self.carried_out = requests
         self._requests = requests
-        self._head = 0  # # bytes of the reply before its first element that are still to be dropped
+        self._head = 0  # bytes of the reply before its first element that are still to be dropped
 
     def __call__(self, line: bytes | None) -> Change:
         requests = self._requests
@@ -210,7 +210,7 @@ def invalidation_shown(invalidation: bytes, keys: Keys) -> bytes:
     head = next(filter(invalidation.startswith, _HEADS), b"")
     requests, _ = cut(invalidation[len(head) :])
     if not head or not requests:
-        return invalidation  # # after a flush there are no names
+        return invalidation  # after a flush there are no names
     (names,) = requests
     if not any(map(keys.is_internal, names)):
         return invalidation
@@ -272,7 +272,7 @@ class Without:
     def __init__(self, dropped: Set[int]) -> None:
         self._dropped = dropped  # their numbers
         self._ends: ReplyEnds | None = None
-        self._number = 0  # # of the next element, or of the one that is incomplete
+        self._number = 0  # of the next element, or of the one that is incomplete
         self._has_begun = False
         self._is_push = False
 

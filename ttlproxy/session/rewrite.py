@@ -91,7 +91,7 @@ def _override(
     with_deadlines = getattr(names, "managed", names)
     by_rule = override.on_write or override.with_rule
     if state.registry.rules and not (by_rule and state.may_script()):
-        names = with_deadlines  # # a key that only matches a rule needs no script
+        names = with_deadlines  # a key that only matches a rule needs no script
     keys = override.keys(args)
     is_of_family = any(key in names for key in keys)
     late = _matters_later(state, override)
@@ -104,7 +104,7 @@ def _override(
         managed = any(state.indexed.get(key) for key in keys)
     ruled = _ruled(state, override, args, late) if managed else None
     if managed and not (ruled or late):
-        managed = any(key in with_deadlines for key in keys)  # # the rule may be for another type
+        managed = any(key in with_deadlines for key in keys)  # the rule may be for another type
     is_ours = _is_ours(state, override, args)
     if (is_ours is False and not managed) or (override.only_ruled and not ruled):
         if state.transaction is not None and not (is_of_family or override.only_ruled):

@@ -113,7 +113,7 @@ class Session(FastPath):
     def attempt(self, wait: Wait) -> bytes:
         """Returns the bytes for a waiting request."""
         self.manages([wait.target])
-        self.unsure -= {wait.target}  # # the caller has confirmed the family
+        self.unsure -= {wait.target}  # the caller has confirmed the family
         return self.encoded(wait.call)
 
     @property
@@ -176,7 +176,7 @@ class Session(FastPath):
             if not self._requests.exceeds(rewrite.WORDS_BEFORE_LOGIN, rewrite.LARGEST_BEFORE_LOGIN):
                 return b""
             self.requests += 1
-            return self._requests.stream()  # # Redis refuses it, or reads it as it comes
+            return self._requests.stream()  # Redis refuses it, or reads it as it comes
         words = self._requests.begun
         return b"" if words is None else self._begin(words)
 
@@ -237,7 +237,7 @@ class Session(FastPath):
         instead_of = self._suspect if named else self._decide
         find = self._router.find
         found = [(find(args[0]), args, begin, end) for args, begin, end in requests.exact(commands)]
-        if not self.unauthenticated:  # # kept until they are handled, in MULTI until EXEC
+        if not self.unauthenticated:  # kept until they are handled, in MULTI until EXEC
             self.registry.include(rewrite.in_other_databases(found))
         self.may_be_held = rewrite.must_be_sure(self, found) or rewrite.may_be_held(
             self, found, now_ms

@@ -94,7 +94,7 @@ def _hello(words: Sequence[bytes]) -> _Begins | None:
 
 def _client(words: Sequence[bytes]) -> _Begins | None:
     subcommand = words[1].upper() if len(words) > 1 else b""
-    if subcommand == b"MAINT_NOTIFICATIONS":  # # of Redis Enterprise; other servers refuse it
+    if subcommand == b"MAINT_NOTIFICATIONS":  # of Redis Enterprise; other servers refuse it
         return _Begins({}, may_succeed=False)
     return _Begins({}, tuple(words)) if INTRODUCES.get(subcommand) == len(words) else None
 
@@ -258,7 +258,7 @@ def read(data: bytes, names: AbstractSet[bytes]) -> list[list[bytes]] | None:
 def read_introducing(data: bytes, names: AbstractSet[bytes]) -> Introducing | None:
     """Does what `read` does; the client may also name itself in the chunk."""
     if not any(word in data for word in _CLIENT):
-        return None  # # the usual case; so no set of names is built for nothing
+        return None  # the usual case; so no set of names is built for nothing
     requests = read(data, {*names, *_CLIENT})
     if requests is None:
         return None
@@ -273,7 +273,7 @@ def read_cut(data: bytes, names: AbstractSet[bytes]) -> CutChunk | None:
     requests, end = cut(data)
     scanner = Scanner(data[end:])
     if scanner.next() is not None or scanner.start or scanner.broken:
-        return None  # # not in the form that client libraries send
+        return None  # not in the form that client libraries send
     if data[end : end + 1] != b"*" or scanner.size > LARGEST:
         return None
     if requests and read(data[:end], names) is None:
