@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from tests.core.conftest import Run
+from tests.support.proxy_ends import connected
 from ttlproxy.core.counters import Tally
 from ttlproxy.proxy.write_batch import WriteBatch
 
@@ -157,7 +158,7 @@ def test_data_of_one_turn_becomes_one_write_in_the_place_of_the_first(run: Run) 
 def test_a_connection_that_has_just_ended_takes_no_more_and_is_no_fault(
     run: Run, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """As when Redis resets it: in the same turn, before `connection_lost`."""
+    """As when Redis resets it while a write waits for the end of the turn."""
 
     async def main() -> None:
         async with _connected() as (ended, _), _connected() as (transport, far):
@@ -170,3 +171,26 @@ def test_a_connection_that_has_just_ended_takes_no_more_and_is_no_fault(
 
     run(main)
     assert not caplog.records
+
+
+def test_a_lost_connection_takes_no_request_and_tells_so(run: Run) -> None:
+    """As when an item comes for a client whose connection Redis has just closed."""
+
+    async def main() -> None:
+        async with connected() as (client, backend, (_, redis)):
+            for _ in range(20):  # with so little to write the next is written at once
+                backend.write(b"PING\r\n")
+                await asyncio.sleep(0)
+            redis.close()
+            await client.ended.wait()
+            await asyncio.sleep(0)  # until then uvloop takes writes
+            told = list[bytes | None]()
+
+            def tell(line: bytes | None) -> bool:
+                told.append(line)
+                return True
+
+            backend.ask(b"PING\r\n", tell)
+            assert told == [None]
+
+    run(main)

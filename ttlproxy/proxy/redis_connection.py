@@ -182,6 +182,7 @@ class Backend:
     def connection_lost(self, take: Take, exc: Exception | None) -> None:
         """`take`: the function that took what Redis sent last."""
         self._is_lost = True
+        self.write = drop  # uvloop raises RuntimeError from now on
         self._connections.now -= self._is_counted
         if not self._is_closed and exc is not None and (data := undelivered(self._transport)):
             take(data)
@@ -191,7 +192,6 @@ class Backend:
         if self._is_left:
             return
         if exc is not None:  # at once, while the end of a stream waits for its turn
-            self.write = drop
             self._client.send_by(drop)
             if self._staggered.put_off(self._client.end):
                 return

@@ -58,7 +58,7 @@ class WriteBatch:
             tally.bytes += size
             if self._at_once:
                 self._at_once -= 1
-                make_write(write_now, data)
+                write_now(data)
                 return
             if not writes:
                 asyncio.get_running_loop().call_soon(self.flush)
@@ -79,7 +79,7 @@ class WriteBatch:
             tally.bytes += len(data)
             if self._at_once:
                 self._at_once -= 1
-                make_write(write_now, data)
+                write_now(data)
                 return
             if turn == self._turn:
                 data = writes[at][1] + data
@@ -117,14 +117,8 @@ class WriteBatch:
         if self._lean_turns == _LEAN_TURNS:
             self._at_once, self._lean_turns = _AT_ONCE, 0
         for write, data in writes:
-            make_write(write, data)
-
-
-def make_write(write: Write, data: bytes) -> None:
-    """Writes. Between the end of a connection and `connection_lost` uvloop raises RuntimeError,
-    which is no concern of other connections, nor of the caller."""
-    try:
-        write(data)
-    except RuntimeError:
-        if not write.__self__.is_closing():  # type: ignore[attr-defined]
-            log.exception("cannot write to a closed connection: bytes are lost")
+            try:
+                write(data)
+            except RuntimeError:  # which is no concern of the others
+                if not write.__self__.is_closing():  # type: ignore[attr-defined]
+                    log.exception("cannot write to a closed connection: bytes are lost")

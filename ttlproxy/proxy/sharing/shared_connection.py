@@ -14,7 +14,6 @@ from typing import Final, Protocol, cast
 from ttlproxy.core.counters import Connections, Counters
 from ttlproxy.net.sockets import keep_alive, undelivered
 from ttlproxy.proxy.redis_connection import HIGH, LOW
-from ttlproxy.proxy.write_batch import make_write
 from ttlproxy.wire import encode
 from ttlproxy.wire.reply_ends import ERROR, ReplyEnds
 
@@ -211,7 +210,7 @@ class SharedConnection(asyncio.Protocol):
         self._tally.bytes += len(data)
         if self._at_once and self.is_open and self._transport is not None:
             self._at_once -= 1
-            make_write(self._transport.write, data)
+            self._transport.write(data)
             return
         if not self._out:
             self._loop.call_soon(self._flush)
@@ -259,7 +258,7 @@ class SharedConnection(asyncio.Protocol):
         self._lean_turns = self._lean_turns + 1 if len(out) == 1 else 0
         if self._lean_turns == _LEAN_TURNS:
             self._at_once, self._lean_turns = _AT_ONCE, 0
-        make_write(self._transport.write, out[0] if len(out) == 1 else b"".join(out))
+        self._transport.write(out[0] if len(out) == 1 else b"".join(out))
 
     def _miscounted(self) -> None:
         """Closes it: it got no reply, or a reply to nothing, and whose it is cannot be guessed."""
