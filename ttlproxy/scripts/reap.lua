@@ -63,8 +63,6 @@ local function remove_from_list(elements)
   return (many and not string.find(events, 'l') and rewrite or remove_all)(elements)
 end
 
-removers.list = 'LREM'
-
 local function remove_due(kind, elements)
   if kind == 'list' then
     return remove_from_list(elements)
