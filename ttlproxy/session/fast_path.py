@@ -261,7 +261,7 @@ def _rewritten(
 class _Out:
     """Gathers what goes to Redis.
 
-    _parts: the requests in the call that is being made; _stops: whether that call may end early
+    parts: the requests in the call that is being made; stops: whether that call may end early
     """
 
     __slots__ = ("_pieces", "_schedule", "_template", "calls", "parts", "requests", "stops")
