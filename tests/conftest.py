@@ -9,6 +9,7 @@ run, on asyncio.
 
 import gc
 import importlib.util
+import logging
 import os
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, closing
@@ -444,3 +445,15 @@ def in_cluster_mode(start_server: StartServer) -> Server:
             if "port number too high" not in str(trouble):
                 raise
     raise RuntimeError("no port was low enough")
+
+
+@pytest.fixture
+def own_log() -> Iterator[None]:
+    """What a program sets up of the log ends with its test. `setLevel` also makes loggers forget
+    which levels were on."""
+    root = logging.getLogger()
+    level, handlers = root.level, root.handlers[:]
+    root.handlers[:] = []
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -38,10 +37,7 @@ PAIRS = ("--deadlines", "*:expiry", "--data", "%1")
 
 Run = Callable[..., tuple[int, list[str], str]]
 
-
-@pytest.fixture(autouse=True)
-def _own_log(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logging.getLogger(), "handlers", [])
+pytestmark = pytest.mark.usefixtures("own_log")
 
 
 @pytest.fixture

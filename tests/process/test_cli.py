@@ -197,15 +197,13 @@ def test_a_variable_that_is_nearly_a_setting_is_a_warning(variable: str, meant: 
     assert sentence == f"{variable} is not a setting; did you mean {meant}?"
 
 
+@pytest.mark.usefixtures("own_log")
 def test_a_misspelt_variable_is_logged_without_its_value(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async def serve(*_: object) -> int:
         return 0
 
-    root = logging.getLogger()
-    monkeypatch.setattr(root, "handlers", [])
-    monkeypatch.setattr(root, "level", root.level)
     monkeypatch.setattr(app, "serve", serve)
     monkeypatch.setenv("TTLPROXY_UPSTREM", "geheim")
     assert cli.main([]) == 0
@@ -349,6 +347,7 @@ def test_the_greeting_says_what_runs_where(tmp_path: Path, monkeypatch: pytest.M
         assert what in text
 
 
+@pytest.mark.usefixtures("own_log")
 def test_log_lines_have_time_level_and_message(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -357,9 +356,6 @@ def test_log_lines_have_time_level_and_message(
         logging.getLogger("ttlproxy").info("it is not said")
         return 0
 
-    root = logging.getLogger()
-    monkeypatch.setattr(root, "handlers", [])
-    monkeypatch.setattr(root, "level", root.level)
     monkeypatch.setattr(app, "serve", serve)
     assert cli.main(["--log-level", "warning"]) == 0
     [line] = capsys.readouterr().err.splitlines()

@@ -143,13 +143,13 @@ def test_a_log_says_nothing_that_a_client_has_sent(
 
 
 @pytest.mark.parametrize("form", ["text", "json"])
+@pytest.mark.usefixtures("own_log")
 def test_a_traceback_has_no_bytes_and_is_one_line(
     form: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def serve(*_: object) -> int:
         raise KeyError(b"it's AUTH " + SECRET.encode())
 
-    monkeypatch.setattr(logging.getLogger(), "handlers", [])
     monkeypatch.setattr(app, "serve", serve)
     assert cli.main(["--log-format", form]) == 1
     said = capsys.readouterr().err

@@ -57,14 +57,12 @@ def test_elsewhere_there_is_a_line_every_few_seconds() -> None:
     assert world.out.getvalue() == "step 3\nstep 5\n"
 
 
+@pytest.mark.usefixtures("own_log")
 def test_a_proxy_has_lines_of_its_log_unless_it_writes_to_a_terminal(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "_NOTED_S", 0.0)
     monkeypatch.setattr(module, "_TERMINAL_S", 0.0)
-    root = logging.getLogger()
-    monkeypatch.setattr(root, "handlers", [])
-    monkeypatch.setattr(root, "level", root.level)
 
     def written(out: io.StringIO, level: str, form: str, *, may_replace: bool) -> str:
         monkeypatch.setattr(sys, "stderr", out)
