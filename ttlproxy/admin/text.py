@@ -9,7 +9,7 @@ _ESCAPE: Final = re.compile(r"\\(?:x([0-9a-fA-F]{2})|(\\))")
 
 
 def shown(name: bytes) -> str:
-    """Returns the name as text; `\` is escaped, and so is each byte that is no printable UTF-8."""
+    r"""Returns the name as text, with `\` and each byte that is no printable UTF-8 escaped."""
     letters = name.decode("utf-8", "surrogateescape")
     return "".join(map(_letter, letters))
 
