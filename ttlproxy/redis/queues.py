@@ -23,6 +23,8 @@ Throttle = TypeVar("Throttle")
 
 
 class Expired(Sender, Generic[Flag, MaybeWords, Rules, AllTaken, AllLeft, Deadlines]):
+    """Rules about deadlines of elements, expired elements, and those that are due next."""
+
     def onexpire(
         self,
         pattern: Value,
