@@ -87,7 +87,8 @@ class Troubles:
         pause_ms = round(self._chance.choice([100, 500, 1500, 7000]) * self._chance.uniform(0.5, 1))
         begun_ms = machine_ms()
         self._system.ask(self._system.master, "CLIENT", "PAUSE", pause_ms, kind)
-        self._paused_until_ms = machine_ms() + pause_ms
+        # A shorter pause does not end one that still lasts.
+        self._paused_until_ms = max(self._paused_until_ms, machine_ms() + pause_ms)
         self._late(begun_ms, self._paused_until_ms + _CAUGHT_UP_MS)
         self._system.log("pause", kind=kind, ms=pause_ms)
 
