@@ -146,7 +146,7 @@ def test_the_earliest_deadlines_make_room_and_those_without_one_last(
 ) -> None:
     every_one_by_one("""
         PUT k [] never1 never2                  -> 2
-        PUT k [EX 300] late                     -> 1
+        PUT k [MAXLEN 9 EX 300] late            -> 1
         PUT k [EX 100] soon                     -> 1
         PUT k [MAXLEN 4 EVICT EX 200] a         -> 1
         wait 1
@@ -164,7 +164,7 @@ def test_the_earliest_deadlines_make_room_and_those_without_one_last(
 
 def test_what_was_evicted_has_made_room_at_once(every: Talk) -> None:
     every("""
-        PUT k [EX 100] a b                      -> 2
+        PUT k [MAXLEN 2 EX 100] a b             -> 2
         PUT k [MAXLEN 2 EVICT EX 300] c d       -> 2
         PUT k [MAXLEN 2 EX 300] e               -> -1
         PUT k [MAXLEN 3 EX 300] e               -> 1
@@ -178,7 +178,7 @@ def test_what_was_evicted_has_made_room_at_once(every: Talk) -> None:
 
 def test_what_is_written_is_not_evicted_for_itself(every_one_by_one: Talk) -> None:
     every_one_by_one("""
-        PUT k [EX 100] a                        -> 1
+        PUT k [MAXLEN 3 EX 100] a               -> 1
         PUT k [EX 200] b c                      -> 2
         PUT k [MAXLEN 3 EVICT EX 300] a d       -> 1
         wait 1
@@ -189,7 +189,7 @@ def test_what_is_written_is_not_evicted_for_itself(every_one_by_one: Talk) -> No
 
 def test_more_than_the_cap_at_once_is_refused_though_others_could_go(every: Talk) -> None:
     every("""
-        PUT k [EX 100] a b                      -> 2
+        PUT k [MAXLEN 2 EX 100] a b             -> 2
         PUT k [MAXLEN 2 EVICT EX 300] c d e     -> -1
         PUT k [MAXLEN 2 EVICT EX 300] a c d     -> -1
         PUT k [MAXLEN 0 EVICT EX 300] c         -> -1

@@ -71,7 +71,7 @@ def test_without_a_rule_the_server_answers_itself(
     numbers = itertools.count()
 
     def passes() -> bool:
-        key = f"h:{next(numbers)}"
+        key = f"unruled:{next(numbers)}"
         app.ask("HSET", key, "f", "v")
         words = ("HEXPIRE", key, "100", "FIELDS", "1", "f")
         return received(server.port, app, *words) == [b"hexpire"]

@@ -67,7 +67,7 @@ def test_with_evict_the_earliest_go(rule: Client, talk_one_by_one: Talk) -> None
         SADD k1 c                   -> 1
         SISMEMBER k1 a              -> 0
         SCARD k1                    -> 2
-        HSETEX k2 EX 50 FIELDS 1 a 1 -> 1
+        HSETEX k2 MAXLEN 2 EX 50 FIELDS 1 a 1 -> 1
         HSET k2 b 1                 -> 1
         HINCRBY k2 c 1              -> 1
         HKEYS k2                    -> ["b", "c"]

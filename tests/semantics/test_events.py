@@ -78,7 +78,7 @@ HEARD = [
     ("HSET h a 1 b 2", "HEXPIRE h 0 FIELDS 3 a b a", ["hdel h", "del h"]),
     ("HSET h a 1 b 2", "HGETEX h PXAT 1 FIELDS 2 a b", ["hdel h", "del h"]),
     ("HSET h a 1", "HPEXPIREAT h 1 FIELDS 1 a", ["hdel h", "del h"]),
-    ("HSETEX h EX 9 FIELDS 2 a 1 b 2", "HPERSIST h FIELDS 3 a zz b", ["hpersist h a b"]),
+    ("HSETEX h MAXLEN 2 EX 9 FIELDS 2 a 1 b 2", "HPERSIST h FIELDS 3 a zz b", ["hpersist h a b"]),
     ("HSET h a 1", "HPERSISTFIELD h a; HTTL h FIELDS 1 a", []),
     ("PING", "HSETEX h EX 9 FIELDS 2 a 1 b 2", ["hset h", "hexpire h a b"]),
     (
@@ -270,8 +270,8 @@ def test_only_what_the_setting_asks_for_is_published(
 def test_a_subscriber_of_the_proxy_hears_the_same(app: Connection, proxy: Proxy) -> None:
     switch_on(app, "EA")
     ear = Ear(proxy.port)
-    say(app, "HSETEX h EX 9 FIELDS 2 a 1 b 2")
-    assert _keyevents(ear.heard(app)) == ["hset h", "hexpire h a b"]
+    say(app, "SADDEX s 9 a b")
+    assert _keyevents(ear.heard(app)) == ["sadd s", "sexpire s a b"]
     ear.close()
     app.ask("CONFIG", "SET", SETTING, "")
 

@@ -12,7 +12,7 @@ from tests.conftest import StartProxy, StartServer
 from tests.semantics.conftest import two_proxies
 from tests.support.admin_pages import FLAGS, metric, pages
 from tests.support.containers import AnyServer
-from tests.support.deadlines import give_one_of_all, until_past
+from tests.support.deadlines import BOUNDED, give_one_of_all, until_past
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection
 from tests.support.redis_client import Client
@@ -97,16 +97,16 @@ def test_keys_without_anything_due_cost_no_round_trip_more(
         return metric(admin, "ttlproxy_holds_total")
 
     with closing(Client(proxy.port)) as client, Connection(proxy.port) as caller:
-        client.ask("HSETEX", "first", "EX", 100, "FIELDS", 1, "f", "v")
+        client.ask("SADDEX", "first", 100, "m")
         until_called_by_digest(own_server.port, caller)
         for db in (0, 3):
             client.ask("SELECT", db)
             before = waited()
-            for _ in range(2):
-                setters = [("HSETEX", key, "EX", 100, "FIELDS", 1, "f", "v") for key in keys]
-                assert client.ask_many(setters) == [1] * 64
-                assert client.ask_many([("HSET", key, "f", "w") for key in keys]) == [0] * 64
-                assert client.ask_many([("HGET", key, "f") for key in keys]) == [b"w"] * 64
+            for added in (1, 0):
+                setters = [("SADDEX", key, 100, "m") for key in keys]
+                assert client.ask_many(setters) == [added] * 64
+                assert client.ask_many([("SADD", key, "m") for key in keys]) == [0] * 64
+                assert client.ask_many([("SISMEMBER", key, "m") for key in keys]) == [1] * 64
             assert waited() == before
 
 
@@ -315,7 +315,7 @@ def test_a_pause_of_redis_holds_requests_and_new_families_until_it_is_over(
     """Also those of a client that leaves meanwhile, and what it has sent behind them."""
     server = start_server()
     proxy = start_proxy(server.url, *FLAGS, asks=True)
-    written: tuple[str | int, ...] = ("HSETEX", "h", "EX", 100, "FIELDS", 1, "f", "v")
+    written: tuple[str | int, ...] = ("HSETEX", "h", *BOUNDED, "EX", 100, "FIELDS", 1, "f", "v")
     with closing(Client(proxy.port)) as client, closing(Client(server.port)) as direct:
         for other, words, reply, value in (
             (b"a", ("HGET", "h", "f"), None, None),

@@ -35,7 +35,7 @@ class Case(NamedTuple):
 
 
 MANAGED = (
-    "HSETEX h EX 1000 FIELDS 2 a 1 b 2",
+    "HSETEX h MAXLEN 1000 EX 1000 FIELDS 2 a 1 b 2",  # so it is ours on each server
     "SADDEX s 1000 a b",
     "ZADDEX z 1000 1 a 2 b",
     "RPUSHEX l 1000 a b c",
@@ -119,7 +119,7 @@ MORE = {
         "HSETEX h PXAT 1 FIELDS 1 a 3",
         "HSETEX h MAXLEN 2 EVICT EX 10 FIELDS 1 c 3",
         "HSETEX h EX 5000 FIELDS 1 a 3",
-        "HSETEX new EX 100 FIELDS 1 a 1",
+        "HSETEX new MAXLEN 1000 EX 100 FIELDS 1 a 1",
     ],
     "SADDEX": [
         "SADDEX s EX 100 MEMBERS 1 c",

@@ -9,13 +9,14 @@ import pytest
 from redis.exceptions import ConnectionError
 
 from tests.conftest import StartProxy, StartServer
+from tests.support.deadlines import BOUNDED
 from tests.support.processes import wait_until
 from tests.support.redis_client import Client
 from tests.support.redis_content import STATE
 from tests.support.server_queries import calls
 from tests.support.servers import Proxy, Server
 
-SET = ("HSETEX", "h:1", "EX", 100, "FIELDS", 1, "f", "v")
+SET = ("HSETEX", "h:1", *BOUNDED, "EX", 100, "FIELDS", 1, "f", "v")
 
 
 @pytest.fixture
@@ -59,7 +60,7 @@ def test_a_family_is_noted_before_its_first_deadline(
     server: Server, first: Proxy, start_proxy: StartProxy, direct: Client
 ) -> None:
     with closing(Client(first.port)) as client:
-        assert client.ask("HSETEX", "new:1", "EX", 100, "FIELDS", 1, "f", "v") == 1
+        assert client.ask("HSETEX", "new:1", *BOUNDED, "EX", 100, "FIELDS", 1, "f", "v") == 1
     first.kill()
     assert direct.ask("HGET", STATE, "families") == b"2"
     assert _clears(start_proxy(server.url), "new:1", 0)

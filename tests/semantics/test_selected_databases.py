@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.deadlines import deadline_ms_of, until_past
+from tests.support.deadlines import BOUNDED, deadline_ms_of, until_past
 from tests.support.raw_client import Connection, command
 
 
@@ -59,10 +59,10 @@ def test_in_a_transaction_each_deadline_is_announced_in_the_database_selected_be
     one, other, direct = three
     for words in (
         ("MULTI",),
-        ("HSETEX", "h", "PX", 10, "FIELDS", 2, "a", 1, "c", 1),
+        ("HSETEX", "h", *BOUNDED, "PX", 10, "FIELDS", 2, "a", 1, "c", 1),
         ("HSET", "h", "b", 1),
         ("SELECT", 7),
-        ("HSETEX", "h", "PX", 20, "FIELDS", 1, "a", 1),
+        ("HSETEX", "h", *BOUNDED, "PX", 20, "FIELDS", 1, "a", 1),
         ("HSET", "h", "b", 1),
         ("EXEC",),
     ):
@@ -118,7 +118,7 @@ def test_a_client_whose_database_nobody_can_tell_sets_no_deadline(three: list[Co
     refusal = b"-ERR ttlproxy cannot tell the database: too many SELECTs have failed\r\n"
     for words in (
         ("HEXPIREFIELD", "h", "a", 10),
-        ("HSETEX", "h", "EX", 10, "FIELDS", 1, "b", 1),
+        ("HSETEX", "h", *BOUNDED, "EX", 10, "FIELDS", 1, "b", 1),
         ("ONEXPIRE", "h", "RPUSH", "l"),
         ("DEFER", "EX", 10, "RPUSH", "l", 1),
     ):

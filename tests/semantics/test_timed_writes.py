@@ -329,7 +329,7 @@ def test_a_deadline_before_the_first_of_all_is_kept(
 @pytest.mark.parametrize(
     ("first", "second"),
     [
-        ("HSETEX k EX 100 FIELDS 1 a 1", "HSETEX k EX 2000 FIELDS 1 b 1"),
+        ("HSETEX k MAXLEN 2 EX 100 FIELDS 1 a 1", "HSETEX k EX 2000 FIELDS 1 b 1"),
         ("SADDEX k 100 a", "SADDEX k 2000 b"),
         ("ZADDEX k 100 1 a", "ZADDEX k 2000 2 b"),
         ("RPUSHEX k 100 a", "RPUSHEX k 2000 b"),
