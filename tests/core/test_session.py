@@ -308,10 +308,21 @@ def test_a_rule_that_is_set_before_in_the_transaction_counts(world: World) -> No
     assert world.names("HEXPIRE h 9 FIELDS 1 f")[-1] == b"HEXPIRE"
 
 
-@pytest.mark.parametrize("request_", ["HSETEX h 9 f v", "HSETEX h MAXLEN 5 EX 9 FIELDS 1 f v"])
-def test_a_form_that_the_server_lacks_is_ours_while_the_slot_moves(request_: str) -> None:
+@pytest.mark.parametrize(
+    ("request_", "has_action"),
+    [
+        ("HSETEX h 9 f v", False),
+        ("HSETEX h MAXLEN 5 EX 9 FIELDS 1 f v", False),
+        ("HEXPIRE h 9 FIELDS 1 f", True),
+        ("HEXPIRE h 9 FIELDS 1 f", None),
+    ],
+)
+def test_what_the_server_cannot_do_itself_is_ours_while_the_slot_moves(
+    request_: str, has_action: bool | None
+) -> None:
     hsetex = Native("HSETEX", -6, frozenset({"write"}), (KeySpec("RW"),))
     world = World(router=Router([*NATIVES, hsetex]))
+    world.registry.has_action = lambda key: has_action
     world.registry.announced(0, b"h", NOW_MS + 9)
     world.session.unindexed = True
     (words,) = world.say(request_)

@@ -6,9 +6,8 @@ import pytest
 
 from tests.support.conversation import Talk
 
-# With MAXLEN, HSETEX is ours on each server.
 FILL = {
-    "hash": "HSETEX k MAXLEN 2 PX 20 FIELDS 2 a 1 b 2",
+    "hash": "HSETEX k PX 20 FIELDS 2 a 1 b 2",
     "set": "SADDEX k PX 20 MEMBERS 2 a b",
     "zset": "ZADDEX k PX 20 MEMBERS 2 1.5 a 2 b",
     "list": "RPUSHEX k PX 20 ELEMENTS 2 a b",
@@ -300,7 +299,7 @@ def test_a_rule_that_is_gone_leaves_plain_deletion(talk: Talk) -> None:
 def test_kept_elements_wait_hidden_and_are_taken_once(talk: Talk) -> None:
     talk("""
         ONEXPIRE k KEEP                                 -> OK
-        HSETEX k MAXLEN 3 PX 20 FIELDS 3 a 1 b 2 c 3    -> 1
+        HSETEX k PX 20 FIELDS 3 a 1 b 2 c 3             -> 1
         wait 20
         EXISTS k                                        -> 0
         DBSIZE                                          -> 0

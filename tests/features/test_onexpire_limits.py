@@ -65,7 +65,7 @@ def test_an_acknowledged_lease_is_counted_from_the_beginning(talk: Talk) -> None
 def test_each_element_of_each_key_is_counted_for_itself(talk: Talk, action: str) -> None:
     fill = """
         SADDEX s PX 20 MEMBERS 2 a b        -> 2
-        HSETEX h MAXLEN 1 PX 20 FIELDS 1 a 1 -> 1
+        HSETEX h PX 20 FIELDS 1 a 1         -> 1
         wait 20
         EXISTS s h                          -> 0
     """

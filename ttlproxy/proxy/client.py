@@ -454,7 +454,7 @@ class Client(asyncio.Protocol):
 
     @property
     def _in_doubt(self) -> bool:
-        """Whether rules of ONEXPIRE may have changed, and are being read."""
+        """Whether rules of ONWRITE may have changed, and are being read."""
         return bool(self._context.actions.rules.in_doubt)
 
     def expects(self, step: Step) -> None:
