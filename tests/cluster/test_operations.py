@@ -91,13 +91,6 @@ def test_each_fault_is_found_in_any_slot(filled: Node) -> None:
 
 
 @pytest.mark.slow
-def test_a_lease_that_stays_is_found_in_its_slot(filled: Node) -> None:
-    lease = NAMES.home(NAMES.lease)
-    assert filled.ask("SET", lease, "somebody") == b"OK"
-    assert of("lease", examine(filled.url)).fix == f"DEL {lease.decode()}"
-
-
-@pytest.mark.slow
 def test_the_proxys_own_user_needs_rights_to_ask_for_nodes(
     node: Node, start_proxy: StartProxy
 ) -> None:

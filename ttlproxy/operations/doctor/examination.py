@@ -68,7 +68,6 @@ CHECKS: Final[Mapping[str, Check]] = {
     "clock": Check(server.clock),
     "proxies": Check(proxies.proxies),
     "prefixes": Check(proxies.prefixes, "nobody uses another prefix"),
-    "lease": Check(proxies.lease, "the reaper's lease expires by itself"),
     "overdue": Check(proxies.overdue, "no key is overdue"),
     "outboxes": Check(proxies.outboxes, "nothing waits for long for other slots"),
     "deferred": Check(proxies.deferred),

@@ -46,18 +46,6 @@ async def prefixes(target: Target) -> AsyncIterator[Finding]:
             yield Finding(WARNING, f"keys of the prefix {shown} are left", why, fix)
 
 
-async def lease(target: Target) -> AsyncIterator[Finding]:
-    name = target.keys.shared_by(target.keys.here, target.keys.lease)
-    if await target.ask(b"PTTL", name) == -1:
-        yield Finding(
-            ERROR,
-            f"{name.decode()} never expires",
-            "Only the proxy that holds this lease removes expired elements. No other can take"
-            " over.",
-            f"DEL {name.decode()}",
-        )
-
-
 async def overdue(target: Target) -> AsyncIterator[Finding]:
     """Keys that were due seconds ago, so that the reaper has had time for them."""
     now_ms = await target.now_ms()
