@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Any, Final
 
 from redis.asyncio import Redis
-from redis.exceptions import NoPermissionError, ResponseError
+from redis.exceptions import ResponseError
 
 from ttlproxy.commands import Native, natives
 from ttlproxy.config import Settings
@@ -88,11 +88,6 @@ class Target:
             await self.ask(b"SCRIPT", b"LOAD", scripts[name].text)
         scripts.loaded = self.has_sha
         return ScriptCalls(scripts, self.keys, bytes)
-
-    def grant(self, refused: ResponseError, rules: str) -> str:
-        """The command that grants `rules`, if Redis refused for a missing right; else empty."""
-        is_right = isinstance(refused, NoPermissionError)
-        return f"ACL SETUSER {self.user} {rules}" if is_right else ""
 
     @property
     def replicas(self) -> list[Mapping[str, Any]]:
