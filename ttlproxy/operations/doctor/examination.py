@@ -26,7 +26,7 @@ from ttlproxy.link import (
 )
 from ttlproxy.net.progress import Progress
 from ttlproxy.operations.doctor import cluster, content, proxies, rights, server, signatures
-from ttlproxy.operations.doctor.finding import ERROR, INFO, OK, WARNING, Finding, worst_first
+from ttlproxy.operations.doctor.finding import ERROR, INFO, OK, WARNING, Finding
 from ttlproxy.operations.doctor.fix import FixState, fixed
 from ttlproxy.operations.doctor.required_rights import rules as rules_for_proxy
 from ttlproxy.operations.doctor.target import Target, read_target
@@ -106,7 +106,7 @@ async def examined(
             (_, found), is_whole = await of_server(redis), True
         if fix_state is not None and is_whole:
             fix_state.end()
-        return worst_first(found)
+        return sorted(found, key=lambda finding: -finding.severity)
     except (RedisError, OSError, UpstreamError, ValueError) as trouble:
         return [_away(upstream, trouble, await mismatch(one, role))]
     finally:

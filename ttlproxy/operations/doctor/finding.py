@@ -49,14 +49,13 @@ class Finding:
     check: str = ""
 
 
-def worst_first(findings: Sequence[Finding]) -> list[Finding]:
-    """Findings of the same severity stay in their order."""
-    return sorted(findings, key=lambda finding: -finding.severity)
+def worst(findings: Sequence[Finding]) -> Severity:
+    return max((finding.severity for finding in findings), default=OK)
 
 
 def exit_code(findings: Sequence[Finding]) -> int:
     """0: nothing above info; 3: warnings; 4: errors."""
-    return EXIT_CODES[max((finding.severity for finding in findings), default=OK)]
+    return EXIT_CODES[worst(findings)]
 
 
 def as_json(upstream: str, findings: Sequence[Finding]) -> str:
@@ -64,7 +63,7 @@ def as_json(upstream: str, findings: Sequence[Finding]) -> str:
     report = {
         "ttlproxy": __version__,
         "upstream": upstream,
-        "worst": str(max((finding.severity for finding in findings), default=OK)),
+        "worst": str(worst(findings)),
         "findings": [
             {
                 "check": finding.check,
