@@ -59,7 +59,7 @@ CHECKS: Final[Mapping[str, Check]] = {
     "clients": Check("there is room for clients", [server.clients]),
     "persistence": Check("", [server.persistence]),
     "replicas": Check("no replica is behind", [server.replicas]),
-    "overdue": Check("", [proxies.overdue, proxies.outboxes, proxies.destinations]),
+    "overdue": Check("", [proxies.overdue, proxies.destinations]),
     "unsigned": Check("rules and deferred commands are signed", [signatures.unsigned]),
     "content": Check("", [content.content]),
 }

@@ -1,5 +1,5 @@
-"""Checks of what proxies do not get done: keys that are overdue, elements that wait for other
-slots, and destinations that take nothing."""
+"""Checks of what proxies do not get done: keys that are overdue, and destinations that take
+nothing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Final
 from ttlproxy.core.counted import counted
 from ttlproxy.core.expiry_actions import Actions
 from ttlproxy.core.write_rules import parted
-from ttlproxy.operations.doctor.content import examine_keys
 from ttlproxy.operations.doctor.finding import ERROR, INFO, OK, WARNING, Finding
 from ttlproxy.operations.doctor.signatures import rules
 from ttlproxy.operations.doctor.target import Target
@@ -45,29 +44,6 @@ async def overdue(target: Target) -> AsyncIterator[Finding]:
             f"{what}, and no proxy is connected",
             "Clients that read without a proxy see expired elements.",
             f"ttlproxy --upstream {target.shown}",
-        )
-
-
-async def outboxes(target: Target) -> AsyncIterator[Finding]:
-    """A finding if entries have waited for long, among a sample of the outboxes."""
-    sample = await target.schedules.sample(target.redis, 0, target.sample)
-    names = [(0, name) for name in sample if target.keys.destination(name) is not None]
-    if not names:
-        return
-    states = await examine_keys(target, await target.script_calls("key_examine"), names, 1)
-    now_ms = await target.now_ms()
-    ages_ms = {
-        name: now_ms - state.first_ms for (_, name), state in states.items() if state.first_ms > 0
-    }
-    if late := [name for name, age_ms in ages_ms.items() if age_ms > _LATE_MS]:
-        slots = ", ".join(f"{target.keys.destination(name)}" for name in late[:_SHOWN])
-        yield Finding(
-            WARNING,
-            f"elements wait in {counted(len(late), 'outbox', 'outboxes')} for other slots"
-            f" ({slots}), the first for {max(ages_ms.values()) // 1000} s",
-            "Their destinations take nothing: they have the wrong type, or their master is full or"
-            " away, or no proxy is running. Nothing is lost.",
-            "see the other findings, and the proxies' logs",
         )
 
 

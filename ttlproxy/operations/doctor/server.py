@@ -142,12 +142,9 @@ async def commands(target: Target) -> AsyncIterator[Finding]:
 def _missing(target: Target) -> list[str]:
     """Commands that scripts call and that this server lacks although its version has them."""
     later = {rule for rule, since in SINCE.items() if since > target.version}
-    names = sorted({"EVAL", *(name.decode() for name in all_scripted(target.keys.clustered))})
-    return [
-        name
-        for name in names
-        if target.commands and name not in target.commands and f"+{name.lower()}" not in later
-    ]
+    needed = {"EVAL", *(name.decode() for name in all_scripted(target.keys.clustered))}
+    absent = needed - target.commands.keys() if target.commands else ()
+    return [name for name in sorted(absent) if f"+{name.lower()}" not in later]
 
 
 async def scripts(target: Target) -> AsyncIterator[Finding]:

@@ -68,22 +68,18 @@ class Target:
         """Whether the server has EVALSHA; assumed if we may not call COMMAND."""
         return not self.commands or "EVALSHA" in self.commands
 
-    def scripts(self, *, ruled: bool = False) -> Scripts:
-        """The scripts of this server's proxies. `ruled`: there are rules."""
-        scripts, names = Scripts(self.keys.prefix), self.commands
+    async def script_calls(self, *names: str, ruled: bool = False) -> ScriptCalls:
+        """Calls of these scripts, as this server's proxies have them; it has loaded them into the
+        server. `ruled`: there are rules."""
+        scripts, commands = Scripts(self.keys.prefix), self.commands
         traits = Traits(
-            "HPEXPIRETIME" in names,
+            "HPEXPIRETIME" in commands,
             self.version >= _SUBKEY_EVENTS,
             ruled=ruled,
-            flags="EVAL_RO" in names,
+            flags="EVAL_RO" in commands,
             clustered=self.keys.clustered,
         )
         scripts.suit(traits.notifying(self.config.get("notify-keyspace-events", "")))
-        return scripts
-
-    async def script_calls(self, *names: str, ruled: bool = False) -> ScriptCalls:
-        """Calls of these scripts, which it has loaded into the server."""
-        scripts = self.scripts(ruled=ruled)
         for name in names:
             await self.ask(b"SCRIPT", b"LOAD", scripts[name].text)
         scripts.loaded = self.has_sha
