@@ -32,6 +32,7 @@ async def sentinels(target: Target) -> AsyncIterator[Finding]:
     """Whether each Sentinel of the URL answers, and says what the others say."""
     upstream, timeout_s = target.settings.upstream, target.settings.connect_timeout
     if upstream is None or upstream.sentinels is None:
+        yield Finding(OK, "no Sentinel is asked for the master")
         return
     asked = SentinelGroup(upstream, lambda: timeout_s)
     running = asyncio.create_task(asked.run(), name="doctor: Sentinels")
