@@ -7,8 +7,8 @@ from __future__ import annotations
 import asyncio
 import random
 import socket
-from collections.abc import Callable, Iterable, Mapping
-from functools import cache
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache, partial
 from typing import Any, Final, cast
 
 import redis
@@ -179,7 +179,7 @@ class _TlsConnection(_TcpConnection, SSLConnection):
         }
 
 
-async def _greet(connection: AbstractConnection, *more: tuple[bytes, ...]) -> None:
+async def _greet(connection: AbstractConnection, *, more: Sequence[tuple[bytes, ...]] = ()) -> None:
     """Logs in and says whose connection this is, in one packet: redis-py's own takes three.
 
     `more`: further requests, which older servers may refuse, as they may refuse SETINFO.
@@ -202,11 +202,6 @@ async def _greet(connection: AbstractConnection, *more: tuple[bytes, ...]) -> No
                 raise
 
 
-async def _greet_unevictable(connection: AbstractConnection) -> None:
-    """Greets, and keeps Redis from evicting the connection."""
-    await _greet(connection, (b"CLIENT", b"NO-EVICT", b"ON"), (b"CLIENT", b"NO-TOUCH", b"ON"))
-
-
 def client(
     upstream: Upstream,
     name: str,
@@ -214,7 +209,7 @@ def client(
     keepalive_s: int = 0,
     *,
     patient: bool = False,
-    evictable: bool = True,
+    settings: Sequence[tuple[bytes, ...]] = (),
     heard: Callable[[], None] = nothing,
     opened: Callable[[], None] = nothing,
     dials: Dials | None = None,
@@ -223,8 +218,8 @@ def client(
 
     `timeout_s` limits connecting and, unless the connection is `patient`, each reply. A patient one
     waits as long as its TCP connection lives: its user must notice when the server has vanished, as
-    the link does. If it is not `evictable`, Redis closes it for no want of memory. Each reply calls
-    `heard`, each opening `opened`; `dials` counts openings and failures.
+    the link does. `settings`: requests that follow the greeting, and that Redis may refuse. Each
+    reply calls `heard`, each opening `opened`; `dials` counts openings and failures.
     """
     pool = ConnectionPool(
         **_way(upstream, keepalive_s),
@@ -238,7 +233,7 @@ def client(
         protocol=2,
         max_connections=1,
         retry=Retry(NoBackoff(), 0),
-        redis_connect_func=_greet if evictable else _greet_unevictable,
+        redis_connect_func=partial(_greet, more=settings),
         socket_timeout=None if patient else timeout_s,
     )
     return Redis.from_pool(pool)
