@@ -2,7 +2,7 @@
 what a failover would lose.
 
 Redis replicates asynchronously, so any failover may lose the last writes, except for CLUSTER
-FAILOVER without FORCE and TAKEOVER, which waits until the replica has all.
+FAILOVER without FORCE and TAKEOVER, which waits until the replica has everything.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from ttlproxy.net.tasks import cancel
 from ttlproxy.operations.doctor.finding import ERROR, INFO, OK, WARNING, Finding
 from ttlproxy.operations.doctor.target import Target
 
-# Clocks of two masters that differ by more are told.
+# A larger difference between the clocks of two masters is a finding.
 _SKEW_MS: Final = 1000
 _ASKED: Final[Sequence[Sequence[bytes]]] = ((b"CLUSTER", b"NODES"), (b"TIME",))
 
 
 async def sentinels(target: Target) -> AsyncIterator[Finding]:
-    """Whether each Sentinel of the URL answers, and says what the others say."""
+    """Checks that each Sentinel of the URL answers, and agrees with the others."""
     upstream, timeout_s = target.settings.upstream, target.settings.connect_timeout
     if upstream is None or upstream.sentinels is None:
         yield Finding(OK, "no Sentinel is asked for the master")
@@ -61,7 +61,7 @@ async def sentinels(target: Target) -> AsyncIterator[Finding]:
 
 
 async def cluster(target: Target) -> AsyncIterator[Finding]:
-    """What one node says of its slots."""
+    """Checks the slots of one node."""
     if not target.keys.clustered:
         return
     try:
@@ -89,7 +89,8 @@ async def cluster(target: Target) -> AsyncIterator[Finding]:
 
 
 class MasterFacts(NamedTuple):
-    """
+    """What one master tells.
+
     shown, id: its address, and its id in the Cluster
     nodes: all nodes of the Cluster, as it knows them
     now_ms: its clock
@@ -106,7 +107,7 @@ class MasterFacts(NamedTuple):
 
 
 async def master_facts(target: Target) -> MasterFacts | None:
-    """Returns None if it can no longer be reached, or refuses."""
+    """Returns the facts of a master; None if it can no longer be reached, or refuses."""
     redis = target.redis
     assert isinstance(redis, NodeOfSeveral)
     try:
@@ -124,7 +125,7 @@ async def master_facts(target: Target) -> MasterFacts | None:
 
 
 def of_cluster(masters: Sequence[MasterFacts]) -> Iterator[Finding]:
-    """The findings about all masters together."""
+    """Returns the findings about all masters together."""
     nodes = [node for master in masters for node in master.nodes]
     owners = [node for node in nodes if node.is_master]
     if lost := SLOTS - len({number for node in owners for number in node.slots}):
@@ -169,7 +170,8 @@ def of_cluster(masters: Sequence[MasterFacts]) -> Iterator[Finding]:
 
 
 def failover(masters: Sequence[MasterFacts], nodes: Sequence[ClusterNode]) -> Iterator[Finding]:
-    """A failover loses writes where a master has no replica, or one that is behind."""
+    """Finds masters whose failover would lose writes: without a replica, or with one that is
+    behind."""
     replicas: dict[str, set[str]] = {master.id: set() for master in masters}
     for node in nodes:
         if node.is_there and node.master in replicas:

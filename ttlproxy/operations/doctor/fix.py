@@ -1,6 +1,6 @@
 """`ttlproxy doctor --apply`: repairs what proxies keep in Redis; proxies may run meanwhile.
 
-It keeps how far it is in each database of each server, in a file if there is one.
+It keeps its position in each database of each server, in a file if one is given.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _PAGE: Final = b"500"
 
 
 class FixState:
-    """How far the fixing is, and what it has counted, in each database of each server."""
+    """The place and the counts of the fixing, in each database of each server."""
 
     def __init__(self, path: Path | None, upstream: str, prefix: str) -> None:
         """Keeps it in the file at `path`, about the internal keys with this prefix in this
@@ -42,7 +42,7 @@ class FixState:
             self.begun = self._file.load(_read) or {}
 
     def keep(self, where: str, place: Place, counts: Counter[str]) -> None:
-        """The walk there is at this place."""
+        """Keeps the position of the walk there."""
         self.begun[where] = place, counts
         if self._file is not None:
             self._file.keep({"begun": self.begun})
@@ -59,9 +59,9 @@ def _read(kept: Any) -> dict[str, tuple[Place, Counter[str]]]:
 
 
 async def fixed(target: Target, state: FixState) -> None:
-    """Goes through all indexes and schedules, and says what it did in each database.
+    """Goes through all indexes and schedules, and reports what it did in each database.
 
-    It may be interrupted: what is fixed stays so, and with the same state the next one goes on
+    It may be interrupted: what is fixed stays fixed, and with the same state the next run goes on
     where it was. It drops deadlines whose element is gone, puts keys with deadlines into the
     schedule, and announces their first deadlines to the proxies. Raises DoctorError if the state
     cannot be written.
@@ -82,7 +82,7 @@ async def fixed(target: Target, state: FixState) -> None:
 
 class _Fixing:
     """Fixes one database. counts: `names` that were looked at, roughly, `keys` that were checked,
-    deadlines that were `dropped`, and keys that have deadlines, which were `announced`."""
+    deadlines that were `dropped`, and keys with deadlines, which were `announced`."""
 
     def __init__(self, target: Target, script_calls: ScriptCalls, state: FixState, db: int) -> None:
         self._target = target
@@ -95,7 +95,7 @@ class _Fixing:
         self._place, self._counts = state.begun.get(self._where, (Place(), Counter()))
 
     async def run(self) -> None:
-        """The indexes first: a walk over them is what takes long, and goes on where it was."""
+        """Begins with the indexes: the walk over them takes long, and goes on where it was."""
         keys, redis = self._target.keys, self._target.redis
         walk = KeyWalk(redis, self._db, Pace(inf), self._place, match=keys.pattern, page=LARGE_PAGE)
         try:

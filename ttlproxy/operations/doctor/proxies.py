@@ -18,7 +18,7 @@ _SHOWN: Final = 3
 
 
 async def overdue(target: Target) -> AsyncIterator[Finding]:
-    """Keys that were due seconds ago, so that the reaper has had time for them."""
+    """Finds keys that were due seconds ago, so that the reaper has had time for them."""
     count, now_ms = await target.attached(), await target.now_ms()
     late = await target.schedules.late(target.redis, target.databases, now_ms - _LATE_MS)
     for refusal in late.refused.values():

@@ -63,7 +63,7 @@ async def layout(target: Target) -> AsyncIterator[Finding]:
     found = await target.ask(b"HMGET", keys.home(keys.state), b"layout", b"program")
     try:
         check_layout(keys.prefix, *found)
-        with suppress(ResponseError):  # it is none, or may not be read
+        with suppress(ResponseError):  # there is none, or it may not be read
             check_old_layout(keys.prefix, await target.ask(b"GET", keys.home(keys.old_layout)))
     except UnfitUpstream as other:
         yield Finding(
@@ -78,7 +78,8 @@ async def layout(target: Target) -> AsyncIterator[Finding]:
 
 
 async def prefixes(target: Target) -> AsyncIterator[Finding]:
-    """Proxies with another prefix do not know of deadlines under this one, nor the other way."""
+    """Finds proxies with another prefix: they do not know of deadlines under this one, nor this one
+    of theirs."""
     running, left = await other_prefixes(target.redis, target.keys.prefix), set[bytes]()
     if not target.keys.clustered:
         async for names, _ in scan(target.redis, 0, STATE + b"*", _PAGES):
@@ -97,7 +98,7 @@ async def prefixes(target: Target) -> AsyncIterator[Finding]:
 
 
 async def commands(target: Target) -> AsyncIterator[Finding]:
-    """Whether the server has what proxies call. `rights` tells what this user may not call."""
+    """Finds what proxies call and the server lacks. `rights` tells what this user may not call."""
     own = "with" if "HPEXPIRE" in target.commands else "without"
     yield Finding(OK, f"{target.server}, {own} hash field deadlines of its own")
     if target.version < OLDEST:
@@ -140,7 +141,8 @@ async def commands(target: Target) -> AsyncIterator[Finding]:
 
 
 def _missing(target: Target) -> list[str]:
-    """Commands that scripts call and that this server lacks although its version has them."""
+    """Returns commands that scripts call and that this server lacks although its version has
+    them."""
     later = {rule for rule, since in SINCE.items() if since > target.version}
     needed = {"EVAL", *(name.decode() for name in all_scripted(target.keys.clustered))}
     absent = needed - target.commands.keys() if target.commands else ()
@@ -165,8 +167,8 @@ async def scripts(target: Target) -> AsyncIterator[Finding]:
 
 
 async def tracking(target: Target) -> AsyncIterator[Finding]:
-    """HELLO must work too: on a RESP2 connection tracking is accepted but announces nothing.
-    `rights` tells which rights are missing."""
+    """Checks that tracking works, and HELLO: a RESP2 connection accepts tracking, but gets no
+    announcements. `rights` tells which rights are missing."""
     words = (b"BCAST", b"PREFIX", target.keys.announcement_prefix)
     try:
         await target.ask(b"HELLO")
@@ -241,7 +243,7 @@ async def clients(target: Target) -> AsyncIterator[Finding]:
 
 
 async def core(target: Target) -> AsyncIterator[Finding]:
-    """This installation is the proxies' too where the doctor runs beside them."""
+    """Reports this installation, which is the proxies' too if the doctor runs beside them."""
     if not IS_COMPILED:
         yield Finding(
             INFO,
@@ -252,7 +254,8 @@ async def core(target: Target) -> AsyncIterator[Finding]:
 
 
 async def persistence(target: Target) -> AsyncIterator[Finding]:
-    """Deadlines are data: they survive a restart exactly as elements do."""
+    """Checks that data is saved: deadlines are data, and survive a restart exactly as elements
+    do."""
     info = target.info
     broken = [what for field, what in _BROKEN.items() if info.get(field, "ok") != "ok"]
     for what in broken:

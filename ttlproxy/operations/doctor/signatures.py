@@ -16,7 +16,7 @@ _SHOWN: Final = 3
 
 
 async def unsigned(target: Target) -> AsyncIterator[Finding]:
-    """Findings for each database: deferred commands and rules that are not carried out."""
+    """Yields findings for each database: deferred commands and rules that are not carried out."""
     script_calls = await target.script_calls("deferred_examine")
     pads = (await target.signer()).pads
     for db in target.databases:
@@ -57,7 +57,8 @@ async def unsigned(target: Target) -> AsyncIterator[Finding]:
 
 
 async def rules(target: Target, db: int) -> dict[bytes, bytes | None]:
-    """Name of a rule -> its row; None if no proxy has signed it. They are at one master."""
+    """Returns the row of each rule by its name; None if no proxy has signed it. All are at one
+    master."""
     keys, signer = target.keys, await target.signer()
     if keys.clustered and not keys.are_home:
         return {}
@@ -68,7 +69,7 @@ async def rules(target: Target, db: int) -> dict[bytes, bytes | None]:
 
 
 def _is_clear(name: bytes, row: bytes) -> bool:
-    """Whether this version knows what the rule says."""
+    """Returns whether this version can read the rule."""
     if parted(name) is not None:
         return rule_of(row) is not None
     action = Actions({name: row}).of(name)

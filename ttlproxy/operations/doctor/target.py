@@ -25,10 +25,10 @@ _SUBKEY_EVENTS: Final = (8, 8)
 
 @dataclass(frozen=True)
 class Target:
-    """info: INFO's default sections, parsed by redis-py; config: empty if we may not call CONFIG;
-    commands: by name, empty if we may not call COMMAND; sample: how many deadlines, and how many
-    internal keys per database, are examined; schedules: what the server's schedules are asked;
-    progress: takes how far long work is
+    """info: INFO's default sections, parsed by redis-py; config: empty if we may not call CONFIG
+    commands: by name, empty if we may not call COMMAND
+    sample: how many deadlines, and how many internal keys per database, are examined
+    schedules: asks the server's schedules; progress: shows how far long work is
     """
 
     redis: Redis
@@ -47,7 +47,7 @@ class Target:
 
     @property
     def server(self) -> str:
-        """Its name and version, for people."""
+        """The server's name and version, for people."""
         if self.info.get("server_name") == "valkey":
             return f"Valkey {self.info.get('valkey_version', '?')}"
         return f"Redis {self.info.get('redis_version', '?')}"
@@ -87,7 +87,7 @@ class Target:
 
     @property
     def replicas(self) -> list[Mapping[str, Any]]:
-        """INFO's facts about each."""
+        """INFO's facts about each replica."""
         rows = [row for name, row in self.info.items() if name[:5] == "slave"]
         return [row for row in rows if isinstance(row, dict)]
 
@@ -111,7 +111,7 @@ class Target:
         return unix_ms(await self.ask(b"TIME"))
 
     async def signer(self) -> Signer:
-        """A signer with the proxies' secret."""
+        """Returns a signer with the proxies' secret."""
         file = self.settings.signing_key_file
         secret = file.at_start.encode() if file else None
         return Signer(
@@ -119,14 +119,14 @@ class Target:
         )
 
     async def others(self, db: int) -> list[bytes]:
-        """Some internal keys that are no indexes."""
+        """Returns some internal keys that are no indexes."""
         keys, slots = self.keys, self.schedules.slots()
         names = [keys.shared_in(number, keys.others) for number in slots] or [keys.others]
         requests = [(b"SRANDMEMBER", each, self.sample) for each in names]
         return list(chain.from_iterable(await self.ask_each(db, requests)))
 
     async def attached(self) -> int:
-        """The number of proxies that are connected to the server."""
+        """Returns the number of proxies that are connected to the server."""
         return await attached(self.redis, self.keys.prefix)
 
 
