@@ -15,8 +15,8 @@ from tests.chaos.system import Log
 from tests.support.doctor import examine
 from tests.support.servers import Proxy
 
-# The findings of the doctor about the setup of these servers, and about their clock.
-_SETUP = {"clock", "persistence", "replicas", "cluster"}
+# The findings of the doctor about the setup of these servers.
+_SETUP = {"persistence", "replicas", "cluster"}
 # Words that no log of a proxy may contain.
 _UNEXPECTED = ("Traceback", " (at ", "never retrieved", "CRITICAL")
 

@@ -8,11 +8,7 @@ from __future__ import annotations
 import pytest
 
 from tests.cluster.databases import ANSWERS
-from tests.support.cluster import Cluster
-from tests.support.doctor import examine, of
 from tests.support.raw_client import Connection, command
-from tests.support.redis_client import Client
-from tests.support.servers import Binary
 
 DATABASES = ("--cluster-databases", "16")
 MANAGED = ("HSETEX", "{a}h", "EX", 1000, "FIELDS", 1, "f", "v")
@@ -47,14 +43,3 @@ def test_a_transaction_stays_in_database_0(valkey_port: int) -> None:
             b"*4\r\n-ERR SELECT is not allowed in cluster mode\r\n+OK\r\n"
             b"-ERR MOVE is not allowed in cluster mode\r\n$3\r\none\r\n"
         )
-
-
-def test_the_doctor_says_that_clients_have_one_database(valkey_binary: Binary) -> None:
-    with Cluster(valkey_binary, nodes=1, config=DATABASES) as cluster:
-        node = cluster.nodes[0]
-        assert str(of("databases", examine(node.url)).severity) == "info"
-        client = Client(node.port, db=3)
-        assert client.ask("SET", "a", 1) == b"OK"
-        client.close()
-        found = of("databases", examine(node.url))
-        assert (str(found.severity), "databases 3" in found.what) == ("warning", True)

@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.clock_shim import Clock
 from tests.support.cluster import Cluster
-from tests.support.doctor import examine, of
+from tests.support.doctor import examine
 from tests.support.processes import wait_until
 from tests.support.servers import Binary
 from ttlproxy.operations.doctor import Finding
@@ -33,7 +33,7 @@ def test_nodes_that_cannot_be_reached_are_named(binary: Binary) -> None:
 
 def test_clocks_that_differ_are_told(binary: Binary, clock: Clock) -> None:
     with Cluster(binary, nodes=2, masters=2, config=_PROMPT) as cluster:
-        assert "differ by" in of("clocks", _found(cluster, "clocks")).what
+        assert _found(cluster, "clocks") == []
         ahead = cluster.nodes[1]
         ahead.kill()
         ahead.env = clock.env

@@ -135,7 +135,7 @@ def test_the_doctor_compares_the_limit_with_the_settings(
     system: _System, start_server: StartServer, mib: int, severity: str
 ) -> None:
     _limited(system, mib)
-    found = of("memory-limit", examine(start_server().url))
+    found = of("memory", examine(start_server().url))
     assert (str(found.severity), f"{mib} MiB" in found.what) == (severity, severity != "ok")
     assert bool(found.fix) == (severity == "warning")
 

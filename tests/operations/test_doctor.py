@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+import signal
 from contextlib import closing, suppress
 from typing import NamedTuple
 
@@ -33,7 +34,6 @@ class Ill(NamedTuple):
 
 
 ILLS = (
-    Ill("eviction", "info", ("CONFIG SET maxmemory-policy allkeys-lru",), "allkeys-lru"),
     Ill(
         "eviction",
         "warning",
@@ -42,12 +42,10 @@ ILLS = (
     ),
     Ill("memory", "warning", ("CONFIG SET maxmemory 100000",), "of 100000 bytes"),
     Ill("clients", "warning", ("CONFIG SET maxclients 1",), "connections in use: "),
-    Ill("events", "info", ("CONFIG SET notify-keyspace-events Kh",), "is ", cured=False),
     Ill("layout", "error", ("HSET ttlproxy-state:__ttl: layout 99",), "layout 99", cured=False),
     Ill("users", "warning", ("ACL SETUSER a on nopass ~a:* ~__ttl:*",), "1 user may", cured=False),
     Ill("users", "warning", ("ACL SETUSER a on nopass ~a:* ~ttlp*",), "1 user may", cured=False),
-    Ill("prefixes", "warning", ("HSET ttlproxy-state:app: layout 3",), "prefix app:", cured=False),
-    Ill("lease", "error", ("SET __ttl:lease somebody",), "never expires"),
+    Ill("layout", "warning", ("HSET ttlproxy-state:app: layout 3",), "prefix app:", cured=False),
     Ill("role", "error", ("REPLICAOF 127.0.0.1 {port}",), "a replica of 127.0.0.1", cured=False),
     Ill(
         "replicas",
@@ -76,9 +74,9 @@ def _asked(server: Server, line: str) -> None:
 
 def _found(server: Server, name: str) -> Finding:
     for _ in attempts(START_TIMEOUT_S, "room for the doctor's connection"):
-        (found,) = examine(server.url, only=[name])
-        if found.check != "connection":
-            return found
+        worst, *_ = examine(server.url, only=[name])
+        if worst.check != "connection":
+            return worst
     raise AssertionError
 
 
@@ -94,7 +92,7 @@ def test_what_ails_a_server_is_named_and_the_command_it_gives_fixes_it(
     assert found.why
     if ill.cured:
         _ask(server, found.fix.partition(", or ")[0])
-        assert _found(server, ill.check).severity == 0
+        assert _found(server, ill.check).severity < 2
 
 
 def test_nothing_above_info_is_found_of_a_healthy_server(
@@ -113,7 +111,7 @@ def test_nothing_above_info_is_found_of_a_healthy_server(
     assert above_info(found) == []
     assert {each.check for each in found} == {*CHECKS}
     assert of("content", found).what == "8 keys and 14 deadlines, no fault found"
-    assert of("proxies", found).what == "1 proxy is connected"
+    assert of("overdue", found).what == "1 proxy is connected"
     assert of("persistence", found).what.startswith("the append-only file is on")
 
 
@@ -131,9 +129,9 @@ def test_a_command_about_keys_that_is_not_known_is_named(
     start_server: StartServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = start_server()
-    assert str(check("keyspace", server.url).severity) == "ok"
+    assert str(check("commands", server.url).severity) == "ok"
     monkeypatch.setattr("ttlproxy.operations.doctor.server.KEYSPACE", KEYSPACE - {"KEYS"})
-    found = check("keyspace", server.url)
+    found = check("commands", server.url)
     assert (str(found.severity), "know KEYS," in found.what) == ("warning", True)
     assert found.fix.endswith(" -keys")
 
@@ -151,28 +149,11 @@ def test_a_snapshot_that_fails_is_an_error(start_server: StartServer) -> None:
         )
 
 
-@pytest.fixture
-def pair(start_server: StartServer) -> Iterator[tuple[Server, Client]]:
-    """A primary, and a client of its replica, which is in step."""
-    primary = start_server()
-    with closing(Client(start_server().port)) as replica:
-        replica.ask("REPLICAOF", "127.0.0.1", primary.port)
-        with closing(Client(primary.port)) as direct:
-            wait_until(lambda: b"state=online" in direct.ask("INFO"), "the replica in step")
-        yield primary, replica
-
-
-def test_a_replica_is_said_to_be_asynchronous(pair: tuple[Server, Client]) -> None:
-    primary, _ = pair
-    found = check("replicas", primary.url)
-    assert (str(found.severity), "asynchronous" in found.what) == ("info", True)
-
-
 def test_a_renamed_command_is_missed(start_server: StartServer) -> None:
     without_eval = start_server("--rename-command", "EVAL", "")
-    assert check("scripting", without_eval.url).severity == 3
+    assert check("commands", without_eval.url).severity == 3
     without_client = start_server("--rename-command", "HELLO", "")
-    assert check("tracking", without_client.url).severity == 3
+    assert check("commands", without_client.url).severity == 3
 
 
 # That scripts and the table have the same commands is a test of the required rights. GETRANGE is
@@ -185,23 +166,22 @@ def test_a_command_that_scripts_call_is_missed_where_it_is_renamed(
     start_server: StartServer, name: str
 ) -> None:
     server = start_server("--rename-command", name, "")
-    found = check("scripting", server.url)
+    found = check("commands", server.url)
     wanted = _RENAMED[name]
     assert str(found.severity) == wanted
     assert (name in found.what) is (wanted != "ok")
 
 
-def test_a_script_that_fails_is_named(
+def test_a_server_that_refuses_scripts_is_an_error(
     start_server: StartServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One script does not compile, the other makes a call that the server refuses."""
-    bodies = {"hash_set": "retrun 1", "sweep": "return redis.call('GET')"}
-    original = scripts._for_real
-    monkeypatch.setattr(scripts, "_for_real", lambda name: bodies.get(name) or original(name))
-    found = check("scripting", start_server().url)
-    assert str(found.severity) == "error"
-    assert found.what.startswith("2 scripts do not run: hash_set: ")
-    assert "; sweep: " in found.what
+    """As one of several shards does, whose keys are in several slots."""
+    original, body = scripts._for_real, "return redis.error_reply('ERR of several slots')"
+    monkeypatch.setattr(
+        scripts, "_for_real", lambda name: body if name == "key_examine" else original(name)
+    )
+    found = check("commands", start_server().url)
+    assert (str(found.severity), found.what) == ("error", "scripts do not run: of several slots")
 
 
 def test_looking_changes_nothing(start_server: StartServer, start_proxy: StartProxy) -> None:
@@ -233,22 +213,22 @@ def test_a_proxy_in_use_is_known_by_its_version(
     assert check("layout", server.url).what.endswith(f", of ttlproxy {__version__}")
 
 
-def test_a_rule_that_cannot_be_read_is_not_one_that_can_deliver(
+def test_a_rule_that_cannot_be_read_is_named(
     start_server: StartServer, start_proxy: StartProxy
 ) -> None:
     server = start_server()
     proxy = start_proxy(server.url)
     with closing(Client(server.port)) as direct, closing(Client(proxy.port)) as app:
         app.ask("ONEXPIRE", "good:*", "RPUSH", "l")
-        assert check("rules", server.url).what == "1 rule of ONEXPIRE, no fault found"
+        assert check("unsigned", server.url).severity == 0
         secret = direct.ask("HGET", Keys().state, "secret")
         row = b"12:MAIL - 0 new,0:,0:,"
         signed = Signer(secret).sign(b"rule", (b"bad:*", row))
         direct.ask("SET", Keys().rule(b"bad:*"), signed + row)
         direct.ask("HSET", Keys().rules, b":bad:*", "")
-        found = check("rules", server.url)
+        found = check("unsigned", server.url)
     assert str(found.severity) == "error"
-    assert "rules of ONEXPIRE in database 0 that cannot be read: 1" in found.what
+    assert found.what == "rules in database 0 that cannot be read: 1"
     assert found.keys == (b"bad:*",)
 
 
@@ -260,7 +240,7 @@ def test_a_server_that_takes_fewer_clients_than_the_proxy_is_said(
     start_server: StartServer, chosen: dict[str, int], severity: str
 ) -> None:
     server = start_server("--maxclients", "100")
-    found = check("max-clients", server.url, **chosen)
+    found = check("clients", server.url, **chosen)
     assert (str(found.severity), "100 clients" in found.what) == (severity, severity != "ok")
 
 
@@ -280,12 +260,12 @@ def test_a_wrong_password_is_a_finding(start_server: StartServer) -> None:
 def test_overdue_elements_with_a_proxy_are_an_error(
     start_server: StartServer, start_proxy: StartProxy
 ) -> None:
-    """The reaper was refused: somebody else holds a lease that never ends."""
     server = start_server()
-    start_proxy(server.url)
-    with closing(Client(server.port)) as direct:
-        direct.ask("SET", "__ttl:lease", "somebody")
-        direct.ask("ZADD", "__ttl:schedule", 1000, "k")
-        found = examine(server.url, only=["overdue", "lease"])
-    assert of("overdue", found).severity == 3
-    assert of("lease", found).severity == 3
+    proxy = start_proxy(server.url)
+    os.kill(proxy.pid, signal.SIGSTOP)  # it is connected, and reaps nothing
+    try:
+        with closing(Client(server.port)) as direct:
+            direct.ask("ZADD", "__ttl:schedule", 1000, "k")
+            assert check("overdue", server.url).severity == 3
+    finally:
+        os.kill(proxy.pid, signal.SIGCONT)

@@ -133,44 +133,24 @@ def test_a_rule_whose_destination_is_of_another_type_is_named(world: World) -> N
     world.app.ask("ONEXPIRE", "cart:*", "XADD", "gone:%1")
     world.app.ask("ONEXPIRE", "tasks", "RPUSH", "queue")
     world.app.ask("SADDEX", "cart:7", 100, "a")
-    assert check("rules", world.server.url).what == "2 rules of ONEXPIRE, no fault found"
+    assert check("overdue", world.server.url).severity == 0
     world.direct.ask("SET", "gone:7", "text")
-    found = check("rules", world.server.url)
+    found = check("overdue", world.server.url)
     assert found.fix == "RENAMENX gone:7 gone:7:aside"
     assert (str(found.severity), found.keys) == ("error", (b"cart:7",))
     assert found.what.startswith("gone:7 in database 0 is a string")
     assert world.direct.ask(*found.fix.split()) == 1
     world.direct.ask("SADD", "queue", "a")
-    assert check("rules", world.server.url).keys == (b"tasks",)
+    assert check("overdue", world.server.url).keys == (b"tasks",)
 
 
-def test_rules_of_onwrite_are_counted_and_must_be_signed(world: World) -> None:
+def test_rules_of_onwrite_must_be_signed(world: World) -> None:
     world.app.ask("ONWRITE", "cart:*", "EX", 100)
-    sound = "0 rules of ONEXPIRE, 1 of ONWRITE, no fault found"
-    assert check("rules", world.server.url).what == sound
+    assert check("unsigned", world.server.url).severity == 0
     name = KEYS.rule(name_of(b"cart:*"))
     world.direct.ask("APPEND", name, "0")
-    found = check("rules", world.server.url)
+    found = check("unsigned", world.server.url)
     assert (str(found.severity), found.keys) == ("error", (name_of(b"cart:*"),))
-
-
-def test_rules_of_onwrite_without_effect_are_named(world: World) -> None:
-    def told(words: str) -> tuple[str, tuple[bytes, ...]] | None:
-        found = [each for each in examine(world.server.url, only=["rules"]) if words in each.what]
-        return (str(found[0].severity), found[0].keys) if found else None
-
-    def set_(pattern: str, *words: str | int) -> None:
-        assert world.app.ask("ONWRITE", pattern, *words) == b"OK"
-
-    set_("cart:*", "EX", 100)
-    assert told("match no key") == ("info", (b"cart:*",))
-    for number in range(4):
-        world.app.ask("HSET", f"cart:{number}", "f", "v")
-    assert told("rules of ONWRITE in") is None
-    set_("cart:?", "TYPE", "hash", "EX", 50)
-    set_("cart:?*", "EX", 60)
-    assert told("are hidden by others") == ("warning", (b"cart:*", b"cart:?"))
-    assert told("match no key") is None
 
 
 def test_deferred_commands_that_no_proxy_has_signed_are_counted(world: World) -> None:
@@ -178,15 +158,14 @@ def test_deferred_commands_that_no_proxy_has_signed_are_counted(world: World) ->
         for number in range(3):
             world.app.ask("DEFER", "EX", 1000, "ID", number, "LPUSH", key, "x")
     with world.asleep():
-        said = check("deferred", world.server.url).what
-        assert said == "the deferred commands of 2 keys are signed"
+        assert check("unsigned", world.server.url).severity == 0
         signed = world.direct.ask("HGET", KEYS.deferred(b"q"), "0")
         forged = "return redis.call('HSET', KEYS[1], 'forged', cmsgpack.pack('', {'DEL', 'r'}))"
         assert world.direct.ask("EVAL", forged, 1, KEYS.deferred(b"r")) == 1
         assert world.direct.ask("HSET", KEYS.deferred(b"r"), "of q", signed, "junk", "x") == 2
         world.direct.ask("SET", KEYS.deferred(b"s"), "no hash")
         world.direct.ask("SADD", KEYS.others, KEYS.deferred(b"s"))
-        found = check("deferred", world.server.url)
+        found = check("unsigned", world.server.url)
     assert str(found.severity) == "error"
     assert found.what == "deferred commands in database 0 that no proxy has signed: 3"
     assert found.keys == (b"r",)

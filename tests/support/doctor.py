@@ -36,8 +36,8 @@ def examine(
 
 
 def check(name: str, url: str, **settings: Any) -> Finding:
-    """The one finding of this check alone."""
-    return of(name, examine(url, only=[name], **settings))
+    """The worst finding of this check alone."""
+    return next(each for each in examine(url, only=[name], **settings) if each.check == name)
 
 
 def above_info(findings: Sequence[Finding]) -> list[tuple[str, str]]:

@@ -25,9 +25,8 @@ from ttlproxy.link import (
     several_masters,
 )
 from ttlproxy.net.progress import Progress
-from ttlproxy.operations.doctor import content, proxies, rights, rules, scripting, server
-from ttlproxy.operations.doctor.cluster import master_facts, of_cluster
-from ttlproxy.operations.doctor.finding import ERROR, INFO, OK, WARNING, Finding, worst_first
+from ttlproxy.operations.doctor import cluster, content, proxies, rights, server, signatures
+from ttlproxy.operations.doctor.finding import ERROR, INFO, OK, WARNING, Finding
 from ttlproxy.operations.doctor.fix import FixState, fixed
 from ttlproxy.operations.doctor.required_rights import rules as rules_for_proxy
 from ttlproxy.operations.doctor.target import Target, read_target
@@ -36,44 +35,33 @@ SAMPLE: Final = 1000
 
 
 class Check(NamedTuple):
-    """find: yields the findings; sound: the fact if there are none."""
+    """sound: the fact if there are no findings; find: each yields findings."""
 
-    find: Callable[[Target], AsyncIterator[Finding]]
-    sound: str = ""
+    sound: str
+    find: Sequence[Callable[[Target], AsyncIterator[Finding]]]
 
 
 # Findings of the same severity are shown in this order.
 CHECKS: Final[Mapping[str, Check]] = {
-    "version": Check(server.version),
-    "cluster": Check(server.cluster, "the server is not part of a Cluster"),
-    "databases": Check(server.databases, "each database that the server has is served"),
-    "keyspace": Check(server.keyspace, "each of the server's commands about keys is known"),
-    "sentinels": Check(server.sentinels, "the Sentinels name the same master"),
-    "role": Check(server.role, "the server is a primary"),
-    "rights": Check(rights.rights),
-    "users": Check(rights.users, "no user can reach the deadlines of keys that it may not access"),
-    "protected-mode": Check(rights.protected_mode),
-    "scripting": Check(scripting.scripting, "scripts run"),
-    "tracking": Check(server.tracking, "client tracking works"),
-    "layout": Check(server.layout, "no proxy has stored anything on this server"),
-    "eviction": Check(server.eviction, "nothing is evicted (maxmemory-policy noeviction)"),
-    "memory": Check(server.memory, "there is memory left"),
-    "clients": Check(server.clients, "there is room for clients"),
-    "max-clients": Check(server.max_clients, "Redis accepts as many clients as a proxy"),
-    "core": Check(server.core, "requests and replies are read by compiled code"),
-    "memory-limit": Check(server.memory_limit, "a proxy needs less than the container's limit"),
-    "events": Check(server.events, "keyspace events are off"),
-    "persistence": Check(server.persistence),
-    "replicas": Check(server.replicas, "the server has no replicas"),
-    "clock": Check(server.clock),
-    "proxies": Check(proxies.proxies),
-    "prefixes": Check(proxies.prefixes, "nobody uses another prefix"),
-    "lease": Check(proxies.lease, "the reaper's lease expires by itself"),
-    "overdue": Check(proxies.overdue, "no key is overdue"),
-    "outboxes": Check(proxies.outboxes, "nothing waits for long for other slots"),
-    "deferred": Check(proxies.deferred),
-    "rules": Check(rules.rules),
-    "content": Check(content.content),
+    "role": Check("the server is a primary", [server.role]),
+    "sentinels": Check("the Sentinels name the same master", [cluster.sentinels]),
+    "cluster": Check("the server is not part of a Cluster", [cluster.cluster]),
+    "layout": Check(
+        "no proxy has stored anything on this server", [server.layout, server.prefixes]
+    ),
+    "rights": Check("", [rights.rights]),
+    "users": Check("no user can reach deadlines of keys that it may not access", [rights.users]),
+    "protected-mode": Check("", [rights.protected_mode]),
+    "commands": Check("", [server.commands, server.scripts, server.tracking]),
+    "core": Check("requests and replies are read by compiled code", [server.core]),
+    "eviction": Check("nothing is evicted (maxmemory-policy noeviction)", [server.eviction]),
+    "memory": Check("there is memory left", [server.memory]),
+    "clients": Check("there is room for clients", [server.clients]),
+    "persistence": Check("", [server.persistence]),
+    "replicas": Check("no replica is behind", [server.replicas]),
+    "overdue": Check("", [proxies.overdue, proxies.destinations]),
+    "unsigned": Check("rules and deferred commands are signed", [signatures.unsigned]),
+    "content": Check("", [content.content]),
 }
 
 
@@ -118,7 +106,7 @@ async def examined(
             (_, found), is_whole = await of_server(redis), True
         if fix_state is not None and is_whole:
             fix_state.end()
-        return worst_first(found)
+        return sorted(found, key=lambda finding: -finding.severity)
     except (RedisError, OSError, UpstreamError, ValueError) as trouble:
         return [_away(upstream, trouble, await mismatch(one, role))]
     finally:
@@ -143,18 +131,20 @@ async def _of_masters(
         except (RedisError, OSError) as trouble:
             own = [_unreached(str(trouble))]
         found += [replace(each, what=f"{redis.shown}: {each.what}") for each in own]
-    facts = [await master_facts(target) for target in targets]
-    found += of_cluster([each for each in facts if each is not None])
+    facts = [await cluster.master_facts(target) for target in targets]
+    found += cluster.of_cluster([each for each in facts if each is not None])
     return found, len(targets) == len(masters)
 
 
 async def _of(name: str, check: Check, target: Target) -> list[Finding]:
-    """Returns the findings of one check; if Redis refuses its requests, a finding that says so."""
-    try:
-        found = [each async for each in check.find(target)]
-    except ResponseError as refused:
-        severity = INFO if isinstance(refused, NoPermissionError) else WARNING
-        found = [Finding(severity, f"cannot be checked: {refused}")]
+    """The findings of one check, also where Redis refuses some of its requests."""
+    found: list[Finding] = []
+    for find in check.find:
+        try:
+            found += [each async for each in find(target)]
+        except ResponseError as refused:
+            severity = INFO if isinstance(refused, NoPermissionError) else WARNING
+            found.append(Finding(severity, f"cannot be checked: {refused}"))
     found = found or [Finding(OK, check.sound)]
     return [replace(each, check=each.check or name) for each in found]
 

@@ -51,14 +51,14 @@ class Finding:
     check: str = ""
 
 
-def worst_first(findings: Sequence[Finding]) -> list[Finding]:
-    """Sorts findings; those of the same severity stay in their order."""
-    return sorted(findings, key=lambda finding: -finding.severity)
+def worst(findings: Sequence[Finding]) -> Severity:
+    """Returns the highest severity."""
+    return max((finding.severity for finding in findings), default=OK)
 
 
 def exit_code(findings: Sequence[Finding]) -> int:
     """Returns 0 if nothing is above info, 3 for warnings, 4 for errors."""
-    return EXIT_CODES[max((finding.severity for finding in findings), default=OK)]
+    return EXIT_CODES[worst(findings)]
 
 
 def as_json(upstream: str, findings: Sequence[Finding]) -> str:
@@ -66,7 +66,7 @@ def as_json(upstream: str, findings: Sequence[Finding]) -> str:
     report = {
         "ttlproxy": __version__,
         "upstream": upstream,
-        "worst": str(max((finding.severity for finding in findings), default=OK)),
+        "worst": str(worst(findings)),
         "findings": [
             {
                 "check": finding.check,

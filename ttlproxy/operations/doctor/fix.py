@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from contextlib import aclosing
 from math import inf
 from pathlib import Path
@@ -29,26 +29,23 @@ _PAGE: Final = b"500"
 
 
 class FixState:
-    """Keeps the position of the repair. Raises DoctorError if the file cannot be read or written,
-    or belongs to another run."""
+    """The place and the counts of the fixing, in each database of each server."""
 
     def __init__(self, path: Path | None, upstream: str, prefix: str) -> None:
-        """The file at `path` is about the internal keys with this prefix in this upstream; without
-        a path, nothing is kept."""
+        """Keeps it in the file at `path`, about the internal keys with this prefix in this
+        upstream; without one, nowhere. Raises DoctorError if the file cannot be read or written,
+        or is of another run."""
         job = {"upstream": upstream, "prefix": prefix}
         self._file = ResumeFile(path, job, "--state", DoctorError) if path else None
-        self._begun = (self._file and self._file.load(_read)) or {}
-
-    def begun(self, where: str) -> tuple[Place, Counter[str]]:
-        """Returns the position of the walk there, and what it had counted until then."""
-        place, counts = self._begun.get(where, (Place(), Counter[str]()))
-        return place, Counter(counts)
+        self.begun: dict[str, tuple[Place, Counter[str]]] = {}
+        if self._file is not None:
+            self.begun = self._file.load(_read) or {}
 
     def keep(self, where: str, place: Place, counts: Counter[str]) -> None:
         """Keeps the position of the walk there."""
-        self._begun[where] = (place, Counter(counts))
+        self.begun[where] = place, counts
         if self._file is not None:
-            self._file.keep({"begun": self._begun})
+            self._file.keep({"begun": self.begun})
 
     def end(self) -> None:
         """Removes the file: all is fixed, so the next run begins anew."""
@@ -95,7 +92,7 @@ class _Fixing:
         at = f"{target.redis.shown}, " if isinstance(target.redis, NodeOfSeveral) else ""
         self._where = f"{at}database {db}"
         self._names: int = target.info[f"db{db}"]["keys"]
-        self._place, self._counts = state.begun(self._where)
+        self._place, self._counts = state.begun.get(self._where, (Place(), Counter()))
 
     async def run(self) -> None:
         """Begins with the indexes: the walk over them takes long, and goes on where it was."""
@@ -108,8 +105,11 @@ class _Fixing:
                     await self._fix([key for name in names if (key := keys.data(name)) is not None])
         finally:
             self._state.keep(self._where, walk.place, self._counts)
-        async for scheduled in _scheduled(self._target, self._db):
-            await self._fix(scheduled)
+        # Then keys in the schedule that have no index.
+        async for page in self._target.schedules.pages(redis, self._db):
+            asked = [(b"EXISTS", keys.index(key)) for key, _ in page]
+            there = await self._target.ask_each(self._db, asked)
+            await self._fix([key for (key, _), has in zip(page, there, strict=True) if not has])
 
     async def _fix(self, keys: Sequence[bytes]) -> None:
         """Fixes the keys of one page of names."""
@@ -117,8 +117,8 @@ class _Fixing:
         for at in range(0, len(keys), _TOGETHER):
             some = keys[at : at + _TOGETHER]
             counts["keys"] += len(some)
-            counts["dropped"] += await _sweep(target, self._script_calls, self._db, some)
-            counts["announced"] += await _announce(target, self._script_calls, self._db, some)
+            counts["dropped"] += await self._sweep(some)
+            counts["announced"] += await self._announce(some)
         counts["names"] += LARGE_PAGE
         target.progress.at(lambda: self.told() + of_names(counts["names"], self._names))
 
@@ -130,37 +130,25 @@ class _Fixing:
             f" {counted(counts['announced'], 'key has', 'keys have')} deadlines"
         )
 
+    async def _sweep(self, keys: Sequence[bytes]) -> int:
+        """Sweeps each index to its end; returns how many entries were dropped."""
+        cursors, total, words = dict.fromkeys(keys, b"0"), 0, self._script_calls.words
+        while cursors:
+            calls = [Call("sweep", (key,), (cursor, _PAGE)) for key, cursor in cursors.items()]
+            replies = await self._target.ask_each(self._db, [words(call, b"") for call in calls])
+            total += sum(dropped for _, dropped, _ in replies)
+            following = zip(cursors, replies, strict=True)
+            cursors = {key: cursor for key, (cursor, _, _) in following if cursor != b"0"}
+        return total
 
-async def _scheduled(target: Target, db: int) -> AsyncIterator[list[bytes]]:
-    """Yields keys in the schedule that have no index, page by page: the walk over indexes finds the
-    others."""
-    async for page in target.schedules.pages(target.redis, db):
-        keys = [key for key, _ in page]
-        there = await target.ask_each(db, [(b"EXISTS", target.keys.index(key)) for key in keys])
-        yield [key for key, exists in zip(keys, there, strict=True) if not exists]
-
-
-async def _sweep(target: Target, script_calls: ScriptCalls, db: int, keys: Sequence[bytes]) -> int:
-    """Sweeps each index to its end; returns how many entries were dropped."""
-    cursors, total = dict.fromkeys(keys, b"0"), 0
-    while cursors:
-        calls = [Call("sweep", (key,), (cursor, _PAGE)) for key, cursor in cursors.items()]
-        replies = await target.ask_each(db, [script_calls.words(call, b"") for call in calls])
-        total += sum(dropped for _, dropped, _ in replies)
-        following = zip(cursors, replies, strict=True)
-        cursors = {key: cursor for key, (cursor, _, _) in following if cursor != b"0"}
-    return total
-
-
-async def _announce(
-    target: Target, script_calls: ScriptCalls, db: int, keys: Sequence[bytes]
-) -> int:
-    """Announces the first deadline of each key that has one; returns how many have one."""
-    states = await examine_keys(target, script_calls, [(db, key) for key in keys], 0)
-    names = [
-        target.keys.announcement(db, state.first_ms, key)
-        for (_, key), state in states.items()
-        if state.first_ms >= 0
-    ]
-    await target.ask_each(db, [words for name in names for words in announcing(name)])
-    return len(names)
+    async def _announce(self, keys: Sequence[bytes]) -> int:
+        """Announces the first deadline of each key that has one; returns how many have one."""
+        places = [(self._db, key) for key in keys]
+        states = await examine_keys(self._target, self._script_calls, places, 0)
+        names = [
+            self._target.keys.announcement(self._db, state.first_ms, key)
+            for (_, key), state in states.items()
+            if state.first_ms >= 0
+        ]
+        await self._target.ask_each(self._db, [each for name in names for each in announcing(name)])
+        return len(names)

@@ -183,7 +183,7 @@ _ASKED: Final[tuple[_Row, ...]] = (
     (
         INFO,
         _UNEXAMINED,
-        ("PTTL {lease}", "ZRANDMEMBER {schedule}", "SRANDMEMBER {others} 1"),
+        ("ZRANDMEMBER {schedule}", "SRANDMEMBER {others} 1"),
     ),
     (INFO, "ttlproxy doctor --apply fails.", ("EXISTS {schedule}",)),
     (INFO, _UNTOLD, ("SLOWLOG GET", "HLEN {others}", "LINDEX {others} 0")),
@@ -191,7 +191,7 @@ _ASKED: Final[tuple[_Row, ...]] = (
         INFO,
         "ttlproxy purge fails.",
         (
-            *("UNLINK {schedule}", "ZSCORE {schedule} x", "PEXPIREAT {schedule} 0"),
+            *("UNLINK {schedule}", "ZSCORE {schedule} x", "PTTL KEY", "PEXPIREAT {schedule} 0"),
             "SADD {others} x",
         ),
     ),
@@ -206,7 +206,7 @@ _ASKED: Final[tuple[_Row, ...]] = (
 
 def asked(keys: Keys) -> list[Right]:
     """Returns the requests of the proxy and its subcommands, with the names of internal keys."""
-    homes = ("schedule", "state", "rules", "others", "lease", "old_layout")
+    homes = ("schedule", "state", "rules", "others", "old_layout")
     named = {f"{{{name}}}": keys.home(getattr(keys, name)) for name in homes}
     named |= {"{hello}": keys.hello, "{broadcast}": keys.broadcast, "{meeting}": MEETING}
     named |= {"{told}": keys.told_channel(b"")}

@@ -23,14 +23,13 @@ from ttlproxy.operations.doctor.target import Target
 _PLACE = re.compile(r"access (?:one of the|a|the '.*') (key|channel)", re.DOTALL)
 _SIGNS = {"key": "~", "channel": "&"}
 _OF_CHANNELS = (b"PUBLISH", b"SPUBLISH")  # `asked` has these, with a channel
-_KEYSPACE = (b"__keyspace@0__:k", b"__subkeyspace@0__:k")
 # A user who may write to the indexes of these two has a pattern for all indexes, or nearly all.
 _KEYS = (b"\x01 a key of nobody \x7f", b"{\xfe}another of nobody")
 
 
 async def rights(target: Target) -> AsyncIterator[Finding]:
     """Yields a finding for each group of missing rights with the same consequence."""
-    needed = [*asked(target.keys), *_of_scripts(target), *_of_events(target)]
+    needed = [*asked(target.keys), *_of_scripts(target)]
     try:
         refused = await _refused(target, needed)
     except NoPermissionError:
@@ -61,11 +60,6 @@ def _of_scripts(target: Target) -> Iterator[Right]:
             yield Right((name, *[schedule] * (count - 1)), severity, without)
 
 
-def _of_events(target: Target) -> Iterator[Right]:
-    for channel in _KEYSPACE if target.config.get("notify-keyspace-events") else ():
-        yield Right((b"PUBLISH", channel, b""), INFO, "No element events are published there.")
-
-
 async def _refused(target: Target, needed: Iterable[Right]) -> list[NoPermissionError | None]:
     """Returns Redis's NOPERM error for each right, or None.
 
@@ -88,8 +82,7 @@ def _missing(
     for right, refusal in zip(needed, refused, strict=True):
         if refusal and _is_there(target, right):
             rule = _rule(target, right, refusal)
-            if rule not in worst or right.severity > worst[rule].severity:
-                worst[rule] = right
+            worst[rule] = max(worst.get(rule, right), right, key=lambda each: each.severity)
     wanted: dict[tuple[Severity, str], list[str]] = {}
     for rule, right in worst.items():
         wanted.setdefault((right.severity, right.without), []).append(rule)

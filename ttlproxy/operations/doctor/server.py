@@ -5,147 +5,45 @@ Most look only at INFO and CONFIG, which the target has asked for.
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Final
 
-from redis.exceptions import ResponseError
+from redis.exceptions import NoPermissionError, ResponseError
 
 from ttlproxy.commands.router import VIRTUALS
 from ttlproxy.commands.types.keyspace import KEYSPACE
 from ttlproxy.core.counted import counted
-from ttlproxy.core.keys import SLOTS
-from ttlproxy.errors import UnfitUpstream, UpstreamError
+from ttlproxy.core.keys import STATE
+from ttlproxy.errors import UnfitUpstream
 from ttlproxy.link import (
     LAYOUT,
     OLDEST,
     NodeOfSeveral,
-    SentinelGroup,
     check_layout,
     check_old_layout,
-    check_slots,
+    other_prefixes,
     said_by,
 )
-from ttlproxy.net.tasks import cancel
+from ttlproxy.operations.doctor.content import examine_keys
 from ttlproxy.operations.doctor.finding import ERROR, INFO, OK, WARNING, Finding
+from ttlproxy.operations.doctor.required_rights import SINCE, all_scripted
 from ttlproxy.operations.doctor.target import Target
+from ttlproxy.operations.key_walk import scan
 from ttlproxy.telemetry.memory import shortage
 from ttlproxy.wire import IS_COMPILED
 
-_FIELD_TTLS: Final = "HPEXPIRE"
 _CROWDED: Final = 0.9
 _ROOM: Final = 8 << 20  # bytes, for scripts and connections
 # Connections of the proxy's own, and some for the operators of the server.
 _OWN: Final = 32
 _LAG_S: Final = 10
-_DRIFT_MS: Final = 1000
+_PAGES: Final = 100
 _BROKEN: Final = {
     "rdb_last_bgsave_status": "the last snapshot could not be written",
     "aof_last_write_status": "the append-only file cannot be written",
     "aof_last_bgrewrite_status": "the append-only file could not be rewritten",
 }
-
-
-async def version(target: Target) -> AsyncIterator[Finding]:
-    if target.version >= OLDEST:
-        own = "with" if _FIELD_TTLS in target.commands else "without"
-        yield Finding(OK, f"{target.server}, {own} hash field deadlines of its own")
-        return
-    yield Finding(
-        ERROR,
-        f"{target.server} is too old",
-        "Scripts and announcements use features of Redis 6.2.",
-        "upgrade the server to 6.2 or later",
-    )
-
-
-async def cluster(target: Target) -> AsyncIterator[Finding]:
-    if not target.keys.clustered:
-        return
-    try:
-        node = await check_slots(target.redis, all_of_them=False)
-        if not node.slots:
-            raise UpstreamError("it owns no slots of its Redis Cluster")
-    except UpstreamError as unfit:
-        yield Finding(
-            ERROR,
-            str(unfit),
-            "Requests for its keys fail.",
-            "name all nodes of the Cluster in --upstream; redis-cli --cluster check",
-        )
-        return
-    if node.moving:
-        yield Finding(
-            WARNING,
-            f"{counted(node.moving, 'slot is', 'slots are')} on the way to another node",
-            "Commands on keys there are refused until the move is over.",
-            "redis-cli --cluster fix, or CLUSTER SETSLOT with the slot and STABLE",
-        )
-        return
-    said = "the only master" if node.slots == SLOTS else f"a master of {node.slots} slots"
-    yield Finding(OK, f"the server is {said} of a Cluster")
-
-
-async def databases(target: Target) -> AsyncIterator[Finding]:
-    """Reports that a Cluster has more databases than one, as Valkey's may from 9 on."""
-    number = target.config.get("cluster-databases", "1")
-    if not target.keys.clustered or number == "1":
-        return
-    others = [each for each in target.databases if each]
-    has_keys = "; there are keys in databases " + ", ".join(map(str, others)) if others else ""
-    yield Finding(
-        WARNING if others else INFO,
-        f"cluster-databases is {number}{has_keys}",
-        "In front of a Cluster, clients of ttlproxy have database 0 alone: SELECT of another"
-        " one is refused, and deadlines there are not kept.",
-    )
-
-
-async def keyspace(target: Target) -> AsyncIterator[Finding]:
-    """Finds commands of later versions, or of modules, that may list keys."""
-    keyspace = (name for name, row in target.commands.items() if b"@keyspace" in row.categories)
-    if unknown := sorted(set(keyspace) - KEYSPACE - VIRTUALS.keys()):
-        yield Finding(
-            WARNING,
-            f"this ttlproxy does not know {', '.join(unknown)}, in the category keyspace",
-            "Such a command may show internal keys, and keys whose elements have all expired.",
-            "upgrade ttlproxy, or take the right to it from clients: ACL SETUSER USER"
-            + "".join(f" -{name.lower()}" for name in unknown),
-        )
-
-
-async def sentinels(target: Target) -> AsyncIterator[Finding]:
-    """Checks that each Sentinel of the URL answers, and agrees with the others."""
-    upstream, timeout_s = target.settings.upstream, target.settings.connect_timeout
-    if upstream is None or upstream.sentinels is None:
-        yield Finding(OK, "no Sentinel is asked for the master")
-        return
-    asked = SentinelGroup(upstream, lambda: timeout_s)
-    running = asyncio.create_task(asked.run(), name="doctor: Sentinels")
-    try:
-        await asked.until_asked(timeout_s)
-    finally:
-        await cancel(running)
-    latest = asked.latest()
-    master = latest and latest.address
-    for each in asked.each:
-        if each.answer is None:
-            yield Finding(
-                WARNING,
-                f"the Sentinel at {each.address}: {each.trouble or 'no answer'}",
-                "If the others are away as well, nobody learns of a failover.",
-                "look whether it runs there, and at sentinel_user and sentinel_password",
-            )
-        elif each.answer.address != master:
-            yield Finding(
-                WARNING,
-                f"the Sentinel at {each.address} says that the master is {each.answer.address},"
-                f" and the latest to the others is {master}",
-                "It is cut off from the others, or watches other servers under the same name.",
-                "look at SENTINEL MASTERS and SENTINEL SENTINELS there",
-            )
 
 
 async def role(target: Target) -> AsyncIterator[Finding]:
@@ -179,32 +77,122 @@ async def layout(target: Target) -> AsyncIterator[Finding]:
         yield Finding(OK, f"deadlines have layout {LAYOUT}, of ttlproxy {said_by(found[1])}")
 
 
+async def prefixes(target: Target) -> AsyncIterator[Finding]:
+    """Finds proxies with another prefix: they do not know of deadlines under this one, nor this one
+    of theirs."""
+    running, left = await other_prefixes(target.redis, target.keys.prefix), set[bytes]()
+    if not target.keys.clustered:
+        async for names, _ in scan(target.redis, 0, STATE + b"*", _PAGES):
+            left.update(name.removeprefix(STATE) for name in names)
+    why = (
+        "A write through a proxy with one prefix leaves the deadlines under the other, so that new"
+        " elements are deleted at old deadlines."
+    )
+    for other in sorted((running | left) - {target.keys.prefix}):
+        shown = other.decode(errors="backslashreplace")
+        if other in running:
+            yield Finding(ERROR, f"a proxy has the prefix {shown}", why, "stop it")
+        else:
+            fix = f"ttlproxy purge --prefix {shown}"
+            yield Finding(WARNING, f"keys of the prefix {shown} are left", why, fix)
+
+
+async def commands(target: Target) -> AsyncIterator[Finding]:
+    """Finds what proxies call and the server lacks. `rights` tells what this user may not call."""
+    own = "with" if "HPEXPIRE" in target.commands else "without"
+    yield Finding(OK, f"{target.server}, {own} hash field deadlines of its own")
+    if target.version < OLDEST:
+        yield Finding(
+            ERROR,
+            f"{target.server} is too old",
+            "Scripts and announcements use features of Redis 6.2.",
+            "upgrade the server to 6.2 or later",
+        )
+    if missing := _missing(target):
+        yield Finding(
+            ERROR,
+            f"the server lacks {', '.join(missing)}",
+            "Scripts call these commands, and fail.",
+            "remove their rename-command from redis.conf, and restart the server",
+        )
+    if not target.has_sha:
+        yield Finding(
+            WARNING,
+            "the server lacks EVALSHA",
+            "Each script call sends the whole script, several kilobytes.",
+            "remove its rename-command from redis.conf, and restart the server",
+        )
+    keyspace = (name for name, row in target.commands.items() if b"@keyspace" in row.categories)
+    if unknown := sorted(set(keyspace) - KEYSPACE - VIRTUALS.keys()):
+        yield Finding(
+            WARNING,
+            f"this ttlproxy does not know {', '.join(unknown)}, in the category keyspace",
+            "Such a command may show internal keys, and keys whose elements have all expired.",
+            "upgrade ttlproxy, or take the right to it from clients: ACL SETUSER USER"
+            + "".join(f" -{name.lower()}" for name in unknown),
+        )
+    if "notify-keyspace-events" not in target.config:
+        yield Finding(
+            INFO,
+            "notify-keyspace-events cannot be read",
+            "No element events are published: the proxy cannot see whether they are wanted.",
+            f"ACL SETUSER {target.user} +config|get",
+        )
+
+
+def _missing(target: Target) -> list[str]:
+    """Returns commands that scripts call and that this server lacks although its version has
+    them."""
+    later = {rule for rule, since in SINCE.items() if since > target.version}
+    needed = {"EVAL", *(name.decode() for name in all_scripted(target.keys.clustered))}
+    absent = needed - target.commands.keys() if target.commands else ()
+    return [name for name in sorted(absent) if f"+{name.lower()}" not in later]
+
+
+async def scripts(target: Target) -> AsyncIterator[Finding]:
+    """Runs one for a key of nobody: a server of several shards refuses it, as its keys are in
+    several slots. `rights` tells which rights are missing."""
+    try:
+        script_calls = await target.script_calls("key_examine")
+        await examine_keys(target, script_calls, [(0, target.keys.prefix + b"!doctor")], 1)
+    except NoPermissionError:
+        return
+    except ResponseError as refused:
+        yield Finding(
+            ERROR,
+            f"scripts do not run: {refused}",
+            "Scripts set, read and remove deadlines.",
+            "do not rename EVAL (rename-command); if the server is busy, wait",
+        )
+
+
 async def tracking(target: Target) -> AsyncIterator[Finding]:
     """Checks that tracking works, and HELLO: a RESP2 connection accepts tracking, but gets no
-    announcements."""
+    announcements. `rights` tells which rights are missing."""
     words = (b"BCAST", b"PREFIX", target.keys.announcement_prefix)
     try:
         await target.ask(b"HELLO")
         await target.ask(b"CLIENT", b"TRACKING", b"ON", *words)
         await target.ask(b"CLIENT", b"TRACKING", b"OFF")
+    except NoPermissionError:
+        return
     except ResponseError as refused:
         yield Finding(
             ERROR,
             f"announcements do not work: {refused}",
             "Proxies learn of each other's deadlines by client tracking. Without it clients"
             " cannot be served.",
-            target.grant(refused, "+client|tracking +client|setname")
-            or "do not rename HELLO and CLIENT (rename-command)",
+            "do not rename HELLO and CLIENT (rename-command)",
         )
 
 
 async def eviction(target: Target) -> AsyncIterator[Finding]:
     policy = str(target.info.get("maxmemory_policy", "noeviction"))
     limit, evicted = target.info.get("maxmemory", 0), target.info.get("evicted_keys", 0)
-    if policy != "noeviction":
+    if policy != "noeviction" and (limit or evicted):
         goes = f"; evicted keys: {evicted}" if evicted else ""
         yield Finding(
-            ERROR if evicted else WARNING if limit else INFO,
+            ERROR if evicted else WARNING,
             f"maxmemory-policy is {policy}, maxmemory {limit or 'not set'}{goes}",
             "Redis may evict the deadlines of elements, which then never expire. With allkeys-*"
             " it may also evict deferred commands, elements that wait for TAKE, and rules.",
@@ -221,9 +209,18 @@ async def memory(target: Target) -> AsyncIterator[Finding]:
             "A full server refuses new elements and deadlines; expired elements are still removed.",
             f"CONFIG SET maxmemory {used * 2 + _ROOM}",
         )
+    if short := shortage(target.settings):
+        yield Finding(
+            WARNING,
+            short.what,
+            "A container that exceeds its limit is killed, and its clients lose their connections.",
+            short.fix,
+        )
 
 
 async def clients(target: Target) -> AsyncIterator[Finding]:
+    """Compares the server's limit with its connections, and with what one proxy may have; there
+    may be several."""
     limit, now = target.info.get("maxclients", 0), target.info.get("connected_clients", 0)
     if limit and now >= _CROWDED * limit:
         yield Finding(
@@ -232,15 +229,11 @@ async def clients(target: Target) -> AsyncIterator[Finding]:
             "Each client of a proxy needs its own connection to Redis.",
             f"CONFIG SET maxclients {limit * 2}",
         )
-
-
-async def max_clients(target: Target) -> AsyncIterator[Finding]:
-    """Compares the server's limit with that of one proxy; there may be several."""
-    settings, limit = target.settings, target.info.get("maxclients", 0)
+    settings = target.settings
     ours, name = settings.max_clients, "max_clients"
     if isinstance(target.redis, NodeOfSeveral) and 0 < settings.max_redis_connections < ours:
         ours, name = settings.max_redis_connections, "max_redis_connections"
-    if limit and limit < ours:
+    if 0 < limit < ours:
         yield Finding(
             WARNING if name in settings.given else INFO,
             f"Redis accepts {limit} clients, but {name} of a proxy is {ours}",
@@ -257,32 +250,6 @@ async def core(target: Target) -> AsyncIterator[Finding]:
             "requests and replies are read in Python: the compiled core is not built",
             "A proxy then needs up to twice the CPU time for plain requests.",
             "install a C compiler and Python's headers, and then ttlproxy again",
-        )
-
-
-async def memory_limit(target: Target) -> AsyncIterator[Finding]:
-    """Compares the container's limit with what a proxy with the same settings may need."""
-    if short := shortage(target.settings):
-        why = (
-            "A container that exceeds its limit is killed, and its clients lose their connections."
-        )
-        yield Finding(WARNING, short.what, why, short.fix)
-
-
-async def events(target: Target) -> AsyncIterator[Finding]:
-    flags = target.config.get("notify-keyspace-events")
-    if flags is None:
-        yield Finding(
-            INFO,
-            "notify-keyspace-events cannot be read",
-            "No element events are published: the proxy cannot see whether they are wanted.",
-            f"ACL SETUSER {target.user} +config|get",
-        )
-    elif flags:
-        yield Finding(
-            INFO,
-            f"notify-keyspace-events is {flags}",
-            "Element events are published too. Internal keys appear in the key events.",
         )
 
 
@@ -344,32 +311,3 @@ async def replicas(target: Target) -> AsyncIterator[Finding]:
             "A failover to one of them loses the latest elements together with their deadlines.",
             "see INFO replication, and the replica's log",
         )
-    elif found:
-        yield Finding(
-            INFO,
-            f"{counted(len(found), 'replica')}; replication is asynchronous",
-            "A failover may lose the latest elements together with their deadlines. The new"
-            " primary's clock then decides what is due: run NTP on all servers.",
-            ""
-            if demanded
-            else "CONFIG SET min-replicas-to-write 1 refuses writes while no replica is up to date",
-        )
-
-
-async def clock(target: Target) -> AsyncIterator[Finding]:
-    """Compares the two clocks; nothing else reads our own, which decides nothing."""
-    before = time.time()  # noqa: TID251 - the two clocks are compared
-    theirs_ms = await target.now_ms()
-    after = time.time()  # noqa: TID251
-    drift_ms = round(theirs_ms - (before + after) * 500)
-    if abs(drift_ms) < _DRIFT_MS:
-        yield Finding(OK, f"the clocks of Redis and of this machine differ by {drift_ms} ms")
-        return
-    ahead = "ahead of" if drift_ms > 0 else "behind"
-    yield Finding(
-        INFO,
-        f"Redis's clock is {abs(drift_ms) / 1000:.1f} s {ahead} this machine's",
-        "Deadlines follow Redis's clock. Clients that send absolute times, as in EXPIREAT,"
-        " need the same time.",
-        "run NTP on all machines",
-    )

@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Any, Final
 
 from redis.asyncio import Redis
-from redis.exceptions import NoPermissionError, ResponseError
+from redis.exceptions import ResponseError
 
 from ttlproxy.commands import Native, natives
 from ttlproxy.config import Settings
@@ -68,32 +68,22 @@ class Target:
         """Whether the server has EVALSHA; assumed if we may not call COMMAND."""
         return not self.commands or "EVALSHA" in self.commands
 
-    def scripts(self, *, ruled: bool = False) -> Scripts:
-        """Returns the scripts of this server's proxies. `ruled`: whether there are rules."""
-        scripts, names = Scripts(self.keys.prefix), self.commands
+    async def script_calls(self, *names: str, ruled: bool = False) -> ScriptCalls:
+        """Calls of these scripts, as this server's proxies have them; it has loaded them into the
+        server. `ruled`: there are rules."""
+        scripts, commands = Scripts(self.keys.prefix), self.commands
         traits = Traits(
-            "HPEXPIRETIME" in names,
+            "HPEXPIRETIME" in commands,
             self.version >= _SUBKEY_EVENTS,
             ruled=ruled,
-            flags="EVAL_RO" in names,
+            flags="EVAL_RO" in commands,
             clustered=self.keys.clustered,
         )
         scripts.suit(traits.notifying(self.config.get("notify-keyspace-events", "")))
-        return scripts
-
-    async def script_calls(self, *names: str, ruled: bool = False) -> ScriptCalls:
-        """Loads these scripts into the server; returns what calls them."""
-        scripts = self.scripts(ruled=ruled)
         for name in names:
             await self.ask(b"SCRIPT", b"LOAD", scripts[name].text)
         scripts.loaded = self.has_sha
         return ScriptCalls(scripts, self.keys, bytes)
-
-    def grant(self, refused: ResponseError, rules: str) -> str:
-        """Returns the command that grants `rules`, if Redis refused for a missing right; else
-        empty."""
-        is_right = isinstance(refused, NoPermissionError)
-        return f"ACL SETUSER {self.user} {rules}" if is_right else ""
 
     @property
     def replicas(self) -> list[Mapping[str, Any]]:

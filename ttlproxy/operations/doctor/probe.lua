@@ -1,2 +1,0 @@
--- Does any script run?
-return redis.call('TIME')

@@ -1,0 +1,76 @@
+"""Checks of rules and deferred commands: whether a proxy has signed them, so that they are in
+force. Of deferred commands it looks at a sample."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Final
+
+from ttlproxy.commands import Call
+from ttlproxy.core.expiry_actions import VERBS, Actions, listed, verified
+from ttlproxy.core.write_rules import parted, rule_of
+from ttlproxy.operations.doctor.finding import ERROR, Finding
+from ttlproxy.operations.doctor.target import Target
+
+_SHOWN: Final = 3
+
+
+async def unsigned(target: Target) -> AsyncIterator[Finding]:
+    """Yields findings for each database: deferred commands and rules that are not carried out."""
+    script_calls = await target.script_calls("deferred_examine")
+    pads = (await target.signer()).pads
+    for db in target.databases:
+        counts: dict[bytes, int] = {}
+        for name in await target.others(db):
+            if (key := target.keys.deferring(name)) is not None:
+                words = script_calls.words(Call("deferred_examine", (key,), (*pads, b"100")), b"")
+                counts[key] = await target.ask(*words, db=db)
+        if keys := [key for key, count in counts.items() if count]:
+            yield Finding(
+                ERROR,
+                f"deferred commands in database {db} that no proxy has signed:"
+                f" {sum(counts.values())}",
+                "They were written without a proxy, or signed with another key. They are not"
+                " carried out.",
+                "UNDEFER key id for each, through a proxy; then DEFER again what you need",
+                tuple(keys[:_SHOWN]),
+            )
+        rows = await rules(target, db)
+        if forged := [name for name, row in rows.items() if row is None]:
+            yield Finding(
+                ERROR,
+                f"rules in database {db} that are not signed by a proxy: {len(forged)}",
+                "They were written without a proxy, or signed with another key. They have no"
+                " effect: expired elements are deleted.",
+                "set them again with ONEXPIRE or ONWRITE, through a proxy",
+                tuple(forged[:_SHOWN]),
+            )
+        if unclear := [name for name, row in rows.items() if row and not _is_clear(name, row)]:
+            yield Finding(
+                ERROR,
+                f"rules in database {db} that cannot be read: {len(unclear)}",
+                "A newer ttlproxy may have written them. In keys that those of ONEXPIRE match,"
+                " expired elements are not being removed.",
+                "upgrade ttlproxy, or set them again with ONEXPIRE or ONWRITE, through a proxy",
+                tuple(unclear[:_SHOWN]),
+            )
+
+
+async def rules(target: Target, db: int) -> dict[bytes, bytes | None]:
+    """Returns the row of each rule by its name; None if no proxy has signed it. All are at one
+    master."""
+    keys, signer = target.keys, await target.signer()
+    if keys.clustered and not keys.are_home:
+        return {}
+    names = sorted(listed(await target.ask(b"HGETALL", keys.home(keys.rules), db=db))[1])
+    values = await target.ask(b"MGET", *map(keys.rule, names), db=db) if names else []
+    found = zip(names, values, strict=True)
+    return {name: verified(value, name, signer) for name, value in found if value}
+
+
+def _is_clear(name: bytes, row: bytes) -> bool:
+    """Returns whether this version can read the rule."""
+    if parted(name) is not None:
+        return rule_of(row) is not None
+    action = Actions({name: row}).of(name)
+    return action is not None and action.verb in VERBS
