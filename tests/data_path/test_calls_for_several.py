@@ -12,6 +12,7 @@ from redis.exceptions import ResponseError
 
 from tests.conftest import StartProxy, StartServer
 from tests.support.containers import AnyServer
+from tests.support.deadlines import BOUNDED
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
 from tests.support.redis_client import Client, Word
@@ -26,7 +27,7 @@ FAR_MS = 4_000_000_000_000
 NAMES = ("hash", "set", "zset", "list")
 # What each of two keys of a type has at first, and which of it has a deadline.
 FILL = (
-    ("HSETEX", "hash", "PXAT", FAR_MS, "FIELDS", 2, "a", 1, "b", 2),
+    ("HSETEX", "hash", *BOUNDED, "PXAT", FAR_MS, "FIELDS", 2, "a", 1, "b", 2),
     ("HSET", "hash", "c", 3),
     ("SADDEX", "set", "PXAT", FAR_MS, "MEMBERS", 2, "a", "b"),
     ("SADD", "set", "c"),
@@ -73,7 +74,7 @@ def proxy(own: AnyServer, start_proxy: StartProxy) -> Proxy:
 def client(own: AnyServer, proxy: Proxy) -> Iterator[Client]:
     """The scripts are called by their SHA: else no requests become one call."""
     with closing(Client(proxy.port)) as client:
-        client.ask("HSETEX", "k:1", "EX", 1000, "FIELDS", 1, "f", "v")
+        client.ask("HSETEX", "k:1", *BOUNDED, "EX", 1000, "FIELDS", 1, "f", "v")
         before = calls(own.port, "evalsha")
 
         def is_loaded() -> bool:

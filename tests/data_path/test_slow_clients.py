@@ -24,11 +24,12 @@ def test_a_subscriber_slower_than_its_channel_is_ended_by_redis_and_costs_the_pr
         slow.ask("SUBSCRIBE", "news")
         before = proxy.rss_bytes()
         proxy.forget_peak()
-        message = b"v" * MIB
+        # Valkey 9.1.2 does not count larger messages towards a subscriber's limit.
+        message = b"v" * 10_000
         while busy.ask("PUBLISH", "news", message) == b":1\r\n":
             pass
         assert proxy.peak_bytes() - before < 8 * MIB
-        one = b"*3\r\n$7\r\nmessage\r\n$4\r\nnews\r\n$%d\r\n%b\r\n" % (MIB, message)
+        one = b"*3\r\n$7\r\nmessage\r\n$4\r\nnews\r\n$%d\r\n%b\r\n" % (len(message), message)
         received = slow.read_to_end()
         assert received == (one * (len(received) // len(one) + 1))[: len(received)]
         wait_until(lambda: b"gone_clients_redis:" in busy.ask("INFO", "ttlproxy"), "it counts")

@@ -14,6 +14,7 @@ from tests.conftest import StartProxy, StartServer
 from tests.distance.__main__ import faults
 from tests.distance.kinds import KINDS
 from tests.support.containers import AnyServer
+from tests.support.deadlines import BOUNDED
 from tests.support.network_path import NetworkPath
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
@@ -50,7 +51,7 @@ def direct(server: AnyServer) -> Iterator[Client]:
         yield client
 
 
-SET = command("HSETEX", "h", "EX", 100, "FIELDS", 1, "f", "old")
+SET = command("HSETEX", "h", *BOUNDED, "EX", 100, "FIELDS", 1, "f", "old")
 INDEX = Keys().index(b"h")
 ACKNOWLEDGED = ("PUBSUB", "NUMSUB", Keys().told_channel(b"f:h"))
 
@@ -160,7 +161,7 @@ def test_a_client_that_blocks_holds_nothing_up(
         blocked = command("BLPOP", "nothing", 0) + command("HSET", "h", "f", "new")
         far.send(command("RPUSH", "l", "a") + blocked)
         assert far.read() == b":1\r\n"
-        assert near.ask("HSETEX", "h", "EX", 100, "FIELDS", 1, "f", "old") == b":1\r\n"
+        assert near.ask("HSETEX", "h", *BOUNDED, "EX", 100, "FIELDS", 1, "f", "old") == b":1\r\n"
         assert direct.ask("RPUSH", "nothing", "item") == 1
         assert far.read().endswith(b"item\r\n")
         assert far.read() == b":0\r\n"
@@ -220,7 +221,7 @@ def test_a_transaction_from_before_is_not_carried_out_where_it_would_leave_a_dea
         for key, reply in (("h", b"-EXECABORT"), ("other", b"*1\r\n:1\r\n")):
             assert far.ask("MULTI") == b"+OK\r\n"
             assert far.ask("HSET", key, "f", "new") == b"+QUEUED\r\n"
-            near.ask("HSETEX", "h", "EX", 100, "FIELDS", 1, "f", "old")
+            near.ask("HSETEX", "h", *BOUNDED, "EX", 100, "FIELDS", 1, "f", "old")
             assert far.ask("EXEC").startswith(reply)
         assert far.ask("HGET", "h", "f") == b"$3\r\nold\r\n"
 
@@ -242,7 +243,9 @@ def test_a_proxy_that_starts_knows_what_has_deadlines(
     first = start_proxy(server.url)
     with Connection(first.port) as client:
         client.ask("SELECT", 3)
-        assert client.ask("HSETEX", "h:1", "EX", 100, "FIELDS", 1, "f", "old") == b":1\r\n"
+        assert (
+            client.ask("HSETEX", "h:1", *BOUNDED, "EX", 100, "FIELDS", 1, "f", "old") == b":1\r\n"
+        )
     first.kill()
     with Connection(start_proxy(server.url, asks=asks).port) as client:
         client.ask("SELECT", 3)

@@ -11,6 +11,7 @@ import pytest
 from redis.exceptions import ConnectionError
 
 from tests.conftest import StartProxy, StartServer, in_cluster_mode
+from tests.support.deadlines import BOUNDED
 from tests.support.doctor import above_info, check, examine, of
 from tests.support.processes import START_TIMEOUT_S, attempts, free_port, wait_until
 from tests.support.redis_client import Client
@@ -196,7 +197,7 @@ def test_looking_changes_nothing(start_server: StartServer, start_proxy: StartPr
         assert (direct.ask("DBSIZE"), changes()) == (0, before)
         proxy = start_proxy(server.url)
         with closing(Client(proxy.port)) as app:
-            app.ask("HSETEX", "h", "EX", 1000, "FIELDS", 1, "a", 1)
+            app.ask("HSETEX", "h", *BOUNDED, "EX", 1000, "FIELDS", 1, "a", 1)
             app.ask("ONEXPIRE", "h", "RPUSH", "l")
         proxy.stop()
         before = changes()
@@ -209,7 +210,7 @@ def test_a_proxy_in_use_is_known_by_its_version(
 ) -> None:
     server = start_server()
     with closing(Client(start_proxy(server.url).port)) as app:
-        app.ask("HSETEX", "h", "EX", 1000, "FIELDS", 1, "a", 1)
+        app.ask("HSETEX", "h", *BOUNDED, "EX", 1000, "FIELDS", 1, "a", 1)
     assert check("layout", server.url).what.endswith(f", of ttlproxy {__version__}")
 
 

@@ -11,6 +11,7 @@ import pytest
 from tests.conftest import StartProxy, StartServer
 from tests.support.admin_pages import FLAGS, Pages, pages
 from tests.support.containers import AnyServer
+from tests.support.deadlines import BOUNDED
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection
 from tests.support.servers import Proxy
@@ -151,10 +152,10 @@ def test_the_survey_counts_keys_and_elements_by_type_and_deadline(
     watched: Proxy, admin: Pages
 ) -> None:
     with Connection(watched.port) as client:
-        client.ask("HSETEX", "h", "EX", 1800, "FIELDS", 2, "a", 1, "b", 2)
+        client.ask("HSETEX", "h", *BOUNDED, "EX", 1800, "FIELDS", 2, "a", 1, "b", 2)
         client.ask("SADDEX", "s", 7000, "a", "b", "c")
         client.ask("SELECT", 3)
-        client.ask("HSETEX", "h", "EX", 100_000, "FIELDS", 1, "a", 1)
+        client.ask("HSETEX", "h", *BOUNDED, "EX", 100_000, "FIELDS", 1, "a", 1)
     found = surveyed(admin, 3)
     assert (found["keys"], found["sampled"], found["elements"]) == (3, 3, 6)
     assert found["types"] == [
@@ -311,9 +312,8 @@ def test_values_are_shown_only_if_the_operator_says_so(
     showing = pages(start_proxy(server.url, *FLAGS, "--inspector-values", "yes"))
     with Connection(watched.port) as client:
         client.ask("SELECT", 2)
-        client.ask(
-            "HSETEX", "h", "EX", 1000, "FIELDS", 2, "f", "v" * 300, "x" * 300, "of a cut name"
-        )
+        fields = ("f", "v" * 300, "x" * 300, "of a cut name")
+        client.ask("HSETEX", "h", *BOUNDED, "EX", 1000, "FIELDS", 2, *fields)
         client.ask("ZADD", "z", "1.5", "m")
         client.ask("ZEXPIREMEMBER", "z", "m", 1000)
     rows = {row["name"]: row for row in inspected(showing, key="h", db="2")["elements"]}
