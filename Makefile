@@ -1,6 +1,6 @@
 # Needs Python 3.11 or later and make. PYTHON is the interpreter: make test PYTHON=python3.12
 # PYTEST has the arguments of the tests: make test PYTEST=tests/process/test_cli.py
-# BENCH has the arguments of the benchmark: make bench BENCH='--only all --json figures.json'
+# BENCH has the arguments of the benchmark: make bench BENCH='--only all --csv figures.csv'
 
 PYTHON ?= python3
 # Tests often wait, so five of them run at a time on two cores. More would be slower.
