@@ -16,7 +16,7 @@ def main() -> int:
     needs a clean end yet."""
     signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
     _have_streams()
-    gc.disable()  # what imports make stays: to look through it takes a sixth of their time
+    gc.disable()  # imported objects stay: looking through them takes a sixth of their time
     from ttlproxy.cli.main import main
 
     gc.enable()
@@ -24,7 +24,7 @@ def main() -> int:
 
 
 def _have_streams() -> None:
-    """Opens standard streams that were closed: else a socket would get their numbers, at which
+    """Opens standard streams that were closed: otherwise a socket would get their numbers, at which
     libuv ends the process."""
     for number in range(3):
         try:

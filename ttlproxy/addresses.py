@@ -16,12 +16,12 @@ from urllib.parse import quote, unquote
 
 REDIS_PORT = 6379
 SENTINEL_PORT = 26379
-# A server that listens on all addresses of IPv4 or IPv6 is also at the machine's own. On `::` it
-# hears no IPv4: asyncio sets IPV6_V6ONLY.
+# A server that listens on all addresses of IPv4 or IPv6 also has the machine's own. On `::` it gets
+# no IPv4 connections: asyncio sets IPV6_V6ONLY.
 _LOCAL = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 _PLAIN_SCHEMES = ("redis", "rediss")
 _SENTINEL_SCHEMES = ("redis-sentinel", "rediss-sentinel")
-# Options in URLs of redis-py and others, and what is given instead.
+# Options in URLs of redis-py and others, and what to use instead.
 _OPTIONS: Final = {
     "ssl_cert_reqs": "certificates are always checked, see --upstream-tls-ca",
     "ssl_check_hostname": "names are always checked, see --upstream-tls-server-name",
@@ -55,7 +55,7 @@ class Address(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Reads the text that `str` gives."""
+        """Reads the text that `str` returns."""
         host, _, port = text.rpartition(":")
         return cls(host.strip("[]"), int(port))
 
@@ -73,7 +73,7 @@ class Listen:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """`host:port`, `[v6]:port` or `unix:///path`; a ValueError says what is wrong."""
+        """Reads `host:port`, `[v6]:port` or `unix:///path`; a ValueError says what is wrong."""
         if text.startswith("unix://"):
             return cls(path=_absolute(unquote(text.removeprefix("unix://"))))
         host, _, port = text.rpartition(":")
@@ -110,7 +110,7 @@ class SecretFile:
     at_start: str = field(repr=False)
 
     def read(self) -> str:
-        """Its content now; if it cannot be read, its content at the start."""
+        """Returns its content now; if it cannot be read, its content at the start."""
         if not self.path.is_file():  # it is a pipe, or gone
             return self.at_start
         try:
@@ -124,7 +124,7 @@ class Sentinels:
     """The Sentinels that know where the master is; `service`: its name there.
 
     user, password: the proxy's own at the Sentinels, as of the start
-    tls: whether they use TLS; tls_ca and so on: where None, those of the servers count
+    tls: whether they use TLS; tls_ca and so on: None means the value for the servers
     """
 
     addresses: tuple[Address, ...]
@@ -145,7 +145,7 @@ class Upstream:
     """The Redis behind the proxy: `host` and `port`, or `path`; TLS and credentials.
 
     others: further addresses, if several servers are named: one of them is the master
-    sentinels: they are asked for host and port, if the URL does not name these
+    sentinels: these are asked for host and port, if the URL does not name them
     user, password: as of the start; `credentials` returns the current ones
     """
 
@@ -166,8 +166,9 @@ class Upstream:
 
     @classmethod
     def parse(cls, url: str) -> Self:
-        """`redis://`, `rediss://` or `unix://`, as redis-cli's -u, with several hosts if need be;
-        `redis-sentinel://` or `rediss-sentinel://` with #NAME. A ValueError says what is wrong.
+        """Reads `redis://`, `rediss://` or `unix://`, as redis-cli's -u, with several hosts if
+        needed; `redis-sentinel://` or `rediss-sentinel://` with #NAME. A ValueError says what is
+        wrong.
 
         Errors quote no part of the URL: a password that is not percent-encoded can end up anywhere
         in it.
@@ -212,7 +213,7 @@ class Upstream:
         return cls(*first, tls=tls, user=user, password=password, others=tuple(others))
 
     def credentials(self) -> tuple[str | None, str | None]:
-        """The current user and password; their files are read again."""
+        """Returns the current user and password; their files are read again."""
         user = self.user_file.read() if self.user_file else self.user
         return user, self.password_file.read() if self.password_file else self.password
 
@@ -227,9 +228,9 @@ class Upstream:
         return bool(self.others) or self.sentinels is not None
 
     def at(self, address: Address, number: str = "") -> Upstream:
-        """One server; `number`: the numeric address of its host, if that is known.
+        """Returns one server; `number`: the numeric address of its host, if that is known.
 
-        With TLS, its certificate still has to be for the host.
+        With TLS, its certificate must still be for the host.
         """
         name = self.tls_server_name or address.host
         return replace(
@@ -243,7 +244,7 @@ class Upstream:
         )
 
     def at_sentinel(self, address: Address) -> Upstream:
-        """One of the Sentinels, with the proxy's own credentials there."""
+        """Returns one of the Sentinels, with the proxy's own credentials there."""
         own = self.sentinels
         assert own is not None
         shown = own if own.tls_cert else self
@@ -295,7 +296,7 @@ def is_loopback(host: str) -> bool:
 
 
 def _addresses(text: str, port: int) -> tuple[Address, ...]:
-    """`host`, `host:port` or `[v6]:port`, with commas between them; `port`: where none is said."""
+    """Reads `host`, `host:port` or `[v6]:port`, with commas between them; `port`: the default."""
     return tuple(_address(place, port) for place in text.split(","))
 
 
@@ -322,7 +323,7 @@ def _listed(addresses: tuple[Address, ...]) -> str:
 
 
 def _hint(host: str, port: str) -> str:
-    """The text to add to an error about an address to listen on."""
+    """Returns the text to add to an error about an address to listen on."""
     if port.isascii() and port.isdigit() and int(port) > 65535:
         return ": the highest port is 65535"
     if not host and _is_port(port):
@@ -335,8 +336,8 @@ def _is_port(text: str) -> bool:
 
 
 def _known_options(query: str) -> str:
-    """The text in place of a redis-py URL's options; their values, and unknown ones, may be parts
-    of a password."""
+    """Returns the text in place of a redis-py URL's options; their values, and unknown ones, may be
+    parts of a password."""
     names = [part.partition("=")[0] for part in query.removeprefix("?").split("&")]
     return "; ".join(f"{name}: {_OPTIONS[name]}" for name in names if name in _OPTIONS)
 
@@ -350,7 +351,7 @@ def _absolute(path: str) -> str:
 
 
 def line_of(path: Path) -> str:
-    """The content of a file without its trailing newline. Raises ValueError."""
+    """Returns the content of a file without its trailing newline. Raises ValueError."""
     try:
         secret = path.read_text("utf-8").rstrip("\r\n")
     except OSError as error:

@@ -132,7 +132,7 @@ class ReapRefused(TtlproxyError):  # noqa: N818 - the name says it
 
 
 class ClusterIsDown(ReapRefused):
-    """It refuses all keys: too many masters are away, or slots have none."""
+    """The Cluster refuses all keys: too many masters are away, or slots have none."""
 
 
 class HealthError(TtlproxyError):
@@ -177,7 +177,7 @@ REFUSED = b"-ERR ttlproxy has no connection to Redis, try again later\r\n"
 NO_FREE_CONNECTION = (
     b"-ERR ttlproxy has no free connection to this master of the Cluster, try again later\r\n"
 )
-# Redis's own text (src/networking.c), with the ways out that there are here.
+# Redis's own text (src/networking.c), with the solutions that exist here.
 DENIED = (
     b"-DENIED ttlproxy is running in protected mode because protected mode is enabled and no"
     b" password is set for the default user of Redis. In this mode connections are only accepted"
@@ -204,8 +204,8 @@ NOT_IN_FORCE = (
 NOT_IN_A_TRANSACTION = (
     b"ERR %b is not allowed in a transaction in front of a Redis Cluster of several masters"
 )
-# Redis's own error for an id that it does not know: each master gives ids of its own, so an id is
-# another client at another master.
+# Redis's own error for an id that it does not know: each master has ids of its own, so the same id
+# is another client's at another master.
 NO_REDIRECTION = b"ERR The client ID you want redirect to does not exist"
 # Redis's own error for a slot without a master.
 NOT_SERVED = b"-CLUSTERDOWN Hash slot not served\r\n"
@@ -215,7 +215,7 @@ UNKNOWN_DATABASE = b"ERR ttlproxy cannot tell the database: too many SELECTs hav
 TOO_MANY_WORDS_AT_ONCE = b"ERR too many arguments: ttlproxy's commands take 200000 words at most"
 # An unknown command, sent to Redis so that it aborts EXEC.
 TOO_LARGE_IN_MULTI = b"TOO-LARGE-FOR-MAX-REQUEST-BYTES"
-# The error in place of what makes replies uncountable where one of them is to be hidden.
+# Replaces what makes replies uncountable, if one of them is to be hidden.
 UNCOUNTED_IN_MULTI = b"NOT-IN-A-TRANSACTION-THAT-CHANGES-DEADLINES"
 NOT_IN_A_CLUSTER = b"ERR %b is not allowed in cluster mode"
 NO_COPY_IN_A_CLUSTER = b"ERR Copying to another database is not allowed in cluster mode"
@@ -237,7 +237,7 @@ TOO_MANY_WORDS = b"ERR the deferred command has more than 7900 words"
 COUNT_TOO_SMALL = b"ERR count should be greater than 0"
 NOT_POSITIVE = b"ERR value is out of range, must be positive"
 PATTERN_TOO_LONG = b"ERR the pattern is longer than 1024 bytes"
-# The names of rules of ONWRITE begin so.
+# Names of rules of ONWRITE begin with these bytes.
 PATTERN_RESERVED = b"ERR a pattern may not begin with these bytes"
 NO_SUCH_TYPE = b"ERR the type must be hash, set, zset or list"
 SELF_DESTINATION = b"ERR the destination cannot be the key itself"
@@ -249,7 +249,7 @@ ZERO_RATE = b"Cell error: Store error: Zero rates are not supported"
 
 
 def not_connected(trouble: BaseException) -> bytes:
-    """The reply to a client that gets no connection to Redis."""
+    """Returns the reply to a client that gets no connection to Redis."""
     if isinstance(trouble, Denied):
         return DENIED
     return NO_FREE_CONNECTION if isinstance(trouble, NoFreeConnection) else REFUSED
@@ -348,5 +348,5 @@ def named_not_a_float(name: str) -> bytes:
 
 
 def not_parsed(word: bytes) -> bytes:
-    """Redis-cell's text."""
+    """Returns Redis-cell's text."""
     return b"Cell error: Store error: Couldn't parse as integer: " + word

@@ -15,6 +15,7 @@ from tests.chaos.cluster.system import NODES, ClusterSystem
 from tests.chaos.cluster.trial import trial
 from tests.chaos.system import Log
 from tests.support.network import Network, NoNetworkError
+from tests.support.processes import wait_until
 from tests.support.servers import Binary, moves_whole_slots
 
 # A round and its checks take minutes on a busy machine.
@@ -32,6 +33,22 @@ def test_moving_slots_and_planned_failovers_are_exact(binary: Binary) -> None:
         account = trial(system, SECONDS, 1, ["reshard", "failover", "takeover", "distance"])
     assert account.faults == []
     assert all(account.counts[name] for name in ("troubles", "elements", "tasks", "items taken"))
+
+
+@pytest.mark.any_server
+def test_a_slot_that_all_servers_have_lost_gets_a_master(binary: Binary) -> None:
+    with ClusterSystem(binary, Log(None), CALM_MS, forked=True) as system:
+        number = system.slots[0]
+
+        def is_lost() -> bool:
+            for node in system.nodes:  # again, as a claim of before may still arrive
+                system.ask(node, "CLUSTER", "DELSLOTS", number)
+            told = (each for node in system.nodes for each in system.view(node))
+            return not any(number in each.slots for each in told)
+
+        wait_until(is_lost, "no server knows the slot's master")
+        system.until_settled()
+        assert number in system.me(system.owner(number)).slots
 
 
 @pytest.mark.any_server

@@ -255,6 +255,33 @@ def test_replies_can_be_switched_off(app: Connection) -> None:
     assert app.read() == b"$1\r\n3\r\n"
 
 
+@pytest.mark.parametrize(
+    "muted",
+    [
+        "SKIP / CLIENT REPLY SKIP / PING",
+        "SKIP / RESET",
+        "SKIP / CLIENT REPLY OFF / PING / RESET",
+        "SKIP / CLIENT REPLY ON",
+        "OFF / CLIENT REPLY SKIP / PING / CLIENT REPLY ON",
+        "OFF / RESET",
+    ],
+)
+def test_replies_are_left_out_as_by_redis(app: Connection, masters: Masters, muted: str) -> None:
+    requests = f"CLIENT REPLY {muted} / ECHO end".split(" / ")
+    raw = b"".join(command(*words.split()) for words in requests)
+    with closing(Connection(masters.nodes[0].port)) as direct:
+        for connection in (app, direct):
+            connection.send(raw)
+        assert _until_end(app) == _until_end(direct)
+
+
+def _until_end(connection: Connection) -> list[bytes]:
+    replies = [connection.read()]
+    while replies[-1] != b"$3\r\nend\r\n":
+        replies.append(connection.read())
+    return replies
+
+
 def test_a_reset_ends_the_state_of_all_connections(app: Connection) -> None:
     app.ask("HELLO", 3)
     app.send(command("MULTI") + command("SET", TWO, 1) + command("RESET"))

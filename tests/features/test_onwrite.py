@@ -239,6 +239,7 @@ def test_errors_stay_those_of_redis(rule: Client, talk: Talk) -> None:
         GEOADD s 1 100 a            -> ERR invalid longitude,latitude pair *
         RPUSH s a                   -> WRONGTYPE *
         LINSERT s BEFORE a b        -> WRONGTYPE *
+        LINSERT s MIDDLE a b        -> ERR syntax error
         LSET s 0 a                  -> WRONGTYPE *
         LSET none 0 a               -> ERR no such key
         RPUSH l a                   -> 1
@@ -258,6 +259,14 @@ def test_errors_stay_those_of_redis(rule: Client, talk: Talk) -> None:
         HSET h a 9007199254740993   -> 0
         HINCRBY h a 1               -> ERR ttlproxy cannot do HINCRBY beyond 2^53 *
         HGET h a                    -> "9007199254740993"
+        HINCRBY h a 9223372036854775808 -> ERR value is not an integer or out of range
+        HINCRBY h a 9214364837600034815 -> ERR increment or decrement would overflow
+        HINCRBY h a 9214364837600034814 -> ERR ttlproxy cannot do HINCRBY beyond 2^53 *
+        HSET h a -9223372036854775808   -> 0
+        HINCRBY h a -1              -> ERR increment or decrement would overflow
+        HINCRBY h a 9223372036854775807 -> -1
+        HSET h a -9223372036854775809   -> 0
+        HINCRBY h a 1               -> ERR hash value is not an integer
     """)
 
 

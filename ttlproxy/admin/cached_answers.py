@@ -1,4 +1,4 @@
-"""Caches an answer, and asks for it again from time to time while somebody reads it."""
+"""Caches an answer, and renews it from time to time while somebody reads it."""
 
 from __future__ import annotations
 

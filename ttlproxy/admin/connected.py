@@ -1,6 +1,6 @@
-"""The connections to Redis that its CLIENT LIST has: of programs, and of other proxies.
+"""The connections to Redis in its CLIENT LIST: of programs, and of other proxies.
 
-Names and users are what users have written, so they are left out where the inspector is off.
+Names and users are what users have written, so they are left out if the inspector is off.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _Connection = Mapping[bytes, bytes]
 
 
 async def connected(inquiry: Inquiry, prefix: str, *, names: bool) -> Answer:
-    """A JSON object: `connections` at the server, or at one of several masters; `programs`, null if
-    there are too many connections; `proxies` with this prefix. Raises Unanswered."""
+    """Returns a JSON object: `connections` at the server, or at one of several masters; `programs`,
+    null if there are too many connections; `proxies` with this prefix. Raises Unanswered."""
     (info,) = await inquiry.ask([(0, (b"INFO", b"clients"))])
     found = _CONNECTED.search(info)
     if found is None:
         raise Unanswered("Redis does not say how many clients are connected")
     connections = int(found[1])
-    # Proxies listen for messages. So they are found where all connections would be too many.
+    # Proxies subscribe. So they are found even if a list of all connections would be too long.
     lists = await _listed(inquiry, b"pubsub")
     return {
         "connections": connections,
@@ -54,7 +54,7 @@ async def _listed(inquiry: Inquiry, kind: bytes) -> Sequence[_Connection]:
 
 
 def _programs(lists: Iterable[_Connection]) -> dict[str, Any]:
-    """Connections with the same name, user and library, the most first."""
+    """Groups connections with the same name, user and library, the largest group first."""
     groups = defaultdict[tuple[str, str, str], list[str]](list)
     for each in lists:
         if not each.get(b"name", b"").startswith(_OURS):
@@ -77,7 +77,8 @@ def _programs(lists: Iterable[_Connection]) -> dict[str, Any]:
 
 
 def _program(each: _Connection) -> tuple[str, str, str]:
-    """(name, user, library with version); empty where a client or the server does not say it."""
+    """Returns (name, user, library with version); empty if a client or the server does not say
+    it."""
     library = b" ".join(filter(None, (each.get(b"lib-name", b""), each.get(b"lib-ver", b""))))
     return shown(each.get(b"name", b"")), shown(each.get(b"user", b"")), shown(library)
 
@@ -88,5 +89,5 @@ def _proxies(lists: Sequence[_Connection], name: bytes, *, names: bool) -> dict[
 
 
 def _host(each: _Connection) -> str:
-    """The host of a connection; of a unix socket its path."""
+    """Returns the host of a connection; of a unix socket its path."""
     return shown(each.get(b"addr", b"").rpartition(b":")[0])

@@ -50,7 +50,7 @@ class Sampled(NamedTuple):
 
 
 async def survey(inquiry: Inquiry) -> Answer:
-    """The survey of all databases. Raises Unanswered."""
+    """Surveys all databases. Raises Unanswered."""
     schedules = {db: await _schedule(inquiry, db) for db in await inquiry.databases()}
     total = sum(schedule.keys[0] for schedule in schedules.values())
     sampled: list[Sampled] = []
@@ -82,7 +82,7 @@ async def _look_into(inquiry: Inquiry, db: int, names: Sequence[bytes], keys: in
 
 
 def _type(inquiry: Inquiry, name: bytes, kind: bytes) -> str:
-    """The type of a key. Deferred commands, and what is on its way to other slots, are managed as
+    """Returns the type of a key. Deferred commands, and what waits for other slots, are managed as
     keys are."""
     if inquiry.keys.deferring(name) is not None:
         return "deferred"
@@ -90,7 +90,7 @@ def _type(inquiry: Inquiry, name: bytes, kind: bytes) -> str:
 
 
 def summary(schedules: Sequence[Schedule], sampled: Sequence[Sampled]) -> Answer:
-    """A survey as a JSON object."""
+    """Returns a survey as a JSON object."""
     keys = _sum([(schedule.keys, 1) for schedule in schedules])
     elements = _sum([(each.elements, each.weight) for each in sampled])
     of_type: dict[str, list[Sampled]] = {}
@@ -125,6 +125,7 @@ def _sum(weighed: Sequence[tuple[Counts, float]]) -> list[int]:
 
 
 def _between(counts: Counts, edges: range) -> list[int]:
-    """The numbers due between each edge and the next; what is overdue counts in the first."""
+    """Returns the numbers due between each edge and the next; what is overdue counts in the
+    first."""
     before = [counts[1 + bisect_left(EDGES, edge)] for edge in edges]
     return [before[1], *(later - earlier for earlier, later in pairwise(before[1:]))]

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from ttlproxy.telemetry.metric_spec import Report, Value
 
-# Samples: five minutes of one a second, and an hour of one every ten seconds.
+# Numbers of samples: five minutes with one a second, and an hour with one every ten seconds.
 LENGTH: Final = 300
 HOUR_STEP: Final = 10
 HOUR_LENGTH: Final = 360
@@ -22,15 +22,15 @@ _Read: TypeAlias = Callable[[Report, Report, float], float | None]
 
 
 class Series(NamedTuple):
-    """is_level: it has a value at each moment; of a longer time the highest one counts, because
-    trouble that has passed must be seen"""
+    """is_level: whether it has a value at each moment; for a longer time the highest one counts,
+    because trouble that has passed must be seen"""
 
     read: _Read
     is_level: bool = False
 
 
 def gauge(name: str, times: float = 1) -> Series:
-    """The current value, times a factor."""
+    """Returns the series of the current value, times a factor."""
 
     def value(now: Report, before: Report, seconds: float) -> float | None:
         metric = now.get(name)
@@ -40,7 +40,8 @@ def gauge(name: str, times: float = 1) -> Series:
 
 
 def up(series: Series) -> Series:
-    """The series, with gaps while the link is down: its last value is out of date then."""
+    """Returns the series with gaps while the link is down, because its last value is out of date
+    then."""
 
     def value(now: Report, before: Report, seconds: float) -> float | None:
         return series.read(now, before, seconds) if now.get("ttlproxy_link_up") else None
@@ -49,7 +50,7 @@ def up(series: Series) -> Series:
 
 
 def rate(name: str, label: str = "") -> Series:
-    """The growth per second, of all labels together or of one."""
+    """Returns the series of the growth per second, of all labels together or of one."""
 
     def value(now: Report, before: Report, seconds: float) -> float | None:
         if name not in now:
@@ -62,7 +63,8 @@ def rate(name: str, label: str = "") -> Series:
 
 
 def quantile(name: str, percent: float) -> Series:
-    """A percentile of what a histogram has counted meanwhile, times 1000: seconds become ms.
+    """Returns the series of a percentile of what a histogram has counted meanwhile, times 1000:
+    seconds become ms.
 
     Within a bucket the values are taken to be spread evenly, as in Prometheus's histogram_quantile;
     what is above all bounds counts as the last bound.
@@ -93,7 +95,7 @@ def _total(metric: Value, label: str) -> float:
     return 0 if isinstance(metric, tuple) else metric
 
 
-# Samples of the numbers that the page draws, once a second.
+# The series that the page draws, sampled once a second.
 SERIES: Final[Mapping[str, Series]] = {
     "clients": gauge("ttlproxy_connections"),
     "accepted": rate("ttlproxy_connections_accepted_total"),
@@ -119,7 +121,7 @@ class History:
     def __init__(
         self, table: Mapping[str, Series] = SERIES, step: int = 1, length: int = LENGTH
     ) -> None:
-        """`step`: metrics that make one sample; `length`: samples that are kept."""
+        """`step`: how many metrics make one sample; `length`: how many samples are kept."""
         self._table = table
         self._step = step
         self._length = length
@@ -128,7 +130,7 @@ class History:
             name: deque(maxlen=length) for name in table
         }
         self._highest: dict[str, float] = {}  # of levels, since the last sample
-        self._taken = 0  # since then
+        self._taken = 0  # metrics since the last sample
         self._before: tuple[Report, float] | None = None
 
     def take(self, metrics: Report, now_s: float) -> None:
@@ -157,7 +159,8 @@ class History:
                 self._highest[name] = max(value, self._highest.get(name, value))
 
     def since(self, number: int) -> dict[str, object]:
-        """The samples after that number, as a JSON object; all, if there is no such sample."""
+        """Returns the samples after that number, as a JSON object; all, if there is no such
+        sample."""
         new = self._number - number
         if not 0 <= number <= self._number or new > self._length:
             new = self._length
@@ -191,7 +194,7 @@ class Growth:
             self._taken += 1
 
     def rows(self) -> list[dict[str, object]]:
-        """The series that have ever grown, as JSON objects."""
+        """Returns the series that have ever grown, as JSON objects."""
         then = self._before[0] if len(self._before) > HOUR_LENGTH else {}
         return [
             {"label": label, "all": count, "hour": max(count - then.get(label, 0), 0)}

@@ -1,7 +1,8 @@
-"""The inspector: keys with deadlines, by pattern, or one key's elements; soonest first, in pages.
+"""The inspector: keys with deadlines, by pattern, or one key's elements; the earliest first, in
+pages.
 
-It shows what users have written, so it is on only if the admin address is local to this machine,
-or if a setting says so. It reads values only if another setting says so; `ttlproxy inspect` reads
+It shows what users have written, so it is on only if the admin address is local to this machine, or
+if a setting says so. It reads values only if another setting says so; `ttlproxy inspect` reads
 none.
 """
 
@@ -21,8 +22,8 @@ from ttlproxy.errors import Unanswered
 PAGE: Final = 50
 # The most bytes of a name and of a value; the rest is cut off, by the script if possible.
 _MOST: Final = 256
-# Managed keys that are read in one call, and how many of them are compared with a pattern for one
-# answer; the most bytes of a name there.
+# Managed keys that are read in one call; the most that are compared with a pattern for one answer;
+# and the most bytes of a name there.
 _CHUNK: Final = 500
 _COMPARED: Final = 10_000
 _WHOLE: Final = 65_536
@@ -33,8 +34,8 @@ _VALUE_HEADS: Final = files(__package__).joinpath("value_heads.lua").read_bytes(
 async def elements(
     inquiry: Inquiry, db: int, key: bytes, offset: int, count: int = PAGE, *, values: bool = False
 ) -> dict[str, Any]:
-    """A key's deadlines, as a JSON object: so many from `offset` on; `values`: with the beginning
-    of what fields hold, and with scores. Raises Unanswered."""
+    """Returns `count` deadlines of a key from `offset` on, as a JSON object; `values`: with the
+    beginning of fields' values, and with scores. Raises Unanswered."""
     now_ms, kind, size, timed, key_ms, page = await inquiry.call(
         db, "key_inspect", (key,), offset, count, _MOST
     )
@@ -58,7 +59,7 @@ async def elements(
 async def _value_heads(
     inquiry: Inquiry, db: int, key: bytes, names: Sequence[bytes]
 ) -> list[dict[str, object]]:
-    """The value of each element; nothing of one that is not there."""
+    """Returns the beginning of each element's value; nothing for an element that is not there."""
     words = (b"EVAL", _VALUE_HEADS, b"1", key, b"%d" % _MOST, *names)
     *_, found = await inquiry.ask([(db, (b"SELECT", db)), (db, words)] if db else [(db, words)])
     return [{"value": shown(head[0]), "value_length": head[1]} if head else {} for head in found]
@@ -67,9 +68,9 @@ async def _value_heads(
 async def due_keys(
     inquiry: Inquiry, db: int, offset: int, pattern: bytes | None = None
 ) -> dict[str, Any]:
-    """The keys of a database that need attention next, as a JSON object; with a pattern those that
-    match, of up to _COMPARED keys from `offset` on. `next`: where the next page begins; null if
-    there is none. Raises Unanswered."""
+    """Returns the keys of a database that need attention next, as a JSON object; with a pattern
+    those that match, of up to _COMPARED keys from `offset` on. `next`: where the next page begins;
+    null if there is none. Raises Unanswered."""
     if pattern is not None:
         return await _matching(inquiry, db, offset, pattern)
     now_ms, managed, page = await schedule_page(inquiry, db, offset, PAGE, _MOST)
@@ -99,8 +100,8 @@ async def _matching(inquiry: Inquiry, db: int, offset: int, pattern: bytes) -> d
 async def schedule_page(
     inquiry: Inquiry, db: int, offset: int, count: int, most: int
 ) -> tuple[int, int, Sequence[slots.Due]]:
-    """(now in ms, the number of managed keys, some of those that need attention next, each name
-    cut after `most` bytes). Raises Unanswered."""
+    """Returns (now in ms, the number of managed keys, some of those that need attention next, each
+    name cut after `most` bytes). Raises Unanswered."""
     if not await inquiry.is_clustered():
         now_ms, managed, page = await inquiry.call(db, "schedule_page", (), offset, count, most)
         return now_ms, managed, page
@@ -115,7 +116,8 @@ def _next(offset: int, length: int, total: int) -> int | None:
 
 
 def _key_row(inquiry: Inquiry, found: slots.Due, now_ms: int) -> dict[str, object]:
-    """Deferred commands are managed as keys are; they get the name of the key that they are for."""
+    """Returns the row of a key. Deferred commands are managed as keys are; they get the name of
+    their key."""
     name, length, deadline_ms = found
     key = inquiry.keys.deferring(name)
     if key is None:
@@ -136,8 +138,8 @@ def _row(found: slots.Due, now_ms: int) -> dict[str, object]:
 
 
 async def key_report(inquiry: Inquiry, db: int, key: bytes, limit: int) -> dict[str, Any]:
-    """A JSON object about one key; with `limit` elements and deferred commands at most, those that
-    are due first. Raises Unanswered."""
+    """Returns a JSON object about one key, with at most `limit` elements and deferred commands, the
+    earliest. Raises Unanswered."""
     found = await elements(inquiry, db, key, 0, limit)
     del found["next"]
     return {
@@ -149,8 +151,8 @@ async def key_report(inquiry: Inquiry, db: int, key: bytes, limit: int) -> dict[
 
 
 async def managed_keys(inquiry: Inquiry, db: int, pattern: bytes, limit: int) -> list[bytes]:
-    """The keys with deadlines whose names match, those that need attention first; `limit` at most.
-    Raises Unanswered."""
+    """Returns at most `limit` keys with deadlines whose names match, those that need attention
+    first. Raises Unanswered."""
     fits, found, offset = matching(pattern), list[bytes](), 0
     while len(found) < limit:
         _, _, page = await schedule_page(inquiry, db, offset, _CHUNK, _WHOLE)
@@ -163,7 +165,7 @@ async def managed_keys(inquiry: Inquiry, db: int, pattern: bytes, limit: int) ->
 
 
 async def _rules(inquiry: Inquiry, db: int, key: bytes, kind: bytes) -> list[dict[str, str]]:
-    """The rules whose pattern fits; of each command the first is in force."""
+    """Returns the rules whose pattern fits; of each command the first is in force."""
     return [
         {"command": command, "pattern": shown(pattern), "action": " ".join(map(shown, words))}
         for command, script in (("ONEXPIRE", "rule_list"), ("ONWRITE", "write_rule_list"))
@@ -173,8 +175,8 @@ async def _rules(inquiry: Inquiry, db: int, key: bytes, kind: bytes) -> list[dic
 
 
 async def _waiting(inquiry: Inquiry, db: int, key: bytes, limit: int) -> dict[str, Any]:
-    """Deferred commands; how many elements wait for TAKE, and how many have been delivered by a
-    rule with MAX and are counted."""
+    """Returns deferred commands; how many elements wait for TAKE, and how many have been delivered
+    by a rule with MAX and are counted."""
     keys = inquiry.keys
     commands = await inquiry.call(db, "deferred_page", (key,), limit, _WHOLE)
     kept, counts = await inquiry.try_to_ask(

@@ -33,7 +33,7 @@ class Document(NamedTuple):
 
 @cache
 def document() -> Document:
-    """The page, and the Content-Security-Policy that fits it."""
+    """Returns the page, and the Content-Security-Policy that fits it."""
     text, sources = _read("page.html"), []
     for tag, names in _PARTS.items():
         content = "".join(map(_read, names))

@@ -1,8 +1,9 @@
 """Parts of the status page beside figures: clients, parked keys, masters, rules, and the doctor's
 findings.
 
-Names of keys and clients' addresses are what users have written, so they are left out where the
-inspector is off."""
+Names of keys and clients' addresses are what users have written, so they are left out if the
+inspector is off.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +23,12 @@ from ttlproxy.operations.doctor import Severity, examined
 from ttlproxy.telemetry.health import Details
 from ttlproxy.telemetry.metrics_catalogue import by_label
 
-# Rows of clients with the largest buffers, and of the oldest ones.
+# The number of clients with the largest buffers that are shown, and of the oldest ones.
 _EACH: Final = 25
 
 
 def clients(found: Sequence[Details], *, names: bool) -> dict[str, Any]:
-    """All clients as a JSON object; empty before the first look."""
+    """Returns all clients as a JSON object; empty before the first look."""
     if not found:
         return {}
     tables = [each["clients"] for each in found]
@@ -44,7 +45,7 @@ def clients(found: Sequence[Details], *, names: bool) -> dict[str, Any]:
 
 
 def _chosen(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The clients with the largest buffers, then the oldest."""
+    """Returns the clients with the largest buffers, then the oldest."""
     rows = list(rows)
     loaded = nlargest(_EACH, (row for row in rows if row["buffered"]), key=_buffered)
     rest = [row for row in rows if row not in loaded]
@@ -61,8 +62,8 @@ def _buffered(row: Mapping[str, Any]) -> int:
 
 
 def parked(found: Sequence[Details], *, names: bool) -> dict[str, Any]:
-    """All parked keys as a JSON object; empty before the first look. Without names, only how many
-    keys there are for each of Redis's reasons."""
+    """Returns all parked keys as a JSON object; empty before the first look. Without names, only
+    how many keys there are for each of Redis's reasons."""
     if not found:
         return {}
     tables = [each["parked"] for each in found]
@@ -81,7 +82,7 @@ def _group(group: Mapping[str, Any], names: bool) -> dict[str, Any]:
     return {**about, "said": group["said"], "fix": group["fix"], "keys": keys}
 
 
-# A figure of the page -> the metric, and what its values are multiplied by.
+# A figure of the page -> the metric, and the factor of its values.
 _FIGURES: Final = {
     "slots": ("ttlproxy_node_slots", 1),
     "managed_keys": ("ttlproxy_node_managed_keys", 1),
@@ -95,7 +96,8 @@ _FIGURES: Final = {
 
 
 def masters(subject: Subject) -> list[dict[str, object]]:
-    """A JSON object for each; none in front of one server. A figure that is unknown is null."""
+    """Returns a JSON object for each master; none in front of one server. A figure that is unknown
+    is null."""
     nodes, report = subject.nodes(), subject.report()
     if len(nodes) < 2:
         return []
@@ -118,7 +120,7 @@ _MOST = 100
 
 
 async def rules(inquiry: Inquiry) -> Answer:
-    """The rules of all databases, those that win first. Raises Unanswered."""
+    """Returns the rules of all databases, those that win first. Raises Unanswered."""
     found: list[dict[str, object]] = []
     for db in [0] if await inquiry.is_clustered() else await inquiry.databases():
         for pattern, *words in await inquiry.call(db, "rule_list", ()):
@@ -138,7 +140,8 @@ _NAMED: Final = "ttlproxy doctor names the key"
 
 
 async def findings(settings: Settings, upstream: Upstream, *, names: bool) -> Answer:
-    """Warnings and errors, the worst first; `names`: with names of keys where they have some."""
+    """Returns warnings and errors, the worst first; `names`: with names of keys, if they have
+    some."""
     found = await examined(settings, upstream, _SAMPLE, Progress.silent(), fixes=False)
     return {
         "findings": [

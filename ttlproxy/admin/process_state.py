@@ -24,30 +24,31 @@ class Subject(Protocol):
     def why_not_ready(self) -> str: ...
 
     def nodes(self) -> Mapping[str, str]:
-        """Why each server is not served; empty if it is. By address; several masters have one
-        each."""
+        """Returns why each server is not served, by address; empty if it is. Several masters have
+        one each."""
 
     def trouble(self) -> str:
-        """Why some requests have to wait, even if the proxy is ready."""
+        """Returns why some requests have to wait, even if the proxy is ready."""
 
     def report(self) -> Report:
-        """All metrics, as of now or nearly."""
+        """Returns all metrics, as of now or nearly."""
 
     def look(self) -> None:
-        """Somebody looks: `details` are gathered anew, for a later call. Returns at once."""
+        """Has `details` gathered anew, for a later call, because somebody looks. Returns at
+        once."""
 
     def details(self) -> Sequence[Details]:
-        """The details that each process gathered at the last look; a worker's name its pid as
-        `worker`."""
+        """Returns the details that each process gathered at the last look; a worker's has its pid
+        as `worker`."""
 
     def script_names(self) -> Mapping[bytes, str]:
-        """SHA -> name of the scripts; empty if this process has none."""
+        """Returns SHA -> name of the scripts; empty if this process has none."""
 
     def address(self) -> str:
-        """The server that is served now, or was last; empty if none has been found."""
+        """Returns the server that is served now, or was last; empty if none has been found."""
 
     def workers(self) -> Sequence[Worker]:
-        """The workers; empty if there is only one process."""
+        """Returns the workers; empty if there is only one process."""
 
 
 class Stop(Protocol):

@@ -30,7 +30,7 @@ async def metrics(request: web.Request) -> web.Response:
 
 
 def collected(subject: Subject) -> CollectorRegistry:
-    """A registry of all metrics of `subject`, read anew at each scrape."""
+    """Returns a registry of all metrics of `subject`, which are read anew at each scrape."""
     registry = CollectorRegistry()
     registry.register(_Metrics(subject))
     ProcessCollector(registry=registry)

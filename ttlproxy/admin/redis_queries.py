@@ -38,7 +38,7 @@ class Inquiry:
     """Asks Redis, as the proxy's own user."""
 
     def __init__(self, settings: Settings, upstream: Upstream, address: Callable[[], str]) -> None:
-        """`address`: of the server that the proxy serves now; empty if it has found none."""
+        """`address()` returns the server that the proxy serves now; empty if it has found none."""
         prefix = settings.prefix.encode()
         self.keys = Keys(prefix)
         # We never mark the scripts as loaded, so each call sends its text: no SCRIPT LOAD.
@@ -60,7 +60,7 @@ class Inquiry:
         return self.keys.clustered
 
     async def call(self, db: int, script: str, data: Iterable[bytes], *argv: int | bytes) -> Any:
-        """The reply of a script for these data keys. Raises Unanswered."""
+        """Returns the reply of a script for these data keys. Raises Unanswered."""
         # For a database that does not exist, SELECT fails; no other database answers in its place.
         selected = [(db, (b"SELECT", db))] if db else []
         calls = self._calls(db, script, [data], argv)
@@ -70,29 +70,32 @@ class Inquiry:
     async def call_each(
         self, script: str, data: Iterable[Iterable[bytes]], *argv: int
     ) -> list[Any]:
-        """The replies of a script that is called for each of some data keys. Raises Unanswered."""
+        """Returns the replies of a script that is called for each of some data keys. Raises
+        Unanswered."""
         return await self.ask(self._calls(0, script, data, argv))
 
     def _calls(
         self, db: int, script: str, data: Iterable[Iterable[bytes]], argv: Iterable[int | bytes]
     ) -> Iterator[tuple[int, Words]]:
-        """The requests; made when they are sent, since then the server is known."""
+        """Yields the requests; they are made when they are sent, because the server is known
+        then."""
         words = tuple(b"%d" % word if isinstance(word, int) else word for word in argv)
         for keys in data:
             yield db, self._script_calls.words(Call(script, tuple(keys), words), b"")
 
     async def ask(self, requests: Iterable[tuple[int, Words]]) -> list[Any]:
-        """The replies to requests of (db, words). Raises Unanswered, also if Redis refuses one."""
+        """Returns the replies to requests of (db, words). Raises Unanswered, also if Redis refuses
+        one."""
         try:
             return [valid(reply) for reply in await self.try_to_ask(requests)]
         except ResponseError as refusal:
             raise Unanswered(f"Redis refuses: {refusal}") from refusal
 
     async def try_to_ask(self, requests: Iterable[tuple[int, Words]]) -> list[Any]:
-        """Asks as `ask` does; where Redis refuses a request, its error is the reply."""
+        """Asks as `ask` does; if Redis refuses a request, its error is the reply."""
         in_vain = self._in_vain
         async with self._turn:
-            if self._in_vain != in_vain:  # those that wait for their turn do not wait again
+            if self._in_vain != in_vain:  # requests that wait for their turn do not wait again
                 raise Unanswered(_NO_ANSWER)
             try:
                 async with asyncio.timeout(_LONGEST_S):
@@ -109,7 +112,7 @@ class Inquiry:
         return list(replies)
 
     async def databases(self) -> list[int]:
-        """The databases that hold keys, at most _MOST_DATABASES. Raises Unanswered."""
+        """Returns the databases that hold keys, at most _MOST_DATABASES. Raises Unanswered."""
         (keyspace,) = await self.ask([(0, (b"INFO", b"keyspace"))])
         return sorted(map(int, _DATABASE.findall(keyspace)))[:_MOST_DATABASES]
 
@@ -134,7 +137,8 @@ class Inquiry:
         return self._masters[0] if self._masters else self._redis
 
     async def slots(self) -> list[tuple[bytes, Sequence[int]]]:
-        """The slots of each node of a Cluster, and a name in one of them. Raises Unanswered."""
+        """Returns the slots of each node of a Cluster, and a name in one of them. Raises
+        Unanswered."""
         await self.ask([])
         owned = [sorted(each.owned) for each in self._masters] or [list(range(SLOTS))]
         return [(b"{%b}" % self.keys.word(slots[0]), slots) for slots in owned]
@@ -146,7 +150,7 @@ class Inquiry:
         self._scripts.suit(Traits(clustered=self.keys.clustered))
 
     def _server(self, address: str) -> Upstream:
-        first, _, others = address.partition(", ")  # of several masters all are named
+        first, _, others = address.partition(", ")  # several masters are all named
         if not (self._upstream.wants_master or others):
             return self._upstream
         if not address:

@@ -3,7 +3,7 @@ the proxy.
 
 The table in docs/observing.md is made from it. Probes, for supervisors such as Kubernetes, answer
 200, or 503 and the reason in words. POST /quitquitquit is off unless it was set up: a client's
-address proves nothing, as another process on the same machine or in the same pod may forward
+address proves nothing, because another process on the same machine or in the same pod may forward
 requests of others from a loopback address. So it needs a token, or a unix socket, whose permissions
 say who may use it.
 """
@@ -26,8 +26,8 @@ from ttlproxy.admin.process_state import SUBJECT, Stop, Subject
 
 
 def guard(listen: Listen) -> Middleware:
-    """Refuses, on a loopback address, a Host that is neither an IP address nor localhost (DNS
-    rebinding)."""
+    """Returns a middleware that refuses, on a loopback address, a Host that is neither an IP
+    address nor localhost (DNS rebinding)."""
     is_open = not listen.is_loopback or bool(listen.path)
 
     @web.middleware
@@ -40,7 +40,7 @@ def guard(listen: Listen) -> Middleware:
 
 
 _NAMES: Final = ("localhost", "localhost.", "")
-# Nothing may follow the host but a port.
+# Only a port may follow the host.
 _HEADER: Final = re.compile(r"(?:\[(?P<v6>[0-9A-Fa-f:.]+)\]|(?P<name>[^:\[\]]*))(?::[0-9]*)?")
 
 
@@ -79,7 +79,7 @@ async def readyz(request: web.Request) -> web.Response:
 
 
 def _lacking(subject: Subject) -> list[str]:
-    """The servers that a proxy which is ready does not serve, in words."""
+    """Returns the servers that a ready proxy does not serve, in words."""
     troubles = [f"not served: {name}: {why}" for name, why in subject.nodes().items() if why]
     return troubles or list(filter(None, [subject.trouble()]))
 
@@ -99,15 +99,15 @@ _SCHEME: Final = "bearer"
 
 @dataclass(frozen=True)
 class End:
-    """stop: ends the proxy; token: what a request must send; by_socket: admin is a unix socket,
-    which needs a token only if one is set."""
+    """stop: ends the proxy; token: what a request must send; by_socket: whether admin is a unix
+    socket, which needs a token only if one is set"""
 
     stop: Stop
     token: SecretFile | None
     by_socket: bool
 
     def why_not(self, request: web.Request) -> str:
-        """Why this request may not end the proxy; empty if it may."""
+        """Returns why this request may not end the proxy; empty if it may."""
         if "Origin" in request.headers or "Sec-Fetch-Site" in request.headers:
             return _BROWSER
         if self.token is None:
@@ -134,7 +134,7 @@ def _shows(request: web.Request, token: str) -> bool:
 
 
 def _bytes(text: str) -> bytes:
-    """aiohttp decodes bytes of a header that are not UTF-8 as surrogates."""
+    """Encodes a header as it came: aiohttp decodes bytes that are not UTF-8 as surrogates."""
     return text.encode("utf-8", "surrogateescape")
 
 

@@ -1,4 +1,4 @@
-"""The questions of the pages to the schedules of a Cluster's slots, of which there are 16,384."""
+"""The pages' questions to the schedules of a Cluster's slots, of which there are 16,384."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Final, NamedTuple
 from ttlproxy.admin.redis_queries import Inquiry
 from ttlproxy.errors import Unanswered
 
-# Slots that one script looks at: about 1 ms of Redis.
+# Slots that one script looks at, in about 1 ms of Redis.
 EACH: Final = 1024
-# Keys of a slot that are read first; more of them if that was not enough.
+# Keys of a slot that are read first; if these are not enough, more are read.
 _FEW: Final = 8
 _DEEPEST: Final = 2000
 
@@ -30,7 +30,7 @@ class Slot(NamedTuple):
 
 class Survey(NamedTuple):
     """keys: the number of managed keys; before: how many of them are due before each edge, an
-    estimate if there are many slots; names: some keys, picked by chance."""
+    estimate if there are many slots; names: some keys, chosen at random"""
 
     keys: int
     before: Sequence[int]
@@ -38,7 +38,7 @@ class Survey(NamedTuple):
 
 
 async def occupied(inquiry: Inquiry) -> list[Slot]:
-    """The slots that have managed keys. Raises Unanswered."""
+    """Returns the slots that have managed keys. Raises Unanswered."""
     found: list[Slot] = []
     for name, owned in await inquiry.slots():
         for at in range(0, len(owned), EACH):
@@ -78,15 +78,15 @@ async def survey(inquiry: Inquiry, sample: int, edges: Sequence[int]) -> Survey:
 async def due_keys(
     inquiry: Inquiry, offset: int, count: int, most: int
 ) -> tuple[int, int, list[Due]]:
-    """(now in ms, the number of managed keys, a page of those that need attention next, each name
-    cut after `most` bytes). Raises Unanswered."""
+    """Returns (now in ms, the number of managed keys, a page of those that need attention next,
+    each name cut after `most` bytes). Raises Unanswered."""
     wanted, few = offset + count, _FEW
     if wanted > _DEEPEST:
         raise Unanswered(f"in front of a Cluster only the first {_DEEPEST} keys are listed")
     slots = sorted(await occupied(inquiry), key=lambda slot: slot.first_ms)
     now_ms, first = 0, list[Due]()  # without slots, no key needs the time
     pages: dict[int, list[Due]] = {}
-    # The keys wanted are in the slots whose first keys are the first.
+    # The wanted keys are in the slots whose first keys come first.
     asked = [slot.number for slot in slots[:wanted]]
     while asked:
         replies = await inquiry.call_each("schedule_page", _in(inquiry, asked), 0, few, most)
@@ -107,5 +107,5 @@ def _has_more(page: Sequence[Due], asked: int, first: Sequence[Due]) -> bool:
 
 
 def _in(inquiry: Inquiry, numbers: Iterable[int]) -> list[tuple[bytes, ...]]:
-    """The keys of a call for each of these slots: one that is there."""
+    """Returns a key in each of these slots, for a call there."""
     return [(b"{%b}" % inquiry.keys.word(number),) for number in numbers]

@@ -1,8 +1,8 @@
 """The calls of scripts: how many, and the slowest. Shows names of scripts, never keys.
 
-Redis counts the calls of all scripts of the server together, also those of other programs, and its
-SLOWLOG has the slowest ones. The proxy counts its own calls by script, and the time of its reaps;
-for others it has a sample of round trips.
+Redis counts the calls of all scripts of the server together, including those of other programs, and
+its SLOWLOG has the slowest ones. The proxy counts its own calls by script, and the time of its
+reaps; for others it has a sample of round trips.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _CALLERS: Final = {
 
 
 async def slowest(inquiry: Inquiry, names: Mapping[bytes, str]) -> Answer:
-    """The slowest calls, the slowest first. `names`: SHA -> script. Raises Unanswered."""
+    """Returns the slowest calls, the slowest first. `names`: SHA -> script. Raises Unanswered."""
     now, entries = await inquiry.ask([(0, (b"TIME",)), (0, (b"SLOWLOG", b"GET", _ENTRIES))])
     calls: list[dict[str, Any]] = [
         {
@@ -62,7 +62,8 @@ async def slowest(inquiry: Inquiry, names: Mapping[bytes, str]) -> Answer:
 
 
 async def _evals(inquiry: Inquiry) -> dict[str, float | None] | None:
-    """The numbers that the server has counted of EVAL and its like; None if it does not say."""
+    """Returns the numbers that the server has counted of EVAL and its like; None if it does not
+    say."""
     (said,) = await inquiry.ask([(0, (b"INFO", b"commandstats"))])
     rows = [[int(number or 0) for number in row] for row in _EVALS.findall(said)]
     return _calls(*map(sum, zip(*rows, strict=True))) if rows else None
@@ -74,7 +75,7 @@ def _calls(calls: int, took_us: float, failed: int = 0) -> dict[str, float | Non
 
 
 def reaps(report: Report) -> dict[str, float | None] | None:
-    """The numbers that the proxy has counted of its calls of the reap script."""
+    """Returns the numbers that the proxy has counted of its calls of the reap script."""
     if _REAPS not in report:
         return None
     _, counts, seconds = cast(Buckets, report[_REAPS])
@@ -82,8 +83,8 @@ def reaps(report: Report) -> dict[str, float | None] | None:
 
 
 def scripts(report: Report) -> list[dict[str, object]]:
-    """The numbers that the proxy has counted of its calls of each script, the most frequent first;
-    the mean of their round trips is null if none was measured."""
+    """Returns the numbers that the proxy has counted of its calls of each script, the most frequent
+    first; the mean of their round trips is null if none was measured."""
     calls, trips, seconds = (cast(dict[str, float], report.get(name, {})) for name in _BY_SCRIPT)
     return [
         {
@@ -96,7 +97,7 @@ def scripts(report: Report) -> list[dict[str, object]]:
 
 
 async def _limit_us(inquiry: Inquiry) -> int | None:
-    """Redis logs calls that take longer than this; negative if it logs none, None if it is
+    """Returns the time above which Redis logs calls; negative if it logs none, None if it is
     unknown."""
     try:
         (setting,) = await inquiry.ask([(0, (b"CONFIG", b"GET", b"slowlog-log-slower-than"))])

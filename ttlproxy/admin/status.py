@@ -40,7 +40,8 @@ _MOST_OFFSET: Final = 10**9
 
 
 class Watch:
-    """The data of the status page, gathered only while somebody looks; the history, always."""
+    """The data of the status page, gathered only while somebody looks; the history is always
+    gathered."""
 
     def __init__(self, settings: Settings, upstream: Upstream, subject: Subject) -> None:
         self.inquiry = Inquiry(settings, upstream, subject.address)
@@ -79,8 +80,8 @@ class Watch:
             await asyncio.sleep(_EVERY_S)
 
     def status(self, life: str, since: int, since_hour: int) -> dict[str, object]:
-        """All that the page shows, with the samples after the numbers `since` and, of the last
-        hour, `since_hour`; with all, if `life` is that of another process."""
+        """Returns all that the page shows, with the samples after the numbers `since` and, of the
+        last hour, `since_hour`; with all samples, if `life` is another process's."""
         subject, names, is_same = self._subject, self.has_inspector, life == self._life
         self._look()
         found, report, why_not = subject.details(), subject.report(), self._why_not()
@@ -115,7 +116,8 @@ class Watch:
         }
 
     def _why_not(self) -> str:
-        """Why no client is served now; empty if they are, and then notes the time."""
+        """Returns why no client is served now; empty if clients are served, and then notes the
+        time."""
         why_not = self._subject.why_not_live() or self._subject.why_not_ready()
         if not why_not:
             self._well_s = time.monotonic()
@@ -129,7 +131,7 @@ class Watch:
             self._subject.look()
 
     def _shown(self) -> str:
-        """The URL, and where it leads if it does not say that itself."""
+        """Returns the URL, and where it leads if it does not say that itself."""
         upstream, address = self._upstream, self._subject.address()
         is_found = upstream.wants_master and address
         return f"{upstream.shown} ({address})" if is_found else upstream.shown
@@ -142,8 +144,8 @@ def _has_inspector(settings: Settings) -> bool:
 
 
 def _listens(settings: Settings) -> dict[str, str]:
-    """The address at which clients connect, in words, empty if it is any free port; and redis-cli
-    for it on this machine."""
+    """Returns the address at which clients connect, in words, empty if it is any free port; and
+    redis-cli for it on this machine."""
     listen = settings.listen
     words = redis_cli.to_proxy(listen, tls=settings.tls_cert is not None)
     where = str(listen) if listen.local == listen else f"port {listen.port} of any address"
@@ -152,8 +154,8 @@ def _listens(settings: Settings) -> dict[str, str]:
 
 
 def _admin_port(settings: Settings) -> int | None:
-    """The port of the pages, which other proxies may have as well; None if only this machine
-    reaches it."""
+    """Returns the port of the pages, which other proxies may have as well; None if only this
+    machine reaches it."""
     admin = settings.admin
     return None if admin is None or admin.is_loopback else admin.port
 
@@ -199,7 +201,7 @@ async def inspect(request: web.Request) -> web.Response:
 
 
 def _number(request: web.Request, name: str, most: int) -> int:
-    """A number of the query; 0 if there is none."""
+    """Returns a number of the query; 0 if there is none."""
     word = request.query.get(name, "") or "0"
     if not (word.isascii() and word.isdigit() and len(word) < 20 and int(word) <= most):
         raise web.HTTPBadRequest(text=f"{name} must be a number from 0 to {most}\n")

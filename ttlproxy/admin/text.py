@@ -9,13 +9,13 @@ _ESCAPE: Final = re.compile(r"\\(?:x([0-9a-fA-F]{2})|(\\))")
 
 
 def shown(name: bytes) -> str:
-    """The name as text; `\\` is escaped, and so is each byte that is no printable UTF-8."""
+    r"""Returns the name as text, with `\` and each byte that is no printable UTF-8 escaped."""
     letters = name.decode("utf-8", "surrogateescape")
     return "".join(map(_letter, letters))
 
 
 def typed(text: str) -> bytes:
-    """The name that `shown` shows as `text`; what is no escape stands for itself."""
+    """Returns the name that `shown` shows as `text`; what is no escape stands for itself."""
     plain, at = b"", 0
     for found in _ESCAPE.finditer(text):
         plain += text[at : found.start()].encode() + (bytes.fromhex(found[1] or "5c"))

@@ -19,12 +19,12 @@ from ttlproxy.config import Settings
 from ttlproxy.net.listener import Listener
 
 _KEEPALIVE_S: Final = 15.0
-# All answers are quick: a browser without its answer by then has stopped reading.
+# All answers are quick: a browser that has not taken its answer by then has stopped reading.
 _SHUTDOWN_S: Final = 1.0
 
 
 def _is_ours(record: logging.LogRecord) -> bool:
-    """False for errors in requests: otherwise anyone who finds the port could flood the log."""
+    """Leaves out errors in requests: otherwise anyone who finds the port could flood the log."""
     return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
 
 
@@ -46,7 +46,8 @@ class Admin:
         self._thread = Thread(target=self._run, name="admin", daemon=True)
 
     async def start(self) -> Listen:
-        """Serves; returns the address, with the real port if that was 0. Raises ListenError."""
+        """Starts to serve; returns the address, with the real port if that was 0. Raises
+        ListenError."""
         self._thread.start()
         return await asyncio.wrap_future(self._address)
 

@@ -1,8 +1,8 @@
 """Counts what waits in Redis beside the elements with deadlines: deferred commands, and kept
 elements.
 
-The set of other internal keys names where they are. If there are many, some are picked by
-chance, and stand for all; the schedule says what is due next as well, so it is rarely missed.
+The set of other internal keys has their names. If there are many, a random sample stands for all;
+the schedule is read, too, for what is due next, so it is rarely missed.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from ttlproxy.core.shares import shares
 from ttlproxy.link.connecting.known_server import unix_ms
 from ttlproxy.link.shared.scores import whole_ms
 
-# Names that are looked at in all databases: 1,000 short requests take Redis about 1 ms.
+# The most names that are looked at in all databases: 1,000 short requests take Redis about 1 ms.
 SAMPLE: Final = 500
 # Keys at the beginning of a schedule that are searched for deferred commands.
 _HEAD: Final = 500
-# Keys that are shown; commands that are shown of all, and asked of each.
+# Keys that are shown; commands that are shown in all, and asked for of each.
 _KEYS: Final = 10
 # The most bytes of a name.
 _MOST: Final = 128
@@ -31,8 +31,8 @@ ITEMS: Final = 3
 
 
 class Place(NamedTuple):
-    """A key with something that waits. name: the internal key; key: the data key; size: commands
-    or elements; first_ms: when the first is or was due"""
+    """A key with something that waits. name: the internal key; key: the data key; size: commands or
+    elements; first_ms: when the first is or was due"""
 
     db: int
     name: bytes
@@ -42,15 +42,15 @@ class Place(NamedTuple):
 
 
 class Found(NamedTuple):
-    """Places of one kind in one database; share: how many each of them stands for."""
+    """Places of one kind in one database; share: how many places each of them stands for."""
 
     places: Sequence[Place]
     share: float
 
 
 async def waiting(inquiry: Inquiry, *, names: bool) -> Answer:
-    """A JSON object about deferred commands and one about kept elements; `names`: with names of
-    keys, else only counts. Raises Unanswered."""
+    """Returns a JSON object about deferred commands and one about kept elements; `names`: with
+    names of keys, else only counts. Raises Unanswered."""
     deferred, kept, exact = list[Found](), list[Found](), True
     clustered = await inquiry.is_clustered()
     for db in [0] if clustered else await inquiry.databases():
@@ -91,7 +91,7 @@ def _all(found: Iterable[Found]) -> list[Place]:
 
 
 def _largest(found: Iterable[Found], now_ms: int) -> list[dict[str, object]]:
-    """The keys with the most kept elements."""
+    """Returns the keys with the most kept elements."""
     places = sorted(_all(found), key=lambda place: -place.size)
     return [
         {**_key(place), "count": place.size, "since_ms": max(now_ms - place.first_ms, 0)}
@@ -100,7 +100,7 @@ def _largest(found: Iterable[Found], now_ms: int) -> list[dict[str, object]]:
 
 
 async def _next(inquiry: Inquiry, found: Iterable[Found]) -> list[dict[str, object]]:
-    """The deferred commands that are due next."""
+    """Returns the deferred commands that are due next."""
     places = sorted(_all(found), key=lambda place: place.first_ms)[:_KEYS]
     rows: list[dict[str, Any]] = []
     for place in places:
@@ -122,7 +122,7 @@ def _key(place: Place) -> dict[str, object]:
 
 
 async def _others(inquiry: Inquiry, db: int) -> tuple[int, list[bytes]]:
-    """(how many other internal keys there are, at most SAMPLE of them, picked by chance)."""
+    """Returns (the number of other internal keys, at most SAMPLE of them, chosen at random)."""
     places = [(b"", b"")]
     if await inquiry.is_clustered():
         places = [
@@ -150,14 +150,15 @@ async def _survey(
 
 
 async def _schedules(inquiry: Inquiry, db: int) -> list[int | None]:
-    """The slots of a Cluster that have managed keys; elsewhere None, for the one there is."""
+    """Returns the slots of a Cluster that have managed keys; without a Cluster None, for the one
+    schedule."""
     if not await inquiry.is_clustered():
         return [None]
     return [slot.number for slot in await slots.occupied(inquiry)]
 
 
 async def _heads(inquiry: Inquiry, db: int, schedules: Sequence[int | None]) -> list[bytes]:
-    """The keys that need attention next."""
+    """Returns the keys that need attention next."""
     each = b"%d" % max(_HEAD // max(len(schedules), 1), 1)
     places = [_shared(inquiry, slot, inquiry.keys.schedule) for slot in schedules[:_HEAD]]
     asked = [(db, (b"ZRANGE", place, b"0", each)) for place in places]
@@ -193,7 +194,7 @@ async def _kept(inquiry: Inquiry, db: int, names: Iterable[bytes]) -> list[Place
 
 
 async def _numbers(inquiry: Inquiry, db: int, requests: Iterable[tuple[bytes, ...]]) -> list[int]:
-    """Numbers; 0 where a client has put something else there."""
+    """Returns numbers; 0 if a client has put something else there."""
     replies = await inquiry.try_to_ask([(db, words) for words in requests])
     return [reply if isinstance(reply, int) else 0 for reply in replies]
 

@@ -1,4 +1,4 @@
-"""`ttlproxy adopt` on the command line: its flags, and what they mean."""
+"""`ttlproxy adopt` on the command line: its flags and their meaning."""
 
 import argparse
 import os
@@ -87,7 +87,7 @@ _FLAGS: Final[Mapping[str, Mapping[str, Any]]] = {
 
 
 async def _adopt(settings: Settings, own: argparse.Namespace) -> int:
-    """The exit code. Raises TtlproxyError."""
+    """Runs it; returns the exit code. Raises TtlproxyError."""
     if (own.ex is None) == (own.px is None):
         raise SettingsError(["adopt: give a time, with --ex or --px"])
     wanted = Wanted(
@@ -107,14 +107,14 @@ async def _adopt(settings: Settings, own: argparse.Namespace) -> int:
 
 
 def _named(proxy: Upstream, own: argparse.Namespace) -> dict[str, str]:
-    """The words that make it the same run."""
+    """Returns the words that make it the same run."""
     flags = ("ex", "px", "jitter", "type", "db", "apply")
     same = {flag: str(getattr(own, flag)) for flag in flags}
     return {"proxy": proxy.shown, "pattern": own.match, **same}
 
 
 def _proxy(listen: Listen, own: argparse.Namespace) -> Upstream:
-    """The address of the proxy, and how to log in there. Raises SettingsError."""
+    """Returns the address of the proxy, with the login there. Raises SettingsError."""
     try:
         proxy = Upstream.parse(own.proxy) if own.proxy else _at_home(listen)
         file = own.proxy_password_file

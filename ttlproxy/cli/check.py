@@ -1,4 +1,4 @@
-"""`ttlproxy --check`: what is in force, as a settings file, and where each value comes from."""
+"""`ttlproxy --check`: the values in force, as a settings file, and where each comes from."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _SECRET = "# {name} is set, by {place}"
 
 
 def checked(settings: Settings, places: Mapping[str, str]) -> str:
-    """A settings file with all values, except for secrets, which it names.
+    """Returns a settings file with all values, except for secrets, which it only names.
 
-    places: where each that is set comes from. Raises CertificateError.
+    places: where each value that is set comes from. Raises CertificateError.
     """
     for_clients(settings)
     if settings.upstream is not None:

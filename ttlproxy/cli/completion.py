@@ -21,7 +21,8 @@ Prints the completion of subcommands, flags and their values for a shell. To hav
 
 
 class Word(NamedTuple):
-    """A flag. tells: its description; takes: it needs a value; choices: all values, if few words"""
+    """A flag. tells: its description; takes: whether it needs a value; choices: all values, if few
+    words"""
 
     flag: str
     tells: str
@@ -40,14 +41,14 @@ _OF_PROXY: Final = (
 
 
 def _of_settings(names: Iterable[str]) -> Iterator[Word]:
-    """The flags of settings."""
+    """Yields the flags of settings."""
     for name in names:
         kind, tells, *_ = SETTINGS[name]
         yield Word(flag(name), tells, choices=tuple(kind.choices))
 
 
 def _of_own(flags: Mapping[str, Mapping[str, Any]]) -> Iterator[Word]:
-    """The flags of a subcommand's own, from arguments of add_argument."""
+    """Yields the flags of a subcommand's own, from arguments of add_argument."""
     for name, how in flags.items():
         takes = how.get("action") != "store_true"
         yield Word(name, how["help"].replace("%%", "%"), takes, tuple(how.get("choices", ())))
@@ -129,7 +130,7 @@ def _fish(words: Words) -> Iterator[str]:
 
 
 def _quoted(text: str) -> str:
-    """The word in single quotes, as these shells read them."""
+    """Returns the word in single quotes, as these shells read them."""
     return "'" + text.replace("'", "'\"'\"'") + "'"
 
 
@@ -149,7 +150,7 @@ async def _completion(settings: Settings, own: argparse.Namespace) -> int:
 
 
 def completion_of(shell: str) -> str:
-    """The completion that one of SHELLS reads."""
+    """Returns the completion for one of SHELLS."""
     return "\n".join(SHELLS[shell](_words()))
 
 

@@ -20,7 +20,7 @@ from ttlproxy.process import app
 
 
 async def _doctor(settings: Settings, own: argparse.Namespace) -> int:
-    """Prints only the JSON on standard output with --json."""
+    """Runs it; with --json, standard output has only the JSON."""
     if own.state and not own.apply:
         raise SettingsError(["doctor: --state is for --apply"])
     progress = Progress(tell if own.json else say)

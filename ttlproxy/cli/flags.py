@@ -1,5 +1,5 @@
-"""The flags of the settings, derived from what config declares, how --help shows them, and what
-somebody may have meant who misspelt one.
+"""The flags of the settings, derived from what config declares, their form in --help, and guesses
+at misspelt names.
 
 Only the name of a misspelt word is looked at and repeated: its value may be a password.
 """
@@ -15,11 +15,12 @@ from ttlproxy.errors import SettingsError
 # The settings that most people change: --help and docs/settings.md show these first.
 USUAL = ("upstream", "listen", "admin", "workers", "data_dir")
 
-# A word that is the upstream. Its scheme may be wrong: that is said of it.
+# A word that is the upstream. Its scheme may be wrong, which is reported later.
 URL: Final = re.compile("[A-Za-z][A-Za-z+.-]*://")
 
 PREFIX = "TTLPROXY_"
-# From 0 to 1, as difflib has it. 0.75 takes `upstraem` for `upstream` and not `port` for `prefix`.
+# A similarity from 0 to 1, as in difflib. 0.75 takes `upstraem` for `upstream` and not `port` for
+# `prefix`.
 _ALIKE = 0.75
 # Kubernetes gives each container variables for each Service; a Service `ttlproxy-admin` makes
 # TTLPROXY_ADMIN_SERVICE_HOST and TTLPROXY_ADMIN_PORT_9380_TCP_ADDR.
@@ -29,15 +30,15 @@ _OF_KUBERNETES = re.compile(
 
 
 class Parser(argparse.ArgumentParser):
-    """Refuses a flag that is given twice with a value: argparse's own drops the first one unseen.
-    `action="append"` keeps all values."""
+    """Refuses a flag that is given twice with a value: argparse itself would silently drop the
+    first one. `action="append"` keeps all values."""
 
     def __init__(self, prog: str, **how: Any) -> None:
         super().__init__(prog, **how, allow_abbrev=False, exit_on_error=False)
-        self.register("action", None, _Once)  # what stores a value
+        self.register("action", None, _Once)  # the default action, which stores a value
 
     def error(self, message: str) -> NoReturn:
-        """A flag is missing."""
+        """Raises SettingsError if a flag is missing."""
         raise SettingsError([f"{self.prog.removeprefix('ttlproxy ')}: {message}"])
 
 
@@ -57,8 +58,8 @@ class _Once(argparse.Action):
         setattr(namespace, self.dest, values)
 
 
-# The groups of --help and of docs/settings.md: the first whose beginning of a name fits has the
-# setting.
+# The groups of --help and of docs/settings.md: a setting is in the first one with a matching
+# beginning.
 _GROUPS: Final = (
     ("Redis", ("upstream", "embedded", "data_dir", "connect_")),
     (
@@ -74,7 +75,7 @@ _GROUPS: Final = (
 
 
 def groups(names: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
-    """These settings in groups, each with its title."""
+    """Yields these settings in groups, each with its title."""
     found: dict[str, list[str]] = {title: [] for title, _ in _GROUPS}
     for name in names:
         found[next(title for title, begins in _GROUPS if name.startswith(begins))].append(name)
@@ -82,7 +83,7 @@ def groups(names: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
 
 
 def flag(name: str) -> str:
-    """The flag of a setting."""
+    """Returns the flag of a setting."""
     return f"--{name.replace('_', '-')}"
 
 
@@ -99,12 +100,12 @@ def add_config(group: argparse._ActionsContainer) -> None:
 
 
 def beginning(*prefixes: str) -> tuple[str, ...]:
-    """The settings whose names begin so, in the order of --help."""
+    """Returns the settings whose names begin with one of these, in the order of --help."""
     return tuple(name for name in SETTINGS if name.startswith(prefixes))
 
 
 def explained(names: Iterable[str]) -> str:
-    """The lines of --help about these settings and --config, what most people set first."""
+    """Returns the lines of --help about these settings and --config, the most used ones first."""
     parser = argparse.ArgumentParser(usage=argparse.SUPPRESS, add_help=False)
     group = parser.add_argument_group("settings, as of ttlproxy itself")
     add(group, sorted(names, key=lambda name: name not in USUAL))
@@ -113,7 +114,7 @@ def explained(names: Iterable[str]) -> str:
 
 
 def metavar(name: str, setting: Setting) -> str:
-    """The word that stands for the value of a setting."""
+    """Returns the word that stands for the value of a setting."""
     return "|".join(setting.kind.choices) or name.rpartition("_")[2].upper()
 
 
@@ -124,21 +125,22 @@ def _help(setting: Setting) -> str:
 
 
 def positive(text: str) -> int:
-    """Raises ArgumentTypeError, as argparse wants it."""
+    """Reads a positive number. Raises ArgumentTypeError, as argparse wants it."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError("must be a whole number of at least 1")
     return int(text)
 
 
 def database(text: str) -> int:
-    """Raises ArgumentTypeError, as argparse wants it."""
+    """Reads the number of a database. Raises ArgumentTypeError, as argparse wants it."""
     if not text.isdecimal():
         raise argparse.ArgumentTypeError("must be the number of a database")
     return int(text)
 
 
 def guess(word: str, names: Iterable[str]) -> str:
-    """`; did you mean NAME?` with the most similar of the names; empty if none is similar."""
+    """Returns `; did you mean NAME?` with the most similar of the names; empty if none is
+    similar."""
     from difflib import get_close_matches  # rarely needed
 
     similar = get_close_matches(word, list(names), 1, _ALIKE)
@@ -146,7 +148,7 @@ def guess(word: str, names: Iterable[str]) -> str:
 
 
 def misspelt_variables(environment: Iterable[str], settings: Iterable[str]) -> list[str]:
-    """A sentence for each variable whose name is nearly that of a setting."""
+    """Returns a sentence for each variable whose name is nearly that of a setting."""
     from difflib import get_close_matches
 
     known = {name.upper() for name in (*settings, "config")}

@@ -1,4 +1,4 @@
-"""`ttlproxy healthcheck`: asks a probe of a running proxy, for machines without curl."""
+"""`ttlproxy healthcheck`: requests a probe of a running proxy, for machines without curl."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ttlproxy.operations.admin_http import ask
 
 
 async def _healthcheck(settings: Settings, own: argparse.Namespace) -> int:
-    """Raises HealthError if the answer's status is not 200, or nobody answers."""
+    """Raises HealthError if the answer's status is not 200, or there is no answer."""
     if settings.admin is None:
         raise HealthError("there is no address to ask: set --admin")
     status, said = ask(settings.admin, f"/{own.probe}", settings.connect_timeout)

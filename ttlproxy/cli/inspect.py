@@ -43,7 +43,7 @@ _FLAGS: Final[Mapping[str, Mapping[str, Any]]] = {
 
 
 async def _inspect(settings: Settings, own: argparse.Namespace) -> int:
-    """1 if there is no such key. Raises TtlproxyError."""
+    """Runs it; returns 1 if there is no such key. Raises TtlproxyError."""
     if len(own.words) + (own.match is not None) != 1:
         raise SettingsError(["inspect: give one KEY before the flags, or --match PATTERN"])
     try:
@@ -83,7 +83,7 @@ def _is_something(found: Mapping[str, Any]) -> bool:
 
 
 def as_text(found: Mapping[str, Any]) -> Iterator[str]:
-    """The lines about a key."""
+    """Yields the lines about a key."""
     if not _is_something(found):
         yield f"{found['key']}: there is no such key"
         return

@@ -50,12 +50,12 @@ These subcommands do not run a proxy. They take the same settings; see --help of
 
 _TWO_URLS = "the URL of Redis is given twice: give it once, as a word or with --upstream"
 _LINE = re.compile(r"at line (\d+)")
-# A value that begins as no string, array or table does.
+# A value whose beginning is that of no string, array or table.
 _UNQUOTED = re.compile(r"\s*[\w-]+\s*=\s*[^\s\"'\[{#]")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run ttlproxy until it is told to stop, or a subcommand; returns the exit code (`errors`)."""
+    """Runs ttlproxy until it is told to stop, or a subcommand; returns the exit code (`errors`)."""
     words = list(sys.argv[1:] if argv is None else argv)
     try:
         settings, coroutine = _chosen(words)
@@ -64,14 +64,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         return error.exit_code
     if coroutine is None:
         return 0
-    from ttlproxy.process.runner import run  # --version and --help do without
+    from ttlproxy.process.runner import run  # --version and --help do not need it
 
     return run(settings, _warned(coroutine))
 
 
 def _chosen(words: Sequence[str]) -> tuple[Settings, Coroutine[None, None, int] | None]:
-    """The settings, and what to run with them; nothing for --check, which it does. Ends the process
-    for --help and --version. Imports only what these words need."""
+    """Returns the settings, and what to run with them; None for --check, which is done here. Ends
+    the process for --help and --version. Imports only what these words need."""
     if words and words[0] in SUMMARIES:
         subcommand = find_subcommand(words[0])
         own, rest = subcommand.flagged(words)
@@ -103,7 +103,8 @@ async def _warned(main: Coroutine[None, None, int]) -> int:
 
 
 def load(argv: Sequence[str], subcommand: str = "") -> Settings:
-    """The settings from flags, environment and file. Raises SettingsError with all problems.
+    """Returns the settings from flags, environment and file. Raises SettingsError with all
+    problems.
 
     argv: without the subcommand, its words and its own flags
     """
@@ -111,7 +112,7 @@ def load(argv: Sequence[str], subcommand: str = "") -> Settings:
 
 
 def loaded(argv: Sequence[str], subcommand: str = "") -> tuple[Settings, dict[str, str]]:
-    """The settings, as from `load`, and where each that is set comes from."""
+    """Returns the settings, as `load` does, and where each that is set comes from."""
     given, problems = _flags(argv, subcommand)
     given.pop("check", None)
     config = given.pop("config", None) or os.environ.get("TTLPROXY_CONFIG") or ""
@@ -132,14 +133,15 @@ def loaded(argv: Sequence[str], subcommand: str = "") -> tuple[Settings, dict[st
 
 
 def _environment() -> dict[str, str]:
-    """The settings in the environment; an empty variable counts as not set."""
+    """Returns the settings in the environment; an empty variable counts as not set."""
     variables = {name.upper(): value for name, value in os.environ.items()}
     found = {name: variables.get(f"{PREFIX}{name.upper()}") for name in SETTINGS}
     return {name: value for name, value in found.items() if value}
 
 
 def _flags(argv: Sequence[str], subcommand: str) -> tuple[dict[str, str], list[str]]:
-    """The given flags, by field, and the problems. Ends the process for --help and --version."""
+    """Returns the given flags, by field, and the problems. Ends the process for --help and
+    --version."""
     try:
         given, rest = _parser().parse_known_args(argv)
     except argparse.ArgumentError as error:
@@ -189,14 +191,15 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _misspelt_subcommand(argv: Sequence[str]) -> str:
-    """The problem with a first word that is nearly a subcommand; empty if it is not."""
+    """Returns the problem with a first word that is nearly a subcommand; empty if it is not."""
     first = argv[0] if argv else ""
     meant = "; did you mean --help?" if first == "help" else guess(first, SUMMARIES)
     return f"{first}: unknown subcommand{meant}" if meant else ""
 
 
 def _unexpected(rest: Sequence[str], subcommand: str) -> str:
-    """The problem with words that belong to no flag. Only names of subcommands are repeated."""
+    """Returns the problem with words that belong to no flag. Only names of subcommands are
+    repeated."""
     if subcommand:
         takes = find_subcommand(subcommand).takes
         rule = f"{takes} must come before the flags" if takes else "takes flags only"
@@ -211,7 +214,7 @@ def _unexpected(rest: Sequence[str], subcommand: str) -> str:
 
 
 def _file(path: str, problems: list[str]) -> dict[str, Any]:
-    """The settings in the file; names that are no settings become problems."""
+    """Returns the settings in the file; names that are no settings become problems."""
     text = ""
     try:
         text = Path(path).read_text("utf-8")
@@ -233,7 +236,7 @@ def _file(path: str, problems: list[str]) -> dict[str, Any]:
 
 
 def _hint(text: str, problem: str) -> str:
-    """A hint at what may be wrong in the line of this TOML that the problem names."""
+    """Returns a hint at what may be wrong in the line of this TOML that the problem names."""
     place = _LINE.search(problem)
     line = text.splitlines()[int(place[1]) - 1] if place else ""
     return "; text must be in quotation marks" if _UNQUOTED.match(line) else ""

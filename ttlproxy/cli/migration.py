@@ -1,4 +1,4 @@
-"""`ttlproxy import` and `ttlproxy export`: their flags, and what is wrong with them."""
+"""`ttlproxy import` and `ttlproxy export`: their flags, and checks of these."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _UNIT: Final = {"metavar": "s|ms", "help": "pairs: the scores are Unix times in 
 
 
 def _state(file: str) -> Mapping[str, str]:
-    """The flag for the file with how far it is; `file`: its default."""
+    """Returns the flag for the file that keeps the position; `file`: its default."""
     about = f"keeps how far it is, until it is over (default: {file})"
     return {"metavar": "FILE", "default": file, "help": about}
 
@@ -100,7 +100,7 @@ _EXPORT_FLAGS: Final[Mapping[str, Mapping[str, Any]]] = {
 
 
 def _described(does: str, jobs: Mapping[str, Job]) -> str:
-    """The description for --help; `does`: its first sentences."""
+    """Returns the description for --help; `does`: its first sentences."""
     kinds = "\n".join(f"  {name:<10} {job.summary}" for name, job in jobs.items())
     return f"""\
 {does}
@@ -119,7 +119,7 @@ async def _run(
     settings: Settings,
     own: argparse.Namespace,
 ) -> int:
-    """`side`: the option with the URL of the other side. Raises TtlproxyError."""
+    """Runs a job; `side`: the option with the URL of the other side. Raises TtlproxyError."""
     problems: list[str] = []
     job = _chosen(command, jobs, own.words, problems)
     given = {name: value for name, value in vars(own).items() if value not in (None, False)}
@@ -156,7 +156,7 @@ def _chosen(
 
 
 def _unfit(called: str, side: str, job: Job, given: Mapping[str, object]) -> list[str]:
-    """The problems with options that the job needs, or does not take."""
+    """Returns the problems with options that the job needs, or does not take."""
     may = {*_OF_ALL, *job.needs, *job.takes}
     if side in may:
         may.add(f"{side}_password_file")
@@ -167,7 +167,7 @@ def _unfit(called: str, side: str, job: Job, given: Mapping[str, object]) -> lis
 
 
 def _options(side: str, own: argparse.Namespace, problems: list[str]) -> Options | None:
-    """Returns None if there are problems."""
+    """Returns the options of a job; None if there are problems."""
     names = vars(own)
     proxy = _upstream("proxy", names, problems)
     other = _upstream(side, names, problems) if names[side] else None

@@ -1,4 +1,4 @@
-"""Prints for the command line: lines, times to deadlines, and where a new proxy is."""
+"""Prints for the command line: lines, times until deadlines, and the address of a new proxy."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# The last line of a subcommand that has only looked.
+# The last line of a subcommand that has changed nothing.
 ADD_APPLY: Final = "nothing was changed; --apply does it"
-# Each unit, and how many ms it has; two of them are shown.
+# The units and their ms; at most two of them are shown.
 _UNITS: Final = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000))
 _FIRST: Final = ("HSET h a 1 b 2", "HEXPIREFIELD h a 1", "HTTLFIELD h a", "HGETALL h")
 _AWAY: Final = (
@@ -35,7 +35,7 @@ def tell(line: str) -> None:
 
 
 def left(ms: int) -> str:
-    """`in 2 h 5 min`; `due` for what has passed."""
+    """Returns `in 2 h 5 min`, or `due` for a time that has passed."""
     if ms <= 0:
         return "due"
     if ms < 10_000:
@@ -50,7 +50,7 @@ def left(ms: int) -> str:
 
 
 def greet(serves: Serves, *, tls: bool = False) -> None:
-    """Prints the greeting; `tls`: clients connect with TLS."""
+    """Prints the greeting; `tls`: whether clients connect with TLS."""
     say(greeting(serves, tls=tls))
 
 
@@ -61,7 +61,7 @@ def note(serves: Serves) -> None:
 
 
 def greeting(serves: Serves, *, tls: bool = False) -> str:
-    """The greeting. Programs that start the proxy read its address in the first line."""
+    """Returns the greeting. Programs that start the proxy read its address in the first line."""
     lines = [f"ttlproxy {__version__} listens on {serves.listen}"]
     if serves.embedded:
         lines += serves.embedded.description
@@ -76,7 +76,7 @@ def greeting(serves: Serves, *, tls: bool = False) -> str:
 
 
 def _redis_cli(listen: Listen) -> str:
-    """The redis-cli call that connects here; its default host is 127.0.0.1."""
+    """Returns the redis-cli call that connects here; its default host is 127.0.0.1."""
     if listen.path:
         return f"redis-cli -s {listen.path}"
     host = listen.local.host

@@ -19,7 +19,7 @@ _NAME_IT: Final = (
 
 
 async def _purge(settings: Settings, own: argparse.Namespace) -> int:
-    """Raises SettingsError if it is not said what to purge."""
+    """Raises SettingsError if no server to purge is named."""
     if settings.upstream is None and "data_dir" not in settings.given:
         raise SettingsError([_NAME_IT])
     code = await app.purge(settings, How(own.force, is_dry=not own.apply), Progress(say))

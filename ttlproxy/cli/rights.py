@@ -15,7 +15,7 @@ from ttlproxy.operations.client_rights import UnfitPatternError, as_typed
 
 
 async def _rights(settings: Settings, own: argparse.Namespace) -> int:
-    """Uses only the prefix of the settings."""
+    """Prints the rules; uses only the prefix of the settings."""
     keys = Keys(settings.prefix.encode(), clustered=own.cluster)
     try:
         typed = as_typed(keys, map(os.fsencode, own.match))

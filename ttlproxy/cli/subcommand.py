@@ -1,6 +1,6 @@
-"""The subcommands of `ttlproxy`, which do not run a proxy: what each has, and where it is.
+"""The subcommands of `ttlproxy`, which do not run a proxy: what each has, and its module.
 
-A subcommand's module is imported when it is called: `ttlproxy --help` and a proxy do without.
+A subcommand's module is imported when it is called: `ttlproxy --help` and a proxy do not need it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SUMMARIES: Final = {
     "rights": "prints the ACL rules for a user who may use some keys only",
     "top": "shows a running proxy, live in the terminal",
 }
-# Two that share a module; each of the others has the one of its name.
+# These two share a module; each of the others has the module of its name.
 _MODULES: Final = {"export": "migration", "import": "migration"}
 # All subcommands have the same exit codes.
 CODES: Final[Mapping[int, str]] = {
@@ -52,9 +52,10 @@ OF_LOG: Final = beginning("log_")
 class Subcommand(NamedTuple):
     """A subcommand of `ttlproxy`.
 
-    description: for its own --help; flags: flag -> arguments of add_argument; run: does the work,
-    returns the exit code; settings: those that it uses; takes: describes the words before the
-    flags, empty if there are none; blocks: its one question blocks the event loop
+    description: for its own --help; flags: flag -> arguments of add_argument
+    run: does the work, returns the exit code; settings: those that it uses
+    takes: describes the words before the flags, empty if there are none
+    blocks: whether its one question blocks the event loop
     """
 
     description: str
@@ -65,7 +66,7 @@ class Subcommand(NamedTuple):
     blocks: bool = False
 
     def flagged(self, words: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
-        """The values of its own flags, and the words left for the settings.
+        """Returns the values of its own flags, and the words left for the settings.
 
         `words` begins with its name. Raises SettingsError; ends the process for --help.
         """
@@ -92,6 +93,6 @@ class Subcommand(NamedTuple):
 
 
 def find_subcommand(name: str) -> Subcommand:
-    """One of SUMMARIES."""
+    """Returns one of SUMMARIES."""
     found: Subcommand = import_module(f"ttlproxy.cli.{_MODULES.get(name, name)}").SUBCOMMANDS[name]
     return found

@@ -1,4 +1,4 @@
-"""`ttlproxy top`: a running proxy, live in the terminal, as its status page tells."""
+"""`ttlproxy top`: a running proxy, live in the terminal, with the data of its status page."""
 
 from __future__ import annotations
 
@@ -37,13 +37,14 @@ _FLAGS: Final[Mapping[str, Mapping[str, Any]]] = {
     "--once": {"action": "store_true", "help": "print one screen, and end"},
 }
 _HERE: Final = Listen("127.0.0.1", 9380)
-# Another screen, without a cursor; back to the first one; the beginning of a screen; its rest.
+# Switches to another screen without a cursor, and back; the beginning of a screen, the end of a
+# line, and the rest of a screen.
 _ENTER: Final = "\x1b[?1049h\x1b[?25l"
 _LEAVE: Final = "\x1b[?25h\x1b[?1049l"
 _HOME, _LINE_END, _REST = "\x1b[H", "\x1b[K\n", "\x1b[J"
 _BARS: Final = "▁▂▃▄▅▆▇█"
 _BARS_SHOWN: Final = 30
-# Shown in place of what is not known.
+# Shown in place of an unknown value.
 _UNKNOWN: Final = "-"
 _TITLES: Final = 16
 # Rows of the next deadlines: clients need room, too.
@@ -51,14 +52,14 @@ _ROWS: Final = 12
 
 
 async def _top(settings: Settings, own: argparse.Namespace) -> int:
-    """Raises HealthError if the first question is not answered."""
+    """Runs it. Raises HealthError if the first question is not answered."""
     admin, timeout_s = settings.admin or _HERE, settings.connect_timeout
     try:
         first = await asyncio.to_thread(_looked, admin, timeout_s)
     except HealthError as trouble:
         raise HealthError(f"{trouble}; name the --admin of the proxy") from trouble
     if own.once or not (sys.stdout.isatty() and sys.stdin.isatty()):
-        await asyncio.sleep(2 * own.every)  # what is gathered when somebody looks has come by then
+        await asyncio.sleep(2 * own.every)  # details that are gathered on demand are there by then
         first = await asyncio.to_thread(_looked, admin, timeout_s)
         say("\n".join(screen(admin, first, *shutil.get_terminal_size((100, 40)))))
         return 0
@@ -94,7 +95,7 @@ def _json(admin: Listen, path: str, timeout_s: float) -> dict[str, Any]:
 
 @contextmanager
 def _terminal() -> Iterator[asyncio.Event]:
-    """A screen of its own; the event is set when q is typed."""
+    """Uses a screen of its own; the event is set when q is typed."""
     ended, loop, before = asyncio.Event(), asyncio.get_running_loop(), termios.tcgetattr(0)
 
     def typed() -> None:
@@ -127,7 +128,8 @@ async def _pause(seconds: float, ended: asyncio.Event) -> None:
 
 
 def screen(admin: Listen, found: Mapping[str, Any], width: int, height: int) -> list[str]:
-    """The lines of one screen; `found`: of `_looked`. A figure that is not known is no 0."""
+    """Returns the lines of one screen; `found`: from `_looked`. An unknown figure is not shown as
+    0."""
     series = found["series"]
     rows = [
         (f"ttlproxy {found['version']}", f"at {admin}, in front of {found['upstream']}"),
@@ -172,13 +174,13 @@ def _due(due: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _number(values: Sequence[float | None], digits: int = 0) -> str:
-    """The latest value."""
+    """Returns the latest value."""
     last = values[-1] if values else None
     return _UNKNOWN if last is None else f"{last:,.{digits}f}"
 
 
 def _bars(values: Sequence[float | None]) -> str:
-    """The latest values as bars, beside the highest of them."""
+    """Returns the latest values as bars, relative to the highest of them."""
     known = [value or 0 for value in values[-_BARS_SHOWN:]]
     most = max(known, default=0)
     steps = len(_BARS) - 1
@@ -191,7 +193,7 @@ def _states(clients: Mapping[str, Any]) -> str:
 
 
 def _clients(clients: Mapping[str, Any]) -> Iterator[str]:
-    """The clients with the most that waits for them, then the oldest."""
+    """Yields the clients with the most that waits for them, then the oldest."""
     for row in clients.get("rows", []):
         buffered = f", {row['buffered']:,} bytes buffered" if row["buffered"] else ""
         yield f"  {row['address']:<24}{row['state']}, here for {_age(row['age_s'])}{buffered}"

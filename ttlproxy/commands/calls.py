@@ -1,6 +1,5 @@
-"""Script calls: those that many commands share, to set deadlines and to refuse malformed requests,
-and those that native commands become.
-"""
+"""Script calls that many commands share: to set deadlines, to refuse malformed requests, and to
+carry out native commands."""
 
 from __future__ import annotations
 
@@ -26,9 +25,10 @@ def set_deadlines(
     flag: bool = False,
     cap: bytes = b"",
 ) -> Call:
-    """The call of a script that takes `origin how element...`: see scripts/lib/words.lua.
+    """Returns the call of a script that takes `origin how element...`: see scripts/lib/words.lua.
 
-    flag: depends on the script: one element in a short form, KEEPTTL, PERSIST, or an id is given
+    flag: its meaning depends on the script: one element in a short form, KEEPTTL, PERSIST, or an id
+    is given
     """
     sign = b"+" if time.base == b"1" else b""
     how = b"".join((b"1" if flag else b"0", condition, sign, time.amount_ms, cap))
@@ -36,7 +36,8 @@ def set_deadlines(
 
 
 def left_to_server(call: Call, *, unsure: bool) -> Call:
-    """A call of a command that the server has itself: see scripts/lib/left_to_server.lua.
+    """Returns the call for a server that has the command itself: see
+    scripts/lib/left_to_server.lua.
 
     unsure: whether the key may have a rule of ONEXPIRE that is not read yet
     """
@@ -48,7 +49,7 @@ def left_to_server(call: Call, *, unsure: bool) -> Call:
 
 
 def refusing(plan: Plan, refuse: Callable[[Sequence[bytes], Refused], Call]) -> Plan:
-    """The plan; for a malformed request the call that `refuse` makes."""
+    """Returns a plan that makes the call of `refuse` for a malformed request."""
 
     def planned(args: Sequence[bytes]) -> Call:
         try:
@@ -60,12 +61,12 @@ def refusing(plan: Plan, refuse: Callable[[Sequence[bytes], Refused], Call]) -> 
 
 
 def refusal(name: str, text: bytes, time: Time = NO_TIME) -> Call:
-    """A call that returns this error, or before it that of a time beyond all limits."""
+    """Returns a call that gives this error, or before it that of a time beyond all limits."""
     return Call("refuse", (), _refusal_argv(name, text, time))
 
 
 def typed_refusal(noun: Noun, name: str, key: bytes, text: bytes, time: Time) -> Call:
-    """A refusal like that of `refusal`, but WRONGTYPE comes first."""
+    """Returns a refusal like that of `refusal`, but WRONGTYPE comes first."""
     return Call(f"{noun.type}_refuse", (key,), _refusal_argv(name, text, time))
 
 
@@ -80,12 +81,12 @@ MOST_WORDS = 7900
 
 
 def rest(args: Args) -> Args:
-    """The words after the key."""
+    """Returns the words after the key."""
     return args[2:]
 
 
 def with_name(args: Args) -> Args:
-    """The name in upper case, and the words after the key."""
+    """Returns the name in upper case, and the words after the key."""
     return (args[0].upper(), *args[2:])
 
 
@@ -96,7 +97,7 @@ def on_key(
     takes: Callable[[Args], bool] = lambda args: True,
     on_write: OnWrite | None = None,
 ) -> Override:
-    """A command with one key, its first argument."""
+    """Returns the override of a command with one key, its first argument."""
     return Override(
         name=name,
         plan=lambda args: Call(script, (args[1],), argv(args)),
@@ -113,9 +114,9 @@ def on_two_keys(
     argv: Callable[[Args], Args],
     with_rule: tuple[bytes, Callable[[Args, bytes], Args]] | None = None,
 ) -> Override:
-    """A command that moves deadlines from its first key to its second.
+    """Returns the override of a command that moves deadlines from its first key to its second.
 
-    with_rule: the type of these keys, and the words where a rule of ONWRITE matches the second
+    with_rule: the type of these keys, and the words if a rule of ONWRITE matches the second
     """
     type_, ruled = with_rule or (b"", None)
     return Override(
@@ -129,7 +130,7 @@ def on_two_keys(
 
 
 def on_all_keys(name: str, script: str) -> Override:
-    """A command that deletes keys; all its arguments are keys."""
+    """Returns the override of a command that deletes keys; all its arguments are keys."""
     return Override(
         name=name,
         plan=lambda args: Call(script, args[1:], (args[0].upper(),)),
@@ -139,7 +140,8 @@ def on_all_keys(name: str, script: str) -> Override:
 
 
 def replacing(name: str, positions: Sequence[KeySpec], *, needed_later: bool = True) -> Override:
-    """A command that replaces the keys that `positions` call REPLACED, and reads the others.
+    """Returns the override of a command that replaces the keys with access REPLACED, and reads the
+    others.
 
     A request that is too long for Lua goes on as it came, and its keys are swept. A command that is
     not `needed_later` writes strings.

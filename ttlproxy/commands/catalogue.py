@@ -1,5 +1,5 @@
-"""COMMAND and ACL CAT with the virtual commands beside Redis's own: which script call a request for
-one of the two becomes, and what it says of each command.
+"""COMMAND and ACL CAT with the virtual commands beside Redis's own: the script call that a request
+for one of the two becomes, and what it says of each command.
 
 A script gets rows and documentation as JSON and puts them into Redis's reply. In the JSON, `{"ok":
 ...}` is a status; `{"set": [...]}` and `{"map": [[key, value], ...]}` become arrays under RESP2.
@@ -38,7 +38,7 @@ _TYPES = {
 _INTEGER = re.compile(
     r"n|num\w+|maxlen|count|offset|start|stop|delta|(milli)?seconds|delay|max_burst|period|quantity"
 )
-# The type by the token before the argument, if its name does not tell.
+# The type by the token before the argument, if its name does not show it.
 _TYPED = {"BYINT": "integer", "BYFLOAT": "double"}
 _MORE = "..."
 
@@ -55,23 +55,23 @@ class Argument:
 
 
 def arguments(forms: Sequence[str], integers: Collection[str] = ()) -> tuple[Argument, ...]:
-    """The arguments of a command, as its first form has them.
+    """Returns the arguments of a command, as its first form has them.
 
-    redis-cli takes what is typed for the first of several, and would show the others for ever.
-    `integers`: names of arguments that are integers in this command.
+    redis-cli would take what is typed for the first of several forms, and never stop showing the
+    others. `integers`: names of arguments that are integers in this command.
     """
     return _Form(forms[0], integers).sequence()
 
 
 class _Form:
-    """One form, read from left to right."""
+    """Reads one form from left to right."""
 
     def __init__(self, text: str, integers: Collection[str]) -> None:
         self._words = _WORD.findall(text)[::-1]
         self._integers = integers
 
     def sequence(self) -> tuple[Argument, ...]:
-        """The arguments before the next bar, closing bracket or end."""
+        """Returns the arguments before the next bar, closing bracket or end."""
         found: list[Argument] = []
         while self._words and self._words[-1] not in _ENDS:
             word = self._words.pop()
@@ -86,7 +86,7 @@ class _Form:
         return tuple(found)
 
     def _bracket(self, found: list[Argument]) -> None:
-        """An option, or a sign that the arguments before it may be repeated."""
+        """Adds an option to `found`, or marks the arguments before it as repeated."""
         alternatives = self._alternatives()
         *_, last = alternatives[-1]
         if last.name == _MORE:
@@ -100,14 +100,14 @@ class _Form:
         found.append(replace(option, flags=("optional", *option.flags)))
 
     def _alternatives(self) -> list[tuple[Argument, ...]]:
-        """The alternatives between bars, up to the end of the bracket."""
+        """Returns the alternatives between bars, up to the end of the bracket."""
         found = [self.sequence()]
         while self._words.pop() == "|":
             found.append(self.sequence())
         return found
 
     def _behind(self, token: str) -> Argument:
-        """A token with its arguments: all that follow, up to another token."""
+        """Returns a token with its arguments: all that follow, up to another token."""
         own: list[Argument] = []
         while self._words and self._words[-1] not in _ENDS and not _is_token(self._words[-1]):
             word = self._words.pop()
@@ -133,7 +133,7 @@ def _is_token(word: str) -> bool:
 
 
 def _together(sequence: tuple[Argument, ...]) -> Argument:
-    """Several arguments as one."""
+    """Returns several arguments as one."""
     if len(sequence) == 1:
         return sequence[0]
     return Argument("_".join(each.name for each in sequence), "block", arguments=sequence)
@@ -148,7 +148,7 @@ _CATEGORIES = {"sorted-set": "sortedset", "generic": "keyspace", "server": "conn
 
 
 def acl_categories(virtual: Virtual) -> list[str]:
-    """The ACL categories of the command, each with its `@`."""
+    """Returns the ACL categories of the command, each with its `@`."""
     kind = _CATEGORIES.get(virtual.group, virtual.group)
     return ["@read" if virtual.reads else "@write", f"@{kind}", "@slow"]
 
@@ -162,7 +162,7 @@ def _map(**entries: Any) -> dict[str, Any]:
 
 
 def row(virtual: Virtual) -> list[Any]:
-    """Its row as in Redis 7; for a 6.2 server the script takes the first seven columns."""
+    """Returns its row as in Redis 7; for a 6.2 server the script takes the first seven columns."""
     flags = ["readonly"] if virtual.reads else ["write"]
     specs = virtual.positions
     if virtual.denies_oom:
@@ -196,7 +196,7 @@ def _key_spec(spec: KeySpec) -> dict[str, Any]:
 
 
 def docs(virtual: Virtual) -> dict[str, Any]:
-    """Its entry of COMMAND DOCS."""
+    """Returns its entry of COMMAND DOCS."""
     return _map(
         summary=virtual.summary,
         since=virtual.since,
@@ -227,8 +227,9 @@ class Catalogue:
     """The virtual commands that one server does not have itself.
 
     Redis answers a request itself if it would refuse it, or if none of these commands is asked for.
-    longer: virtual commands that the server has, but not with so many words, or not in some form
-    heard: category -> what the server's ACL CAT says of it, as far as the link has read it
+    longer: virtual commands that the server has too, but not with as many words, or not in each
+    form
+    heard: category -> what the server's ACL CAT lists, as far as the link has read it
     """
 
     def __init__(
@@ -259,14 +260,14 @@ class Catalogue:
         return plan(self, args) if plan else None
 
     def _rows(self, args: Args) -> Call | None:
-        """COMMAND, and COMMAND INFO with or without names."""
+        """Plans COMMAND, and COMMAND INFO with or without names."""
         return self._described("command_rows", args, row)
 
     def _docs(self, args: Args) -> Call | None:
         return self._described("command_docs", args, docs)
 
     def _described(self, script: str, args: Args, tell: Callable[[Virtual], Any]) -> Call | None:
-        """The call with what `tell` says of the commands that are named, or of all."""
+        """Returns the call with what `tell` says of the commands that are named, or of all."""
         names = [name.lower() for name in args[2:]] or list(self._virtuals)
         described = {name.decode(): tell(self._virtuals[name]) for name in names if self._has(name)}
         if not described:
@@ -289,7 +290,7 @@ class Catalogue:
         return Call("command_list", (), (b" ".join(found), *args[2:])) if found else None
 
     def _filtered(self, by: bytes, value: bytes) -> list[bytes]:
-        """Our names that a filter lets through; none is of a module."""
+        """Returns our names that a filter lets through; none is of a module."""
         if by == b"ACLCAT":
             return self._of(value)
         if by == b"PATTERN":
@@ -302,7 +303,7 @@ class Catalogue:
         return [name for name, each in self._virtuals.items() if word in acl_categories(each)]
 
     def _plan_cat(self, args: Args) -> Call | None:
-        """ACL CAT of a category."""
+        """Plans ACL CAT of a category."""
         if len(args) != 3 or args[1].upper() != b"CAT":
             return None
         theirs = self._heard.get(args[2].lower())
@@ -311,7 +312,8 @@ class Catalogue:
         return Call("acl_cat", (), (b" ".join((*theirs, *self._of(args[2]))),))
 
     def _keys(self, args: Args) -> Words | None:
-        """GETKEYS and GETKEYSANDFLAGS: Redis is asked about its own command with the same keys."""
+        """Plans GETKEYS and GETKEYSANDFLAGS: Redis is asked about its own command with the same
+        keys."""
         request = args[2:]
         virtual = self._asked(request) if request else None
         if virtual is None:
@@ -327,7 +329,7 @@ class Catalogue:
         return (*args[:2], *like)
 
     def _asked(self, request: Args) -> Virtual | None:
-        """The command of ours that a request is for."""
+        """Returns the command of ours that a request is for."""
         name = request[0].lower()
         longer = self._longer.get(name)
         is_only_ours = longer and (longer.only_ours or longer.fits)

@@ -37,14 +37,14 @@ class Native:
 
 
 def natives(reply: Iterable[Sequence[Any]]) -> Iterator[Native]:
-    """The rows of a COMMAND reply, which is in RESP2 and has bytes for strings."""
+    """Yields the rows of a COMMAND reply, which is in RESP2 and has bytes for strings."""
     for row in reply:
         yield _native(row)
 
 
 def grants(table: Iterable[Native], name: str, subcommand: str = "") -> frozenset[bytes]:
-    """The names by which an ACL rule may grant a command or subcommand: its own, that of its
-    command, and those of its categories."""
+    """Returns the names by which an ACL rule may grant a command or subcommand: its own, that of
+    its command, and those of its categories."""
     found = frozenset([b"@all", name.lower().encode(), f"{name}|{subcommand}".lower().encode()])
     for native in table:
         if native.name == name:
@@ -84,7 +84,7 @@ def _positions(name: str, flags: frozenset[str], row: Sequence[Any]) -> Position
 
 
 def _described(spec: Mapping[bytes, Any]) -> Positions:
-    """One specification: () if it has no keys, None if it does not describe all of them."""
+    """Reads one specification: () if it has no keys, None if it does not describe all of them."""
     flags = {flag.decode() for flag in spec[b"flags"]}
     if "not_key" in flags:
         return ()

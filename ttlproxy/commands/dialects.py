@@ -1,15 +1,15 @@
-"""The element-expiry commands of other servers, so that clients written for them run unchanged.
+"""The commands of other servers for deadlines of elements, so that their clients run unchanged.
 
-Each command takes and answers what it does on its own server, with three differences on purpose: a
+Each command takes and answers what it does on its own server, with three intended differences: a
 time that is already past deletes at once; conditions are checked before that, as everywhere here; a
 time too large for a deadline is refused.
 
-Dragonfly's are from its src/server/generic_family.cc (version 1.40), for hash fields and set
-members; its own form of HSETEX is in commands/types/hashes.py. Garnet's are from its
-SortedSetCommands.cs, for sorted-set members: it checks all words before the key, and of the time
-only that it can be read. KeyDB's are from its src/expire.cpp, for one element of any type but a
-list. Valkey's forms of Redis 8's hash-field commands are only for managed keys: for others Valkey
-answers itself. Malformed requests get Redis 8's errors.
+Dragonfly's commands, for hash fields and set members, follow its src/server/generic_family.cc
+(version 1.40); its own form of HSETEX is in commands/types/hashes.py. Garnet's, for sorted-set
+members, follow its SortedSetCommands.cs: it checks all words before the key, and of the time only
+that it can be read. KeyDB's, for one element of any type but a list, follow its src/expire.cpp.
+Valkey's forms of Redis 8's hash-field commands are only for managed keys: for others Valkey answers
+itself. Malformed requests get Redis 8's errors.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ _UNITS = {b"S": parsing.SECONDS, b"MS": parsing.MILLISECONDS}
 
 
 def _any_time(word: bytes, unit: TimeUnit, command: str) -> Time:
-    """A time that may be negative: then it is in the past."""
+    """Reads a time that may be negative, which is in the past."""
     if not parsing.is_integer(word):
         raise Refused(errors.NOT_AN_INTEGER)
     number = int(word)
@@ -184,8 +184,8 @@ _KEYDB = (
     ),
 )
 
-# Forms of Redis's own commands with one more word. With the number of words that Redis takes, Redis
-# answers.
+# Forms of Redis's own commands with one more word. Redis answers requests with the number of words
+# that it takes.
 LONGER = (
     *(
         Virtual(
@@ -245,7 +245,7 @@ _LONG = replace(
 
 
 def _getters() -> dict[str, Plan]:
-    """TTL and its variants, rounded to the nearest unit."""
+    """Returns the plans of TTL and its variants, rounded to the nearest unit."""
     return {
         (name := _LONG.name(word)): _LONG.plan_named(
             name, "rounded_ttl", b"%d" % unit.ms, unit.base

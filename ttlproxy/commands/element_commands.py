@@ -2,9 +2,9 @@
 
 `LongForms` has the nine commands that set, read and remove deadlines, in the form that names many
 elements: Redis 8 has them for hash fields, Garnet for sorted-set members. `family` adds our own
-short form for one element. The number of words tells the two apart, so an element may have the name
-of a keyword. `planning_timed` is for commands that write elements and set their deadlines in one
-step.
+short form for one element. The number of words distinguishes the two, so an element may have the
+name of a keyword. `planning_timed` is for commands that write elements and set their deadlines in
+one step.
 
 Knows how deadlines are set, read and dropped. Knows no data type.
 """
@@ -30,7 +30,7 @@ TIMED_OPTIONS = f"[MAXLEN maxlen [EVICT]] [{SHOWN_EXPIRIES}|KEEPTTL]"
 
 
 def planning_timed(form: Form, script: str) -> Plan:
-    """The plan of a command that has a short and a long form."""
+    """Returns the plan of a command that has a short and a long form."""
 
     def read(args: Args) -> Call:
         return timed_call(form, script, args[1], short_form(form, args) or long_form(form, args))
@@ -42,14 +42,14 @@ def planning_timed(form: Form, script: str) -> Plan:
 
 
 def refusing_timed(form: Form, read: Plan) -> Plan:
-    """The plan; a malformed request gets its error."""
+    """Returns a plan that gives a malformed request its error."""
     return calls.refusing(
         read, lambda args, refused: calls.refusal(form.command, refused.text, refused.time)
     )
 
 
 def timed_call(form: Form, script: str, key: bytes, options: TimedOptions) -> Call:
-    """The call of the script that writes what the options say."""
+    """Returns the call of the script that writes what the options say."""
     return calls.set_deadlines(
         script,
         form.command,
@@ -94,13 +94,15 @@ class Names(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class LongForms:
-    """The nine of one type in the words of one server.
+    """The nine commands of one type, in the words of one server.
 
-    names: theirs; condition_and_elements: reads the words behind a time, from
-    args[3] on; elements: reads the words behind the key of a command without a time, from args[2]
-    on; refuse: the call for a malformed command, from its name, its key, the error and the time
-    before the mistake; fill: the first line of examples, which makes the key (the prefix in lower
-    case) with the elements a and b.
+    names: theirs
+    condition_and_elements: reads the words after a time, from args[3] on
+    elements: reads the words after the key of a command without a time, from args[2] on
+    refuse: makes the call for a malformed command, from its name, its key, the error and the time
+    before the mistake
+    fill: the first line of examples, which makes the key (the prefix in lower case) with the
+    elements a and b
     """
 
     noun: Noun
@@ -182,11 +184,12 @@ class LongForms:
         )
 
     def plan_named(self, name: str, verb: str, *words: bytes) -> Plan:
-        """The plan of a command without a time; its script gets `words` before the elements."""
+        """Returns the plan of a command without a time; its script gets `words` before the
+        elements."""
         return partial(self._plan_named, name, f"{self.noun.type}_{verb}", words)
 
     def name(self, word: str) -> str:
-        """The name of the command that does what `word` does to a whole key."""
+        """Returns the name of the command that does what `word` does to a whole key."""
         return str(getattr(self.names, word.lower()))
 
     @property
@@ -195,7 +198,7 @@ class LongForms:
         return self.fill, "(integer) 2"
 
     def line(self, name: str, words: str, reply: str) -> Line:
-        """A line of an example."""
+        """Returns a line of an example."""
         return f"{name} {self.noun.prefix.lower()} {words}", reply
 
     @property
@@ -239,12 +242,12 @@ def _in(unit: TimeUnit) -> str:
 
 
 def example_time(unit: TimeUnit) -> int:
-    """A time in the future: 100 seconds from now, or the year 2100."""
+    """Returns a time in the future: 100 seconds from now, or the year 2100."""
     return (100 if unit.relative else 4102444800) * (1000 // unit.ms)
 
 
 def family(noun: Noun, names: Names, fill: str) -> tuple[Virtual, ...]:
-    """The nine commands of a type; `fill`: see LongForms."""
+    """Returns the nine commands of a type; `fill`: see LongForms."""
     behind_time = Counted.of(noun, errors.parameter_too_small(noun.many))
     behind_key = Counted.of(noun, errors.count_not_positive(noun.many))
     long = LongForms(
@@ -307,7 +310,7 @@ def _persist(long: LongForms) -> Virtual:
 
 
 def _on_one(noun: Noun, row: Virtual, script: str, words: Args) -> Virtual:
-    """A command without a time, with a short form added: `key field`."""
+    """Returns a command without a time, with a short form added: `key field`."""
 
     def plan(args: Args) -> Call:
         if len(args) == 3:
@@ -324,7 +327,7 @@ def _on_one(noun: Noun, row: Virtual, script: str, words: Args) -> Virtual:
 
 
 def _of_one(noun: Noun, row: Virtual) -> str:
-    """The text for the reply of the short form, from that of the long one."""
+    """Returns the text for the reply of the short form, from that of the long one."""
     return row.reply.removeprefix(f"for each {noun.one} ")
 
 
@@ -336,7 +339,7 @@ def _is_short_with_more(noun: Noun, args: Args) -> bool:
 
 
 def _plan_set(noun: Noun, row: Virtual, unit: TimeUnit, args: Args) -> Call:
-    """4 or 5 words are the short form, more are the long one."""
+    """Plans 4 or 5 words as the short form, more as the long one."""
     if len(args) > 5 and not _is_short_with_more(noun, args):
         return row.plan(args)
     name, key, time = row.name, args[1], NO_TIME

@@ -15,14 +15,15 @@ from ttlproxy.commands.parsing import NO_TIME, Noun, Refused, Time
 
 
 class Conditions(NamedTuple):
-    """Words that say which elements are written; `refusal`: the error for those given, or None."""
+    """Words that say which elements are written; `refusal` returns the error for those given, or
+    None."""
 
     words: tuple[bytes, ...] = ()
     refusal: Callable[[Sequence[bytes]], bytes | None] = lambda given: None
 
 
 def one_of(*words: bytes) -> Conditions:
-    """Conditions: a request may have at most one of them."""
+    """Returns conditions of which a request may have at most one."""
     text = errors.one_condition(words)
     return Conditions(words, lambda given: text if len(given) > 1 else None)
 
@@ -60,7 +61,7 @@ EXPIRIES = {
     b"EXAT": parsing.UNIX_SECONDS,
     b"PXAT": parsing.UNIX_MILLISECONDS,
 }
-# `redis-cli help` shows them in these words.
+# In the words of `redis-cli help`.
 SHOWN_EXPIRIES = "|".join(f"{word.decode()} {unit.argument}" for word, unit in EXPIRIES.items())
 
 
@@ -74,7 +75,7 @@ class _Reading:
         self.time = NO_TIME
 
     def read_option(self, args: Sequence[bytes], at: int) -> int:
-        """Takes the option at `at`; returns the place behind it."""
+        """Takes the option at `at`; returns the position after it."""
         word = args[at].upper()
         if word in EXPIRIES or word == self._form.keep:
             return self._read_expiry(args, at, word)
@@ -89,7 +90,7 @@ class _Reading:
         return at + 1
 
     def options(self, elements: Sequence[bytes]) -> TimedOptions:
-        """All that was read, with the elements."""
+        """Returns all that was read, with the elements."""
         condition = b"".join(dict.fromkeys(self._conditions))
         return TimedOptions(self.time, self._keep, condition, elements, self._cap)
 
@@ -105,7 +106,7 @@ class _Reading:
         return at + 2
 
     def _read_cap(self, args: Sequence[bytes], at: int) -> int:
-        """`MAXLEN n [EVICT]`, with XADD's errors."""
+        """Reads `MAXLEN n [EVICT]`, with XADD's errors."""
         if self._cap:
             raise Refused(errors.twice(b"MAXLEN"))
         if at + 1 >= len(args):
@@ -125,9 +126,9 @@ def read_options(
     elements: Callable[[Form, Sequence[bytes], int], Sequence[bytes]],
     none: bytes,
 ) -> TimedOptions:
-    """The options of a request, from args[2] on, and its elements.
+    """Returns the options of a request, from args[2] on, and its elements.
 
-    elements: reads them from the place of their keyword on; options may follow them
+    elements: reads them from the position of their keyword on; options may follow them
     none: the error if the keyword is missing
     """
     reading, found = _Reading(form), args[:0]
@@ -149,12 +150,13 @@ def read_options(
 
 
 def long_form(form: Form, args: Sequence[bytes]) -> TimedOptions:
-    """`key [condition] [MAXLEN n [EVICT]] [expiry] MEMBERS n member ...`."""
+    """Reads `key [condition] [MAXLEN n [EVICT]] [expiry] MEMBERS n member ...`."""
     return read_options(form, args, _counted, errors.wrong_arity(form.command))
 
 
 def short_form(form: Form, args: Sequence[bytes]) -> TimedOptions | None:
-    """`key [KEEPTTL] seconds member ...`; None for the long form, which has no integer there."""
+    """Reads `key [KEEPTTL] seconds member ...`; None for the long form, which has no integer
+    there."""
     keep = args[2].upper() == b"KEEPTTL"
     at = 3 if keep else 2
     if not parsing.is_integer(args[at]):
@@ -167,7 +169,7 @@ def short_form(form: Form, args: Sequence[bytes]) -> TimedOptions | None:
 
 
 def _counted(form: Form, args: Sequence[bytes], at: int) -> Sequence[bytes]:
-    """The words after `MEMBERS n`: n elements, and nothing more."""
+    """Returns the words after `MEMBERS n`: n elements, and nothing more."""
     if at + 1 + form.width >= len(args):
         raise Refused(errors.wrong_arity(form.command))
     count, found = args[at + 1], args[at + 2 :]

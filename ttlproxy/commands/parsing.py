@@ -73,7 +73,7 @@ class Refused(Exception):  # noqa: N818 - the name says it
 class Noun:
     """The noun for the elements of a type: in command names, as keyword, in Redis's errors.
 
-    walks: whether a search for an element walks along the key.
+    walks: whether a search for an element walks along the key
     """
 
     type: str
@@ -92,14 +92,15 @@ class Noun:
         return self.many.upper().encode()
 
     def elements_at(self, args: Sequence[bytes]) -> int:
-        """The index of the first element in a request with a keyword and a number before them.
+        """Returns the index of the first element in a request with a keyword and a number before
+        them.
 
         Raises ValueError if the keyword is not there in upper case, as it nearly always is.
         """
         return args.index(self.keyword, 2) + 2
 
     def named(self, *elements: str) -> str:
-        """These elements as a request names them: `FIELDS 2 a b`."""
+        """Returns these elements as a request names them: `FIELDS 2 a b`."""
         return " ".join((self.many.upper(), str(len(elements)), *elements))
 
 
@@ -109,7 +110,7 @@ def is_integer(word: bytes) -> bool:
 
 
 def time(word: bytes, unit: TimeUnit, command: str) -> Time:
-    """A time argument. Raises Refused."""
+    """Reads a time argument. Raises Refused."""
     if not is_integer(word):
         raise Refused(errors.NOT_AN_INTEGER)
     number = int(word)
@@ -147,7 +148,7 @@ class Counted(NamedTuple):
         return found
 
     def condition_and_elements(self, args: Sequence[bytes]) -> tuple[bytes, Sequence[bytes]]:
-        """`[NX|XX|GT|LT]` and the elements, from args[3] on, behind the time."""
+        """Reads `[NX|XX|GT|LT]` and the elements, from args[3] on, after the time."""
         condition = args[3].upper()
         if condition in CONDITIONS:
             return condition, self.elements(args, 4)
@@ -155,14 +156,14 @@ class Counted(NamedTuple):
 
 
 def count(word: bytes) -> bytes:
-    """A count of at least 1. Raises Refused."""
+    """Reads a count of at least 1. Raises Refused."""
     if not is_integer(word) or not 0 < int(word) <= _MAX_COUNT:
         raise Refused(errors.COUNT_TOO_SMALL)
     return word
 
 
 def count_option(args: Sequence[bytes], otherwise: bytes) -> bytes:
-    """The n of `[COUNT n]`, the only option, at args[2]; `otherwise` without it."""
+    """Returns the n of `[COUNT n]`, the only option, at args[2]; `otherwise` without it."""
     if len(args) == 2:
         return otherwise
     if len(args) != 4 or args[2].upper() != b"COUNT":
@@ -185,7 +186,7 @@ INFINITE = Fraction(2**16384)
 
 
 def long_double(word: bytes) -> Fraction | None:
-    """The number in a word; None if it is none, or too large or too small."""
+    """Returns the number in a word; None if it is no number, or too large or too small."""
     infinite = _INFINITE.fullmatch(word)
     if infinite:
         return -INFINITE if infinite[1] == b"-" else INFINITE
@@ -206,7 +207,7 @@ def long_double(word: bytes) -> Fraction | None:
 
 
 def written(value: Fraction) -> bytes:
-    """The number as Redis writes it; b"" for an infinite one."""
+    """Returns the number as Redis writes it; b"" for an infinite one."""
     if abs(value) == INFINITE:
         return b""
     scaled = round(abs(value) * 10**_DECIMALS)
@@ -216,7 +217,7 @@ def written(value: Fraction) -> bytes:
 
 
 def _rounded(value: Fraction) -> Fraction:
-    """Rounded to 64 bits, half to even."""
+    """Rounds to 64 bits, half to even."""
     exponent = value.numerator.bit_length() - value.denominator.bit_length() - _BITS
     while value >= Fraction(2) ** (exponent + _BITS):
         exponent += 1

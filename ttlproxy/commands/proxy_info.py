@@ -1,7 +1,7 @@
 """Answers about the proxy: TTLPROXY, INFO's section, and the topology of a Cluster.
 
-Clients of a Cluster see that all nodes are the proxy (core/cluster_view.py): a client that knew the
-real nodes would go past the proxy.
+Clients of a Cluster see the proxy as all nodes (core/cluster_view.py): a client that knew the real
+nodes would go past the proxy.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _INFO = Call("proxy_info", (), (b"ttlproxy",))
 
 
 def _plan(args: Args) -> Call:
-    """TTLPROXY without a subcommand is HELP."""
+    """Plans TTLPROXY; without a subcommand it is HELP."""
     word = args[1].upper() if len(args) > 1 else b"HELP"
     plan = _SUBCOMMANDS.get(word)
     if plan is None:
@@ -88,7 +88,8 @@ VIRTUALS = (
 
 
 def _plan_section(args: Args) -> Call | None:
-    """INFO goes on as it came unless it asks for our section: scripts cannot always run."""
+    """Plans INFO, which goes on as it came unless it asks for our section: scripts cannot always
+    run."""
     asks = {b"TTLPROXY", b"ALL", b"EVERYTHING"}.intersection(word.upper() for word in args[1:])
     return Call("proxy_info", (), args[1:]) if asks else None
 

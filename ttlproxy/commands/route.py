@@ -1,8 +1,8 @@
 """The proxy's knowledge of one command, looked up for each request.
 
-Beside it are the commands that may go over a shared connection to Redis, and a cache of how
-requests begin: nearly all requests of a command have the same options, for another key and other
-elements, and to read the options takes four times as long as to find them in the cache.
+Beside it are the commands that may go over a shared connection to Redis, and a cache of the
+beginnings of requests: nearly all requests of a command have the same options, for another key and
+other elements, and to read the options takes four times as long as to find them in the cache.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ttlproxy.commands.spec import (
     Virtual,
 )
 
-# The most entries; then all are forgotten. A new instant in each request makes a new entry.
+# The most entries; then all are dropped. A new instant in each request makes a new entry.
 _MOST = 1024
 # The entries of all plans. The proxy does not need this list. tests/core/test_repeats.py does, to
 # compare each plan with and without entries: it cannot reach plans that are wrapped in others.
@@ -34,13 +34,14 @@ CACHES: Final[list[dict[tuple[object, ...], tuple[str, bytes, bytes]]]] = []
 
 
 def repeating(plan: Plan, begin: Callable[[Sequence[bytes]], int]) -> Plan:
-    """The plan, called once for each way to begin a request; its errors are raised each time.
+    """Returns a plan that is called once for each beginning of a request; its errors are raised
+    each time.
 
     The plan must make calls as of `calls.set_deadlines`, on the request's first key; other calls
     are not cached. It must read from left to right, and depend on the number of the elements only,
     not on the elements: tests/core/test_repeats.py checks that for every command.
 
-    begin: a guess at where the elements begin; they end the request. Raises ValueError if it cannot
+    begin: guesses where the elements begin, which end the request. Raises ValueError if it cannot
     guess. The result is cached only if a full parse agrees with the guess.
     """
     known: dict[tuple[object, ...], tuple[str, bytes, bytes]] = {}
@@ -69,22 +70,23 @@ def repeating(plan: Plan, begin: Callable[[Sequence[bytes]], int]) -> Plan:
     return planned
 
 
-# The positions of a command's keys. Sessions compare them: those that a rule of ONWRITE may concern
-# come before READ_KEY.
+# The positions of a command's keys. Sessions compare these numbers: kinds that a rule of ONWRITE
+# may concern come before READ_KEY.
 NO_KEY: Final = 0
 ANY_KEY: Final = 1  # anywhere: any argument may be a key; or in another database, too
 ONE_KEY: Final = 2  # its first argument
-# Its first argument, whose deadlines it keeps: the same where no rule of ONWRITE may date it.
+# Its first argument, whose deadlines it keeps: the same as ONE_KEY if no rule of ONWRITE may give
+# it a deadline.
 KEPT_KEY: Final = 3
 READ_KEY: Final = 4  # its first argument, only read: enough that nothing is due there
-# Its first argument, which is looked up: it must be known that nothing is due. For tables alone.
+# Its first argument, if keys are looked up: it must be known that nothing is due. In tables only.
 KNOWN_KEY: Final = 5
 # Commands that put elements into keys and cannot become scripts -> the access to these keys.
 _PUTTING: Final = {
     **dict.fromkeys(("BLMOVE", "BRPOPLPUSH"), FILLED),
     **dict.fromkeys(("EVAL", "EVALSHA", "FCALL"), CHANGED),
 }
-# Commands that are no reads, and whose keys Redis tracks for a client if their scripts read.
+# Commands that are no reads, but whose keys Redis tracks for a client if their scripts read.
 _SCRIPTS: Final = frozenset({"EVAL", "EVALSHA", "FCALL"})
 FIRST_ALONE: Final = (ONE_KEY, READ_KEY, KEPT_KEY)
 
@@ -93,9 +95,9 @@ class Stateful(NamedTuple):
     """A command that changes what later ones mean: see session/connection_commands.py.
 
     arity: as Redis counts it, for servers that do not tell it
-    before_login: Redis carries it out for a client that has not logged in
-    logs_in: it may log a client in
-    always_ends_transaction: also where Redis refuses it, for its number of words
+    before_login: whether Redis carries it out for a client that has not logged in
+    logs_in: whether it may log a client in
+    always_ends_transaction: whether it also does so if Redis refuses it for its number of words
     """
 
     arity: int
@@ -108,12 +110,14 @@ class Stateful(NamedTuple):
 class Route:
     """The facts about a command.
 
-    positions: those of its keys; `subcommands`: those of each subcommand; sweeps: as it came, it
-    may leave stale index entries; stateful: what it is if it changes what later commands mean;
-    override: also for a virtual command if the server has a command of that name; survey: only for
-    the server's own commands; longer: the virtual command that it is if it has more words than the
-    server takes; denies_oom: Redis refuses it when its memory is full, if it is the server's own;
-    key_kind: where its keys stand, one of the five above.
+    positions: those of its keys; subcommands: those of each subcommand
+    sweeps: whether it may leave stale index entries if it goes on as it came
+    stateful: set if it changes what later commands mean
+    override: also of a virtual command if the server has a command of that name
+    survey: only of the server's own commands
+    longer: the virtual command that it is if it has more words than the server takes
+    denies_oom: whether Redis refuses it when its memory is full; only of the server's own commands
+    key_kind: where its keys are, one of the first five kinds above
     """
 
     name: str
@@ -134,12 +138,13 @@ class Route:
         object.__setattr__(self, "key_kind", self._key_kind())
 
     def fits(self, words: int) -> bool:
-        """Whether Redis takes so many words, the name counted (arity)."""
+        """Whether Redis takes this number of words, including the name (arity)."""
         return words == self.arity if self.arity >= 0 else words >= -self.arity
 
     @property
     def is_indifferent(self) -> bool:
-        """Whether a request neither has to do with keys nor changes what later ones mean."""
+        """Whether a request has nothing to do with keys and does not change what later ones
+        mean."""
         looks = self.survey is not None and (self.survey.of_keys or self.survey.of_proxy)
         acts = self.virtual or self.override or self.longer or self.stateful or self.blocks
         return self.key_kind == NO_KEY and not (looks or acts)
@@ -164,29 +169,29 @@ class Route:
         return KEPT_KEY if self.override.only_ruled and not self.sweeps else ONE_KEY
 
     def keys(self, args: Sequence[bytes]) -> Sequence[bytes]:
-        """The words of a request that are keys; if that is not known, all that may be."""
+        """Returns the words of a request that are keys; if that is not known, all that may be."""
         return args[1:] if self._positions(args) is None else self.certain_keys(args)
 
     def certain_keys(self, args: Sequence[bytes]) -> Sequence[bytes]:
-        """The words of a request that are keys; if that is not known, none."""
+        """Returns the words of a request that are keys; none if that is not known."""
         if self.key_kind in FIRST_ALONE:
             return args[1:2]
         return [key for spec in self._positions(args) or () for key in spec.words(args)]
 
     def written(self, args: Sequence[bytes]) -> Sequence[bytes]:
-        """The keys that the request, as it came, may change without their index."""
+        """Returns the keys that the request, as it came, may change without their index."""
         positions = self._positions(args) if self.sweeps else ()
         if positions is None:
             return args[1:]
         return [key for spec in positions if spec.access in WRITTEN for key in spec.words(args)]
 
     def filled(self, args: Sequence[bytes]) -> Sequence[bytes]:
-        """The keys that the request may put elements into."""
+        """Returns the keys that the request may put elements into."""
         positions = self._positions(args) or ()
         return [key for spec in positions if spec.access == FILLED for key in spec.words(args)]
 
     def read(self, args: Sequence[bytes]) -> Sequence[bytes]:
-        """The keys that Redis tracks for a client that caches what this request reads."""
+        """Returns the keys that Redis tracks for a client that caches what this request reads."""
         if self.sweeps and self.name not in _SCRIPTS:
             return ()
         access = CHANGED if self.sweeps else READ
@@ -194,7 +199,7 @@ class Route:
         return [key for spec in positions if spec.access == access for key in spec.words(args)]
 
     def put_into(self, args: Sequence[bytes]) -> Sequence[bytes]:
-        """The keys that the request, which has no script, may put elements into."""
+        """Returns the keys that the request, which becomes no script, may put elements into."""
         access = _PUTTING.get(self.name)
         positions = (self._positions(args) or ()) if access else ()
         return [key for spec in positions if spec.access == access for key in spec.words(args)]
@@ -205,7 +210,7 @@ class Route:
         return self.positions
 
 
-# The route of a command that neither the tables nor the server know.
+# The route of a command that is neither in the tables nor known to the server.
 UNKNOWN: Final = Route(name="")
 
 
@@ -243,7 +248,8 @@ _NAMES: Final = """
     COMMAND ECHO EVAL EVALSHA EVALSHA_RO EVAL_RO FCALL FCALL_RO INFO PING PUBLISH ROLE SPUBLISH TIME
 """
 SHAREABLE: Final = frozenset(_NAMES.split())
-# Others may be shared with these words only: CLUSTER SYNCSLOTS makes a connection a replica's.
+# Of these commands only the subcommands here may be shared: CLUSTER SYNCSLOTS makes a connection a
+# replica's.
 _SUBCOMMANDS: Final = {
     "CLUSTER": """
         COUNT-FAILURE-REPORTS COUNTKEYSINSLOT GETKEYSINSLOT INFO KEYSLOT LINKS MYID MYSHARDID NODES

@@ -1,4 +1,4 @@
-"""Finds the route of each command: our tables, put over the server's own."""
+"""Finds the route of each command: our tables take precedence over the server's own."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ STATEFUL: Final = {
     "AUTH": Stateful(-2, before_login=True, logs_in=True),
     "HELLO": Stateful(-1, before_login=True, logs_in=True),
 }
-# Redis tells from 7.0 on which commands block. WAIT and WAITAOF block the client too.
+# Redis tells which commands block from 7.0 on. WAIT and WAITAOF block the client, too.
 BLOCKING: Final = frozenset(
     [
         "BLPOP",
@@ -113,17 +113,18 @@ class Router:
     passthrough: name -> key kind, for the commands that need only a look at their keys; each name
     in upper and in lower case, which is how clients send it
     keyless: the same names -> NO_KEY, for when no key needs a look
-    unread: the same as passthrough for when no key is managed: NO_KEY for those that only read,
+    unread: the same as passthrough for when no key is managed: NO_KEY for commands that only read,
     without those that may write other keys than their first argument
-    direct, setters: name -> route, for the writes and for our own commands that set deadlines, if
-    they have a fast path
+    direct, setters: name -> route, for the writes, and for our own commands that set deadlines,
+    that have a fast path
     shareable: the names of commands that may go over a connection to Redis that clients share, in
     upper and in lower case
-    plain, known: tables for whole chunks; the second where keys are looked up
+    plain, known: tables for whole chunks; the second is for when keys are looked up
     categories: the ACL categories that our commands are in
-    natives: the rows of the server's COMMAND reply; `heard`: what its ACL CAT says, by category;
-    `forms`: plans for commands that the server has itself, but not in Redis 8's way; `clustered`:
-    the server is a node of a Cluster
+    natives: the rows of the server's COMMAND reply
+    heard: what its ACL CAT lists, by category
+    forms: plans for commands that the server has itself, but not in Redis 8's way
+    clustered: whether the server is a node of a Cluster
     """
 
     __slots__ = (
@@ -166,7 +167,8 @@ class Router:
         for native in table.values():
             name = native.name
             self._add(_over(native, all_surveys.get(name), forms.get(name), overrides.get(name)))
-        # Scripts cannot do what the server lacks. If it tells nothing, it may have all commands.
+        # A script cannot call what the server lacks. If the server tells nothing, it may have all
+        # commands.
         scripted = () if table else overrides
         for name in {*VIRTUALS, *LONGER, *scripted, *STATEFUL, *BLOCKING} - table.keys():
             self._add(_ours(name, overrides.get(name)))
@@ -180,7 +182,7 @@ class Router:
         }
 
     def find(self, word: bytes) -> Route:
-        """The route of a command by its name, in any case; UNKNOWN if there is none."""
+        """Returns the route of a command by its name, in any case; UNKNOWN if there is none."""
         return self._routes.get(word) or self._routes.get(word.upper(), UNKNOWN)
 
     def _tables(self, kinds: Mapping[bytes, int]) -> Tables:
@@ -204,7 +206,7 @@ class Router:
 
 
 def _ours(name: str, override: Override | None) -> Route:
-    """The route of a command that the server did not tell."""
+    """Returns the route of a command that the server did not name."""
     virtual, stateful = VIRTUALS.get(name), STATEFUL.get(name)
     return Route(
         name,
@@ -219,7 +221,7 @@ def _ours(name: str, override: Override | None) -> Route:
 
 
 def _over(native: Native, survey: Survey | None, form: Plan | None, own: Override | None) -> Route:
-    """The route of a command that the server has."""
+    """Returns the route of a command that the server has."""
     name = native.name
     virtual = VIRTUALS.get(name)
     override = _overriding(virtual, form or virtual.plan) if virtual else own
@@ -242,7 +244,8 @@ def _over(native: Native, survey: Survey | None, form: Plan | None, own: Overrid
 
 
 def _replacing(native: Native) -> Override | None:
-    """The safe override for commands not in our tables: keys that they replace lose their index."""
+    """Returns the safe override for a command not in our tables: keys that it replaces lose their
+    index."""
     positions = native.positions or ()
     if "noscript" not in native.flags and any(spec.access == REPLACED for spec in positions):
         return replacing(native.name, positions)
@@ -250,7 +253,8 @@ def _replacing(native: Native) -> Override | None:
 
 
 def _overriding(virtual: Virtual, plan: Plan) -> Override:
-    """Our form of a command that the server has: for managed keys, and for `only_ours` requests."""
+    """Returns our form of a command that the server has: for managed keys, and `only_ours`
+    requests."""
 
     def first(args: Sequence[bytes]) -> Sequence[bytes]:
         return args[1:2]

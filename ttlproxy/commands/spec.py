@@ -26,12 +26,13 @@ class KeySpec:
     """Some of a request's keys.
 
     access: READ, CHANGED, FILLED (changed by new elements), REMOVED or REPLACED
-    index: the word to begin at; with `keyword` the first word that may be it: begin behind it
+    index: the word to begin at; with `keyword` the first word that may be it: begin after it
     last: the last key, counted from the beginning; if negative, from the end of the request
     step: from one key to the next
-    limit: if not 0, the keys are the first of so many equal parts of the words that are left
+    limit: if not 0, the words that are left have this number of equal parts, and the keys are the
+    first
     count_at: if not negative, this word, counted from the beginning, has the number of keys, which
-      begin `first` words after the beginning
+    begin `first` words after the beginning
     """
 
     access: str
@@ -44,7 +45,7 @@ class KeySpec:
     first: int = 0
 
     def words(self, args: Args) -> list[bytes]:
-        """The keys; if the keyword stands there twice, those behind both."""
+        """Returns the keys; if the keyword occurs twice, those after both."""
         if not self.keyword:
             return self._from(self.index, args)
         start = max(self.index if self.index > 0 else 1, 1)
@@ -75,13 +76,13 @@ FIRST_READ: Final = KeySpec(READ)
 
 
 def _count(args: Args, at: int) -> int:
-    """A number of keys; 0 if Redis will refuse it."""
+    """Returns a number of keys; 0 if Redis will refuse it."""
     word = args[at] if at < len(args) else b""
     return int(word) if word.isdigit() and len(word) < 10 else 0
 
 
 def _counted(access: str, index: int) -> KeySpec:
-    """`numkeys key ...`."""
+    """Returns the specification of `numkeys key ...`."""
     return KeySpec(access, index, count_at=0, first=1)
 
 
@@ -95,8 +96,8 @@ _COMBINE = (_counted(READ, 1),)
 _COMBINE_STORE = (KeySpec(REPLACED), _counted(READ, 2))
 _FROM_TO = (KeySpec(CHANGED), KeySpec(FILLED, 2))
 
-# This says of BLMOVE and BRPOPLPUSH which key gets elements. Redis 6.2, and 7.0 for some, says of
-# the others only "movablekeys". The keys that SORT's patterns name are not known.
+# For BLMOVE and BRPOPLPUSH, this says which key gets elements. Redis 6.2, and 7.0 for some, says
+# only "movablekeys" of the others. The keys that SORT's patterns name are not known.
 KNOWN: Final[dict[str, tuple[KeySpec, ...]]] = {
     "BLMOVE": _FROM_TO,
     "BRPOPLPUSH": _FROM_TO,
@@ -121,15 +122,15 @@ KNOWN: Final[dict[str, tuple[KeySpec, ...]]] = {
 
 
 class Call(NamedTuple):
-    """A script call that a request becomes: which script, on which data keys, with which words.
+    """A script call that a request becomes: the script, its data keys and its arguments.
 
     ScriptCalls adds one word if the script's header names it first in ARGV: `db` the database,
     `resp` the RESP version, `section` INFO's section about the proxy; `argv` begins after that
     word. For `origin` it puts the database and a blank before the first word of `argv`.
 
     elements_at: if not 0, `argv` is two words and the elements, which end the request from this
-    position on, and the call depends on nothing of these but their number; 2: the one element is
-    there, and more words follow
+    position on, and the call depends only on their number; 2: the one element is there, and more
+    words follow
     """
 
     script: str
@@ -138,8 +139,8 @@ class Call(NamedTuple):
     elements_at: int = 0
 
 
-# The most words of one virtual command, the name counted: with so many, a script blocks Redis for a
-# second.
+# The most words of one virtual command, including the name: with that many, a script blocks Redis
+# for a second.
 MOST_WORDS: Final = 200_000
 
 Plan: TypeAlias = Callable[[Sequence[bytes]], Call]
@@ -162,18 +163,24 @@ def _takes_none(args: Sequence[bytes]) -> bool:
 class Virtual:
     """A command that Redis does not have.
 
-    name: in upper case; forms: the arguments of each form, as `redis-cli help` shows them; plan:
-    makes the call for a request whose arity is right; is_of_no_form: whether a request has a wrong
-    number of words, though no fewer than the shortest form; open_ended: the plan itself refuses too
-    many words; example:
-    lines typed in redis-cli one after the other on an empty database, each with its reply;
-    sets_deadlines: it may make the key at word `target` managed; dialect: the server whose command
-    it is, "" for our own; only_ours: the requests that we handle even if the server has this
-    command, because it rejects their syntax; positions: of its keys; integers: names of arguments
-    that are integers here, but not in all commands; waits: how many ms a request waits for an item
-    in the list at its first key, 0 without limit, None if it does not wait; of_deferred: it reads
-    or changes what is deferred for its key; tells_all: it announces its change to all proxies;
-    hint: one form in place of all, for hints while somebody types, if no form says enough.
+    name: in upper case
+    forms: the arguments of each form, as `redis-cli help` shows them
+    plan: makes the call for a request whose arity is right
+    example: lines typed in redis-cli one after the other on an empty database, each with its reply
+    sets_deadlines: whether it may make the key at word `target` managed
+    is_of_no_form: whether a request has a wrong number of words, though no fewer than the shortest
+    form
+    open_ended: whether the plan itself refuses too many words
+    dialect: the server whose command it is, "" for our own
+    only_ours: the requests that we handle even if the server has this command, because it rejects
+    their syntax
+    positions: those of its keys
+    of_deferred: whether it reads or changes what is deferred for its key
+    waits: how many ms a request waits for an item in the list at its first key, 0 without limit,
+    None if it does not wait
+    tells_all: whether it announces its change to all proxies
+    integers: names of arguments that are integers here, but not in all commands
+    hint: one form in place of all, for hints while somebody types, if no form says enough
     """
 
     name: str
@@ -226,12 +233,12 @@ class Virtual:
 
     @cached_property
     def min_words(self) -> int:
-        """The number of words of the shortest form, the name counted."""
+        """The number of words of the shortest form, including the name."""
         return 1 + min(_least_words(form) for form in self.forms)
 
     @cached_property
     def max_words(self) -> float:
-        """The number of words of the longest form, the name counted; inf without limit."""
+        """The number of words of the longest form, including the name; inf without limit."""
         if self.open_ended:
             return inf
         return 1 + max(_most_words(form) for form in self.forms)
@@ -245,9 +252,9 @@ class Direct(NamedTuple):
     """The fast path of an override: it calls `script` on its first argument, a key, and passes all
     further words on as they came.
 
-    named: behind the command's name in upper case; takes: the requests for which that is so, by the
-    number of their words, and if `begin` is not empty, if their word behind the key begins with one
-    of these bytes
+    named: whether the command's name in upper case comes before these words
+    takes: the requests for which that is right, by the number of their words, and if `begin` is not
+    empty, if their word after the key begins with one of these bytes
     """
 
     script: str
@@ -257,12 +264,13 @@ class Direct(NamedTuple):
 
 
 class OnWrite(NamedTuple):
-    """The way in which a command writes elements where a rule of ONWRITE matches the key.
+    """How a command writes elements if a rule of ONWRITE matches the key.
 
-    type: of the key, in Redis's words; keeps: elements that are there keep their deadlines, unless
-    the rule says REFRESH; script: it gets the name of the command, the rule (`WriteRule.how`),
-    `what`, and the words of the request after the key; parted: gives, of other requests, the script
-    and the last two of these
+    type: of the key, in Redis's words
+    keeps: whether elements that are there keep their deadlines, unless the rule says REFRESH
+    script: it gets the name of the command, the rule (`WriteRule.how`), `what`, and the words of
+    the request after the key
+    parted: returns the script and these last words for commands whose requests differ
     """
 
     type: bytes
@@ -272,7 +280,7 @@ class OnWrite(NamedTuple):
     parted: Callable[[Sequence[bytes]], tuple[str, Sequence[bytes]]] | None = None
 
     def plan(self, args: Sequence[bytes], how: bytes) -> Call:
-        """The call for a request, by a rule."""
+        """Returns the call for a request, by a rule."""
         script, words = self.parted(args) if self.parted else (self.script, (*self.what, *args[2:]))
         return Call(script, args[1:2], (args[0].lower(), how, *words))
 
@@ -281,19 +289,25 @@ class OnWrite(NamedTuple):
 class Override:
     """A command of Redis that must do more if one of its keys is managed.
 
-    plan: makes the call for a request whose arity is right; keys: the script is needed if one of
-    these data keys is managed; targets: keys that it may make managed, in `other_db`; takes:
-    whether a script can do the request; if not, its keys are reaped, it goes on as it came, and
-    the keys are swept; needed_later: the script is also needed if a key may become managed before
-    the request is carried out; always: whether the script is needed even if no key is managed;
-    is_native: the server has the command itself, and it sets deadlines: the script is needed if
-    ONEXPIRE has a rule for one of the keys, and else leaves it to the server; swept: keys to sweep
-    afterwards: one may have lost its index, or inherited one, stale entries included; direct:
-    its fast path, if it has one; on_write: what it becomes where a rule of ONWRITE matches its key,
-    for all that write elements; only_ruled: that is the only script that it needs; with_rule: of a
-    command that moves an element, its plan where a rule of ONWRITE matches the target; filled: keys
-    that get elements which the script does not give deadlines by such a rule: the link does it soon
-    after.
+    plan: makes the call for a request whose arity is right
+    keys: the script is needed if one of these data keys is managed
+    targets: keys that it may make managed, in `other_db`
+    takes: whether a script can do the request; if not, its keys are reaped, it goes on as it came,
+    and the keys are swept
+    needed_later: whether the script is also needed if a key may become managed before the request
+    is carried out
+    always: whether the script is needed even if no key is managed
+    is_native: whether the server has the command itself, and it sets deadlines: the script is
+    needed if ONEXPIRE has a rule for one of the keys, and otherwise leaves it to the server
+    swept: keys to sweep afterwards: one may have lost its index, or inherited one, stale entries
+    included
+    direct: its fast path, if it has one
+    on_write: what it becomes if a rule of ONWRITE matches its key, for all commands that write
+    elements
+    only_ruled: whether that is the only script that it needs
+    with_rule: for a command that moves an element, its plan if a rule of ONWRITE matches the target
+    filled: keys that get elements which the script does not give deadlines by such a rule: the link
+    does so soon after
     """
 
     name: str
@@ -313,8 +327,8 @@ class Override:
     filled: Callable[[Sequence[bytes]], Sequence[bytes]] = lambda args: ()
 
     def other_db(self, args: Sequence[bytes]) -> int | None:
-        """The database of the targets, where a request names one that the script can do; else
-        None: they are in the client's."""
+        """Returns the database of the targets, if a request names one and the script can do it;
+        None if they are in the client's."""
         return self.target_db(args) if self.target_db and self.takes(args) else None
 
     @property
@@ -328,10 +342,13 @@ class Survey:
     """A command of Redis about all keys, all commands or the server as a whole.
 
     plan: makes the call for a request whose arity is right, or other words to send in its place;
-    None means the request as it came; of_keys: it sees keys, so all that is due must be gone;
-    heard: its script repeats what the link has read by ACL CAT, which not every client may call;
-    counts: its script subtracts the proxy's own keys, which not every client may read;
-    of_proxy: its script is also called with the nodes that clients of a Cluster find: the proxy.
+    None means the request as it came
+    of_keys: whether it sees keys, so that all that is due must be gone
+    heard: whether its script repeats what the link has read by ACL CAT, which not every client may
+    call
+    counts: whether its script subtracts the proxy's own keys, which not every client may read
+    of_proxy: whether its script is also called with the nodes that clients of a Cluster find: the
+    proxy
     """
 
     name: str
@@ -343,12 +360,13 @@ class Survey:
 
 
 def _most_words(form: str) -> float:
-    """The number of words of a form if each bracket holds one; inf if one may be repeated."""
+    """Returns the number of words of a form if each bracket holds one; inf if one may be
+    repeated."""
     return inf if "..." in form else len(form.split())
 
 
 def _least_words(form: str) -> int:
-    """The number of words of a form without those in brackets."""
+    """Returns the number of words of a form without those in brackets."""
     words = depth = 0
     for word in form.split():
         words += not (depth or word.startswith("["))

@@ -1,4 +1,4 @@
-"""Checks of one setting against those before it.
+"""Checks of a setting against those that are declared before it.
 
 The upstream becomes one value: its URL, with logins and TLS from other settings.
 """
@@ -36,7 +36,7 @@ _OF_SENTINELS: Final = (
 
 
 def completed(upstream: Upstream | None, settings: Mapping[str, Any]) -> Upstream | None:
-    """The upstream, with user, password and TLS from the settings that are valid so far."""
+    """Returns the upstream, with user, password and TLS from the settings that are valid so far."""
     parts = {name: settings.get(name) for name in (*_OWN, *_OF_SENTINELS)}
     if upstream is None:
         if any(parts.values()):
@@ -63,8 +63,8 @@ def completed(upstream: Upstream | None, settings: Mapping[str, Any]) -> Upstrea
 def _only(
     given: Sequence[object], what: str, names: Sequence[str]
 ) -> tuple[str | None, SecretFile | None]:
-    """The value that is given in the URL, a setting or a file, and the file if it is from one.
-    Raises ValueError if more than one is given."""
+    """Returns the value that is given in the URL, a setting or a file, and the file if it is from
+    one. Raises ValueError if more than one is given."""
     found = [each for each in given if each]
     if len(found) > 1:
         raise ValueError(
@@ -84,9 +84,10 @@ def _login(
     password: str | None,
     is_whole: bool,
 ) -> dict[str, Any]:
-    """The fields of a login, from settings of these names or from the URL. Raises ValueError.
+    """Returns the fields of a login, from settings of these names or from the URL. Raises
+    ValueError.
 
-    is_whole: none of the settings is missing because it is wrong
+    is_whole: whether none of the settings is missing because it is wrong
     """
     user, user_file = _only([user, *(parts[name] for name in users)], "user", users)
     word, word_file = _only([password, *(parts[name] for name in passwords)], "password", passwords)
@@ -103,7 +104,7 @@ def _login(
 
 
 def _tls(parts: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    """The fields about TLS, from settings of these names. Raises ValueError."""
+    """Returns the fields about TLS, from settings of these names. Raises ValueError."""
     found = {field: parts[name] for name, field in names.items() if parts[name]}
     if "tls_key" in found and "tls_cert" not in found:
         key, cert = (each for part in ("key", "cert") for each in names if each.endswith(part))
@@ -117,7 +118,8 @@ _HIGHEST_PORT = 65535
 
 
 def ports_after(address: Listen, count: int | None) -> range:
-    """`count`: how many, if that is set. Raises ValueError if there are not so many."""
+    """Returns the ports after an address; `count`: how many, if that is set. Raises ValueError if
+    there are not as many."""
     ports = range(address.port + 1, address.port + 1 + (count or _NODES))
     if ports[-1] > _HIGHEST_PORT:
         raise ValueError(f"there are no {len(ports)} ports after {address.port}")

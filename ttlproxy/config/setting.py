@@ -1,4 +1,4 @@
-"""Declares settings: a field of a dataclass with what its value may be, and its words.
+"""Declares settings: a field of a dataclass with its possible values, and its description.
 
 A value is read from text. A ValueError says what is wrong, without text that may contain a
 password.
@@ -22,8 +22,8 @@ from ttlproxy.core.keys import outbox_name, state_name
 class Kind(NamedTuple):
     """The values that a setting may have.
 
-    read: gives the value of text, or of what a TOML file has there; raises ValueError, which says
-      what is wrong
+    read: returns the value for text, or for what a TOML file has there; raises ValueError, which
+    says what is wrong
     choices: all values, if these are few words
     """
 
@@ -42,7 +42,7 @@ class Setting(NamedTuple):
 
     @property
     def default(self) -> object:
-        """The value unless it is set; of some it depends on the machine."""
+        """The value unless it is set; for some settings it depends on the machine."""
         if self.declared.default_factory is not MISSING:
             return self.declared.default_factory()
         return self.declared.default
@@ -53,7 +53,7 @@ class Setting(NamedTuple):
         return self.declared.default not in (MISSING, None)
 
     def value(self, given: Mapping[str, object]) -> object:
-        """The value that is given for it, or its default. Raises ValueError."""
+        """Returns the value that is given for it, or its default. Raises ValueError."""
         name = self.declared.name
         if name not in given or (given[name] is None and self.declared.default is None):
             return self.default
@@ -68,7 +68,8 @@ def setting(
     at_once: bool = False,
     is_secret: bool = False,
 ) -> Any:
-    """A field of a dataclass of settings; `default` may be a function that gives the value."""
+    """Returns a field of a dataclass of settings; `default` may be a function that returns the
+    value."""
     metadata = {"kind": kind, "description": description, "at_once": at_once}
     if callable(default):
         return field(default_factory=default, metadata=metadata, repr=not is_secret)
@@ -76,13 +77,13 @@ def setting(
 
 
 def settings_of(declaring: type[Any]) -> dict[str, Setting]:
-    """The settings that a dataclass declares, by name, in their order."""
+    """Returns the settings that a dataclass declares, by name, in their order."""
     found = {each.name: each for each in fields(declaring) if each.metadata}
     return {name: Setting(**each.metadata, declared=each) for name, each in found.items()}
 
 
 def one_of(*choices: str) -> Kind:
-    """One of these words."""
+    """Returns a kind with these words as its values."""
 
     def read(value: object) -> str:
         if value not in choices:
@@ -93,7 +94,7 @@ def one_of(*choices: str) -> Kind:
 
 
 def whole(least: int, most: int | None = None) -> Kind:
-    """A whole number from `least` on, up to `most`."""
+    """Returns a kind whose values are whole numbers from `least` on, up to `most`."""
     bounds = f"of {least} or more" if most is None else f"from {least} to {most}"
 
     def read(value: object) -> int:
@@ -133,7 +134,7 @@ def _upstream(value: object) -> Upstream:
 
 
 def _text(value: object) -> str:
-    """The value if it is text. A TOML file may have others."""
+    """Returns the value if it is text; a TOML file may have others."""
     if not isinstance(value, str):
         raise ValueError("must be text, in quotation marks")
     return value
@@ -201,7 +202,8 @@ def _installed(value: object) -> object:
 
 
 def state_dir() -> Path:
-    """The directory for data that survives restarts, by the XDG base directory specification."""
+    """Returns the directory for data that survives restarts, by the XDG base directory
+    specification."""
     states = (os.environ.get("XDG_STATE_HOME", ""), os.path.expanduser("~/.local/state"))
     return Path(next(filter(os.path.isabs, states), "/var/lib"), "ttlproxy")
 

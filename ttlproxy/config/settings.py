@@ -40,7 +40,7 @@ UNPACK_MAX = 7000
 
 
 class InvalidSettingsError(ValueError):
-    """problems: the names of settings, each with what is wrong about it"""
+    """problems: the names of settings, each with its problem"""
 
     def __init__(self, problems: list[tuple[str, str]]) -> None:
         super().__init__("; ".join(f"{name}: {problem}" for name, problem in problems))
@@ -393,8 +393,8 @@ class Settings:
 
     @classmethod
     def read(cls, given: Mapping[str, object]) -> Self:
-        """The settings from values by name, mostly text. Raises InvalidSettingsError with all
-        problems; TypeError for a name that is none."""
+        """Returns the settings from values by name, mostly text. Raises InvalidSettingsError with
+        all problems; TypeError for a name that is no setting."""
         if unknown := given.keys() - SETTINGS.keys():
             raise TypeError(f"no settings: {', '.join(sorted(unknown))}")
         valid: dict[str, Any] = {}
@@ -416,7 +416,7 @@ class Settings:
 
     @property
     def is_open_to_other_machines(self) -> bool:
-        """Whether a client of another machine can get here without a certificate."""
+        """Whether a client of another machine can connect without a certificate."""
         is_open = not all(address.is_loopback for address in self.addresses)
         is_open = is_open or self.proxy_protocol == "yes"
         return is_open and self.tls_auth_clients != "yes"
@@ -424,7 +424,7 @@ class Settings:
     @property
     def may_replace_lines(self) -> bool:
         """Whether a terminal may have a line that the next one replaces: only one process writes
-        there, and for people."""
+        there, for people."""
         return self.log_format == "text" and self.workers == 1
 
     @property

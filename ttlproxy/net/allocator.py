@@ -16,7 +16,8 @@ _SPARE: Final = 4 << 20
 
 
 def give_back() -> None:
-    """From now on the memory of a large request goes back to the system when it is done."""
+    """Makes malloc return the memory of large requests to the system from now on, when they are
+    done."""
     mallopt = _function("mallopt")
     mallopt(_M_TRIM_THRESHOLD, _SPARE)
     mallopt(_M_MMAP_THRESHOLD, _LARGE)
@@ -29,7 +30,7 @@ def trim() -> None:
 
 
 def _function(name: str) -> Callable[..., object]:
-    """A function of glibc; with any other malloc a function that does nothing."""
+    """Returns a function of glibc; with any other malloc a function that does nothing."""
     import ctypes  # takes 1 MB (RSS), so only processes that serve import it
 
     try:

@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 _summaries = Summaries(log)
 
 BACKLOG: Final = 1024
-# Why a TCP address, and a unix socket, cannot be had.
+# Reasons why a TCP address, and a unix socket, cannot be bound.
 _TCP: Final[Mapping[int | None, str]] = {
     errno.EADDRINUSE: "another program has this port: end it, or choose another port",
     errno.EADDRNOTAVAIL: "this machine has no such address; 0.0.0.0 stands for all that it has",
@@ -41,7 +41,7 @@ Take = Callable[[socket.socket], Awaitable[None]]
 class Listener:
     """The listening sockets of one address.
 
-    accepts: connections are accepted and given out as sockets (`hand_over`)
+    accepts: whether connections are accepted and passed on as sockets (`hand_over`)
     """
 
     def __init__(
@@ -52,8 +52,8 @@ class Listener:
         *,
         flag: str = "--listen",
     ) -> None:
-        """`permissions`: of the unix socket, in octal; `keepalive_s`: for TCP, 0: no probes;
-        `flag`: the one that names the address, for errors."""
+        """`permissions`: of the unix socket, in octal; `keepalive_s`: for TCP, 0 for no probes;
+        `flag`: the one that sets the address, for errors."""
         self._listen = listen
         self._flag = flag
         self._permissions = permissions
@@ -76,11 +76,11 @@ class Listener:
         address = await self._bind(protocol)
         assert self._server
         await self._server.start_serving()
-        self._listen = address  # should it start again, clients find it there
+        self._listen = address  # if it starts again, clients find it there
         return address
 
     async def hand_over(self, take: Take) -> Listen:
-        """Gives each connection to `take` as a socket, one at a time; returns the address. Raises
+        """Passes each connection to `take` as a socket, one at a time; returns the address. Raises
         ListenError."""
         address = await self._bind(asyncio.Protocol)
         assert self._server
@@ -134,8 +134,8 @@ class Listener:
 
 
 class Listeners:
-    """The listeners of several addresses, which start and stop together. The first address
-    is told."""
+    """The listeners of several addresses, which start and stop together. The first address is
+    returned."""
 
     def __init__(
         self, addresses: Sequence[Listen], permissions: str | None, keepalive_s: int

@@ -1,6 +1,7 @@
-"""Log lines for events that may happen to thousands of clients in a second: the first is logged at
-once, the others are counted in one line per second. So no attacker, probe or lost Redis can flood
-the log.
+"""Log lines for events that may happen to thousands of clients in a second.
+
+The first event is logged at once, the others are counted in one line per second. So no attacker,
+probe or lost Redis can flood the log.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from typing import Final
 from weakref import WeakSet
 
 EVERY_S: Final = 1.0
-# Kinds of events, and addresses of each kind, that are counted and shown in one second.
+# Kinds of events, and addresses of each kind, that are counted in one second; addresses that are
+# shown.
 _KINDS: Final = 16
 _ADDRESSES: Final = 256
 _SHOWN: Final = 5
@@ -38,8 +40,8 @@ class LineCount:
         return False
 
     def end(self) -> dict[str, Counter[str]]:
-        """Kind -> address -> count; resets the counts. The kinds returned still do not count as
-        first."""
+        """Returns kind -> address -> count, and resets the counts. The next event of a returned
+        kind does not count as its first."""
         ended = {kind: counts for kind, counts in self._counts.items() if counts}
         self._counts = {kind: Counter() for kind in ended}
         return ended
@@ -113,7 +115,7 @@ def flush_all() -> None:
 
 
 def _host(peer: str) -> str:
-    """An address without its port, which differs for each connection."""
+    """Returns an address without its port, which differs for each connection."""
     host, _, port = peer.rpartition(":")
     return host if host and port.isdigit() else peer
 
@@ -123,7 +125,7 @@ def _from(addresses: str) -> str:
 
 
 def _shown(counts: Counter[str]) -> str:
-    """The most frequent addresses, and how many others there are."""
+    """Returns the most frequent addresses, and how many others there are."""
     most = counts.most_common(_SHOWN)
     shown = [f"{address} ({count})" for address, count in most if address]
     if others := len(counts) - len(most):

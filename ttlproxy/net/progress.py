@@ -1,4 +1,4 @@
-"""Shows the results of long work, and how far it is."""
+"""Shows the results of long work, and its progress."""
 
 from __future__ import annotations
 
@@ -10,20 +10,21 @@ import time
 from collections.abc import Callable
 from typing import Final, NoReturn, Self, TextIO
 
-# Between two lines: on a terminal one line is written again and again, elsewhere each stays.
+# Seconds between two lines: on a terminal one line is written again and again, elsewhere each
+# stays.
 _TERMINAL_S: Final = 0.1
 _ELSEWHERE_S: Final = 5.0
-_NOTED_S: Final = 5.0  # the same where `note` takes the lines
-# Between two looks at work that does not tell by itself when it goes on.
+_NOTED_S: Final = 5.0  # the same if `note` takes the lines
+# Seconds between two looks at work that does not call `at` itself.
 _LOOK_S: Final = 0.5
-# Takes the line off a terminal.
+# Clears the line on a terminal.
 CLEAR: Final = "\r\x1b[K"
 
 
 class Progress:
-    """Results go to `say`, a line each; how far the work is, to standard error.
+    """Results go to `say`, a line each; the progress goes to standard error.
 
-    On a terminal the latter is one line, which the next one replaces.
+    On a terminal the progress is one line, which the next one replaces.
     """
 
     def __init__(
@@ -33,8 +34,8 @@ class Progress:
         clock: Callable[[], float] = time.monotonic,
         note: Callable[[str], None] | None = None,
     ) -> None:
-        """`out`: in place of standard error; `clock()`: seconds; `note`: takes the lines that tell
-        how far the work is, if `out` is no terminal."""
+        """`out`: in place of standard error; `clock()` returns seconds; `note`: takes the progress
+        lines if `out` is no terminal."""
         self._say = say
         self._out = sys.stderr if out is None else out
         self._note = note or self._write
@@ -47,9 +48,8 @@ class Progress:
 
     @classmethod
     def logged(cls, log: logging.Logger, *, may_replace: bool) -> Self:
-        """Progress of the work of a proxy: a line of the log now and then, or the one line of a
-        terminal if it `may_replace` lines. The time until the first one begins now.
-        """
+        """Returns progress for the work of a proxy: a line of the log now and then, or the one line
+        of a terminal if it `may_replace` lines. The time until the first line begins now."""
 
         def note(line: str) -> None:
             log.info("%s", line)
@@ -59,16 +59,16 @@ class Progress:
 
     @classmethod
     def silent(cls) -> Self:
-        """Tells nothing."""
+        """Returns progress that tells nothing."""
         return cls(_nothing, io.StringIO(), note=_nothing)
 
     def say(self, line: str) -> None:
-        """A result."""
+        """Shows a result."""
         self.clear()
         self._say(line)
 
     def at(self, how_far: Callable[[], str]) -> None:
-        """The work goes on: tells how far it is, unless it has just done so."""
+        """Shows the progress, unless it has just been shown; the work calls this as it goes on."""
         now_s = self._clock()
         if now_s < self._next_s:
             return
@@ -81,7 +81,7 @@ class Progress:
         self._is_shown = True
 
     async def keep_telling(self, how_far: Callable[[], str]) -> NoReturn:
-        """Tells how far work is that does not tell by itself, until cancelled."""
+        """Shows the progress of work that does not call `at` itself, until cancelled."""
         try:
             while True:
                 await asyncio.sleep(_LOOK_S)
@@ -90,7 +90,7 @@ class Progress:
             self.clear()
 
     def clear(self) -> None:
-        """Takes the line off a terminal."""
+        """Clears the line on a terminal."""
         if self._is_shown:
             self._out.write(CLEAR)
             self._out.flush()
@@ -102,7 +102,7 @@ class Progress:
 
 
 def of_names(looked_at: int, names: int) -> str:
-    """Tells roughly how far a walk with SCAN is, from how many names it was asked for."""
+    """Returns roughly the progress of a walk with SCAN, from how many names it was asked for."""
     return f", after about {min(looked_at, names)} of {names} names"
 
 

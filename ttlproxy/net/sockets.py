@@ -1,5 +1,5 @@
-"""Work on sockets: TCP keepalive, numeric addresses, bytes that were not delivered, and
-counts of attempts to connect. Knows no Redis.
+"""Work on sockets: TCP keepalive, numeric addresses, bytes that were not delivered, and counts of
+attempts to connect. Knows no Redis.
 
 Keepalive is as Redis sets it (src/anet.c, anetKeepAlive), with shorter times for the proxy's own
 connections.
@@ -32,7 +32,8 @@ _USER_TIMEOUT: Final[int | None] = getattr(socket, "TCP_USER_TIMEOUT", None)  # 
 
 
 def keepalive_options(seconds: int) -> Mapping[int, int]:
-    """TCP options that detect a dead peer within about 2 * `seconds`; none if `seconds` is 0."""
+    """Returns TCP options that detect a dead peer within about 2 * `seconds`; none if `seconds` is
+    0."""
     if not seconds:
         return {}
     interval = max(seconds // _PROBES, 1)
@@ -44,7 +45,7 @@ def keepalive_options(seconds: int) -> Mapping[int, int]:
 
 
 def own_keepalive_options(seconds: int) -> Mapping[int, int]:
-    """The options for a connection of the proxy's own; none if `seconds` is 0."""
+    """Returns the options for a connection of the proxy's own; none if `seconds` is 0."""
     if not seconds:
         return {}
     found = {
@@ -58,7 +59,7 @@ def own_keepalive_options(seconds: int) -> Mapping[int, int]:
 
 
 def keep_alive(sock: socket.socket, seconds: int) -> None:
-    """Probes the peer of a TCP connection after so many seconds of silence; 0: never.
+    """Probes the peer of a TCP connection after this many seconds of silence; 0: never.
 
     Connections that a listening socket accepts inherit this.
     """
@@ -79,7 +80,7 @@ def _probe(sock: socket.socket, chosen: Mapping[int, int]) -> None:
 
 
 def is_number(host: str) -> bool:
-    """Whether it is an address itself, and no name."""
+    """Whether the host is a numeric address, and no name."""
     try:
         ipaddress.ip_address(host.partition("%")[0])
     except ValueError:
@@ -88,7 +89,7 @@ def is_number(host: str) -> bool:
 
 
 async def numbers(host: str, port: int) -> list[str]:
-    """The numeric addresses of a host now, in the order to try them. Raises OSError."""
+    """Returns the numeric addresses of a host now, in the order to try them. Raises OSError."""
     loop = asyncio.get_running_loop()
     try:
         found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
@@ -101,7 +102,8 @@ _CHUNK: Final = 256 * 1024
 
 
 def undelivered(transport: asyncio.BaseTransport) -> bytes:
-    """The bytes that are left; call it from `connection_lost`, before the socket is closed."""
+    """Returns the bytes that are left; call it from `connection_lost`, before the socket is
+    closed."""
     sock = transport.get_extra_info("socket")
     parts: list[bytes] = []
     with suppress(OSError):
@@ -110,7 +112,7 @@ def undelivered(transport: asyncio.BaseTransport) -> bytes:
     return b"".join(parts)
 
 
-# The first that fits; each is an OSError.
+# The first match counts; each class is an OSError.
 _REASONS: Final[tuple[tuple[type[OSError], str], ...]] = (
     (ssl.SSLError, "tls"),
     (socket.gaierror, "dns"),
@@ -123,7 +125,8 @@ _REFUSED: Final = f"[Errno {errno.ECONNREFUSED}]"
 
 @contextmanager
 def counted_dial(dials: Dials) -> Iterator[None]:
-    """Counts one attempt to connect: its body. A cancelled one counts as neither."""
+    """Counts its body as one attempt to connect. A cancelled attempt counts as neither opened nor
+    failed."""
     try:
         yield
     except OSError as trouble:
@@ -133,7 +136,7 @@ def counted_dial(dials: Dials) -> Iterator[None]:
 
 
 def dial_failure(trouble: OSError) -> str:
-    """One of DIALS_FAILED."""
+    """Returns one of DIALS_FAILED."""
     for kind, name in _REASONS:
         if isinstance(trouble, kind):
             return name

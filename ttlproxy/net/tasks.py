@@ -1,8 +1,8 @@
 """Runs tasks that live and end together, and limits the time of what other machines do. Knows
 nothing else of ttlproxy.
 
-An event loop runs its timers before it looks at its sockets, or cancels a task whose result has
-come. So time in which our own event loop stood still does not count for a limit.
+After it has stood still, an event loop runs its timers before it looks at its sockets, and may
+cancel a task whose result has come. So such time does not count for a limit.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ log = logging.getLogger(__name__)
 
 Task = asyncio.Task[Any]
 
-# Between two attempts to cancel a task: the first pause, and the longest.
+# The pauses between two attempts to cancel a task: the first, and the longest.
 _AGAIN_S = 0.01
 _LONGEST_S = 1.0
-# A pause is cut into so many pieces, so that tasks have as many turns of the event loop at least:
-# if that has stood still, a pause is over before they could do anything.
+# A pause has this number of pieces, so that tasks get at least as many turns of the event loop:
+# after the loop has stood still, a whole pause would be over before they could do anything.
 _PIECES = 10
 
 
@@ -33,7 +33,7 @@ async def until_first(*tasks: Task) -> None:
 
 
 async def until(event: Coroutine[None, None, object], others: Sequence[Task]) -> None:
-    """Waits for the event, or until one of the other tasks ends; raises what that raised."""
+    """Waits for the event, or until one of the other tasks ends; raises what that task raised."""
     waiting = asyncio.create_task(event)
     try:
         await until_first(waiting, *others)
@@ -67,16 +67,16 @@ async def run_all(*coroutines: Coroutine[None, None, object]) -> None:
 
 
 async def cancel(*tasks: Task) -> None:
-    """Cancels the tasks and waits until all have ended; what they raise then is lost.
+    """Cancels the tasks and waits until all have ended; drops what they raise then.
 
     A task that goes on is cancelled again: CPython 3.11's `wait_for` loses a cancellation that
-    comes at the moment when what it waits for is done. A task that somebody has cancelled already
-    has as long as others before that, because it may be closing something. If the caller is
-    cancelled meanwhile, it still waits for the tasks first, because nobody else would.
+    comes at the moment when what it waits for is done. A task that was cancelled before gets a
+    pause of its own first, because it may be closing something. If the caller is cancelled
+    meanwhile, it still waits for the tasks first, because nobody else would.
     """
     left, pause_s = set(tasks), _AGAIN_S
     ending = {task for task in left if task.cancelling()}
-    interrupted = False  # no exception is kept: its traceback would keep this frame, in a circle
+    interrupted = False  # keeping the exception would make a reference cycle with this frame
     for task in tasks:
         task.add_done_callback(drop)
     while left:
@@ -97,7 +97,7 @@ async def cancel(*tasks: Task) -> None:
 
 
 def report(task: Task) -> None:
-    """Logs at once what a task raised that nobody waits for; it is for `add_done_callback`.
+    """Logs at once what a task raised that nobody waits for; for `add_done_callback`.
 
     asyncio would log it only when the task is garbage-collected, and without the task's purpose.
     """
@@ -106,19 +106,20 @@ def report(task: Task) -> None:
 
 
 def drop(task: asyncio.Future[Any]) -> None:
-    """Retrieves what a task raised, or asyncio logs that nobody did; for `add_done_callback`."""
+    """Retrieves what a task raised, so that asyncio does not log it as never retrieved; for
+    `add_done_callback`."""
     if not task.cancelled():
         task.exception()
 
 
-# The limit is cut into so many pieces. A stall costs one of them, however long it was, and the
-# loop looks at its sockets before the next one ends.
+# A limit has this number of pieces. However long the loop stands still, that takes only one of
+# them, and the loop looks at its sockets before the next one ends.
 _LIMIT_PIECES: Final = 10
 
 
 class _Pieces:
-    """Lets a limit expire after so many pieces. No function that refers to itself: the task would
-    live on with that until a collection of cycles, and the task's client with it."""
+    """Lets a limit expire after its pieces. It is no function that refers to itself: with that the
+    task, and the task's client, would live on until a collection of cycles."""
 
     def __init__(self, limit: asyncio.Timeout, limit_s: float) -> None:
         self._limit = limit

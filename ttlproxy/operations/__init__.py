@@ -1,4 +1,4 @@
-"""An operator's tools beside the proxy: doctor, purge, adopt, the rights of users, import and
+"""Tools for operators, beside the proxy: doctor, purge, adopt, the rights of users, import and
 export of deadlines.
 
 Knows Redis and what proxies keep there. Serves no client.

@@ -1,4 +1,4 @@
-"""Asks the admin pages of a running proxy, for programs on machines without curl."""
+"""Requests the admin pages of a running proxy, for programs on machines without curl."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class _Unix(HTTPConnection):
 
 
 def ask(admin: Listen, path: str, timeout_s: float) -> tuple[int, str]:
-    """The status and the text of a page. Raises HealthError if nobody answers."""
+    """Returns the status and the text of a page. Raises HealthError if there is no answer."""
     connection = (
         _Unix(admin.path, timeout_s)
         if admin.path

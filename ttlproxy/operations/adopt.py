@@ -1,8 +1,7 @@
-"""`ttlproxy adopt`: gives a deadline to elements that are there and have none, through a running
-proxy.
+"""`ttlproxy adopt`: gives existing elements without a deadline one, through a running proxy.
 
-Knows the commands of a client, and how far it is. The proxy does the rest: it tells other proxies,
-and an element that has got a deadline meanwhile, by whichever way, keeps that.
+Knows the commands of a client, and its own position. The proxy does the rest: it tells other
+proxies, and an element that has got a deadline meanwhile, by whatever way, keeps it.
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ from ttlproxy.operations.resume_file import ResumeFile
 
 Words = tuple[bytes, ...]
 
-# Elements of a page. Redis walks through all of a list for each request about it.
+# The most elements of a page. Redis walks through all of a list for each request about it.
 _PAGE: Final = 500
 _LIST_PAGE: Final = 5_000
 
 
 class _Type(NamedTuple):
-    """scan: the command that reads a page, empty for lists; step: its words for each element;
-    letter, noun: of ttlproxy's commands"""
+    """scan: the command that reads a page, empty for lists; step: the words of its reply for each
+    element; letter, noun: of ttlproxy's commands"""
 
     scan: bytes
     step: int
@@ -54,7 +53,8 @@ class Page(NamedTuple):
 
     A list is read from its head, then, if it has several pages, from its tail: what a pop at one
     end has moved past the reader is found from the other end.
-    at: the cursor, or how many elements lie before the page; from_tail: of a list
+    at: the cursor, or the number of elements before the page; from_tail: whether a list is read
+    from there
     """
 
     key: bytes
@@ -64,7 +64,7 @@ class Page(NamedTuple):
 
     @property
     def request(self) -> Words:
-        """Reads the page."""
+        """The request that reads the page."""
         if self.type.scan:
             return (self.type.scan, self.key, b"%d" % self.at, b"COUNT", b"%d" % _PAGE)
         first, last = self.at, self.at + _LIST_PAGE - 1
@@ -73,7 +73,7 @@ class Page(NamedTuple):
         return (b"LRANGE", self.key, b"%d" % first, b"%d" % last)
 
     def read(self, reply: Any) -> tuple[Sequence[bytes], list[Page]]:
-        """(elements, the pages behind this one): what the request's reply says."""
+        """Reads the reply to `request`; returns (elements, the pages after this one)."""
         if self.type.scan:
             cursor, words = reply
             rest = [self._replace(at=int(cursor))] if cursor != b"0" else []
@@ -86,13 +86,13 @@ class Page(NamedTuple):
         return list(dict.fromkeys(reply)), rest
 
     def order(self, elements: Sequence[bytes], ttl_ms: int) -> Words:
-        """Gives those of the elements a deadline that have none; replies with 1 for each that got
-        one."""
+        """Returns a request that gives a deadline to those of the elements that have none; its
+        reply has 1 for each that got one."""
         name = b"%bPEXPIRE%b" % (self.type.letter, self.type.noun)
         return (name, self.key, b"%d" % ttl_ms, b"NX", *self._named(elements))
 
     def question(self, elements: Sequence[bytes]) -> Words:
-        """Replies with -1 for each that has none."""
+        """Returns a request whose reply has -1 for each element without a deadline."""
         name = b"%bPTTL%b" % (self.type.letter, self.type.noun)
         return (name, self.key, *self._named(elements))
 
@@ -102,19 +102,19 @@ class Page(NamedTuple):
 
 # Keys that are looked at in one round trip: each may have a page of elements.
 _TOGETHER: Final = 16
-# The different deadlines that elements of a page get with a jitter: one request for each element
-# would cost the server ten times as much.
+# The number of different deadlines that elements of a page get with a jitter: one request for each
+# element would cost the server ten times as much.
 _SPREAD: Final = 32
-# Words of a request; Lua's unpack fails at 8,000.
+# The most words of a request; Lua's unpack fails at 8,000.
 _MOST: Final = 5_000
-# The place at which a run begins, and what was done until there.
+# The position at which a run begins, and what was counted until there.
 _Begun: TypeAlias = tuple[Place, Counter[str]]
 
 
 class Wanted(NamedTuple):
     """The elements that get a deadline, and which.
 
-    pattern: of keys; db: their database; ttl_ms: the time to live; jitter: up to so many percent
+    pattern: of keys; db: their database; ttl_ms: the time to live; jitter: up to this many percent
     more, at random; kind: the type of the keys, all if empty
     """
 
@@ -126,9 +126,9 @@ class Wanted(NamedTuple):
 
 
 class How(NamedTuple):
-    """rate: keys and elements to look at per second, at most; is_dry: nothing is changed
+    """rate: keys and elements to look at per second, at most; is_dry: whether nothing is changed
 
-    state: where it keeps how far it is
+    state: where the run keeps its position
     """
 
     rate: int
@@ -139,9 +139,9 @@ class How(NamedTuple):
 async def adopted(
     proxy: Upstream, timeout_s: float, wanted: Wanted, how: How, progress: Progress
 ) -> None:
-    """Goes through all keys, and says what it did. Raises AdoptError.
+    """Goes through all keys, and reports what it did. Raises AdoptError.
 
-    It may be interrupted at any time: the next one skips elements that have a deadline, and with
+    It may be interrupted at any time: the next run skips elements that have a deadline, and with
     `state` it also goes on where this one was.
     """
     begun = (how.state and how.state.load(_noted)) or (Place(), Counter())
@@ -173,7 +173,7 @@ class _Adoption:
         self._pace = Pace(how.rate)
         self._random = Random()
         self._is_over = False
-        # keys: that were looked at; elements, and those of them that got a deadline
+        # keys that were looked at, elements, and those of them that got a deadline
         self._place, self._counts = begun
 
     def so_far(self) -> str:
@@ -218,7 +218,7 @@ class _Adoption:
             waiting = [*await self._date(now), *waiting]
 
     async def _date(self, pages: Sequence[Page]) -> list[Page]:
-        """Gives deadlines to the elements of these pages; returns the pages behind them."""
+        """Gives deadlines to the elements of these pages; returns the pages after them."""
         replies = await self._asked([page.request for page in pages])
         following, requests, elements = list[Page](), list[tuple[bytes, ...]](), 0
         for page, reply in zip(pages, replies, strict=True):
@@ -248,7 +248,7 @@ class _Adoption:
         return self._wanted.ttl_ms + self._random.randint(0, most)
 
     async def _asked(self, requests: Sequence[tuple[bytes, ...]]) -> list[Any]:
-        """The replies; None where the key has another type by now."""
+        """Returns the replies; None if the key has another type by now."""
         db = self._wanted.db
         replies = await run(self._redis, [(db, words) for words in requests]) if requests else []
         return [None if _is_of_another_type(reply) else valid(reply) for reply in replies]

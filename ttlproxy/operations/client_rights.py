@@ -1,4 +1,4 @@
-"""The ACL rules of a client's user who may use some keys, deadlines included, and no others.
+"""The ACL rules of a client's user who may use some keys, their deadlines included, and no others.
 
 Knows how internal names follow from those of data keys. Knows no server.
 """
@@ -12,8 +12,8 @@ from typing import Final
 from ttlproxy.core.keys import Keys, escaped
 from ttlproxy.core.write_rules import MARK
 
-# All commands on data, none that are dangerous or about scripts; but EVAL and EVALSHA, with which a
-# proxy calls its scripts, and INFO, which these call.
+# All commands on data, none that are dangerous or about scripts, except EVAL and EVALSHA, with
+# which a proxy calls its scripts, and INFO, which these call.
 COMMANDS: Final = (
     "+@all",
     "-@admin",
@@ -29,7 +29,7 @@ _IN_CLUSTER: Final = (
     *(f"+cluster|{word}" for word in ("myid", "nodes", "shards", "slots")),
 )
 _WILDCARD = re.compile(rb"[*?\[\\]")
-# Plain text, then a star or none: any longer pattern that it matches is narrower.
+# Plain text, then a star or nothing: any longer pattern that it matches is narrower.
 _BEGINNING = re.compile(rb"[^*?\[\]\\^]+\*?")
 
 
@@ -38,7 +38,7 @@ class UnfitPatternError(ValueError):
 
 
 def rules(keys: Keys, patterns: Iterable[bytes]) -> list[bytes]:
-    """The rules for ACL SETUSER, without name and password. Raises UnfitPatternError."""
+    """Returns the rules for ACL SETUSER, without name and password. Raises UnfitPatternError."""
     commands = (*COMMANDS, *(_IN_CLUSTER if keys.clustered else ()))
     found = [word.encode() for word in commands]
     channels = []
@@ -52,7 +52,7 @@ def rules(keys: Keys, patterns: Iterable[bytes]) -> list[bytes]:
 
 
 def as_typed(keys: Keys, patterns: Iterable[bytes]) -> bytes:
-    """The ACL SETUSER command to type into redis-cli. Raises UnfitPatternError."""
+    """Returns the ACL SETUSER command to type into redis-cli. Raises UnfitPatternError."""
     return b" ".join((b"ACL SETUSER USER on >PASSWORD", *map(_quoted, rules(keys, patterns))))
 
 
@@ -73,14 +73,14 @@ def _check(keys: Keys, pattern: bytes) -> None:
 
 
 def _rule(keys: Keys, pattern: bytes, mark: bytes = b"") -> bytes:
-    """The glob of the keys of ONEXPIRE rules that are only about keys that match `pattern`; with a
-    mark, of ONWRITE rules, for any type."""
+    """Returns the glob of the keys of those ONEXPIRE rules that are only about keys that match
+    `pattern`; with a mark, of ONWRITE rules, for any type."""
     before = escaped(keys.rule(mark)) + (b"?:" if mark else b"")
     return before + (pattern if _BEGINNING.fullmatch(pattern) else escaped(pattern))
 
 
 def _quoted(rule: bytes) -> bytes:
-    """The rule, quoted for redis-cli if necessary."""
+    """Returns the rule, quoted for redis-cli if necessary."""
     plain = all(33 <= byte < 127 for byte in rule) and not set(rule) & set(b"\"'\\")
     if plain:
         return rule

@@ -1,7 +1,7 @@
-"""A walk over the keys of one database: SCAN, a page at a time, at a limited rate, which goes on
-from where an earlier one was stopped.
+"""Walks over the keys of one database with SCAN, a page at a time, at a limited rate, from the
+position of an earlier walk.
 
-Knows names of keys, and how far it is. Does not know what is done with them.
+Knows names of keys, and its position. Does not know what is done with them.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from ttlproxy.link import run, valid
 from ttlproxy.link.connecting.known_server import fields
 
 PAGE: Final = 500
-# Names that one SCAN is asked for by those who do not limit their rate.
+# Names that one SCAN is asked for by callers that do not limit their rate.
 LARGE_PAGE: Final = 1000
 
 
 class Place(NamedTuple):
-    """The place of a walk: the pages before `cursor` have been worked through.
+    """The position of a walk: the pages before `cursor` have been worked through.
 
     server: the run_id of the server that the cursor is from; keys: how many names there were
     """
@@ -35,7 +35,7 @@ class Place(NamedTuple):
 
 
 class Pace:
-    """Limits things per second, evenly: work that came late is not made up for."""
+    """Limits things per second, evenly: time that was not used is lost."""
 
     def __init__(
         self,
@@ -43,14 +43,14 @@ class Pace:
         clock: Callable[[], float] = monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """`clock()`: seconds"""
+        """`clock()` returns seconds."""
         self._one_s = 1 / per_second
         self._clock = clock
         self._sleep = sleep
         self._free_s = clock()
 
     async def spend(self, things: int) -> None:
-        """Returns when it is time for these."""
+        """Returns when it is time for this number of things."""
         now_s = self._clock()
         begin_s = max(now_s, self._free_s)
         self._free_s = begin_s + things * self._one_s
@@ -61,9 +61,9 @@ class Pace:
 class KeyWalk:
     """Goes through the keys of database `db`, from `place` on.
 
-    Like SCAN, it gives a key that is there all the time at least once, and may give one twice.
-    place: how far it is; the page that `pages` gave last counts only when the next is asked for, so
-    a walk that is stopped repeats the page it was at
+    Like SCAN, it returns a key that is there all the time at least once, and may return one twice.
+    place: its position; the last page of `pages` counts only when the next one is asked for, so a
+    walk that is stopped repeats its page
     """
 
     def __init__(
@@ -87,9 +87,9 @@ class KeyWalk:
         self._page = page
 
     async def pages(self) -> AsyncGenerator[list[bytes], None]:
-        """The names, a page at a time, some of them empty. Raises redis-py's RedisError.
+        """Yields the names, a page at a time, some of them empty. Raises redis-py's RedisError.
 
-        A server that has started anew counts in another order, so the walk begins again there.
+        A server that was restarted counts in another order, so the walk begins again there.
         """
         server = await self._run_id()
         if self.place.server != server and not self.place.is_over:
@@ -105,7 +105,7 @@ class KeyWalk:
             self.place = Place(server, following.decode(), keys, following == b"0")
 
     async def _run_id(self) -> str:
-        """Empty if the server does not tell."""
+        """Returns the server's run_id; empty if it does not tell."""
         (reply,) = await run(self._redis, [(self._db, (b"INFO", b"server"))])
         return fields(valid(reply)).get("run_id", "")
 
@@ -113,7 +113,7 @@ class KeyWalk:
 async def scan(
     redis: Redis, db: int, pattern: bytes = b"*", pages: float = inf
 ) -> AsyncIterator[tuple[list[bytes], bool]]:
-    """(names, whether they are the last ones) for each page of SCAN, of at most `pages`."""
+    """Yields (names, whether they are the last ones) for each page of SCAN, of at most `pages`."""
     cursor, seen = b"", 0
     while cursor != b"0" and seen < pages:
         words = (b"SCAN", cursor or b"0", b"MATCH", pattern, b"COUNT", LARGE_PAGE)

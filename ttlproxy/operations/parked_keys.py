@@ -1,6 +1,6 @@
-"""The keys that Redis refuses to let us reap, for operators: why, and the command that fixes it.
+"""The keys that Redis does not let us reap, for operators: why, and the command that fixes it.
 
-Keys that one command fixes stand together. Nothing here asks Redis, or changes anything.
+Keys that one command fixes are in one group. Nothing here asks Redis, or changes anything.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from ttlproxy.operations.redis_cli import to_proxy, to_redis, typed
 # Keys that are shown, and the longest of their names, in bytes: a report of all is one message.
 MOST: Final = 24
 _LONGEST: Final = 128
-# The beginning of Redis's error -> what the operator tells the server.
+# The beginning of Redis's error -> the command for the server.
 _OF_SERVER: Final = {
     "BUSY": (b"SCRIPT", b"KILL"),
     "MISCONF": (b"BGSAVE",),
     "NOREPLICAS": (b"INFO", b"replication"),
 }
-# Other commands, by reason. BYTES is for the operator to fill in: more than INFO memory shows.
+# Other commands, by reason. The operator fills in BYTES: more than INFO memory shows.
 _BY_REASON: Final = {
     "oom": (b"CONFIG", b"SET", b"maxmemory", b"BYTES"),
     "unreachable": (b"CLUSTER", b"NODES"),
@@ -41,8 +41,8 @@ class Group(NamedTuple):
 
 
 def parked_keys(links: Iterable[Link], settings: Settings) -> dict[str, Any]:
-    """A JSON object: how many keys are parked, the first MOST of them by group, and whether this
-    proxy reaps at all. Names are hexadecimal, cut after _LONGEST bytes."""
+    """Returns a JSON object: how many keys are parked, the first MOST of them by group, and whether
+    this proxy reaps at all. Names are hexadecimal, cut after _LONGEST bytes."""
     links = list(links)
     found: dict[Group, list[dict[str, Any]]] = {}
     room = MOST
@@ -76,7 +76,8 @@ def _row(keys: Keys, parked: ParkedKey, now_ms: int) -> dict[str, Any]:
 
 
 def fix(link: Link, settings: Settings, parked: ParkedKey) -> str:
-    """The line that lets the key be reaped, or shows what is in the way; empty if none is known."""
+    """Returns the line that lets the key be reaped, or shows what is in the way; empty if none is
+    known."""
     server = to_redis(link.upstream)
     for beginning, words in _OF_SERVER.items():
         if parked.said.startswith(beginning):
@@ -94,7 +95,8 @@ def fix(link: Link, settings: Settings, parked: ParkedKey) -> str:
 
 
 def _out_of_the_way(link: Link, settings: Settings, place: DbKey) -> str:
-    """Gives the key that refuses what is sent to it another name, so that nothing is lost."""
+    """Returns a line that renames the key which refuses what is sent to it, so that nothing is
+    lost."""
     proxy, keys = to_proxy(settings.listen, tls=settings.tls_cert is not None), link.context.keys
     targets = _targets(link, place)
     if any(len(target) > _LONGEST for target in targets):
@@ -106,7 +108,8 @@ def _out_of_the_way(link: Link, settings: Settings, place: DbKey) -> str:
 
 
 def _targets(link: Link, place: DbKey) -> list[bytes]:
-    """The keys that the deferred commands, or the rule of ONEXPIRE for the key, write to."""
+    """Returns the keys that the deferred commands, or the rule of ONEXPIRE for the key, write
+    to."""
     db, name = place
     deferring = link.context.keys.deferring(name)
     if deferring is not None:
@@ -116,7 +119,7 @@ def _targets(link: Link, place: DbKey) -> list[bytes]:
 
 
 def _aside(keys: Keys, name: bytes) -> bytes | None:
-    """A name beside that one, in its slot; None if there is none as simple."""
+    """Returns a name for the renamed key in the same slot; None if there is no simple one."""
     tagged = not keys.clustered or bool(hash_tag(name))
     aside = name + b":aside" if tagged else b"{%b}:aside" % name
     return aside if not keys.clustered or slot(aside) == slot(name) else None

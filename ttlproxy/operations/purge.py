@@ -33,21 +33,21 @@ from ttlproxy.operations.key_walk import LARGE_PAGE, scan
 
 
 class How(NamedTuple):
-    """force: also while proxies are attached, and what waits; is_dry: nothing is removed"""
+    """force: removes also while proxies are attached, and what waits; is_dry: nothing is removed"""
 
     force: bool = False
     is_dry: bool = False
 
     def told(self, where: str, keys: int) -> str:
-        """A sentence on what was done with so many keys."""
+        """Returns a sentence on what was done with this number of keys."""
         done = "would be removed" if self.is_dry else "removed"
         return f"{where}: {counted(keys, 'internal key')} {done}"
 
 
 async def purged(settings: Settings, upstream: Upstream, how: How, progress: Progress) -> None:
-    """Removes all internal keys in every database, and says what it did in each.
+    """Removes all internal keys in every database, and reports what it did in each.
 
-    It may be interrupted: the next one removes what is left. Without `force`, elements that wait
+    It may be interrupted: the next run removes what is left. Without `force`, elements that wait
     for TAKE or in outboxes stay, and PurgeError is raised if proxies are attached, which would go
     on using internal keys. PurgeError is also raised if Redis is away or refuses.
     """
@@ -87,7 +87,8 @@ async def purged(settings: Settings, upstream: Upstream, how: How, progress: Pro
 
 
 async def _outboxes(nodes: Sequence[Redis], keys: Keys) -> set[bytes]:
-    """The names of outboxes, of their indexes and of how far slots are; none if nothing waits."""
+    """Returns the names of outboxes, of their indexes and of the positions of slots; none if
+    nothing waits."""
     found = set[bytes]()
     for node in nodes if keys.clustered else ():
         async for names, _ in scan(node, 0, keys.outboxes_pattern):
@@ -127,7 +128,8 @@ class _Database(NamedTuple):
 
 
 async def _give_back(redis: Redis, db: int, keys: Keys, names: Sequence[bytes]) -> None:
-    """Gives keys their own expiry back that rules have put off: their indexes go."""
+    """Gives keys back their own expiry, which rules have put off, because their indexes are
+    removed."""
     found = [(name, key) for name in names if (key := keys.data(name)) is not None]
     asked = [(db, (b"ZSCORE", name, KEY_EXPIRY)) for name, _ in found]
     scores = await run(redis, asked) if asked else []
@@ -151,7 +153,7 @@ async def _give_back(redis: Redis, db: int, keys: Keys, names: Sequence[bytes]) 
 
 
 async def _databases(redis: Redis, at: str) -> list[_Database]:
-    """The databases that hold keys, and their names for people, which begin with `at`."""
+    """Returns the databases that hold keys, with names for people that begin with `at`."""
     keyspace: dict[str, Any] = await redis.info("keyspace")
     sizes = {int(name[2:]): about["keys"] for name, about in keyspace.items() if name[:2] == "db"}
     return [_Database(db, sizes[db], f"{at}database {db}", redis) for db in sorted(sizes)]

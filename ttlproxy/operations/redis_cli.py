@@ -12,17 +12,18 @@ _ESCAPED: Final = {ord("'"): "\\'", ord("\\"): "\\\\"}
 
 
 def to_redis(upstream: Upstream) -> list[str]:
-    """redis-cli for the server itself; it is for the operator to log in."""
+    """Returns redis-cli for the server itself; the operator logs in."""
     return _start(upstream.host, upstream.port, upstream.path, tls=upstream.tls)
 
 
 def to_proxy(listen: Listen, *, tls: bool) -> list[str]:
-    """redis-cli for the proxy that listens there, on the proxy's machine; PORT: any free port."""
+    """Returns redis-cli for the proxy that listens there, on the proxy's machine; PORT: any free
+    port."""
     return _start(listen.local.host, listen.port, listen.path, tls=tls)
 
 
 def typed(start: Sequence[str], db: int, words: Sequence[bytes]) -> str:
-    """A line for a shell; empty if a word has a byte 0, which no program can be given."""
+    """Returns a line for a shell; empty if a word has a byte 0, which no program can be given."""
     if any(b"\0" in word for word in words):
         return ""
     database = ["-n", str(db)] if db else []
@@ -35,8 +36,8 @@ def _start(host: str, port: int, path: str, *, tls: bool) -> list[str]:
 
 
 def _quoted(word: bytes) -> str:
-    """One word. Text that is not printable is written as in C, which POSIX has since 2024 and bash,
-    ksh and zsh have had for long."""
+    """Quotes one word. Text that is not printable is written as in C, which POSIX has since 2024;
+    bash, ksh and zsh have had it for long."""
     text = word.decode("utf-8", "surrogateescape")
     if text.isprintable():
         return quote(text)
@@ -46,5 +47,5 @@ def _quoted(word: bytes) -> str:
 def _letter(letter: str) -> str:
     if letter.isprintable():
         return _ESCAPED.get(ord(letter), letter)
-    # Three octal digits: after \x more digits that follow would be taken for its own.
+    # Three octal digits: after \x more digits that follow would be taken as part of the number.
     return "".join(f"\\{byte:03o}" for byte in letter.encode("utf-8", "surrogateescape"))

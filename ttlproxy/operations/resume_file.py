@@ -1,6 +1,7 @@
-"""The file that keeps how far a run is, so that the next one goes on where it was.
+"""The file that keeps the position of a run, so that the next one goes on there.
 
-Knows that it is JSON, replaced as a whole, and of which run it is. Does not know what a run does.
+Knows that it is JSON, replaced as a whole, and which run it belongs to. Does not know what a run
+does.
 """
 
 from __future__ import annotations
@@ -23,17 +24,18 @@ class ResumeFile:
     def __init__(
         self, path: Path, job: Mapping[str, str], flag: str, error: type[TtlproxyError]
     ) -> None:
-        """`job`: what makes it the same run; `flag`: names the file; `error`: what is raised."""
+        """`job`: what makes it the same run; `flag`: the option that names the file; `error`: what
+        is raised."""
         self._path = path
         self._job = dict(job)
         self._flag = flag
         self._error = error
 
     def load(self, read: Callable[[Any], T]) -> T | None:
-        """Gives what `read` makes of what was kept; None if there is no file.
+        """Returns what `read` makes of what was kept; None if there is no file.
 
-        Raises `error`, also if it is of another run. `read` may raise KeyError, TypeError or
-        ValueError.
+        Raises `error`, also if the file belongs to another run. `read` may raise KeyError,
+        TypeError or ValueError.
         """
         try:
             content: Any = json.loads(self._path.read_text("utf-8"))
@@ -60,5 +62,5 @@ class ResumeFile:
             raise self._error(f"cannot write {self._path}: {trouble.strerror}") from None
 
     def remove(self) -> None:
-        """The run is over: the next one begins anew."""
+        """Removes the file: the run is over, and the next one begins anew."""
         self._path.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""The one module that knows all others: builds, starts and drains."""
+"""The one module that knows all others: builds, starts and drains the proxy."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Serves(NamedTuple):
     """The facts about a proxy, once clients may connect.
 
     page: the address of the status page, if there is one; trouble: why Redis is not there; empty if
-    it is
+    it is there
     """
 
     listen: Listen
@@ -75,7 +75,7 @@ Say = Callable[[Listen, str], None]
 
 # Thresholds of the garbage collector. Clients leave no reference cycles, so it finds next to
 # nothing. With Python's own thresholds it looked through the objects of all clients again and again
-# while thousands came or left, which took more time than all else.
+# while thousands came or left, which took more time than everything else.
 _COLLECTS_AFTER: Final = (20_000, 20, 100)
 
 
@@ -143,7 +143,7 @@ async def _serve(
 async def work(settings: Settings, receiver: Receiver) -> int:
     """Runs one of several workers, whose clients another process accepts; returns the exit code.
 
-    Ends with that process. Raises TtlproxyError.
+    It ends with that process. Raises TtlproxyError.
     """
     settings = replace(settings, drain_min=0.0)  # the parent has waited, or is gone
     assert settings.upstream is not None
@@ -238,7 +238,7 @@ async def _serve_clients(
 
 
 class _Admin:
-    """The admin pages; `address`: where they are served, if they are."""
+    """The admin pages; `address`: where they are served, None if they are not."""
 
     def __init__(self, settings: Settings, upstream: Upstream, signals: Signals) -> None:
         self._settings = settings
@@ -248,7 +248,7 @@ class _Admin:
 
     @asynccontextmanager
     async def serving(self, subject: Subject) -> AsyncIterator[None]:
-        """Serves them about `subject`, if they are set, for its whole life."""
+        """Serves the pages about `subject` for its whole life, if an address for them is set."""
         settings = self._settings
         if settings.admin is None:
             yield
@@ -266,7 +266,7 @@ class _Admin:
 
 @asynccontextmanager
 async def _reported(receiver: Receiver, health: Health) -> AsyncIterator[None]:
-    """Reports to the process that listens every EVERY_S seconds, and at the end."""
+    """Reports to the process that listens, every EVERY_S seconds and at the end."""
 
     async def report() -> None:
         while True:
@@ -302,8 +302,8 @@ async def doctor(
     fixes: bool,
     state: Path | None,
 ) -> tuple[str, list[Finding]]:
-    """(the upstream's URL without password, findings); if it `fixes`, it does so first, and keeps
-    in the file `state` how far it is."""
+    """Returns (the upstream's URL without password, findings); if it `fixes`, it does so first, and
+    keeps its position in the file `state`."""
     from ttlproxy.operations.doctor import examined
 
     async with AsyncExitStack() as stack:
@@ -329,7 +329,7 @@ async def _check_addresses(settings: Settings) -> None:
 async def _upstream(
     settings: Settings, stack: AsyncExitStack
 ) -> tuple[Upstream, AnyEmbedded | None]:
-    """The Redis behind the proxy; an embedded one is stopped when the stack is closed."""
+    """Returns the Redis behind the proxy; an embedded one is stopped when the stack is closed."""
     if settings.upstream is not None:
         return settings.upstream, None
     kind = EmbeddedCluster if settings.embedded == "cluster" else Embedded
@@ -341,7 +341,7 @@ async def _upstream(
 async def _unless(
     stop: asyncio.Event, main: Coroutine[None, None, tuple[Upstream, AnyEmbedded | None]]
 ) -> tuple[Upstream, AnyEmbedded | None] | None:
-    """The result of `main`; None if `stop` is set first."""
+    """Returns the result of `main`; None if `stop` is set first."""
     running = asyncio.create_task(main, name="start")
     try:
         await until(stop.wait(), [running])

@@ -26,14 +26,15 @@ class Drained(Protocol):
     """A server that has clients."""
 
     async def drain(self, limit_s: float) -> None:
-        """Accepts nobody, and lets what is in flight finish, for at most `limit_s`."""
+        """Accepts no client any more, and lets what is in flight finish, for at most `limit_s`."""
 
     def unfinished(self) -> Counter[str]:
-        """The reasons why the remaining clients have not ended, in words for the log."""
+        """Returns the reasons why the remaining clients have not ended, in words for the log."""
 
 
 async def serve_on(settings: Settings, signals: Signals, clients: Callable[[], int]) -> None:
-    """Waits for drain_min, or until a second signal comes; `clients()`: how many are connected."""
+    """Waits for drain_min, or until a second signal comes; `clients()` returns how many are
+    connected."""
     left_s = _time_left(settings.drain_min)
 
     def how_far() -> str:
@@ -80,7 +81,7 @@ def _time_left(limit_s: float) -> Callable[[], int]:
 
 
 async def _telling(settings: Settings, how_far: Callable[[], str], work: Awaitable[object]) -> None:
-    """Waits for `work`, and tells meanwhile how far it is."""
+    """Waits for `work`, and reports its progress meanwhile."""
     progress = Progress.logged(log, may_replace=settings.may_replace_lines)
     telling = asyncio.create_task(progress.keep_telling(how_far), name="progress")
     try:

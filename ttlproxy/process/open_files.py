@@ -10,22 +10,23 @@ log = logging.getLogger(__name__)
 
 # A client takes two: its own socket and the one to Redis.
 _OF_CLIENT: Final = 2
-# A process takes this many at most where the system sets no limit.
+# The most files of a process if the system sets no limit.
 _PLENTY: Final = 1 << 20
-# A limit below the default of max_clients is told from this part on: a few less hinder nobody.
+# A limit below the default of max_clients is logged from this part on: a few less hinder nobody.
 _WORTH_TELLING: Final = 0.9
 # Files for everything else that a process opens; Redis reserves 32.
 RESERVED: Final = 64
 
 
 def room(limit: int, most: int, processes: int) -> int:
-    """The number of `most` clients that fit, at least 1, if each process may open `limit` files."""
+    """Returns how many of `most` clients fit, at least 1, if each process may open `limit`
+    files."""
     return max(min(most, (limit - RESERVED) // _OF_CLIENT * processes), 1)
 
 
 def beside_clients(clients: int, processes: int) -> int:
-    """Raises the limit as far as it goes; returns how many connections to masters of a Cluster each
-    process may have beside its share of the clients, each of whom needs at least one."""
+    """Raises the limit as far as possible; returns how many connections to masters of a Cluster
+    each process may have beside its share of the clients, each of which needs at least one."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     limit = _PLENTY if hard == resource.RLIM_INFINITY else min(hard, _PLENTY)
     if soft == resource.RLIM_INFINITY:
@@ -40,7 +41,7 @@ def beside_clients(clients: int, processes: int) -> int:
 def make_room(most: int, processes: int, chosen: bool) -> int:
     """Raises the limit as far as `most` clients need; returns how many clients fit.
 
-    `chosen`: `most` was set by the user, who is warned if fewer fit.
+    `chosen`: whether `most` was set by the user, who is warned if fewer fit.
     """
     wanted = most * _OF_CLIENT + RESERVED
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -27,15 +27,15 @@ class OneRedis:
         self._reaper = Reaper(settings, self.link)
 
     def start(self) -> list[Task]:
-        """The tasks beside the link and the server."""
+        """Starts the tasks beside the link and the server."""
         return [asyncio.create_task(self._reaper.run(), name="reaper")]
 
     async def drop_leases(self) -> None:
-        """Lets other proxies reap at once, when the tasks have ended."""
+        """Gives up leases when the tasks have ended, so that other proxies can reap at once."""
         await self._reaper.drop_lease()
 
     async def close(self) -> None:
-        """Closes what is left, when all clients have gone."""
+        """Closes what is left when all clients have gone."""
         await self.link.list_waiters.close()
 
 

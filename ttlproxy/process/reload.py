@@ -23,7 +23,7 @@ AT_ONCE: Final = tuple(name for name, setting in SETTINGS.items() if setting.at_
 
 
 def adopt(settings: Settings, values: Values) -> None:
-    """Puts values into the settings object, for all who hold it, and sets the log level."""
+    """Puts values into the settings object, for everyone who holds it, and sets the log level."""
     settings.__dict__.update(values)  # they are frozen for everybody else
     logs.set_level(settings.log_level)
 
@@ -37,14 +37,15 @@ class Reload:
         self._read = read
 
     async def run(self, asked: asyncio.Event, take: Callable[[Values], Awaitable[None]]) -> None:
-        """Reads them each time `asked` is set; gives `take` what changes at once."""
+        """Reads the settings each time `asked` is set; passes to `take` what changes at once."""
         while True:
             await asked.wait()
             asked.clear()
             await take(self._again())
 
     def _again(self) -> Values:
-        """The values that have changed and take effect; logs the names of all that have changed."""
+        """Returns the values that have changed and take effect; logs the names of all that have
+        changed."""
         try:
             read = self._read()
         except SettingsError as error:
@@ -64,7 +65,8 @@ class Reload:
 
 
 def _lasting(value: object) -> object:
-    """A setting without the content of its files, which is read again at each connection."""
+    """Returns a setting without the content of its files, which is read again at each
+    connection."""
     if isinstance(value, SecretFile):
         return value.path
     if not isinstance(value, Upstream):

@@ -41,7 +41,7 @@ def on_interrupt(act: Callable[[], None]) -> Iterator[None]:
 
 
 async def until_interrupted(main: Coroutine[None, None, int]) -> int:
-    """The exit code of `main`, or INTERRUPTED if SIGINT ended it."""
+    """Returns the exit code of `main`, or INTERRUPTED if SIGINT ended it."""
     interrupted = asyncio.Event()
     with on_interrupt(interrupted.set):
         running = asyncio.create_task(main, name="main")
@@ -53,8 +53,11 @@ async def until_interrupted(main: Coroutine[None, None, int]) -> int:
 
 
 class Signals:
-    """stop: begin to end; now: end at once; why_now: what asked for that, in words for the log;
-    reload: read the settings again; code: the exit code if nothing goes wrong."""
+    """The events that signals set.
+
+    stop: begin to end; now: end at once; why_now: the reason for that, in words for the log
+    reload: read the settings again; code: the exit code if nothing goes wrong
+    """
 
     def __init__(self) -> None:
         self.stop, self.now = asyncio.Event(), asyncio.Event()
@@ -68,7 +71,7 @@ class Signals:
     @contextmanager
     def of_process(cls) -> Iterator[Self]:
         """The first SIGTERM or SIGINT sets `stop`, the second `now`; SIGHUP sets `reload`. A Ctrl-C
-        at a terminal sets both: whoever tries something out does not wait for clients."""
+        at a terminal sets both, because a person who tries things out does not wait for clients."""
         signals = cls()
         signals._loop.add_signal_handler(signal.SIGTERM, signals._end)
         signals._loop.add_signal_handler(signal.SIGHUP, signals.reload.set)
@@ -79,9 +82,8 @@ class Signals:
     @contextmanager
     def of_worker(cls) -> Iterator[Self]:
         """SIGINT sets `stop` and `now`. A worker ignores SIGTERM and SIGHUP, because a service
-        manager may send them to the whole group: the process that listens passes them on by the
-        fd channel.
-        """
+        manager may send them to the whole group: the process that listens passes them on by the fd
+        channel."""
         signals = cls()
         for number in (signal.SIGTERM, signal.SIGHUP):
             signals._loop.add_signal_handler(number, lambda: None)
@@ -90,7 +92,7 @@ class Signals:
 
     @property
     def ending(self) -> str:
-        """The way in which the proxy ends, for the log."""
+        """How the proxy ends, in words for the log."""
         return f"stopping at once, because {self.why_now}" if self.now.is_set() else "stopping"
 
     def stop_soon(self) -> None:
@@ -98,7 +100,7 @@ class Signals:
         self._loop.call_soon_threadsafe(self.stop.set)
 
     async def pause(self, seconds: float) -> None:
-        """Waits so many seconds, or until `now` is set."""
+        """Waits for this number of seconds, or until `now` is set."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self.now.wait()
@@ -157,7 +159,8 @@ def _exit_code(error: Exception) -> int:
 
 
 def loop_factory(choice: str) -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """uvloop's loop if it is installed and `choice` allows it, else None for asyncio's own."""
+    """Returns uvloop's loop if it is installed and `choice` allows it, else None for asyncio's
+    own."""
     if choice == "asyncio" or not importlib.util.find_spec("uvloop"):
         return None
     import uvloop

@@ -1,4 +1,4 @@
-"""Tells a service manager such as systemd how it is: ready, stopping, still alive (sd_notify(3)).
+"""Tells a service manager such as systemd the state: ready, stopping, still alive (sd_notify(3)).
 
 Knows the protocol and its variables; does not know what the process does.
 """
@@ -16,15 +16,15 @@ from ttlproxy.net.tasks import cancel
 
 log = logging.getLogger(__name__)
 
-# Between two attempts while the manager is busy; between two looks whether anything is owed.
+# Seconds between two attempts while the manager is busy, and between two looks for messages.
 _AGAIN_S: Final = 0.1
 _IDLE_S: Final = 1.0
 
 
 class ServiceManager:
-    """The program that has started this process and wants to know how it is; often there is none.
+    """The program that has started this process and wants to know its state; often there is none.
 
-    path: of the manager's socket, empty if there is none, with @ first if it is an abstract one;
+    path: of the manager's socket, empty if there is none, with @ first if it is an abstract one
     every_s: seconds between two signs of life, 0 if none is wanted
     """
 
@@ -42,14 +42,14 @@ class ServiceManager:
         return cls(path, int(limit_us) / 2e6 if ours and limit_us.isdecimal() else 0.0)
 
     def tell(self, *lines: str) -> None:
-        """Sends assignments, such as READY=1; later, if the manager is busy. If that fails, the log
-        says so."""
+        """Sends assignments, such as READY=1; later, if the manager is busy. A failure is
+        logged."""
         if self._path:
             self._owed.append("\n".join(lines).encode())
             self._send()
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Gives signs of life until cancelled, and says when `stop` is set."""
+        """Sends signs of life until cancelled, and a message when `stop` is set."""
         living = asyncio.create_task(self._live(), name="signs of life")
         try:
             await stop.wait()
@@ -59,7 +59,7 @@ class ServiceManager:
             await cancel(living)
 
     def _send(self) -> None:
-        """Sends what is owed, as far as there is room for it."""
+        """Sends the messages that wait, as far as there is room for them."""
         address = f"\0{self._path[1:]}" if self._path.startswith("@") else self._path
         while self._owed:
             try:

@@ -1,6 +1,6 @@
-"""A process that serves, forked from the one that listens: that has imported everything already.
+"""A process that serves, forked from the one that listens, which has imported everything already.
 
-A new process would need half a second of CPU for it, and share no memory.
+A new process would need half a second of CPU for that, and share no memory.
 """
 
 from __future__ import annotations
@@ -29,13 +29,16 @@ _FIRST: Final = 3  # file descriptor after the standard streams
 
 
 class Worker:
-    """pid: of the process"""
+    """A process that serves.
+
+    pid: its process id
+    """
 
     def __init__(self, settings: Settings, end: socket.socket, work: Work) -> None:
-        """Starts it; `end`: its end of the channel; `work`: what it does."""
+        """Starts it; `end`: its end of the channel; `work`: what it runs."""
         for stream in filter(None, (sys.stdout, sys.stderr)):  # there may be none
             with suppress(OSError):
-                stream.flush()  # else what is left would be written twice
+                stream.flush()  # otherwise what is buffered would be written twice
         pid = os.fork()
         if pid == 0:
             _serve(settings, end, work)
@@ -45,7 +48,7 @@ class Worker:
         threading.Thread(target=self._wait, daemon=True, name=f"worker {pid}").start()
 
     async def wait(self) -> int:
-        """Its exit code; negative: the signal that ended it."""
+        """Returns its exit code; a negative one is the signal that ended it."""
         return await asyncio.shield(self._code)
 
     def signal(self, number: signal.Signals) -> None:
@@ -66,7 +69,7 @@ def _serve(settings: Settings, end: socket.socket, work: Work) -> NoReturn:
     """Leaves the event loop and the connections of the other process behind, and serves."""
     code = 1
     try:
-        gc.freeze()  # else objects that are left would close files of the worker at some time
+        gc.freeze()  # or garbage collection would close files of the worker
         os.setsid()  # a terminal's Ctrl-C is for the other process
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -82,9 +85,10 @@ def _serve(settings: Settings, end: socket.socket, work: Work) -> NoReturn:
 
 
 def _close_sockets(but: int) -> None:
-    """Sockets of other workers and of the listener must end with the process that has them."""
+    """Closes all other sockets: those of other workers and of the listener must end with their own
+    process."""
     for name in os.listdir("/dev/fd"):
         number = int(name)
-        with suppress(OSError):  # that of the list itself is closed
+        with suppress(OSError):  # the list's own file is closed
             if number >= _FIRST and number != but and stat.S_ISSOCK(os.fstat(number).st_mode):
                 os.close(number)

@@ -1,4 +1,5 @@
-"""Processes that serve one address: this one listens, and gives each client to the least busy.
+"""Processes that serve one address: this one listens, and gives each client to the least busy
+worker.
 
 That spreads a few long-lived connections evenly, which SO_REUSEPORT does not. Workers share
 nothing: to Redis and to each other they are independent proxies.
@@ -32,19 +33,19 @@ from ttlproxy.telemetry.worker_totals import WorkerTotals
 
 log = logging.getLogger(__name__)
 
-# A worker that has ended by itself is replaced after so many seconds.
+# Seconds until a worker that has ended by itself is replaced.
 _PAUSE_S: Final = (0.5, 1.5)
 
 
 class Workers:
     """The processes that serve, and the listening sockets.
 
-    address: where clients connect; with the real port, once `listen` is done
+    address: where clients connect, with the real port once `listen` is done
     totals: the workers' metrics and health
     """
 
     def __init__(self, settings: Settings, work: Work) -> None:
-        """`settings`, `work`: for each worker."""
+        """`settings`, `work`: those of each worker."""
         self._settings = settings
         self._work = work
         self.address = settings.listen
@@ -95,7 +96,7 @@ class Workers:
                 await sender.room()
 
     async def stop(self) -> None:
-        """Accepts no more clients; each worker finishes what is in flight, and then ends."""
+        """Accepts no more clients; has each worker finish what is in flight, and then end."""
         self._stops = True
         self._listeners.stop()
         for sender in self._senders.values():
@@ -151,7 +152,7 @@ class Workers:
             await self._one_more_serves.wait_for(lambda: len(self._serving()) >= count)
 
     def _serving(self) -> list[Sender]:
-        """The workers that serve, the least busy first."""
+        """Returns the workers that serve, the least busy first."""
         senders = self._senders.values()
         serving = [each for each in senders if each.ready.is_set() and not each.closed.is_set()]
         return sorted(serving, key=lambda sender: sender.clients)

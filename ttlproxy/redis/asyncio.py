@@ -13,7 +13,7 @@ from ttlproxy.redis.replies import PARSERS
 __all__ = ["Pipeline", "Redis"]
 
 
-# mypy is told to ignore this: two base classes of redis-py itself do not fit each other.
+# mypy ignores this: two base classes of redis-py itself do not fit each other.
 class Pipeline(PipelineCommands["Pipeline"], _Pipeline):  # type: ignore[misc]
     """redis-py's pipeline with the proxy's commands."""
 

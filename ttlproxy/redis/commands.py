@@ -1,6 +1,6 @@
 """The commands as one mixin, for plain clients, for asyncio and for pipelines.
 
-The parameters of Commands are what its methods return.
+The type parameters of Commands are what its methods return.
 """
 
 from __future__ import annotations

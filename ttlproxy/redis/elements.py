@@ -19,7 +19,7 @@ Ints = TypeVar("Ints")
 
 class _Verb(NamedTuple):
     """time: the name and the type of the parameter, None if the command takes no time; convert:
-    turns the time into the command's number."""
+    turns the time into the command's number"""
 
     summary: str
     reply: str
@@ -52,7 +52,7 @@ _VERBS: Final = {
     "PEXPIRETIME": _Verb("Returns the expiry time of {}, as Unix time in milliseconds", _READ),
     "PERSIST": _Verb("Removes the deadline of {}", "1 removed, -1 had none"),
 }
-# The first letter of the commands, the word for one element, and that for several.
+# The first letter of the commands, the word for one element, and the words for several.
 _TYPES: Final = (
     ("H", "field", "hash fields"),
     ("S", "member", "set members"),

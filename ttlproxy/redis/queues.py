@@ -23,7 +23,7 @@ Throttle = TypeVar("Throttle")
 
 
 class Expired(Sender, Generic[Flag, MaybeWords, Rules, AllTaken, AllLeft, Deadlines]):
-    """Rules for what happens to an element at its deadline, and what is due next."""
+    """Rules about deadlines of elements, expired elements, and those that are due next."""
 
     def onexpire(
         self,
@@ -40,9 +40,10 @@ class Expired(Sender, Generic[Flag, MaybeWords, Rules, AllTaken, AllLeft, Deadli
     ) -> Flag:
         """Sets what happens to expired elements of keys that match the pattern.
 
-        target: the list, stream or channel; maxlen, approximate: of a stream; most, otherwise: an
-        element that was delivered that often goes to the list `otherwise` instead (MAX ... ELSE);
-        outbox: the destinations may be in other slots of a Cluster
+        target: the list, stream or channel; maxlen, approximate: of a stream
+        most, otherwise: an element that was delivered `most` times goes to `otherwise` instead (MAX
+        ... ELSE)
+        outbox: whether the destinations may be in other slots of a Cluster
         """
         trim = () if maxlen is None else ("MAXLEN", "~" if approximate else "=", maxlen)
         letters = () if most is None else ("MAX", most, *words.option("ELSE", otherwise))
@@ -53,12 +54,12 @@ class Expired(Sender, Generic[Flag, MaybeWords, Rules, AllTaken, AllLeft, Deadli
         return reply
 
     def onexpire_rule(self, pattern: Value) -> MaybeWords:
-        """The words of the pattern's rule, the pattern first, or None."""
+        """Returns the words of the pattern's rule, the pattern first, or None."""
         reply: MaybeWords = self.execute_command("ONEXPIRE", pattern)
         return reply
 
     def onexpire_rules(self) -> Rules:
-        """All rules, the longest pattern first."""
+        """Returns all rules, the longest pattern first."""
         reply: Rules = self.execute_command("ONEXPIRE")
         return reply
 
@@ -77,9 +78,9 @@ class Expired(Sender, Generic[Flag, MaybeWords, Rules, AllTaken, AllLeft, Deadli
     ) -> Flag:
         """Sets the deadline of elements that native commands write in keys that match the pattern.
 
-        jitter: up to so many percent more; refresh: also elements that are there get it anew;
-        keepttl: those keep what they have; maxlen: how many elements a key may have; evict: others
-        make room
+        jitter: up to this many percent more; refresh: existing elements get it anew, too; keepttl:
+        they keep what they have
+        maxlen: how many elements a key may have; evict: whether others make room
         """
         reply: Flag = self.execute_command(
             "ONWRITE",
@@ -107,12 +108,12 @@ class Expired(Sender, Generic[Flag, MaybeWords, Rules, AllTaken, AllLeft, Deadli
         pattern: Value,
         type: Literal["hash", "set", "zset", "list"] | None = None,
     ) -> MaybeWords:
-        """The words of the pattern's rule, the pattern first, or None."""
+        """Returns the words of the pattern's rule, the pattern first, or None."""
         reply: MaybeWords = self.execute_command("ONWRITE", pattern, *words.option("TYPE", type))
         return reply
 
     def onwrite_rules(self) -> Rules:
-        """All rules, the longest pattern first."""
+        """Returns all rules, the longest pattern first."""
         reply: Rules = self.execute_command("ONWRITE")
         return reply
 
@@ -122,12 +123,12 @@ class Expired(Sender, Generic[Flag, MaybeWords, Rules, AllTaken, AllLeft, Deadli
         return reply
 
     def due(self, key: Value, count: int | None = None) -> AllLeft:
-        """The elements that have a deadline, earliest first, with their time left."""
+        """Returns the elements that have a deadline, earliest first, with their time left."""
         reply: AllLeft = self.execute_command("DUE", key, *words.option("COUNT", count))
         return reply
 
     def ttlproxy_key(self, key: Value, offset: int = 0, count: int = -1) -> Deadlines:
-        """The elements that have a deadline, earliest first, with it; count: -1 for all."""
+        """Returns the elements that have a deadline, earliest first, with it; count: -1 for all."""
         reply: Deadlines = self.execute_command("TTLPROXY", "KEY", key, "LIMIT", offset, count)
         return reply
 
@@ -171,7 +172,8 @@ class Queues(Sender, Generic[Int, MaybeInt, MaybeWord, MaybeWords, MaybeLease, A
     ) -> Any:
         """Moves the last item of a list into a set with a deadline, and returns it, or None.
 
-        count: at most so many, as a list; block: wait so long for an item, in ms (0: no limit)
+        count: at most this many items, as a list; block: waits this long for an item, in ms (0: no
+        limit)
         """
         return self.execute_command(*_leasing(source, destination, ex, px, count, block))
 
@@ -184,13 +186,13 @@ class Queues(Sender, Generic[Int, MaybeInt, MaybeWord, MaybeWords, MaybeLease, A
         px: Ttl | None = None,
         block: Ttl | None = None,
     ) -> MaybeLease:
-        """Leases one item: the item and its token, for `unlease` and `renew`, or None."""
+        """Leases one item; returns the item and its token, for `unlease` and `renew`, or None."""
         asked = _leasing(source, destination, ex, px, None, block)
         reply: MaybeLease = self.execute_command(*asked, "TOKEN")
         return reply
 
     def unlease(self, destination: Value, token: int, *items: Value) -> Int:
-        """Removes leased items; how many of these leases were not over."""
+        """Removes leased items; returns how many of these leases were not over."""
         reply: Int = self.execute_command("UNLEASE", destination, token, *items)
         return reply
 
@@ -203,7 +205,7 @@ class Queues(Sender, Generic[Int, MaybeInt, MaybeWord, MaybeWords, MaybeLease, A
         ex: Ttl | None = None,
         px: Ttl | None = None,
     ) -> MaybeInt:
-        """Gives a leased item more time; the new token, or None if that lease is over."""
+        """Gives a leased item more time; returns the new token, or None if that lease is over."""
         reply: MaybeInt = self.execute_command(
             "RENEW", destination, token, item, *words.expiry(ex, px, None, None)
         )
@@ -234,12 +236,12 @@ class Queues(Sender, Generic[Int, MaybeInt, MaybeWord, MaybeWords, MaybeLease, A
         return reply
 
     def undefer(self, key: Value, *ids: Value) -> Int:
-        """Cancels deferred commands; how many there were."""
+        """Cancels deferred commands; returns how many there were."""
         reply: Int = self.execute_command("UNDEFER", key, *ids)
         return reply
 
     def deferred(self, key: Value, count: int | None = None) -> AllDeferred:
-        """The commands that are deferred for a key, earliest first."""
+        """Returns the commands that are deferred for a key, earliest first."""
         reply: AllDeferred = self.execute_command("DEFERRED", key, *words.option("COUNT", count))
         return reply
 
@@ -252,7 +254,7 @@ def _leasing(
     count: int | None,
     block: Ttl | None,
 ) -> tuple[Value, ...]:
-    """The words of LEASE."""
+    """Returns the words of LEASE."""
     return (
         "LEASE",
         source,
@@ -264,12 +266,14 @@ def _leasing(
 
 
 class Leaderboards(Sender, Generic[Int, MaybeInt, Rows]):
-    """Sorted by a 64-bit score, the highest first; of equal ones, the earlier first."""
+    """Members sorted by a 64-bit score, the highest first; the earlier of two equal ones comes
+    first."""
 
     def lbadd(
         self, key: Value, score: int, member: Value, *, condition: Condition | None = None
     ) -> Int:
-        """Sets a member's score: 1 the member is new, 0 it is not, or the condition is not met."""
+        """Sets a member's score; returns 1 if the member is new, 0 if not, or if the condition is
+        not met."""
         reply: Int = self.execute_command("LBADD", key, *words.given(condition), score, member)
         return reply
 
@@ -279,28 +283,28 @@ class Leaderboards(Sender, Generic[Int, MaybeInt, Rows]):
         return reply
 
     def lbtop(self, key: Value, start: int, stop: int) -> Rows:
-        """The rows between two ranks; the first rank is 0, the last one -1."""
+        """Returns the rows between two ranks; the first rank is 0, the last one -1."""
         reply: Rows = self.execute_command("LBTOP", key, start, stop)
         return reply
 
     def lbrank(self, key: Value, member: Value) -> MaybeInt:
-        """A member's rank, or None."""
+        """Returns a member's rank, or None."""
         reply: MaybeInt = self.execute_command("LBRANK", key, member)
         return reply
 
     def lbaround(self, key: Value, member: Value, n: int) -> Rows:
-        """A member's row, with n rows above and n below."""
+        """Returns a member's row, with n rows above and n below."""
         reply: Rows = self.execute_command("LBAROUND", key, member, n)
         return reply
 
     def lbrem(self, key: Value, *members: Value) -> Int:
-        """Removes members; how many there were."""
+        """Removes members; returns how many there were."""
         reply: Int = self.execute_command("LBREM", key, *members)
         return reply
 
 
 class Limiters(Sender, Generic[Throttle]):
-    """redis-py itself has INCREX."""
+    """The limiter that redis-py lacks; it has INCREX itself."""
 
     def cl_throttle(
         self, key: Value, max_burst: int, count: int, period: int, quantity: int | None = None

@@ -1,4 +1,4 @@
-"""Typed replies, and how they are made from what redis-py has read.
+"""Typed replies, made from what redis-py has read.
 
 The replies of these commands are the same in RESP2 and RESP3.
 """
@@ -87,7 +87,7 @@ def _deferred(reply: Sequence[Sequence[Any]]) -> list[Deferred]:
 
 
 def _lease(reply: Any) -> Any:
-    """The reply with a token, also where there is COUNT."""
+    """Returns a reply with a token as a Lease; a reply with COUNT stays as it is."""
     has_token = isinstance(reply, list) and len(reply) == 2 and isinstance(reply[1], int)
     return Lease(*reply) if has_token else reply
 
@@ -97,7 +97,7 @@ def _set_or_rule(reply: Any) -> Any:
 
 
 def _plain(parse: Callable[[Any], Any]) -> Callable[..., Any]:
-    """Ignores the options of the request, which redis-py gives."""
+    """Returns a parser that ignores the options of the request, which redis-py passes."""
     return lambda reply, **options: parse(reply)
 
 

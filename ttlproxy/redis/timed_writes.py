@@ -1,4 +1,4 @@
-"""Writing elements together with their deadline."""
+"""Commands that write elements together with their deadline."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ class TimedWrites(Sender, Generic[Int]):
     """One of ex, px, exat and pxat is the deadline: with none of them, and without keepttl, the
     elements lose theirs.
 
-    ex, px: seconds and milliseconds, or a timedelta; exat, pxat: Unix time, or a datetime;
-    keepttl: elements keep the deadline that they have; maxlen: nothing is written if there would be
-    more elements, or with evict those that expire first go
+    ex, px: seconds and milliseconds, or a timedelta; exat, pxat: Unix time, or a datetime
+    keepttl: elements keep the deadline that they have
+    maxlen: nothing is written if there would be more elements; with evict, those that expire first
+    are removed
     """
 
     def hsetex_maxlen(
@@ -34,8 +35,8 @@ class TimedWrites(Sender, Generic[Int]):
         pxat: UnixTime | None = None,
         keepttl: bool = False,
     ) -> Int:
-        """HSETEX with MAXLEN, which redis-py's hsetex lacks: 1 written, 0 condition not met, -1 too
-        many fields."""
+        """HSETEX with MAXLEN, which redis-py's hsetex lacks; returns 1 written, 0 condition not
+        met, -1 too many fields."""
         reply: Int = self.execute_command(
             "HSETEX",
             key,
@@ -61,7 +62,7 @@ class TimedWrites(Sender, Generic[Int]):
         pxat: UnixTime | None = None,
         keepttl: bool = False,
     ) -> Int:
-        """Adds members to a set: how many are new, -1 too many."""
+        """Adds members to a set; returns how many are new, -1 if there are too many."""
         reply: Int = self.execute_command(
             "SADDEX",
             key,
@@ -89,9 +90,10 @@ class TimedWrites(Sender, Generic[Int]):
         pxat: UnixTime | None = None,
         keepttl: bool = False,
     ) -> Int:
-        """Adds members to a sorted set: how many are new (with ch: or changed), -1 too many.
+        """Adds members to a sorted set; returns how many are new (with ch: or changed), -1 if there
+        are too many.
 
-        scores: member -> score; only: change scores upwards (GT) or downwards (LT) alone
+        scores: member -> score; only: changes scores only upwards (GT) or downwards (LT)
         """
         reply: Int = self.execute_command(
             "ZADDEX",
@@ -118,7 +120,7 @@ class TimedWrites(Sender, Generic[Int]):
         pxat: UnixTime | None = None,
         keepttl: bool = False,
     ) -> Int:
-        """Prepends elements to a list: its length, -1 too many."""
+        """Prepends elements to a list; returns its length, -1 if there are too many."""
         reply: Int = self.execute_command(
             "LPUSHEX",
             key,
@@ -142,7 +144,7 @@ class TimedWrites(Sender, Generic[Int]):
         pxat: UnixTime | None = None,
         keepttl: bool = False,
     ) -> Int:
-        """Appends elements to a list: its length, -1 too many."""
+        """Appends elements to a list; returns its length, -1 if there are too many."""
         reply: Int = self.execute_command(
             "RPUSHEX",
             key,

@@ -20,35 +20,35 @@ _SECOND, _MILLISECOND = timedelta(seconds=1), timedelta(milliseconds=1)
 
 
 class Sender:
-    """One of redis-py's clients and pipelines."""
+    """A client or a pipeline of redis-py."""
 
     def execute_command(self, *args: Any, **options: Any) -> Any:
-        """Sends a command; the class that this one is mixed into says how."""
+        """Sends a command, as the class does that this one is mixed into."""
         return super().execute_command(*args, **options)  # type: ignore[misc]
 
 
 def seconds(ttl: Ttl) -> int:
-    """A time to live in seconds, never less than what was asked for."""
+    """Returns a time to live in seconds, never less than what was asked for."""
     return -(-ttl // _SECOND) if isinstance(ttl, timedelta) else ttl
 
 
 def milliseconds(ttl: Ttl) -> int:
-    """A time to live in milliseconds, never less than what was asked for."""
+    """Returns a time to live in milliseconds, never less than what was asked for."""
     return -(-ttl // _MILLISECOND) if isinstance(ttl, timedelta) else ttl
 
 
 def unix_seconds(at: UnixTime) -> int:
-    """A Unix time in seconds, never earlier than what was asked for."""
+    """Returns a Unix time in seconds, never earlier than what was asked for."""
     return math.ceil(at.timestamp()) if isinstance(at, datetime) else at
 
 
 def unix_milliseconds(at: UnixTime) -> int:
-    """A Unix time in milliseconds, never earlier than what was asked for."""
+    """Returns a Unix time in milliseconds, never earlier than what was asked for."""
     return math.ceil(at.timestamp() * 1000) if isinstance(at, datetime) else at
 
 
 def elements(keyword: str, named: Value | Values) -> tuple[Any, ...]:
-    """One element alone, or the keyword, the count and the elements."""
+    """Returns one element alone, or the keyword, the count and the elements."""
     if isinstance(named, (list, tuple)):
         return keyword, len(named), *named
     return (named,)
@@ -57,7 +57,7 @@ def elements(keyword: str, named: Value | Values) -> tuple[Any, ...]:
 def deadline(
     keyword: str, named: Value | Values, time: int, condition: Condition | None
 ) -> tuple[Any, ...]:
-    """The words after the key of a command that sets deadlines."""
+    """Returns the words after the key of a command that sets deadlines."""
     conditions = given(condition)
     if isinstance(named, (list, tuple)):
         return time, *conditions, *elements(keyword, named)
@@ -65,19 +65,19 @@ def deadline(
 
 
 def given(*words: Value | None) -> tuple[Any, ...]:
-    """The words that are not None."""
+    """Returns the words that are not None."""
     return tuple(word for word in words if word is not None)
 
 
 def option(name: str, value: Value | None) -> tuple[Any, ...]:
-    """`name value`, or nothing if there is no value."""
+    """Returns `name value`, or nothing if there is no value."""
     return () if value is None else (name, value)
 
 
 def expiry(
     ex: Ttl | None, px: Ttl | None, exat: UnixTime | None, pxat: UnixTime | None
 ) -> tuple[Any, ...]:
-    """EX, PX, EXAT or PXAT. The server refuses more than one."""
+    """Returns EX, PX, EXAT or PXAT. The server refuses more than one."""
     return (
         *option("EX", None if ex is None else seconds(ex)),
         *option("PX", None if px is None else milliseconds(px)),
@@ -87,7 +87,7 @@ def expiry(
 
 
 def capped(maxlen: int | None, evict: bool) -> tuple[Any, ...]:
-    """MAXLEN with its EVICT."""
+    """Returns MAXLEN with its EVICT."""
     return (*option("MAXLEN", maxlen), *flag("EVICT", evict))
 
 
@@ -96,15 +96,15 @@ def flag(name: str, wanted: bool) -> tuple[str, ...]:
 
 
 def pairs(mapping: Mapping[Any, Any]) -> list[Any]:
-    """Keys and values in turn."""
+    """Returns keys and values in turn."""
     return list(chain.from_iterable(mapping.items()))
 
 
 def scored(scores: Mapping[Any, float]) -> list[Any]:
-    """Scores and members in turn."""
+    """Returns scores and members in turn."""
     return list(chain.from_iterable((score, member) for member, score in scores.items()))
 
 
 def counted(keyword: str, words: Sequence[Any], width: int = 1) -> tuple[Any, ...]:
-    """The keyword, how many elements there are, and their words."""
+    """Returns the keyword, the number of elements, and their words."""
     return keyword, len(words) // width, *words

@@ -26,6 +26,7 @@ end
 -- include maxlen
 -- include rule_date
 -- include native
+-- include int64
 local command = string.upper(name)
 -- Redis looks at the number before the type: of another type, the command itself says what is wrong.
 local seen = has('')
@@ -37,9 +38,10 @@ if type(seen) == 'table' then
 end
 local there = has(field)
 if command == 'HINCRBY' then
-  -- Lua would round a reply beyond 2^53.
-  local sum = (tonumber(redis.call('HGET', data, field) or 0) or 0) + (tonumber(value) or 0)
-  if math.abs(sum) >= 2 ^ 53 then
+  -- Lua would round a reply beyond 2^53. Redis itself refuses what is no 64-bit integer.
+  local old = redis.call('HGET', data, field) or '0'
+  local sum = (tonumber(old) or 0) + (tonumber(value) or 0)
+  if math.abs(sum) >= 2 ^ 53 and is_int64_sum(old, value) then
     return { err = 'ERR ttlproxy cannot do HINCRBY beyond 2^53 where a rule of ONWRITE matches the key' }
   end
 end

@@ -5,6 +5,16 @@
 -- RESULT: the command's
 -- include words
 -- include try
+local command, element = string.upper(name), ARGV[#ARGV]
+local function put()
+  return try(command, data, unpack(ARGV, first_word))
+end
+
+-- LINSERT looks at this word before the type of the key.
+local is_side = ({ BEFORE = true, AFTER = true })[string.upper(ARGV[first_word])]
+if command == 'LINSERT' and not is_side then
+  return put()
+end
 -- include clock
 -- include index
 -- include rule
@@ -16,18 +26,12 @@
 -- include maxlen
 -- include rule_lists
 -- include list_clear
-local command, element = string.upper(name), ARGV[#ARGV]
-local function put()
-  return try(command, data, unpack(ARGV, first_word))
-end
-
 local old, place = false, ''
 if command == 'LSET' then
   old = redis.pcall('LINDEX', data, ARGV[first_word])
   place = old
 else
-  local is_side = ({ BEFORE = true, AFTER = true })[string.upper(ARGV[first_word])]
-  place = is_side and redis.pcall('LPOS', data, ARGV[first_word + 1])
+  place = redis.pcall('LPOS', data, ARGV[first_word + 1])
 end
 -- No such place, or the element is there already and keeps its deadline.
 if not place or type(place) == 'table' or (old == element and keeps) then

@@ -1,4 +1,4 @@
-"""A proxy's health in words, its metrics, and what is gathered only when somebody looks.
+"""A proxy's health in words, its metrics, and details that are gathered only when somebody looks.
 
 Never blocks: any thread may ask. Details that take the event loop some work are gathered on demand:
 a reader starts it, and sees the result at one of the next looks.
@@ -33,7 +33,7 @@ class OnDemand:
         self.on_news: Callable[[Details], None] = lambda details: None
 
     def look(self) -> None:
-        """Gathers anew, unless that is being done. Any thread may call it."""
+        """Gathers the details anew, unless that is being done. Any thread may call it."""
         self._loop.call_soon_threadsafe(self._begin)
 
     def _begin(self) -> None:
@@ -55,7 +55,7 @@ STUCK_S: Final = 3.0
 
 
 class Worker(NamedTuple):
-    """One of several processes. why_not_ready: the reason; empty if it is ready."""
+    """One of several processes. why_not_ready: the reason; empty if it is ready"""
 
     pid: int
     clients: float
@@ -65,8 +65,8 @@ class Worker(NamedTuple):
 class Health:
     """The health of one process that serves. Each `why_not_` is empty if all is well.
 
-    accepts: clients may connect; drains: the process is ending; on_demand: what is gathered when
-    somebody looks
+    accepts: whether clients may connect; drains: whether the process is ending
+    on_demand: what is gathered when somebody looks
     """
 
     def __init__(self, source: Source, gather: Gather) -> None:
@@ -82,7 +82,8 @@ class Health:
         return "" if self.accepts else "starting: clients are not accepted yet"
 
     def why_not_ready(self) -> str:
-        """Ready while the link serves: then its scripts are loaded and all managed keys known.
+        """Returns why it is not ready. It is while the link serves: then its scripts are loaded and
+        all managed keys known.
 
         One of several masters is enough: a proxy that took itself out of service because of one
         would take all others out as well, and so would every other proxy.
@@ -95,7 +96,7 @@ class Health:
         return self.why_not_started()
 
     def nodes(self) -> Mapping[str, str]:
-        """Why each server is not served; empty if it is. By address."""
+        """Returns why each server is not served, by address; empty if it is."""
         return {name: node.why_not for name, node in self._source.link.nodes.items()}
 
     def trouble(self) -> str:
@@ -112,7 +113,7 @@ class Health:
         return [latest] if latest else []
 
     def script_names(self) -> Mapping[bytes, str]:
-        """SHA -> name of the scripts that the link has loaded."""
+        """Returns SHA -> name of the scripts that the link has loaded."""
         links = self._source.link.all
         scripts = (script for link in links for script in link.context.scripts.all())
         return {script.sha: script.name for script in scripts}

@@ -2,7 +2,7 @@
 
 Our own words are `str`; bytes from clients are never decoded. So everything that looks like a bytes
 literal is removed from each line and traceback, and with it all that a client has sent: AUTH,
-HELLO, ACL, CONFIG, keys and values. Arguments that Redis quotes in some errors are removed too.
+HELLO, ACL, CONFIG, keys and values. Arguments that Redis quotes in some errors are removed, too.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SECRETS: Final = (
 
 
 def one_line(text: str) -> str:
-    """The text with control and other unprintable characters escaped as in Python."""
+    """Returns the text with control and other unprintable characters escaped as in Python."""
     if text.isprintable():
         return text
     return "".join(
@@ -38,7 +38,7 @@ def one_line(text: str) -> str:
 
 
 def redacted(text: str) -> str:
-    """The text without what may be secret."""
+    """Returns the text without what may be secret."""
     for pattern, instead in _SECRETS:
         text = pattern.sub(instead, text)
     return text
@@ -46,13 +46,14 @@ def redacted(text: str) -> str:
 
 class _Time(logging.Formatter):
     def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802
-        """The time in UTC, to the millisecond, in the format of ISO 8601 and RFC 3339."""
+        """Returns the time in UTC, to the millisecond, in the format of ISO 8601 and RFC 3339."""
         at = datetime.fromtimestamp(record.created, UTC)
         return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 class _Text(_Time):
-    """Time, level, the process if there are several, message; the exception, and where it was.
+    """Time, level, the process if there are several, message; the exception, and where it was
+    raised.
 
     Each event is exactly one line. Otherwise a logged name could forge lines of its own, and
     programs that read the log by lines would take half an event for a whole one.
@@ -60,7 +61,7 @@ class _Text(_Time):
 
     def __init__(self, process: str) -> None:
         super().__init__(f"%(asctime)s %(levelname)s {process and process + ': '}%(message)s")
-        # A line about how far work is, of this process or another, may be there.
+        # A progress line, of this process or another, may be there.
         self._before = CLEAR if sys.stderr.isatty() else ""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -70,7 +71,7 @@ class _Text(_Time):
 
 
 def _trouble(record: logging.LogRecord) -> str:
-    """The exception, its causes, and where each was raised: the innermost call first."""
+    """Returns the exception, its causes, and where each was raised: the innermost call first."""
     trouble = record.exc_info[1] if record.exc_info else None
     said = []
     while trouble is not None:

@@ -1,7 +1,8 @@
 """The memory of processes, and of the proxy's control group (cgroup); whether the settings fit it.
 
 Knows Linux's files: Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst of the kernel.
-Elsewhere nothing is known of the group. Workers are numbered: pids would make ever new series.
+On other systems nothing is known of the group. Workers are numbered: pids would make ever new
+series.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ _PAGES: Final = 13 * _MIB
 _CLIENT: Final = 13 << 10
 # Less than this for buffers and requests is of no use.
 _LEAST: Final = 8 * _MIB
-# Copies of a request that is rewritten, for a moment.
+# Copies of a request, for a moment, while it is rewritten.
 _COPIES: Final = 4
 
 _MEMBERSHIP: Final = Path("/proc/self/cgroup")
 _MOUNT: Final = Path("/sys/fs/cgroup")
-# v1 has a number near 2**63 where there is no limit, v2 the word "max".
+# v1 has a number near 2**63 if there is no limit, v2 the word "max".
 _NO_LIMIT: Final = 1 << 60
 
 
@@ -56,33 +57,35 @@ _LAYOUTS: Final = {
 
 
 class Memory(NamedTuple):
-    """Figures in bytes. limit: infinite if there is none; used: NaN if the system does not tell."""
+    """Figures in bytes. limit: infinite if there is none; used: NaN if the system does not tell"""
 
     limit: float
     used: float
 
 
 class Shortage(NamedTuple):
-    """Settings that allow more memory than there is. what: that in words; fix: what to do."""
+    """Settings that allow more memory than there is. what: that in words; fix: what to do"""
 
     what: str
     fix: str
 
 
 def container_memory() -> Memory:
-    """The memory of the group with the lowest limit: this process's, or one that contains it."""
+    """Returns the memory of the group with the lowest limit: this process's, or one that contains
+    it."""
     return min(_groups(), key=lambda group: group.limit, default=Memory(math.inf, math.nan))
 
 
 def needed(settings: Settings) -> float:
-    """Bytes that proxies with these settings may use; infinite without a limit for buffers."""
+    """Returns the bytes that proxies with these settings may use; infinite without a limit for
+    buffers."""
     each = settings.max_buffer_bytes or math.inf
     each += _COPIES * settings.max_request_bytes
     return _at_rest(settings) + settings.workers * each
 
 
 def shortage(settings: Settings) -> Shortage | None:
-    """The advice if the group's limit is lower than what the settings allow; else None."""
+    """Returns advice if the group's limit is lower than what the settings allow; else None."""
     limit, most, rest = container_memory().limit, needed(settings), _at_rest(settings)
     if limit >= most:
         return None
@@ -105,7 +108,7 @@ def _mib(count: float) -> str:
 
 
 def _at_rest(settings: Settings) -> int:
-    """The bytes that the processes and their clients need, without buffers and requests."""
+    """Returns the bytes that the processes and their clients need, without buffers and requests."""
     workers = settings.workers * _WORKER if settings.workers > 1 else 0
     pages = _PAGES if settings.admin is not None else 0
     return _PROCESS + workers + pages + settings.max_clients * _CLIENT
@@ -117,7 +120,7 @@ def _groups() -> Iterator[Memory]:
     except (OSError, UnicodeDecodeError):
         return
     places = {controllers: path for _, controllers, path in (line.split(":", 2) for line in lines)}
-    # The first one has the memory where both versions are mounted.
+    # If both versions are mounted, the first one has the memory.
     layout, path = next(
         ((_LAYOUTS[name], places[name]) for name in _LAYOUTS if name in places), (None, "")
     )
@@ -140,7 +143,7 @@ def _group(folder: Path, layout: _Layout) -> Memory:
 
 
 def _number(file: Path) -> float:
-    """NaN if the file is not there, or has no number."""
+    """Reads a number; NaN if the file is not there, or has none."""
     try:
         return float(file.read_text("ascii").replace("max", "nan"))
     except (OSError, ValueError):
@@ -156,14 +159,14 @@ def _cache(file: Path, name: str) -> float:
 
 
 MEMORY: Final = "ttlproxy_worker_resident_memory_bytes"
-# Linux has it: sizes of this process in pages, the resident ones second (man 5 proc).
+# On Linux: sizes of this process in pages, the resident ones second (man 5 proc).
 _SIZES: Final = Path("/proc/self/statm")
 # The name of a single process, or of a worker that does not know its number.
 _ONE: Final = "1"
 
 
 def own_memory() -> dict[str, float]:
-    """The memory of this process, by its number; empty where the system does not tell."""
+    """Returns the memory of this process, by its number; empty if the system does not tell."""
     try:
         pages = int(_SIZES.read_text("ascii").split()[1])
     except OSError:
@@ -172,24 +175,24 @@ def own_memory() -> dict[str, float]:
 
 
 class WorkerNumbers:
-    """Numbers from 1 on: one that takes the place of another gets its number."""
+    """Numbers workers from 1 on: one that takes the place of another gets its number."""
 
     def __init__(self) -> None:
         self._numbers: dict[int, int] = {}
 
     def add(self, pid: int) -> None:
-        """The worker is there."""
+        """Gives the worker a number, unless it has one."""
         if pid not in self._numbers:
             taken = set(self._numbers.values())
             number = next(each for each in count(1) if each not in taken)
             self._numbers = {**self._numbers, pid: number}
 
     def remove(self, pid: int) -> None:
-        """The worker has ended."""
+        """Frees the number of a worker that has ended."""
         self._numbers = {key: number for key, number in self._numbers.items() if key != pid}
 
     def by_number(self, memory: Mapping[int, Mapping[str, float]]) -> dict[str, float]:
-        """`memory`: what each worker has said of its own, by pid."""
+        """Returns the memory by number; `memory`: what each worker has said of its own, by pid."""
         numbers = self._numbers
         found = {
             numbers[pid]: said[_ONE]

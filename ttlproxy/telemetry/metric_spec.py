@@ -1,4 +1,4 @@
-"""Describes what a metric is, and what it is read from. Knows none."""
+"""Describes what a metric is, and what it is read from. Knows no metric."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ class LoopHeartbeat:
             self.lag_ms.observe(max(self.age_s() - _EVERY_S, 0) * 1000)
 
     def why_not_live(self, stuck_s: float) -> str:
-        """The reason; empty unless the loop has not turned for more than `stuck_s`."""
+        """Returns the reason; empty unless the loop has not turned for more than `stuck_s`."""
         age_s = self.age_s()
         return f"the event loop has been stuck for {age_s:.1f} s" if age_s > stuck_s else ""
 
     def age_s(self) -> float:
-        """Seconds since the last beat."""
+        """Returns the seconds since the last beat."""
         return time.monotonic() - self._beat_s
 
 
@@ -60,13 +60,14 @@ BY_WORKER: Final = "worker"
 
 
 class Serves(Protocol):
-    """The server of clients. Any thread may ask."""
+    """The server of clients. Any thread may call it."""
 
     def certificates_expire_s(self) -> dict[str, float]:
-        """The Unix time at which each certificate in use ends, by name; only those that are set."""
+        """Returns the Unix time at which each certificate in use ends, by name; only those that are
+        set."""
 
     def buffered_bytes(self) -> dict[str, float]:
-        """Bytes kept, by where they are to go."""
+        """Returns the bytes that are kept, by their destination."""
 
 
 class Source(NamedTuple):
@@ -81,10 +82,10 @@ class Source(NamedTuple):
 
 
 class MetricSpec(NamedTuple):
-    """kind: Prometheus's type; label: the label's name, if any, and `values` all its values; those
-    of BY_NODE are the servers that are there, of BY_CERTIFICATE only those that are set, of
-    BY_SCRIPT the scripts that were called, and of BY_WORKER the workers' numbers, from 1 on.
-
+    """kind: Prometheus's type
+    label, values: the label's name, if any, and all its values; the values of BY_NODE are the
+    servers that are there, of BY_CERTIFICATE only those that are set, of BY_SCRIPT the scripts that
+    were called, and of BY_WORKER the workers' numbers, from 1 on
     of_many: how the numbers of several processes become one, for each value of the label
     """
 
@@ -105,7 +106,7 @@ class MetricSpec(NamedTuple):
 
 
 def by_value(counts: Mapping[str, int], values: Iterable[str]) -> dict[str, float]:
-    """A number for each value of a label, so that each series exists from the start."""
+    """Returns a number for each value of a label, so that each series exists from the start."""
     return {value: counts.get(value, 0) for value in values}
 
 

@@ -1,7 +1,7 @@
 """The catalogue of metrics: a row for each. Does not know how they are shown.
 
-/metrics and the table in docs/metrics.md are made from the rows. To add a metric, add a row.
-Other threads call its `read` at any time, so it must read a single value once.
+/metrics and the table in docs/metrics.md are made from the rows. To add a metric, add a row. Other
+threads call its `read` at any time, so it must read a single value once.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from ttlproxy.telemetry.node_metrics import NODE_METRICS, oldest_overdue_s
 
 
 def _of_commands(read: Callable[[CommandCounts], float]) -> Callable[[Source], Value]:
-    """A number for each family of commands, of all servers."""
+    """Returns what reads a number for each family of commands, of all servers."""
 
     def value(source: Source) -> Value:
         counts = [link.context.node_counts.commands for link in source.link.all]
@@ -300,12 +300,13 @@ _OF_MANY: Final[dict[str, Callable[[Iterable[float]], float]]] = {
 
 
 def by_label(of: Report, name: str) -> dict[str, float]:
-    """A metric of a report by the value of its label, such as the server; empty if it has none."""
+    """Returns a metric by the value of its label, such as the server; empty if the report has
+    none."""
     return cast(dict[str, float], of.get(name, {}))
 
 
 def without_nodes(of: Report, gone: Collection[str]) -> Report:
-    """The report without these servers."""
+    """Returns the report without these servers."""
     kept = dict(of)
     for metric in METRICS:
         if metric.label == BY_NODE and metric.name in kept:
@@ -315,12 +316,12 @@ def without_nodes(of: Report, gone: Collection[str]) -> Report:
 
 
 def report(source: Source) -> Report:
-    """All metrics of one process, as of now."""
+    """Returns all metrics of one process, as of now."""
     return {metric.name: metric.read(source) for metric in METRICS}
 
 
 def total(reports: Sequence[Report]) -> Report:
-    """The reports of several processes, combined into one."""
+    """Returns the reports of several processes, combined into one."""
     found: Report = {}
     for metric in METRICS:
         values = [each[metric.name] for each in reports if metric.name in each]
@@ -330,7 +331,7 @@ def total(reports: Sequence[Report]) -> Report:
 
 
 def lasting(of: Report) -> Report:
-    """The part of a report that stays true when its process has ended."""
+    """Returns the part of a report that stays true when its process has ended."""
     kinds = ("counter", "histogram")
     return {each.name: of[each.name] for each in METRICS if each.kind in kinds and each.name in of}
 

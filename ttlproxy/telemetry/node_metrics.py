@@ -1,6 +1,6 @@
 """The metrics about each server by its address: a row for each, as in the catalogue.
 
-In front of one server they are there, too, so that what is drawn does not depend on the kind of
+In front of one server they exist, too, so that what is drawn does not depend on the kind of
 upstream.
 """
 
@@ -20,12 +20,12 @@ def oldest_overdue_s(link: Link) -> float:
 
 
 def _by_node(read: Callable[[ServerStatus], float]) -> Callable[[Source], Value]:
-    """A number for each server."""
+    """Returns what reads a number for each server."""
     return lambda source: {name: read(node) for name, node in source.link.nodes.items()}
 
 
 def _waiting(read: Callable[[Waiting], float | None]) -> Callable[[Source], Value]:
-    """A number for each server where this proxy counts what waits."""
+    """Returns what reads a number for each server where this proxy counts what waits."""
 
     def value(source: Source) -> Value:
         nodes = source.link.nodes.items()
@@ -41,7 +41,7 @@ def _seconds(ms: int | None) -> float | None:
 
 
 def _clocks_ahead(source: Source) -> dict[str, float]:
-    """The seconds that each clock is ahead of the one that is the furthest behind."""
+    """Returns the seconds that each clock is ahead of the one that is the furthest behind."""
     nodes = source.link.nodes.items()
     clocks = {name: node.link.context.clock.now_ms() for name, node in nodes if not node.why_not}
     behind_ms = min(clocks.values(), default=0)

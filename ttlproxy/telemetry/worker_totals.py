@@ -24,7 +24,7 @@ from ttlproxy.telemetry.metrics_catalogue import (
 EVERY_S: Final = 0.5
 # The key of all workers that have ended; the others' keys are their pids.
 _ENDED: Final = 0
-# A counter that has all servers.
+# A counter whose labels are all servers.
 _OF_NODES: Final = "ttlproxy_node_refusals_total"
 
 
@@ -43,7 +43,7 @@ class _Report(NamedTuple):
 
 
 def report_of(health: Health) -> bytes:
-    """A worker's report on itself, for `WorkerTotals.heard`."""
+    """Returns a worker's report on itself, for `WorkerTotals.heard`."""
     message = [health.why_not_ready(), health.report(), health.nodes(), health.trouble()]
     return json.dumps(message).encode()
 
@@ -51,7 +51,8 @@ def report_of(health: Health) -> bytes:
 class WorkerTotals:
     """Metrics and health of all workers, and of the process that listens.
 
-    heartbeat: of the listening process; accepts: clients may connect; drains: the proxy is ending;
+    heartbeat: of the listening process; accepts: whether clients may connect; drains: whether the
+    proxy is ending
     refused: clients beyond max_clients; replaced: workers that have ended by themselves
     on_look: makes all workers gather their details; any thread may call it
     """
@@ -69,16 +70,16 @@ class WorkerTotals:
         self._numbers = WorkerNumbers()
 
     def heard(self, pid: int, message: bytes) -> None:
-        """A worker has sent a report."""
+        """Takes a worker's report."""
         self._numbers.add(pid)
         self._reports = {**self._reports, pid: _Report(time.monotonic(), *json.loads(message))}
 
     def looked(self, pid: int, message: bytes) -> None:
-        """A worker has gathered its details."""
+        """Takes the details that a worker has gathered."""
         self._details = {**self._details, pid: {"worker": pid, **json.loads(message)}}
 
     def lost(self, pid: int) -> None:
-        """A worker has ended."""
+        """Forgets a worker that has ended, and keeps its counts."""
         self._numbers.remove(pid)
         self._details = {key: found for key, found in self._details.items() if key != pid}
         now = dict(self._reports)
@@ -91,7 +92,7 @@ class WorkerTotals:
             self._reports = now
 
     def why_not_live(self) -> str:
-        """A single stuck worker is enough, because its clients wait."""
+        """Returns why it is not live: a single stuck worker is enough, because its clients wait."""
         if why_not := self.heartbeat.why_not_live(STUCK_S):
             return why_not
         for pid, last in self._working().items():
@@ -103,7 +104,7 @@ class WorkerTotals:
         return "" if self.accepts else "starting: clients are not accepted yet"
 
     def why_not_ready(self) -> str:
-        """Ready while one worker is ready."""
+        """Returns why it is not ready; it is while one worker is."""
         if self.drains:
             return "draining: the proxy is shutting down"
         reasons = [last.why_not_ready for last in self._working().values()]
@@ -112,7 +113,7 @@ class WorkerTotals:
         return f"no worker is ready: {reasons[0]}" if reasons else "no worker is running"
 
     def nodes(self) -> Mapping[str, str]:
-        """Why a server is not served by a worker; empty if all serve it. By address."""
+        """Returns why a server is not served by a worker, by address; empty if all serve it."""
         found = dict.fromkeys(_nodes(self._reports), "")
         for last in self._working().values():
             found.update({name: why_not for name, why_not in last.nodes.items() if why_not})
@@ -143,7 +144,7 @@ class WorkerTotals:
         return [found for _, found in sorted(self._details.items())]
 
     def script_names(self) -> Mapping[bytes, str]:
-        """The process that listens has no scripts."""
+        """Returns nothing, because the process that listens has no scripts."""
         return {}
 
     def address(self) -> str:
@@ -161,7 +162,7 @@ class WorkerTotals:
 
 
 def _nodes(reports: Mapping[int, _Report]) -> set[str]:
-    """The servers that workers have."""
+    """Returns the servers that workers have."""
     return {name for last in reports.values() for name in last.nodes}
 
 

@@ -1,37 +1,37 @@
 /* RESP as bytes, for the path of every request. Pure functions: no I/O, no clock, and nothing is kept
- * between two calls. ttlproxy/wire/twin.py says the same in Python, and is taken where this file is not
- * built; tests/core/test_core.py holds the two equal. Their docstrings are there.
+ * between two calls. ttlproxy/wire/twin.py does the same in Python, is used if this file is not built, and
+ * has the docstrings; tests/core/test_core.py compares the two.
  *
  * Bytes may come from anybody. So each position is compared with the end before it is read, and
- * memory is taken only for bytes that are here, never for a number in a header.
+ * memory is allocated only for bytes that have arrived, never because of a number in a header.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <stdint.h>
 #include <string.h>
 
-/* Redis 6.2 refuses more elements than this, and by default longer bulk strings than that. */
+/* Redis 6.2 refuses a request of more elements, and by default longer bulk strings. */
 #define MAX_ELEMENTS (1024 * 1024)
 #define MAX_BULK (512 * 1024 * 1024)
-/* The fewest bytes of a bulk string: "$0\r\n\r\n". */
+/* The size of the shortest bulk string, "$0\r\n\r\n". */
 #define LEAST_BULK 6
 /* The longest name in a table. */
 #define MAX_NAME 64
 /* The most digits of a number in a reply, and the most values that a reply may have. */
 #define MAX_DIGITS 18
 #define MAX_VALUES ((Py_ssize_t)1 << 61)
-/* The bound of a key in which nothing is due: ttlproxy.core.registry. */
+/* The bound of a key without deadlines: ttlproxy.core.registry. */
 #define NOTHING_DUE ((long long)1 << 62)
-/* The slots of a Cluster, each of which has a tag of three bytes. */
+/* The number of slots of a Cluster; each slot has a tag of three bytes. */
 #define SLOTS 16384
-/* The most bytes of what is looked up in `heads`. */
+/* The size of the longest key in `heads`. */
 #define MAX_HEAD 256
-/* The most digits of a number that may differ. */
+/* The most digits of a number in place of which a key in `heads` has as many "#". */
 #define MAX_NUMBER 15
-/* A chunk with more requests that set deadlines has no others. */
+/* After more requests that set deadlines, the other requests of a chunk must become calls too. */
 #define MOST_SETTERS 128
 
-/* Where a command's keys stand, as ttlproxy.commands.route numbers it. */
+/* Which words of a command are keys, as ttlproxy.commands.route numbers it. */
 enum { NO_KEY, ANY_KEY, ONE_KEY, KEPT_KEY, READ_KEY, KNOWN_KEY };
 
 typedef struct {
@@ -40,8 +40,8 @@ typedef struct {
 
 /* ---- Requests, as clients send them: arrays of bulk strings ---- */
 
-/* The number in the header at `at`, just as every client writes it; returns what follows the header, or
- * NULL if it is none, or not whole. */
+/* Reads the number in the header at `at`, without sign or leading zeros, as every client writes it. Returns
+ * the position after the header; NULL if it is not whole or not a header of this kind. */
 static const char *header(const char *at, const char *end, char kind, Py_ssize_t *number)
 {
     Py_ssize_t found = 0;
@@ -60,8 +60,8 @@ static const char *header(const char *at, const char *end, char kind, Py_ssize_t
     return at + 2;
 }
 
-/* How many words the request at `at` has, which its first bytes announce and its bytes can hold; returns
- * what follows the header, or NULL. */
+/* Reads the number of words of the request at `at`. Returns the position after its header; NULL if there
+ * is none, or if the bytes up to `end` are too few for that number. */
 static const char *request(const char *at, const char *end, Py_ssize_t *count)
 {
     at = header(at, end, '*', count);
@@ -70,7 +70,7 @@ static const char *request(const char *at, const char *end, Py_ssize_t *count)
     return at;
 }
 
-/* The word at `at`; returns what follows it, or NULL if it is not whole. */
+/* Reads the word at `at`. Returns the position after it; NULL if it is not whole. */
 static const char *bulk(const char *at, const char *end, Bytes *word)
 {
     Py_ssize_t size;
@@ -83,7 +83,7 @@ static const char *bulk(const char *at, const char *end, Bytes *word)
     return word->end[0] == '\r' && word->end[1] == '\n' ? word->end + 2 : NULL;
 }
 
-/* What follows `count` words, or NULL. */
+/* Returns the position after `count` words; NULL if one is not whole. */
 static const char *skip(const char *at, const char *end, Py_ssize_t count)
 {
     Bytes word;
@@ -93,7 +93,7 @@ static const char *skip(const char *at, const char *end, Py_ssize_t count)
     return at;
 }
 
-/* A list of `count` words; NULL with `*at` set to NULL if one is not whole, or with an exception. */
+/* Returns a list of `count` words; NULL, with `*at` set to NULL, if one is not whole; NULL with an exception. */
 static PyObject *words_at(const char **at, const char *end, Py_ssize_t count)
 {
     PyObject *words = PyList_New(count), *made;
@@ -110,7 +110,7 @@ static PyObject *words_at(const char **at, const char *end, Py_ssize_t count)
     return words;
 }
 
-/* Appends and gives away `item`, which may be NULL; whether that succeeded. */
+/* Appends `item`, which may be NULL, and releases it; returns whether that succeeded. */
 static int append(PyObject *list, PyObject *item)
 {
     int failed = item == NULL || PyList_Append(list, item) < 0;
@@ -186,9 +186,9 @@ static PyObject *request_ends(PyObject *Py_UNUSED(self), PyObject *args)
     return ends;
 }
 
-/* ---- Replies, RESP2 and RESP3, wherever they are cut ---- */
+/* ---- Replies of RESP2 and RESP3; the bytes may end at any place ---- */
 
-/* The number in a reply's header, without its kind: -?[0-9]{1,18}; whether it is one. */
+/* Reads the number in a reply's header, without its first byte: -?[0-9]{1,18}. Returns whether it is one. */
 static int reply_number(const char *at, const char *end, Py_ssize_t *number)
 {
     int is_negative = at < end && *at == '-';
@@ -206,8 +206,8 @@ static int reply_number(const char *at, const char *end, Py_ssize_t *number)
     return 1;
 }
 
-/* What a header, without its line break, adds to the values that are to come, and to the bytes that
- * follow it; `left`: how many are to come before it. Whether it is one. */
+/* Reads a header without its line break. Counts in `*left` the values that are still to come, and sets
+ * `*size` to the number of bytes that belong to it after its line. Returns whether it is a header. */
 static int after_header(const char *at, const char *end, Py_ssize_t *left, Py_ssize_t *size)
 {
     char kind = at == end ? '\0' : *at;
@@ -230,20 +230,20 @@ static int after_header(const char *at, const char *end, Py_ssize_t *left, Py_ss
         *size = number < 0 ? 0 : number + 2;
         return 1;
     }
-    if (kind == '|') { /* the value that it is about follows */
+    if (kind == '|') { /* the value that the attributes describe follows */
         if (number < 0)
             return 0;
         *left = before + 2 * number;
     } else {
         if (number < 0)
             number = 0;
-        /* A push between the elements of a reply is none of them. */
+        /* A push between the elements of a reply is not an element. */
         *left = before - 1 + (kind == '%' ? 2 * number : number) + (kind == '>' && *left > 0);
     }
     return *left <= MAX_VALUES;
 }
 
-/* Where the first line break begins at or after `at`; NULL without one. */
+/* Returns the first line break at or after `at`; NULL if there is none. */
 static const char *line_break(const char *at, const char *end)
 {
     while (at < end && (at = memchr(at, '\r', end - at)) != NULL) {
@@ -256,14 +256,14 @@ static const char *line_break(const char *at, const char *end)
     return NULL;
 }
 
-/* Where in a reply the bytes are, and how many have ended; as in reply_ends. */
+/* How far replies have been read, and how many have ended; as in reply_ends. */
 typedef struct {
     Py_ssize_t left, at, replies, pushes;
     int kind;
 } Reading;
 
-/* Reads on, and notes in `ends`, if that is not NULL, where replies end. Returns 0 for what is no reply,
- * at `reading->at`, and -1 with an exception. */
+/* Reads from `reading->at` and appends the end of each reply to `ends`, if that is not NULL. Returns 0 if
+ * there is no reply at `reading->at`, -1 with an exception. */
 static int read_replies(Bytes all, Reading *reading, PyObject *ends)
 {
     int has_ended = reading->at > 0 && reading->left == 0;
@@ -326,17 +326,17 @@ static PyObject *whole_replies(PyObject *Py_UNUSED(self), PyObject *data)
     return PyLong_FromSsize_t(now.replies);
 }
 
-/* ---- Which chunks pass as they are ---- */
+/* ---- Chunks that pass unchanged ---- */
 
 typedef struct {
-    uint8_t kind, size; /* a size of 0: nothing is here */
+    uint8_t kind, size; /* `size`: 0 in an empty slot */
     char name[MAX_NAME];
 } Slot;
 
 typedef struct {
     PyObject_HEAD
     Slot *slots;
-    uint32_t mask; /* there are so many slots, less one: a power of two */
+    uint32_t mask; /* the number of slots, a power of two, minus one */
 } Table;
 
 static uint32_t hash_of(const char *at, Py_ssize_t size)
@@ -348,7 +348,7 @@ static uint32_t hash_of(const char *at, Py_ssize_t size)
     return hash ^ (hash >> 15);
 }
 
-/* The slot of a name, or the empty one where it would be. */
+/* Returns the slot that has this name; if none has it, the empty slot for it. */
 static Slot *slot_of(Table *table, const char *at, Py_ssize_t size)
 {
     for (uint32_t i = hash_of(at, size);; i++) {
@@ -359,7 +359,7 @@ static Slot *slot_of(Table *table, const char *at, Py_ssize_t size)
     }
 }
 
-/* The kind of a command's name, or -1. */
+/* Returns the kind of the command with this name; -1 if the table does not have it. */
 static int kind_of(Table *table, Bytes name)
 {
     Py_ssize_t size = name.end - name.at;
@@ -420,10 +420,10 @@ static void table_dealloc(Table *table)
     Py_DECREF(type);
 }
 
-/* What `plain` compares with; see its docstring. */
+/* The arguments of `plain`; see its docstring. */
 typedef struct {
     PyObject *hidden, *managed, *begins, *heads, *ruled;
-    int looks; /* whether any key needs a look */
+    int looks; /* whether keys have to be looked at */
     long long first;
 } Known;
 
@@ -440,7 +440,7 @@ static int starts_with_any(Bytes word, PyObject *beginnings)
     return 0;
 }
 
-/* The bound of a managed key: 1 and `*bound`, 0 if it is not managed, -1 with an exception. */
+/* Sets `*bound` to the bound of a managed key. Returns 1; 0 if it is not managed, -1 with an exception. */
 static int bound_of(PyObject *managed, Bytes key, long long *bound)
 {
     PyObject *made = PyBytes_FromStringAndSize(key.at, key.end - key.at), *found;
@@ -455,7 +455,7 @@ static int bound_of(PyObject *managed, Bytes key, long long *bound)
     return *bound == -1 && PyErr_Occurred() ? -1 : 1;
 }
 
-/* Whether a rule may match a key that a command writes. */
+/* Returns whether a rule may match a key that a command writes. */
 static int may_match(Known *known, Bytes key)
 {
     if (key.at == key.end)
@@ -465,8 +465,8 @@ static int may_match(Known *known, Bytes key)
     return starts_with_any(key, known->heads);
 }
 
-/* Whether a command of this kind certainly passes with this key, or a word that may be one; -1 with an
- * exception. */
+/* Returns whether a command of this kind certainly passes with this key, or with a word that may be a key;
+ * -1 with an exception. */
 static int key_passes(Known *known, int kind, Bytes key)
 {
     int keeps = kind == KEPT_KEY && !starts_with_any(key, known->ruled), is_managed;
@@ -483,7 +483,8 @@ static int key_passes(Known *known, int kind, Bytes key)
     return 1;
 }
 
-/* Whether the request of `count` words at `*at` certainly passes; then `*at` is behind it. */
+/* Returns whether the request of `count` words at `*at` certainly passes; if so, `*at` is after it. -1 with
+ * an exception. */
 static int request_passes(Table *table, const char **at, const char *end, Py_ssize_t count, Known *known)
 {
     int kind = -1, passes = 1;
@@ -534,7 +535,7 @@ static PyObject *table_plain(Table *table, PyObject *const *args, Py_ssize_t nar
     known.begins = args[3];
     known.heads = args[4];
     known.ruled = args[5];
-    if (!PyDict_CheckExact(known.managed)) /* several databases: Python looks at each */
+    if (!PyDict_CheckExact(known.managed)) /* several databases: Python handles them */
         return Py_BuildValue("(nL)", (Py_ssize_t)0, NOTHING_DUE);
     known.looks = PyDict_GET_SIZE(known.managed) > 0 || PyTuple_GET_SIZE(known.heads) > 0;
     all = bytes_of(args[0]);
@@ -551,7 +552,7 @@ static PyObject *table_plain(Table *table, PyObject *const *args, Py_ssize_t nar
 
 /* ---- Calls of scripts in place of requests ---- */
 
-/* Grows as it is written to. `bytes` is NULL, with an exception, once that has failed. */
+/* Bytes that grow as they are written. `bytes` is NULL, with an exception, after memory ran out. */
 typedef struct {
     PyObject *bytes;
     Py_ssize_t size;
@@ -582,7 +583,7 @@ static void put_header(Out *out, char kind, Py_ssize_t number)
     put_text(out, header);
 }
 
-/* A number as a bulk string. */
+/* Writes a number as a bulk string. */
 static void put_number(Out *out, Py_ssize_t number)
 {
     char digits[32];
@@ -591,7 +592,7 @@ static void put_number(Out *out, Py_ssize_t number)
     put_text(out, digits);
 }
 
-/* Makes of a key its hash tag, as Redis finds it; whether it has one. */
+/* Reduces a key to its hash tag, found as Redis finds it. Returns whether it has one. */
 static int has_tag(Bytes *key)
 {
     const char *begin = memchr(key->at, '{', key->end - key->at), *end;
@@ -602,7 +603,7 @@ static int has_tag(Bytes *key)
     return 1;
 }
 
-/* The slot of a key without a hash tag: CRC-16/XMODEM, four bits at a time. */
+/* Returns the slot of a key without a hash tag: CRC-16/XMODEM, four bits at a time. */
 static int slot_of_key(Bytes key)
 {
     unsigned crc = 0;
@@ -615,12 +616,12 @@ static int slot_of_key(Bytes key)
     return crc % SLOTS;
 }
 
-/* What the names of indexes are made of: see index_name. */
+/* The parts of the names of indexes: see index_name. */
 typedef struct {
     PyObject *prefix, *tags;
 } Names;
 
-/* The name of the index of a key; `is_bulk`: as a bulk string. */
+/* Writes the name of the index of a key; as a bulk string if `is_bulk`. */
 static void put_index(Out *out, Names *names, Bytes key, int is_bulk)
 {
     char kind[] = "{...}:";
@@ -661,7 +662,7 @@ static PyObject *index_name(PyObject *Py_UNUSED(self), PyObject *args)
     return out.bytes;
 }
 
-/* What requests that begin alike become: see Table.calls. */
+/* The items of a template: see Table.calls. */
 enum { SCRIPT, SHA, ARGV, WORDS, FIRST, SETS, HOLE, ITEMS };
 
 static int is_template(PyObject *found)
@@ -686,8 +687,8 @@ static Bytes item(PyObject *template, int number)
     return bytes_of(PyTuple_GET_ITEM(template, number));
 }
 
-/* A request. `template`: what it becomes, or NULL if it goes as it came, which is `tail` then; else `tail` is what
- * the call repeats of it, so many `words`, `sent` is its key as a bulk string, and `number` goes into the hole. */
+/* A request. If `template` is NULL, it is passed on unchanged and is `tail`. Else it becomes a call: `sent` is its key
+ * as a bulk string, `number` goes into the hole of the template, and `tail` are the `words` words that follow. */
 typedef struct {
     PyObject *template;
     Bytes key, sent, tail, number;
@@ -707,7 +708,7 @@ typedef struct {
     Out out;
 } Calls;
 
-/* The first of the longest numbers among these words, of which another may stand there; else empty. */
+/* Returns the first of the longest numbers among these words, up to MAX_NUMBER digits; empty if there is none. */
 static Bytes number_in(Bytes words)
 {
     Bytes word, found = {words.at, words.at};
@@ -722,8 +723,8 @@ static Bytes number_in(Bytes words)
     return found;
 }
 
-/* What `heads` has for two pieces of a request, with any `number` in that place of `rest` if it is not empty; NULL if
- * nothing, or with an exception. */
+/* Returns the value in `heads` for two pieces of a request; if `number`, a word of `rest`, is not empty, the value for
+ * any number of that length. NULL if there is none, or with an exception. */
 static PyObject *looked_up(PyObject *heads, Bytes name, Bytes rest, Bytes number)
 {
     Py_ssize_t size = name.end - name.at, more = rest.end - rest.at, any = number.end > number.at;
@@ -743,11 +744,11 @@ static PyObject *looked_up(PyObject *heads, Bytes name, Bytes rest, Bytes number
     return found;
 }
 
-/* Finds what the request of `count` words becomes that begins at `name.at`, and whose header ends at `*at`; then `*at`
- * is behind it. 0 if that is not known, -1 with an exception. */
+/* Finds the template for the request of `count` words that begins at `name.at`, and whose header ends at `*at`. Returns
+ * 1, with `*at` after the request; 0 if there is no template, -1 with an exception. */
 static int find_template(PyObject *heads, Bytes name, const char **at, const char *end, Py_ssize_t count, Part *part)
 {
-    const char *behind, *split; /* the key; that which comes first of the elements and the other words */
+    const char *behind, *split; /* where the key ends; where the elements end that precede other words, or the reverse */
     Py_ssize_t tail_at = 0;
     PyObject *found;
     Bytes word, rest;
@@ -783,8 +784,8 @@ static int find_template(PyObject *heads, Bytes name, const char **at, const cha
     return 1;
 }
 
-/* Whether the template may be used: 0 if not, or not with these words; -1 with an exception. `*is_managed`: whether
- * the key may have deadlines. */
+/* Returns whether the template may be used with this key and these words; -1 with an exception. Sets `*is_managed` to
+ * whether the key may have deadlines. */
 static int may_call(Calls *calls, const Part *part, int *is_managed)
 {
     Bytes allowed = item(part->template, FIRST), first = {NULL, NULL};
@@ -806,7 +807,7 @@ static int may_call(Calls *calls, const Part *part, int *is_managed)
     return 1;
 }
 
-/* Whether one of `count` words is the key of a request before it that sets deadlines: these may be due at once. */
+/* Returns whether one of `count` words is the key of an earlier request that sets deadlines; these may be due at once. */
 static int names_set(const Calls *calls, const char *at, const char *end, Py_ssize_t count)
 {
     Bytes word;
@@ -820,8 +821,8 @@ static int names_set(const Calls *calls, const char *at, const char *end, Py_ssi
     return 0;
 }
 
-/* Reads the request of `count` words at `begin`, whose header ends at `*at`; then `*at` is behind it. 0 if it neither
- * becomes a call nor passes, -1 with an exception. */
+/* Reads the request of `count` words at `begin`, whose header ends at `*at`. Returns 1, with `*at` after the request; 0
+ * if it neither becomes a call nor passes, -1 with an exception. */
 static int read_part(Calls *calls, const char *begin, const char **at, const char *end, Py_ssize_t count, Part *part)
 {
     const char *words = *at;
@@ -838,7 +839,7 @@ static int read_part(Calls *calls, const char *begin, const char **at, const cha
     return result > 0 && calls->setters > 0 && names_set(calls, words, end, count) ? 0 : result;
 }
 
-/* As read_part for each request of `all`; 0 also if none becomes a call. */
+/* Calls read_part for each request of `all`. Returns as it does; 0 also if no request becomes a call. */
 static int read_parts(Calls *calls, Bytes all)
 {
     Py_ssize_t room = 0, words;
@@ -864,7 +865,7 @@ static int read_parts(Calls *calls, Bytes all)
     return calls->writes + calls->setters > 0;
 }
 
-/* Writes the words of ARGV before those that the call repeats. */
+/* Writes the words of ARGV before those that the call takes from the request. */
 static void put_argv(Out *out, const Part *part)
 {
     Bytes argv = item(part->template, ARGV);
@@ -879,7 +880,7 @@ static void put_argv(Out *out, const Part *part)
     put(out, argv);
 }
 
-/* Writes the call for so many requests with the same script; 0 with an exception. */
+/* Writes the call for `count` requests with the same script. Returns 0 with an exception. */
 static int put_call(Calls *calls, const Part *parts, Py_ssize_t count)
 {
     int several = count > 1 || calls->stops;
@@ -912,7 +913,7 @@ static int put_call(Calls *calls, const Part *parts, Py_ssize_t count)
                   Py_BuildValue("(Onn)", PyTuple_GET_ITEM(parts->template, SCRIPT), calls->requests, count));
 }
 
-/* How many of the requests that begin here one call is for; 0 if the first goes as it came. */
+/* Returns how many of `count` requests, from the first on, one call is for; 0 if the first is passed on unchanged. */
 static Py_ssize_t alike(const Part *parts, Py_ssize_t count)
 {
     Py_ssize_t found = 0;
@@ -923,7 +924,7 @@ static Py_ssize_t alike(const Part *parts, Py_ssize_t count)
     return found;
 }
 
-/* Writes all of them; 0 with an exception. */
+/* Writes all requests and calls. Returns 0 with an exception. */
 static int put_parts(Calls *calls)
 {
     Py_ssize_t together;

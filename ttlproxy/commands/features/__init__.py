@@ -1,2 +1,2 @@
-"""Features beyond deadlines, each with its own files: ONEXPIRE, DEFER, LEASE, leaderboards and
-limiters. No feature imports another."""
+"""Features beyond deadlines, each with its own files: ONEXPIRE, ONWRITE, DEFER, LEASE, leaderboards
+and limiters. No feature imports another."""

@@ -20,7 +20,7 @@ Args = Sequence[bytes]
 
 
 class Deferral(NamedTuple):
-    """A parsed request; `id` is None if the script is to make one."""
+    """A parsed request; `id` is None if the script must generate one."""
 
     time: Time
     id: bytes | None
@@ -50,7 +50,7 @@ def read_deferral(args: Args) -> Deferral:
 
 
 def command_at(args: Args) -> int | None:
-    """The index of the command behind the options; None if there is none."""
+    """Returns the index of the command after the options; None if there is none."""
     at = 1
     while at < len(args):
         word = args[at].upper()
@@ -64,7 +64,7 @@ def command_at(args: Args) -> int | None:
 
 
 def _checked(command: Args, time: Time) -> Args:
-    """The command, with its name in upper case. Raises Refused."""
+    """Returns the command, with its name in upper case. Raises Refused."""
     name = command[0].upper()
     if len(command) > MOST_WORDS:
         raise Refused(errors.TOO_MANY_WORDS, time)
@@ -81,7 +81,7 @@ def _checked(command: Args, time: Time) -> Args:
 
 
 def _adds(command: Args) -> bool:
-    """`XADD key [MAXLEN ~ n] * field value ...`."""
+    """Checks `XADD key [MAXLEN ~ n] * field value ...`."""
     if len(command) < 5:
         return False
     at = 2
@@ -123,7 +123,7 @@ _CHECKS: dict[bytes, Callable[[Args], bool]] = {
 
 
 class CommandKey(KeySpec):
-    """The key or channel of the command: the word behind its name."""
+    """The key or channel of the command: the word after its name."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""Leaderboards: exact scores of 64 bits, the best first; of equal ones the earlier member first.
+"""Leaderboards: exact scores of 64 bits, the best first; the earlier of two equal ones comes first.
 
 A leaderboard is one sorted set; scripts/lib/leaderboard.lua describes its entries.
 """
@@ -27,7 +27,7 @@ def _integer(word: bytes) -> int:
 
 
 def _refusing(plan: Plan) -> Plan:
-    """The plan; a malformed request gets its error before a wrong type of the key."""
+    """Returns a plan that gives a malformed request its error before a wrong type of the key."""
 
     @wraps(plan)
     def planned(args: Args) -> Call:

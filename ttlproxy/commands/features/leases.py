@@ -1,8 +1,8 @@
 """Leases: items of a list, each lent to one worker until a deadline.
 
 A lent item is a member of a set with a deadline. A worker that is done calls SREM, one that needs
-more time SEXPIREMEMBER. Other items expire like any member of the set. A worker that asks for a
-token passes it to UNLEASE and RENEW, which do nothing to another worker's lease.
+more time SEXPIREMEMBER. Other items expire like any member of the set. A worker that has asked for
+a token passes it to UNLEASE and RENEW, which leave another worker's lease alone.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _Lease(NamedTuple):
 
 
 def _read(args: Args) -> _Lease:
-    """The options, from args[3] on."""
+    """Reads the options, from args[3] on."""
     found: dict[str, bytes] = {}
     words = iter(args[3:])
     for word in words:

@@ -75,7 +75,7 @@ def _plan_increx(args: Args) -> Call:
 
 
 def _options(args: Args) -> Options:
-    """Reads each option with its word. Refuses a wrong increment before mistakes behind it."""
+    """Reads each option with its word. Refuses a wrong increment before mistakes after it."""
     found: dict[bytes, bytes] = {}
     groups: set[str] = set()
     words = iter(args[2:])
@@ -101,7 +101,7 @@ def _increment(option: bytes, word: bytes) -> bytes:
 
 
 def _integers(options: Options) -> Args:
-    """The increment and the bounds."""
+    """Returns the increment and the bounds."""
     low = _integer("LBOUND", options.get(b"LBOUND", _LEAST))
     high = _integer("UBOUND", options.get(b"UBOUND", _MOST_INTEGER))
     if int(low) > int(high):
@@ -110,7 +110,7 @@ def _integers(options: Options) -> Args:
 
 
 def _floats(options: Options) -> Args:
-    """Reads floating-point options, as Redis writes numbers; an infinite bound becomes b"", which
+    """Returns increment and bounds, as Redis writes numbers; an infinite bound becomes b"", which
     means none."""
     low = _float("LBOUND", options.get(b"LBOUND", b"-inf"))
     high = _float("UBOUND", options.get(b"UBOUND", b"inf"))
@@ -133,7 +133,7 @@ def _float(name: str, word: bytes) -> Fraction:
 
 
 def _expiry(options: Options) -> bytes:
-    """The command that sets the expiry, its time, and ENX; b"" if the expiry stays."""
+    """Returns the command that sets the expiry, its time, and ENX; b"" if the expiry stays."""
     if b"PERSIST" in options:
         return b"PERSIST"
     given = [(unit, options[word]) for word, unit in EXPIRIES.items() if word in options]

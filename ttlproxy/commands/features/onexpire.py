@@ -17,7 +17,7 @@ Args = Sequence[bytes]
 
 _PAYLOADS = frozenset({b"ELEMENT", b"VALUE", b"EVENT"})
 _LONGEST_PATTERN = 1024
-# Put in place of wildcards: nothing, and text that no ACL pattern is likely to have.
+# They replace wildcards: nothing, and text that no ACL pattern is likely to have.
 _FILLERS = (b"", b"\x01 any \xff name \x7f")
 
 
@@ -56,7 +56,8 @@ def _set(args: Args) -> Call:
 
 
 def _samples(pattern: bytes, dests: Sequence[bytes]) -> list[bytes]:
-    """Matching keys and their destinations, so that Redis checks the client's rights to them."""
+    """Returns matching keys and their destinations, so that Redis checks the client's rights to
+    them."""
     names = [glob.sample(pattern, filler) for filler in _FILLERS]
     names += [filled(dest, filler, [filler] * 9) for dest in dests for filler in _FILLERS]
     return list(dict.fromkeys(names))
@@ -73,7 +74,7 @@ def _check(pattern: bytes, action: Action) -> None:
 
 
 def _read(args: Args) -> _Request:
-    """`verb [destination [options]]`, from args[2] on."""
+    """Reads `verb [destination [options]]`, from args[2] on."""
     verb, rest = args[2].upper(), list(args[3:])
     if verb not in _OPTIONS:
         raise Refused(errors.unknown_action(args[2], _ACTIONS))
@@ -95,13 +96,13 @@ def _read(args: Args) -> _Request:
 
 
 def _payload(rest: list[bytes]) -> tuple[Args, Args]:
-    """`[ELEMENT|VALUE|EVENT]`."""
+    """Reads `[ELEMENT|VALUE|EVENT]`."""
     given = [rest.pop(0).upper()] if rest and rest[0].upper() in _PAYLOADS else []
     return given, ()
 
 
 def _trimming(rest: list[bytes]) -> tuple[Args, Args]:
-    """`[MAXLEN [=|~] n]`, with XADD's errors."""
+    """Reads `[MAXLEN [=|~] n]`, with XADD's errors."""
     if not rest or rest[0].upper() != b"MAXLEN":
         return (), ()
     words = [rest.pop(0).upper()]
@@ -118,7 +119,7 @@ def _trimming(rest: list[bytes]) -> tuple[Args, Args]:
 
 
 def _limit(rest: list[bytes]) -> tuple[bytes, bytes]:
-    """`[MAX n ELSE destination]`."""
+    """Reads `[MAX n ELSE destination]`."""
     if not rest or rest[0].upper() != b"MAX":
         return b"", b""
     if len(rest) < 4 or rest[2].upper() != b"ELSE":
@@ -133,7 +134,7 @@ def _limit(rest: list[bytes]) -> tuple[bytes, bytes]:
 
 
 def _outbox(verb: bytes, rest: list[bytes]) -> Args:
-    """`[OUTBOX]`."""
+    """Reads `[OUTBOX]`."""
     if not rest or rest[0].upper() != b"OUTBOX" or verb not in _TO_KEYS:
         return ()
     return (rest.pop(0).upper(),)

@@ -1,4 +1,4 @@
-"""Deadlines by rule: ONWRITE sets those of elements that native commands write."""
+"""Deadlines by rule: ONWRITE sets the deadlines of elements that native commands write."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Args = Sequence[bytes]
 
 _LONGEST_PATTERN: Final = 1024
 _UNITS: Final = {b"EX": parsing.SECONDS, b"PX": parsing.MILLISECONDS}
-# Half of the latest deadline: whatever the clock says, now and such a time, with the most jitter,
-# are together a deadline that Redis 8 would take.
+# Half of the latest deadline: a time with the most jitter is no longer, so that together with any
+# present time it is a deadline that Redis 8 would take.
 _LONGEST_MS: Final = parsing.MAX_DEADLINE_MS // 2
 _MOST_JITTER: Final = 100
 _MOST_ELEMENTS: Final = 2**31 - 1
-# Put in place of wildcards: nothing, and text that no ACL pattern is likely to have.
+# They replace wildcards: nothing, and text that no ACL pattern is likely to have.
 _FILLERS: Final = (b"", b"\x01 any \xff name \x7f")
 
 
@@ -54,7 +54,7 @@ def _read(args: Args) -> Call:
 
 
 def _type(rest: list[bytes]) -> bytes:
-    """`[TYPE type]`, in lower case."""
+    """Reads `[TYPE type]`; returns the type in lower case."""
     if not rest or rest[0].upper() != b"TYPE":
         return b""
     if len(rest) < 2:
@@ -67,7 +67,7 @@ def _type(rest: list[bytes]) -> bytes:
 
 
 def _rule(rest: list[bytes]) -> tuple[WriteRule, Args]:
-    """The rule, and its words as ONWRITE will show them."""
+    """Returns the rule, and its words as ONWRITE will show them."""
     ttl_ms, words = _time(rest)
     jitter = _number(rest, b"JITTER", _MOST_JITTER) if ttl_ms else 0
     refreshes = bool(ttl_ms) and _flag(rest, b"REFRESH")
@@ -87,7 +87,7 @@ def _rule(rest: list[bytes]) -> tuple[WriteRule, Args]:
 
 
 def _time(rest: list[bytes]) -> tuple[int, list[bytes]]:
-    """`[EX seconds|PX milliseconds]` in ms, and its words; 0 if it is not there."""
+    """Reads `[EX seconds|PX milliseconds]`; returns ms and its words, 0 if it is not there."""
     unit = rest[0].upper()
     if unit not in _UNITS:
         return 0, []
@@ -109,7 +109,7 @@ def _flag(rest: list[bytes], word: bytes) -> bool:
 
 
 def _number(rest: list[bytes], word: bytes, most: int) -> int:
-    """`[word n]`; 0 if it is not there."""
+    """Reads `[word n]`; 0 if it is not there."""
     if not _flag(rest, word):
         return 0
     if not rest:

@@ -3,8 +3,8 @@
 Redis 8's commands are here for servers that lack them. If the server has one of them itself, ours
 is for managed keys only. Their words are read as Redis 8.10 reads them: in any order. The errors
 and their order are those of src/t_hash.c there (parseHashCommandArgs, parseHashFieldExpireArgs).
-The errors of Dragonfly's own HSETEX are as in its src/server/hset_family.cc (ParseHSetEx, version
-1.40).
+The errors of Dragonfly's own HSETEX are those of its src/server/hset_family.cc (ParseHSetEx,
+version 1.40).
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ _LEAST_WORDS = 6
 def condition_and_fields(
     args: Args, together: Collection[frozenset[bytes]] = ()
 ) -> tuple[bytes, Args]:
-    """`[NX|XX|GT|LT]` and `FIELDS n field ...`, from args[3] on; `together`: allowed pairs."""
+    """Reads `[NX|XX|GT|LT]` and `FIELDS n field ...`, from args[3] on; `together`: allowed
+    pairs."""
     conditions: set[bytes] = set()
     found: Args = ()
     at = 3
@@ -79,13 +80,13 @@ def condition_and_fields(
 
 
 def fields_in_any_order(form: Form, args: Args) -> TimedOptions:
-    """The options and `FIELDS n field ...`, in any order, from args[2] on."""
+    """Reads the options and `FIELDS n field ...`, in any order, from args[2] on."""
     return read_options(form, args, _fields_at, errors.MISSING_FIELDS)
 
 
 def behind_seconds(args: Args) -> int:
-    """The position of the first field in Dragonfly's form of HSETEX; 0 for Redis's, which has no
-    integer behind the conditions."""
+    """Returns the position of the first field in Dragonfly's form of HSETEX; 0 for Redis's, which
+    has no integer after the conditions."""
     at = 2
     while args[at].upper() in _BEFORE_SECONDS and at < len(args) - 1:
         at += 1
@@ -98,8 +99,8 @@ def is_cut(args: Args) -> bool:
 
 
 def dragonfly_form(form: Form, args: Args) -> TimedOptions | None:
-    """`[NX|FNX|FXX] [KEEPTTL] seconds field value ...`, in Dragonfly's form; None for Redis's. The
-    condition begins with a D: the reply is how many fields are new."""
+    """Reads `[NX|FNX|FXX] [KEEPTTL] seconds field value ...`, in Dragonfly's form; None for
+    Redis's. The condition begins with a D: the reply is how many fields are new."""
     at = behind_seconds(args)
     if not at:
         return None
@@ -116,14 +117,14 @@ def dragonfly_form(form: Form, args: Args) -> TimedOptions | None:
 
 
 def _fields_at(form: Form, args: Args, at: int) -> Args:
-    """The fields of the `FIELDS` at `at`."""
+    """Returns the fields of the `FIELDS` at `at`."""
     if at + 1 >= len(args):
         raise Refused(errors.wrong_arity(form.command))
     return _fields(args, at, form.width, errors.invalid_count(NOUN.many))
 
 
 def _fields(args: Args, at: int, width: int, bad_count: bytes) -> Args:
-    """The fields of the `FIELDS` at `at`, each of `width` words; more words may follow."""
+    """Returns the fields of the `FIELDS` at `at`, each of `width` words; more words may follow."""
     count = args[at + 1]
     if not parsing.is_integer(count) or not 1 <= int(count) < 2**31:
         raise Refused(bad_count)
@@ -207,7 +208,7 @@ HSETEX = Form("HSETEX", NOUN, width=2, conditions=one_of(b"FNX", b"FXX"), capped
 
 
 def planning_setex(form: Form) -> Plan:
-    """The plan of HSETEX in this form, and in Dragonfly's."""
+    """Returns the plan of HSETEX in this form, and in Dragonfly's."""
 
     def read(args: Sequence[bytes]) -> Call:
         options = dragonfly_form(form, args) or fields_in_any_order(form, args)
@@ -268,8 +269,8 @@ OVERRIDES = (
     on_key("HMSET", "hash_set", with_name, on_write=_WRITE),
     on_key("HSETNX", "hash_keep", with_name, on_write=_WRITE),
     on_key("HINCRBYFLOAT", "hash_keep", with_name, on_write=_ALTER),
-    # Its script is for rules of ONWRITE only, because Lua rounds a reply beyond 2^53. Without one
-    # its field keeps its deadline; an expired field was reaped before.
+    # Its script is for rules of ONWRITE only, because Lua rounds a reply beyond 2^53. Without a
+    # rule its field keeps its deadline; an expired field was reaped before.
     replace(on_key("HINCRBY", "hash_alter", rest, on_write=_ALTER), direct=None, only_ruled=True),
     on_key("HDEL", "hash_del", rest),
 )

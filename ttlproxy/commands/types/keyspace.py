@@ -1,5 +1,7 @@
-"""Whole keys: the commands of Redis that must do to an index what they do to its data, and those
-that see all keys, or all channels: they see everything except the proxy's own.
+"""Commands about whole keys.
+
+Some commands of Redis must do to an index what they do to its data. Those that see all keys, or all
+channels, see everything except the proxy's own.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ def _name(args: Args) -> Args:
     return (args[0].upper(),)
 
 
-# Redis takes an int for a database, and refuses any other word before it does anything.
+# Redis takes an int as a database, and refuses any other word before it does anything.
 _MOST_DB = 2**31
 
 
@@ -33,7 +35,8 @@ def _db(word: bytes) -> int | None:
 
 
 def _copy_options(args: Args) -> tuple[int | None, bool] | None:
-    """(database, or None for the client's own; REPLACE) of a COPY; None if it is malformed."""
+    """Reads the options of a COPY: (database, or None for the client's own; REPLACE); None if
+    malformed."""
     db, replace, at = None, False, 3
     while at < len(args):
         word = args[at].upper()
@@ -89,7 +92,7 @@ def _plan_copy_in_a_cluster(args: Args) -> Call:
     return refusal("COPY", errors.NO_COPY_IN_A_CLUSTER) if refused else _plan_copy(args)
 
 
-# A Cluster has one database here, also where Valkey 9 has more (cluster-databases).
+# Here a Cluster has one database, even if Valkey 9 has more (cluster-databases).
 IN_A_CLUSTER = (
     replace(_COPY, plan=_plan_copy_in_a_cluster, target_db=None, always=_copies_elsewhere),
     Override(
@@ -138,7 +141,7 @@ OVERRIDES = (
     on_all_keys("UNLINK", "key_delete"),
     # DELEX with more words deletes strings only.
     replace(on_all_keys("DELEX", "key_delete"), takes=lambda args: len(args) == 2),
-    # They announce, so each call needs the client's database.
+    # They announce deadlines, so each call needs the client's database.
     *(
         replace(on_key(name, "key_expire", with_name), direct=None)
         for name in ("EXPIRE", "PEXPIRE", "EXPIREAT", "PEXPIREAT")
@@ -176,7 +179,7 @@ _KEYSPACE = """
     TYPE UNLINK WAIT
 """
 # The commands in the ACL category `keyspace` of Redis up to 8.6 and Valkey up to 9.1. The ones that
-# list or count keys have a survey. The doctor names others: they may show internal keys.
+# list or count keys have a survey. The doctor reports others: they may show internal keys.
 KEYSPACE = frozenset(_KEYSPACE.split())
 SURVEYS = (
     Survey(name="SCAN", plan=_listed, of_keys=True),

@@ -1,6 +1,6 @@
 """List elements: the commands that Redis lacks, and those of Redis that must do more.
 
-Equal values in one list are one element: they share one deadline and go together.
+Equal values in one list are one element: they share one deadline and are removed together.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ NAMES = Names(
 
 
 def _moved(args: Sequence[bytes], how: bytes = b"") -> Sequence[bytes]:
-    """The name in upper case, the rule of ONWRITE for the target, and for LMOVE the two ends."""
+    """Returns the name in upper case, the rule of ONWRITE for the target, and for LMOVE the two
+    ends."""
     return (args[0].upper(), how, *args[3:])
 
 

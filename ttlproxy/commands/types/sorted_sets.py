@@ -45,7 +45,7 @@ _AT_ODDS = (
 
 
 def _refusal(options: Sequence[bytes]) -> bytes | None:
-    """ZADD's error if it does not take these options together, else None."""
+    """Returns ZADD's error if it does not take these options together, else None."""
     return next((text for pair, text in _AT_ODDS if pair.issubset(options)), None)
 
 
@@ -59,13 +59,14 @@ _ZADDEX = Form(
 
 
 def _parted(name: str, args: Args) -> tuple[Args, Args]:
-    """The options, in upper case, and the words that follow them."""
+    """Returns the options, in upper case, and the words that follow them."""
     options = list(takewhile(_OPTIONS[name].__contains__, map(bytes.upper, args[2:])))
     return options, args[2 + len(options) :]
 
 
 def _adding(name: str) -> Override:
-    """ZADD or GEOADD; a malformed request goes to Redis as it came, and Redis refuses it."""
+    """Returns the override of ZADD or GEOADD; a malformed request goes on as it came, and Redis
+    refuses it."""
     width = _WIDTHS[name]
 
     def takes(args: Args) -> bool:
@@ -98,7 +99,8 @@ def _adding(name: str) -> Override:
 
 
 def _popping(name: str) -> Override:
-    """A pop without a count. With one, a script would change the shape of the reply."""
+    """Returns the override of a pop without a count: with one, a script would change the reply's
+    shape."""
     return on_key(name, "zset_pop", with_name, takes=lambda args: len(args) == 2)
 
 

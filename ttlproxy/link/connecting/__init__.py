@@ -1,4 +1,4 @@
-"""How a server is found and reached, and how it is asked and heard.
+"""Finds and reaches a server, asks it, and receives what it pushes.
 
 `discovery` and `sentinels` find the address, and `reachability` says whether it can be reached;
 `connections` makes connections of redis-py, and `pipeline` asks through them; `pushes` has the

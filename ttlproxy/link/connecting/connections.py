@@ -1,5 +1,6 @@
-"""Opens the proxy's own connections to Redis: address, TLS, user and password. It also says how
-long to wait before an attempt.
+"""Opens the proxy's own connections to Redis, with TLS, user and password.
+
+Also computes the pauses before attempts to connect.
 """
 
 from __future__ import annotations
@@ -7,8 +8,8 @@ from __future__ import annotations
 import asyncio
 import random
 import socket
-from collections.abc import Callable, Iterable, Mapping
-from functools import cache
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache, partial
 from typing import Any, Final, cast
 
 import redis
@@ -59,15 +60,15 @@ def nothing() -> None:
 
 
 class _Parser(DefaultParser):  # type: ignore[misc,valid-type]
-    """redis-py's own, on hiredis; also tells which replies have come already."""
+    """redis-py's parser, on hiredis, which also returns replies that have arrived already."""
 
     def on_connect(self, connection: AbstractConnection) -> None:
         super().on_connect(connection)
-        self._empty = self._reader.gets()  # what hiredis says if no reply is there
+        self._empty = self._reader.gets()  # what hiredis returns if there is no reply
 
     def come(self, most: int) -> list[object]:
-        """The replies that have come, at most so many. Raises redis-py's ConnectionError if Redis
-        says that it cannot serve."""
+        """Returns the replies that have arrived, at most `most`. Raises redis-py's ConnectionError
+        if Redis says that it cannot serve."""
         found: list[object] = []
         gets, empty = self._reader.gets, self._empty
         while len(found) < most and (reply := gets()) is not empty:
@@ -78,10 +79,10 @@ class _Parser(DefaultParser):  # type: ignore[misc,valid-type]
 
 
 class OwnConnection(AbstractConnection):
-    """Notices that Redis has reset the connection, also where uvloop raises RuntimeError.
+    """A connection of redis-py that notices a reset, also where uvloop raises RuntimeError.
 
-    Has our time limit for connecting. Calls `opened` when it is opened, also anew, and `heard` for
-    each reply; counts what it opens in `dials`.
+    Its limit for connecting is `limit_s`. It calls `opened` each time it is opened, and `heard` for
+    each reply, and counts in `dials` what it opens.
     """
 
     def __init__(
@@ -112,11 +113,10 @@ class OwnConnection(AbstractConnection):
         return reply
 
     async def read_replies(self, count: int, on_reply: Callable[[], None]) -> list[object]:
-        """Reads `count` replies, Redis's errors as exceptions; `on_reply` is called for each as it
-        comes.
+        """Reads `count` replies, with Redis's errors as exceptions; calls `on_reply` for each.
 
-        redis-py by itself takes 2 us for each, even where it has come. Raises its ConnectionError
-        or TimeoutError.
+        Replies that have arrived are taken together: redis-py takes 2 us for each even then. Raises
+        redis-py's ConnectionError or TimeoutError.
         """
         found: list[object] = []
         while len(found) < count:
@@ -139,7 +139,7 @@ class OwnConnection(AbstractConnection):
     async def send_packed_command(
         self, command: bytes | str | Iterable[bytes], check_health: bool = True
     ) -> None:
-        """redis-py's own limits a write by `wait_for`, which makes a task. On CPython 3.11 that
+        """Limits the write without a task: redis-py's `wait_for` makes one, and on CPython 3.11 it
         loses a cancellation that comes at the moment when the write is done."""
         if not self.is_connected:
             await self.connect()  # type: ignore[no-untyped-call]
@@ -157,15 +157,16 @@ class OwnConnection(AbstractConnection):
 
 
 class _TcpConnection(OwnConnection, Connection):
-    """redis-py's own, with these changes."""
+    """redis-py's TCP connection, with these changes."""
 
 
 class _UnixConnection(OwnConnection, UnixDomainSocketConnection):
-    """redis-py's own, with these changes."""
+    """redis-py's connection to a unix socket, with these changes."""
 
 
 class _TlsConnection(_TcpConnection, SSLConnection):
-    """A TCP connection over TLS, with our context: redis-py's checks only the host's own name."""
+    """A TCP connection over TLS, with our context: redis-py's checks no other name than the
+    host's."""
 
     def __init__(self, *, upstream: Upstream, **settings: Any) -> None:
         super().__init__(**settings)
@@ -179,8 +180,8 @@ class _TlsConnection(_TcpConnection, SSLConnection):
         }
 
 
-async def _greet(connection: AbstractConnection, *more: tuple[bytes, ...]) -> None:
-    """Logs in and says whose connection this is, in one packet: redis-py's own takes three.
+async def _greet(connection: AbstractConnection, *, more: Sequence[tuple[bytes, ...]] = ()) -> None:
+    """Logs in and sets the names of connection and library, in one packet; redis-py takes three.
 
     `more`: further requests, which older servers may refuse, as they may refuse SETINFO.
     """
@@ -202,11 +203,6 @@ async def _greet(connection: AbstractConnection, *more: tuple[bytes, ...]) -> No
                 raise
 
 
-async def _greet_unevictable(connection: AbstractConnection) -> None:
-    """Greets, and keeps Redis from evicting the connection."""
-    await _greet(connection, (b"CLIENT", b"NO-EVICT", b"ON"), (b"CLIENT", b"NO-TOUCH", b"ON"))
-
-
 def client(
     upstream: Upstream,
     name: str,
@@ -214,17 +210,17 @@ def client(
     keepalive_s: int = 0,
     *,
     patient: bool = False,
-    evictable: bool = True,
+    settings: Sequence[tuple[bytes, ...]] = (),
     heard: Callable[[], None] = nothing,
     opened: Callable[[], None] = nothing,
     dials: Dials | None = None,
 ) -> Redis:
-    """One connection of the proxy's own, for one task; it retries nothing. RESP2, bytes.
+    """Returns a connection of the proxy's own, for one task: RESP2, bytes, no retries.
 
     `timeout_s` limits connecting and, unless the connection is `patient`, each reply. A patient one
     waits as long as its TCP connection lives: its user must notice when the server has vanished, as
-    the link does. If it is not `evictable`, Redis closes it for no want of memory. Each reply calls
-    `heard`, each opening `opened`; `dials` counts openings and failures.
+    the link does. `settings`: requests that follow the greeting, and that Redis may refuse. Each
+    reply calls `heard`, each opening `opened`; `dials` counts openings and failures.
     """
     pool = ConnectionPool(
         **_way(upstream, keepalive_s),
@@ -238,7 +234,7 @@ def client(
         protocol=2,
         max_connections=1,
         retry=Retry(NoBackoff(), 0),
-        redis_connect_func=_greet if evictable else _greet_unevictable,
+        redis_connect_func=partial(_greet, more=settings),
         socket_timeout=None if patient else timeout_s,
     )
     return Redis.from_pool(pool)
@@ -246,9 +242,8 @@ def client(
 
 @cache
 def _driver() -> dict[str, Any]:
-    """The words of CLIENT SETINFO, which are redis-py's own. Else new versions of redis-py read
-    theirs
-    from the files of its package for each connection: the event loop would wait 1 ms."""
+    """Keeps redis-py from reading its version from files for each connection, which would block the
+    event loop for 1 ms."""
     try:
         from redis.driver_info import DriverInfo
     except ImportError:
@@ -257,7 +252,7 @@ def _driver() -> dict[str, Any]:
 
 
 async def open_now(redis: Redis) -> None:
-    """Opens the connection: later its address may be another server's. Raises RedisError."""
+    """Opens the connection now: later, another server may have its address. Raises RedisError."""
     pool = redis.connection_pool
     await pool.release(await pool.get_connection())
 
@@ -266,7 +261,7 @@ async def close(*clients: Redis) -> None:
     """Closes their connections, even if the caller is cancelled meanwhile.
 
     redis-py closes each in a task of its own. Cancelled in the same turn of the event loop, such a
-    task would never begin, and the connection stay open until it is garbage-collected.
+    task would never begin, and the connection would stay open until it is garbage-collected.
     """
     closing = asyncio.gather(*(each.aclose() for each in clients))
     closing.add_done_callback(drop)  # `shield` does not, if the caller is cancelled
@@ -292,8 +287,8 @@ def _way(upstream: Upstream, keepalive_s: int) -> dict[str, Any]:
 
 
 def plain_socket(upstream: Upstream, timeout_s: float, keepalive_s: int = 0) -> socket.socket:
-    """A connected socket, blocking with a timeout, with TLS if that is set. Raises OSError, which
-    names the address as redis-py's errors do."""
+    """Returns a connected, blocking socket with a timeout, with TLS if that is set. Raises OSError,
+    which names the address as redis-py's errors do."""
     try:
         connection = _dialled(upstream, timeout_s)
     except OSError as trouble:
@@ -323,14 +318,15 @@ def _dialled(upstream: Upstream, timeout_s: float) -> socket.socket:
 
 
 _ENOUGH: Final = 64
-# Three times what a proxy that connects takes of Redis's time (tests/bench/parts/fleet.py), and the
-# longest that this makes it wait: clients wait meanwhile, for hold_max.
+# Three times the time that Redis spends on a proxy that connects (tests/bench/parts/fleet.py), and
+# the longest pause: clients wait meanwhile, for hold_max.
 _CONNECTING_S: Final = 0.003
 _LONGEST_S: Final = 3.0
 
 
 class Backoff:
-    """Grows from failure to failure; half of each pause is random, also of the longest ones."""
+    """Pauses that grow from failure to failure; half of each is random, also of the longest
+    ones."""
 
     def __init__(self, cap: float, base: float) -> None:
         """`cap`: the longest pause, in seconds; `base`: half of the longest after one failure."""
@@ -338,11 +334,11 @@ class Backoff:
         self._base = base
 
     def compute(self, failures: int) -> float:
-        """The next pause in seconds, after so many failures in a row."""
+        """Returns the next pause in seconds, after `failures` failures in a row."""
         longest_s = min(self._cap, self._base * 2 ** min(failures, _ENOUGH))
         return random.uniform(longest_s / 2, longest_s)
 
 
 def stagger_s(attached: int) -> float:
-    """The seconds that a proxy waits so that `attached` others do not connect at the same time."""
+    """Returns seconds to wait, so that `attached` others do not connect at the same time."""
     return random.uniform(0, min(attached * _CONNECTING_S, _LONGEST_S))

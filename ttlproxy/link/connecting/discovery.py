@@ -2,7 +2,7 @@
 
 The URL may have a name that moves, several servers, or Sentinels. The link asks at the beginning of
 each life, and all connections of that life, clients' connections among them, go to the numeric
-address that was found: so none can reach another server because a name has moved in between.
+address that was found. So a name that moves meanwhile leads none of them to another server.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from ttlproxy.link.connecting.sentinels import Answer, SentinelGroup
 from ttlproxy.net.sockets import is_number
 from ttlproxy.net.tasks import cancel
 
-# Between two looks at where a name points.
+# Seconds between two look-ups of a name.
 _LOOK_S: Final = 5.0
-# Of several servers, one that hangs does not delay the others for longer.
+# Of several servers, one that hangs delays the others by this time at most.
 _PATIENCE_S: Final = 1.0
-# Once a master is found, the others have so long to say what they are.
+# Once a master is found, the others have this time to say what they are.
 _GRACE_S: Final = 0.1
 _KINDS: Final = ("a single server", "a node of a Redis Cluster")
 
@@ -40,19 +40,20 @@ class Discovery(Protocol):
         """Keeps what it knows up to date, until cancelled."""
 
     async def find(self) -> Upstream:
-        """The server to use now, with a numeric address. Raises UpstreamError or OSError."""
+        """Returns the server to use now, with a numeric address. Raises UpstreamError or
+        OSError."""
 
     async def again(self, now: Upstream) -> Upstream:
-        """The address that a new connection would get, instead of `now`. Raises OSError."""
+        """Returns the address that a new connection would get, instead of `now`. Raises OSError."""
 
     async def watch(self, now: Upstream, look: Callable[[], None]) -> None:
-        """Raises ServerChanged when `now` is the server no more; calls `look` when it may not be.
+        """Raises ServerChanged when `now` is no longer the server; never ends otherwise.
 
-        Else it never ends.
+        Calls `look` whenever another server may be there.
         """
 
     async def pause(self, limit_s: float) -> None:
-        """Waits so long, or until `find` would find something else than before."""
+        """Waits for `limit_s` seconds, or until `find` would find something else than before."""
 
 
 class OneServer:
@@ -91,7 +92,7 @@ class OneServer:
 
 
 class _Met(NamedTuple):
-    """A server of several; it is met as a master, or as a node of a Cluster."""
+    """One of several servers, and what it says it is."""
 
     server: Upstream
     identity: Identity
@@ -179,9 +180,10 @@ class OfSentinels:
                     await self._sentinels.changed()
 
     def _has_moved(self) -> bool:
-        """Whether they name another master, and do not just repeat what was before this one.
+        """Whether they name another master, and a newer one.
 
-        The Sentinel that led a failover may be gone before the others have heard of it.
+        A Sentinel may still name the master before this one: the one that led the failover may be
+        gone before the others have heard of it.
         """
         used, latest = self._used, self._sentinels.latest()
         if used is None or latest is None or latest.epoch < used.epoch:
@@ -192,8 +194,7 @@ class OfSentinels:
 async def _first(
     tasks: Collection[asyncio.Task[_Met]], limit_s: float, is_fit: Callable[[_Met], bool]
 ) -> _Met | None:
-    """The server that the first of the tasks, in their order, has met within the time, if it is
-    fit."""
+    """Returns the first fit server in the order of the tasks; None if there is none in time."""
     loop = asyncio.get_running_loop()
     until_s = loop.time() + limit_s
     for task in tasks:
@@ -206,7 +207,7 @@ async def _first(
 async def _any(
     tasks: Collection[asyncio.Task[_Met]], limit_s: float, is_fit: Callable[[_Met], bool]
 ) -> _Met | None:
-    """A fit server that any of the tasks has met within the time; it waits for no other then."""
+    """Returns the first fit server that any of the tasks finds; None if none does in time."""
     loop = asyncio.get_running_loop()
     until_s, pending = loop.time() + limit_s, {task for task in tasks if not task.done()}
     while not (found := _fit(tasks, is_fit)) and pending and loop.time() < until_s:
@@ -217,7 +218,7 @@ async def _any(
 
 
 def _fit(tasks: Iterable[asyncio.Task[_Met]], is_fit: Callable[[_Met], bool]) -> _Met | None:
-    """The server of the first task that has met a fit one."""
+    """Returns the server of the first task that has found a fit one; else None."""
     for task in tasks:
         if task.done() and task.exception() is None and is_fit(task.result()):
             return task.result()
@@ -254,14 +255,15 @@ def _why_not(task: asyncio.Task[_Met]) -> str:
 
 
 def discovery(upstream: Upstream, timeout_s: Callable[[], float]) -> Discovery:
-    """The way to find the server that fits the URL."""
+    """Returns the way to find the server that suits the URL."""
     if upstream.sentinels is not None:
         return OfSentinels(upstream, timeout_s)
     return (SeveralServers if upstream.others else OneServer)(upstream, timeout_s)
 
 
 async def located(upstream: Upstream, timeout_s: float) -> Upstream:
-    """The server to use now, for a caller that looks once. Raises UpstreamError or OSError."""
+    """Returns the server to use now, for a caller that looks once. Raises UpstreamError or
+    OSError."""
     found = discovery(upstream, lambda: timeout_s)
     running = asyncio.create_task(found.run(), name="discovery")
     try:
@@ -270,14 +272,15 @@ async def located(upstream: Upstream, timeout_s: float) -> Upstream:
         await cancel(running)
 
 
-# Between two probes.
+# Seconds between two probes.
 _EVERY_S = 1.0
 
 
 class AddressWatch:
-    """
-    now: where all connections go, those of clients too: the server of the present life of the link,
-      or of the last one; before the first, the URL as configured
+    """Finds the server's address for each life of the link, and watches it.
+
+    now: the address of all connections, those of clients too: the server of the present life of the
+    link, or of the last one; before the first, the URL as configured
     """
 
     def __init__(self, settings: Settings, upstream: Upstream, server: KnownServer) -> None:
@@ -293,7 +296,7 @@ class AddressWatch:
         await self._discovery.run()
 
     async def find(self) -> bool:
-        """Finds the server for a new life; returns whether it has another address.
+        """Finds the server for a new life; returns whether its address has changed.
 
         Raises UpstreamError or OSError.
         """
@@ -309,24 +312,23 @@ class AddressWatch:
         return self.now.address if self.now.host or self.now.path else ""
 
     def check(self) -> None:
-        """Raises UpstreamError if the server that was met there is not the master as which it was
-        found."""
+        """Raises UpstreamError if a master is wanted, and the server that was met is none."""
         met = self._server.identity
         if self._wants_master and met is not None and not met.is_master:
             raise UpstreamError(f"{self.now.address} is a replica, and no master")
 
     def probe_soon(self) -> None:
-        """There may be another server at the address now."""
+        """Asks for a probe: there may be another server at the address now."""
         self._wanted.set()
 
     async def watch(self) -> None:
-        """Runs for one life of the link, from its beginning. Raises ServerChanged when the
-        Sentinels name another server."""
+        """Raises ServerChanged when the Sentinels name another server. Runs for one life of the
+        link, from its beginning."""
         await self._discovery.watch(self.now, self.probe_soon)
 
     async def probe(self) -> None:
-        """Runs once the server has been met. Raises ServerChanged when new connections reach
-        another one."""
+        """Raises ServerChanged when new connections reach another server than the link. Runs once
+        the server has been met."""
         while True:
             await self._wanted.wait()
             self._wanted.clear()
@@ -334,7 +336,7 @@ class AddressWatch:
             await asyncio.sleep(_EVERY_S)
 
     async def pause(self, limit_s: float) -> None:
-        """Waits so long, or until the server is known to be elsewhere."""
+        """Waits for `limit_s` seconds, or until the server is known to be elsewhere."""
         await self._discovery.pause(limit_s)
 
     async def _probe(self) -> None:
@@ -342,9 +344,9 @@ class AddressWatch:
         try:
             found = await identity(await self._discovery.again(self.now), timeout_s)
         except NoPermissionError:
-            return  # it will not tell later either
+            return  # it will refuse that later, too
         except (RedisError, OSError):
-            self.probe_soon()  # nobody has answered, which says nothing
+            self.probe_soon()  # that there is no answer proves nothing
             return
         if known is not None and known.is_other(found):
             raise ServerChanged("another server is at its address now")

@@ -1,7 +1,7 @@
-"""Why a server cannot be used, and what it refuses.
+"""Explains why a server cannot be used; counts and logs what it refuses.
 
 Errors of redis-py, Python and Redis become words for the operator, none of which contains a secret.
-Refusals are counted, and each cause is logged once a minute, as is that Redis is away, or back.
+Each cause is logged once a minute, and so is that Redis is away, or back.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from ttlproxy.link.connecting.known_server import ServerClock
 
 
 class Asked(NamedTuple):
-    """The server that was asked.
+    """The server that was asked, as texts for operators name it.
 
-    name: for people; settings: what the names of the settings about it begin with; user: the
-    proxy's own there, for an ACL SETUSER; rights: where all rights are that it needs
+    name: for people; settings: how the names of its settings begin; user: the proxy's own there,
+    for ACL SETUSER; rights: where all rights are listed that the proxy needs
     """
 
     name: str = "Redis"
@@ -42,7 +42,7 @@ class Asked(NamedTuple):
 
 
 class Cause(NamedTuple):
-    """what: why it cannot be used; cure: what to do; empty where nothing is known."""
+    """what: why the server cannot be used; cure: what to do, empty if that is unknown"""
 
     what: str
     cure: str = ""
@@ -58,11 +58,11 @@ _GRANT: Final = "in redis-cli: ACL SETUSER {{asked.user}} {right}; {{asked.right
 
 
 def _dial(number: int) -> str:
-    """Matches errors of redis-py and of Python with this number of the system."""
+    """Returns a pattern for errors of redis-py and of Python with this errno."""
     return rf"Error {number} connecting to (?P<where>\S+?)\. |\[Errno {number}\]"
 
 
-# Words in errors of redis-py and Redis; what they mean, and what to do. The first that fits counts.
+# Pattern in errors of redis-py and Redis, its meaning, and what to do. The first match counts.
 _CAUSES: Final = tuple(
     (re.compile(pattern), what, cure)
     for pattern, what, cure in (
@@ -192,14 +192,14 @@ _CAUSES: Final = tuple(
         ),
     )
 )
-# Errors where one side waits for the other, or closes: the settings of TLS may be wrong.
+# Errors that also come when only one side uses TLS: then one waits for the other, or closes.
 _MAY_BE_TLS: Final = re.compile(
     "Timeout|while reading|closed|lost|reset|SSL|Protocol|does not answer", re.IGNORECASE
 )
 
 
 def cause(trouble: Exception, asked: Asked = REDIS) -> Cause:
-    """Why the server cannot be used."""
+    """Returns why the server cannot be used."""
     text = f"NOPERM {trouble}" if isinstance(trouble, NoPermissionError) else str(trouble)
     if _OF_USER in text:  # it is explained already
         return Cause(text)
@@ -218,10 +218,9 @@ def may_be_tls(trouble: Exception) -> bool:
 
 log = logging.getLogger(__name__)
 
-# In an error inside a script, of 6.2 and 7.0.
+# What Redis 6.2 and 7.0 say inside a script if a right is missing.
 _LACKS_RIGHT = re.compile("NOPERM|permission|can't (run|access)")
-# Refusals that pass by themselves, and the words for the server's state meanwhile. redis-py takes
-# some codes away.
+# Refusals that pass by themselves, and the server's state until then. redis-py removes some codes.
 _PASSING = (
     (re.compile("^BUSY "), "is busy with a script of a client"),
     (re.compile("READONLY|read only replica"), "is a replica"),
@@ -233,11 +232,11 @@ _SHOWN = {"deferred": "a deferred command", "rule": "a rule of ONEXPIRE"}
 
 
 class UnreachableError(ResponseError):
-    """Instead of an error of Redis: another master cannot be reached."""
+    """Stands for an error of Redis if another master cannot be reached."""
 
 
 def reason(refusal: ResponseError) -> str:
-    """The reason, of counters.PARKED, for which a key is parked."""
+    """Returns why a key is parked: one of counters.PARKED."""
     if isinstance(refusal, NoPermissionError) or _LACKS_RIGHT.search(str(refusal)):
         return "noperm"
     if isinstance(refusal, OutOfMemoryError):
@@ -248,15 +247,15 @@ def reason(refusal: ResponseError) -> str:
 
 
 def passes(refusal: ResponseError) -> bool:
-    """Whether it ends by itself: a client's script keeps Redis busy, a slot is on its way, or a
-    master is away."""
+    """Whether the refusal passes by itself: a client's script keeps Redis busy, a slot is moving,
+    or a master is away."""
     if isinstance(refusal, UnreachableError):
         return True
     return str(refusal).startswith("BUSY ") or is_elsewhere(refusal)
 
 
 def is_elsewhere(refusal: ResponseError) -> bool:
-    """Whether the slot is another node's, or on its way to one. MovedError is an AskError."""
+    """Whether the slot is another node's, or moves to one. MovedError is an AskError."""
     return isinstance(refusal, AskError | TryAgainError | ClusterDownError)
 
 
@@ -265,16 +264,16 @@ def is_wrong_type(refusal: ResponseError) -> bool:
 
 
 def _meanwhile(refusal: ResponseError) -> str:
-    """The state of a server that refuses something; empty if an operator must fix that."""
+    """Returns the state of a server that refuses for a while; empty if an operator must act."""
     if isinstance(refusal, UnreachableError):
         return "has no connection to another master"
     return next((said for pattern, said in _PASSING if pattern.search(str(refusal))), "")
 
 
 class Refusals:
-    """Remembers what was logged of late, so that a thousand clients cause one line.
+    """Counts refusals, and logs each cause once a minute, however many clients meet it.
 
-    who: the server, for the log; one of several says which it is
+    who: the server's name in the log; one of several masters has its address
     """
 
     def __init__(self, counters: Counters, node_counts: NodeCounts) -> None:
@@ -284,9 +283,9 @@ class Refusals:
         self._said: dict[str, float] = {}  # when, by the local clock
 
     def note(self, what: str, refusal: ResponseError) -> None:
-        """Redis has refused `what` ("to reap in database 0"), for the reason it gives."""
+        """Notes that Redis has refused `what` ("to reap in database 0")."""
         if is_elsewhere(refusal) and not isinstance(refusal, MasterDownError):
-            return  # whoever follows the slots knows
+            return  # what follows the slots handles that
         self._counters.refusals += 1
         self._node_counts.refusals += 1
         if meanwhile := _meanwhile(refusal):
@@ -296,7 +295,7 @@ class Refusals:
             self._say(logging.ERROR, f"{self.who} refuses {what}: {refusal}")
 
     def unsigned(self, kind: str, db: int, count: int) -> None:
-        """`count` items of a kind in counters.SIGNED have no signature of a proxy."""
+        """Notes that `count` items of a kind in counters.SIGNED have no signature of a proxy."""
         self._counters.unsigned[kind] += count
         self._say(
             logging.ERROR,
@@ -312,15 +311,19 @@ class Refusals:
             log.log(level, "%s", cause)
 
 
-# In errors of redis-py, and in those alone.
+# Errors of attempts to connect contain this.
 _UNREACHED: Final = "connecting to"
 
 
 class OutageLog:
-    """reason: why Redis is away; empty while it is there."""
+    """Logs when Redis is lost, and when it is back.
+
+    reason: why Redis is away; empty while it is there
+    """
 
     def __init__(self, shown: str, advice: str = "", asked: Asked = REDIS) -> None:
-        """`shown`: the URL, without its password; `advice`: if it was never reached."""
+        """`shown`: the URL without its password; `advice`: for the log while Redis was never
+        reached."""
         self.reason = ""
         self._asked = asked
         self._advice = advice
@@ -329,11 +332,12 @@ class OutageLog:
         self._unsaid = 0
 
     def at(self, address: str) -> None:
-        """The URL leads to this server now."""
+        """Notes which server the URL leads to now."""
         self._shown = f"{self._url} ({address})"
 
     def lost(self, trouble: RedisError | OSError | UpstreamError, known: str = "") -> None:
-        """Redis is away, or still is; `known`: why, if that is known better."""
+        """Notes that Redis is away, or still is; `known`: the reason, if `trouble` does not say
+        it."""
         is_new = not self.reason
         self.reason = known or str(cause(trouble, self._asked))
         if self._advice and _UNREACHED in str(trouble):
@@ -344,7 +348,7 @@ class OutageLog:
             self._say(logging.WARNING, f" is unavailable: {self.reason}", is_new)
 
     def over(self, managed: int) -> None:
-        """The link serves; `managed`: how many keys are managed."""
+        """Notes that the link serves; `managed`: the number of managed keys."""
         if self.reason or not self._said:
             self._say(logging.INFO, ":", True, f" {counted(managed, 'key')} managed")
         self.reason = self._advice = ""

@@ -22,20 +22,22 @@ from ttlproxy.link.connecting.connections import client, close, open_now
 from ttlproxy.link.connecting.pipeline import run, valid
 
 INFO = (b"INFO",)
-# Costs Redis a tenth of it, and tells how many clients track keys.
+# Costs Redis a tenth of INFO, and has the number of clients that track keys.
 CLIENTS = (b"INFO", b"clients")
 KEYSPACE = (b"INFO", b"keyspace")
 ERRORS = (b"INFO", b"errorstats")
 ROLE = (b"ROLE",)
-# Of a server that does not count clients that track keys.
+# Stands for the number of clients that track keys if the server does not count them.
 _MANY = 1 << 30
 
 
 class Identity(NamedTuple):
-    """run_id: new after each start of a server; empty if it tells none.
+    """Which server this is, and in which role.
 
-    trackers: clients that track keys, as each proxy does; databases: those that hold keys
-    is_clustered: it is a node of a Cluster
+    run_id: new after each start of a server; empty if it tells none
+    trackers: the number of clients that track keys, as each proxy does
+    databases: those that hold keys
+    is_clustered: whether it is a node of a Cluster
     """
 
     run_id: str
@@ -103,7 +105,7 @@ def maxlen_refusals(info: Mapping[str, str]) -> int:
     return int(count or 0)
 
 
-# By how much replies may disagree, beside the time that they took, if nobody sets the clock.
+# If nobody sets the clock, two estimates differ by no more than this and their round trips.
 _SLACK_MS = 50
 # The server's clock may run faster than the local one by this factor while it is being corrected:
 # NTP slews by 500 ppm at most. Seconds may pass between two replies.
@@ -111,7 +113,7 @@ _FASTEST = 1.0005
 
 
 class ServerClock:
-    """Estimates the server's clock from its replies; errs to the late side, which costs a reap.
+    """Estimates the server's clock from its replies, never as too early: a late one costs a reap.
 
     `on_jump` is called when somebody has set that clock, forward or back.
     """
@@ -121,7 +123,7 @@ class ServerClock:
     def __init__(self, on_jump: Callable[[], None] = lambda: None) -> None:
         self._on_jump = on_jump
         self._offset_ms = 0.0  # to the local clock at its fastest
-        self._latest_ms = 0.0  # to the local clock when the server last answered: at most, at least
+        self._latest_ms = 0.0  # to the local clock at the last reply: at most, at least
         self._earliest_ms = 0.0
 
     @staticmethod
@@ -134,11 +136,12 @@ class ServerClock:
         return int(time.monotonic() * 1000 * _FASTEST + self._offset_ms)
 
     def adjust_by(self, reply: Sequence[bytes], sent: float) -> None:
-        """The server gave this reply to a TIME sent at `sent`."""
+        """Takes the reply to a TIME that was sent at `sent`, which is a `reading`."""
         self.adjust(unix_ms(reply), sent)
 
     def adjust(self, server_ms: int, sent: float) -> None:
-        """The server said `server_ms`, cut to a whole ms, to a request sent at `sent`."""
+        """Takes `server_ms`, cut to whole ms, from the reply to a request that was sent at
+        `sent`."""
         latest_ms, earliest_ms = server_ms + 1 - sent, server_ms - self.reading()
         jumped = (
             earliest_ms > self._latest_ms + _SLACK_MS or latest_ms < self._earliest_ms - _SLACK_MS
@@ -153,12 +156,13 @@ log = logging.getLogger(__name__)
 
 
 class KnownServer:
-    """
-    identity: the server that the link last spoke to; None before the first
-    term: how often that or its role has changed, so that a client can tell whether its server is
-      still this one
-    changes: how often a life began with another server than the last one, or in another role
-    is_demoted: it was a master when the link met it, and is a replica now
+    """The server that the link speaks to, and how often it has changed.
+
+    identity: None before the first server
+    term: grows whenever sessions must end, so that a client can tell whether its server is still
+    this one
+    changes: how often a life began with another server, or with a master that had become a replica
+    is_demoted: whether it was a master when the link met it, and is a replica now
     """
 
     def __init__(self, shown: str, on_change: Callable[[], None]) -> None:
@@ -182,7 +186,7 @@ class KnownServer:
         return known is None or not known.run_id or known.run_id != found.run_id
 
     def met(self, found: Identity) -> None:
-        """A life begins with this server."""
+        """Takes the server with which a life of the link begins."""
         known = self.identity
         was_master = known is not None and known.is_master
         if known is not None and (self.is_new(found) or (was_master and not found.is_master)):
@@ -192,7 +196,7 @@ class KnownServer:
         self.identity = found
 
     def seen(self, found: Identity) -> bool:
-        """A heartbeat was answered; returns whether the server has just become a master.
+        """Takes what a heartbeat found; returns whether the server has just become a master.
 
         Raises ServerChanged if it is another server, Demoted if it was a master and is a replica
         now.
@@ -212,21 +216,21 @@ class KnownServer:
 
     @property
     def is_master(self) -> bool:
-        """Whether it was one when it last told."""
+        """Whether it was a master when it last told its role."""
         return self.identity is not None and self.identity.is_master
 
     def change(self) -> None:
-        """Sessions end."""
+        """Ends the sessions."""
         self.term += 1
         self._on_change()
 
 
-# An answer is valid for so long.
+# An answer is valid for this time.
 _RECENT_S: Final = 1.0
 
 
 class LoginCheck:
-    """Asks one server, at most once a second."""
+    """Asks the server whether clients must log in, at most once a second."""
 
     def __init__(self, upstream: Callable[[], Upstream], timeout_s: Callable[[], float]) -> None:
         """`upstream`: its address now."""
@@ -251,7 +255,7 @@ async def _asks_login(upstream: Upstream, timeout_s: float) -> bool:
     nobody = replace(upstream, user=None, password=None, user_file=None, password_file=None)
     redis = client(nobody, "ttlproxy:probe", timeout_s)
     try:
-        await open_now(redis)  # which says CLIENT SETNAME
+        await open_now(redis)  # this sends CLIENT SETNAME
     except AuthenticationError:
         return True
     except ResponseError:  # Redis looks at the login before it looks at anything else
@@ -279,7 +283,7 @@ def listed_clients(listed: bytes) -> list[dict[bytes, bytes]]:
 
 
 async def other_prefixes(redis: Redis, prefix: bytes) -> set[bytes]:
-    """The prefixes of proxies that have another one, as far as names show them. Raises
+    """Returns the other prefixes that proxies have, as far as connections' names show them. Raises
     ResponseError."""
     (listed,) = await run(redis, [(0, (b"CLIENT", b"LIST"))])
     named = {client.get(b"name", b"") for client in listed_clients(valid(listed))}
@@ -289,9 +293,9 @@ async def other_prefixes(redis: Redis, prefix: bytes) -> set[bytes]:
 
 
 async def attached(redis: Redis, prefix: bytes) -> int:
-    """The number of proxies with this prefix.
+    """Returns the number of proxies with this prefix.
 
-    If we may not call CLIENT LIST: all clients that track keys. Raises ResponseError.
+    If we may not call CLIENT LIST: the number of clients that track keys. Raises ResponseError.
     """
     listed, info = await run(redis, [(0, (b"CLIENT", b"LIST")), (0, INFO)])
     if isinstance(listed, ResponseError):

@@ -1,6 +1,6 @@
-"""Several requests in one round trip, each with its own database and its own outcome.
+"""Sends several requests in one round trip, each with its own database and its own outcome.
 
-Among them are calls of the proxy's own scripts, and requests for keys whose slot may be on its way.
+Among them are calls of the proxy's own scripts, and requests for keys whose slot may be moving.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from ttlproxy.net.tasks import time_limit
 from ttlproxy.scripts.script_calls import ScriptCalls
 from ttlproxy.wire import encode
 
-# Keys that one script call is for. A call costs Redis 400 us, and each key 2 us to look at it, or
-# 15 us to reap it where few elements are due.
+# The most keys in one script call. A call costs Redis 400 us, and each key 2 us to look at it, or
+# 15 us to reap it if few elements are due.
 KEYS_PER_CALL: Final = 128
 Words = Sequence[bytes | int]
 AskForKeys: TypeAlias = Callable[[Redis, Sequence[tuple[int, Words]]], Awaitable[list[object]]]
@@ -34,7 +34,7 @@ class RoutingRedis(Redis):
     """
 
     def node_of(self, words: Words) -> Redis:
-        """The connection for the next request; one to this node if it names no key."""
+        """Returns the connection for the next request; one to this node if it names no key."""
         raise NotImplementedError
 
 
@@ -44,9 +44,9 @@ async def run(
     """Sends (db, words) for each request; returns the replies, Redis's errors as exceptions.
 
     All are sent at once: redis-py's own pipeline costs 0.3 ms more, as much as reaping thirty keys.
-    `on_reply` is called for each reply as it comes. If Redis refuses what opens the connection, as
-    while a script keeps it busy, that is the reply to each request. Raises redis-py's
-    ConnectionError or TimeoutError. `redis` is a `client`.
+    `on_reply` is called for each reply as it comes. If Redis refuses to open the connection, as
+    while a script keeps it busy, that refusal is the reply to each request. Raises redis-py's
+    ConnectionError or TimeoutError. `redis` comes from `client`.
     """
     if isinstance(redis, RoutingRedis):
         return await _spread(redis, list(requests), on_reply)
@@ -86,8 +86,7 @@ async def _exchange(
     requests: Iterable[tuple[int, Words]],
     on_reply: Callable[[], None],
 ) -> list[object]:
-    """Sends requests on one connection; if redis-py connects anew, it selects the connection's
-    `db`."""
+    """Sends requests on one connection, with SELECT wherever the database changes."""
     sent: list[bytes] = []
     wanted: list[tuple[int, int | None, int]] = []  # db; positions of SELECT's and its own reply
     before = current = int(connection.db)
@@ -98,7 +97,7 @@ async def _exchange(
             sent.append(encode((b"SELECT", db)))
         wanted.append((db, selected, len(sent)))
         sent.append(encode(tuple(words)))
-    connection.db = 0  # until all has gone well
+    connection.db = 0  # redis-py would select this if it connected anew; set when all has gone well
     await connection.send_packed_command(b"".join(sent), check_health=False)
     replies = await connection.read_replies(len(sent), on_reply)
     if selected is None:
@@ -128,22 +127,22 @@ async def everywhere(
 
 
 def valid(reply: object) -> Any:
-    """The reply; raises it if it is an error of Redis."""
+    """Returns the reply; raises it if it is an error of Redis."""
     if isinstance(reply, Exception):
         raise reply
     return reply
 
 
 def error(reply: object) -> ResponseError | None:
-    """The reply if it is an error of Redis, else None."""
+    """Returns the reply if it is an error of Redis, else None."""
     return reply if isinstance(reply, ResponseError) else None
 
 
 def _outcome(db: int, actual: int, refusal: ResponseError | None, reply: object) -> object:
-    """The reply, unless the request was carried out in another database than it was meant for.
+    """Returns the reply, unless the request was carried out in another database than it was for.
 
-    `actual`: where it was; `refusal`: of the SELECT before it. A number that is out of range came
-    from a client that believes its own SELECT, and nothing is there.
+    `actual`: the database where it was; `refusal`: of the SELECT before it. A number that is out of
+    range came from a client that believes its own SELECT, and nothing is there.
     """
     if refusal is None or actual == db or "out of range" in str(refusal):
         return reply
@@ -153,10 +152,10 @@ def _outcome(db: int, actual: int, refusal: ResponseError | None, reply: object)
 async def answered(
     redis: Redis, script_calls: ScriptCalls, db: int, call: Call, database: bytes = b""
 ) -> object:
-    """The reply of a script in database `db`, Redis's error as an exception; never a NOSCRIPT.
+    """Calls a script in database `db`; returns its reply, Redis's error as an exception.
 
-    `database`: the number of `db`, for scripts that ask for it. Raises redis-py's ConnectionError
-    or TimeoutError.
+    It is never a NOSCRIPT. `database`: the number of `db`, for scripts that ask for it. Raises
+    redis-py's ConnectionError or TimeoutError.
     """
     (reply,) = await all_answered(redis, script_calls, [call], db, database)
     return reply
@@ -169,7 +168,7 @@ async def all_answered(
     db: int = 0,
     database: bytes = b"0",
 ) -> list[object]:
-    """The replies of several calls, in one round trip; see `answered`."""
+    """Does the same as `answered` for several calls, in one round trip."""
     replies = await run(redis, [(db, script_calls.words(call, database)) for call in calls])
     unknown = [at for at, reply in enumerate(replies) if isinstance(reply, NoScriptError)]
     if unknown:
@@ -181,8 +180,11 @@ async def all_answered(
 
 
 class MovingSlots:
-    """Of one master. It is asked first, so what it does not have by then is at the slot's new
-    master, or nowhere: keys of such a slot are made there alone."""
+    """Asks one master for keys, and the new masters for keys of slots that move.
+
+    The old master is asked first: a key that it lacks then is at the new one, or nowhere, because
+    keys of such a slot are created only there.
+    """
 
     def __init__(self, connect: Callable[[Address], Redis], timeout_s: float) -> None:
         """`connect(address)`: a connection to another node of the Cluster."""
@@ -190,8 +192,8 @@ class MovingSlots:
         self._timeout_s = timeout_s
 
     async def ask(self, redis: Redis, requests: Sequence[tuple[int, Words]]) -> list[object]:
-        """Replies as of `run`, for requests that name one key each. If the new master cannot be
-        asked, the reply is the old one's AskError."""
+        """Returns replies as `run` does, to requests that name one key each. If the new master
+        cannot be asked, the reply is the old one's AskError."""
         replies = await run(redis, requests)
         moved: dict[Address, list[int]] = {}
         for at, reply in enumerate(replies):

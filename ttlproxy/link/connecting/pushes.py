@@ -2,11 +2,11 @@
 
 They are plain non-blocking sockets, because what has come must be taken without waiting, which
 asyncio's transports cannot do. `AskingSocket` also asks, and takes replies and pushes in the order
-in which they come. `Pushes` does nothing but receive announcements.
+in which they come. `Pushes` receives announcements.
 
-A pending reply would delay a push, so nothing is sent there once tracking is on. When a writer has
-its reply, the push can be read: `receive` takes what is there without waiting, before each look at
-a client's chunk.
+When a writer has its reply, the push can be read: `receive` takes what is there without waiting,
+before each look at a client's chunk. A pending reply would delay a push, so little is sent there
+once tracking is on: SUBSCRIBE and UNSUBSCRIBE.
 
 Each `receive` costs a system call. A proxy that is alone needs none while no request of its own
 clients is under way that could be announced: nobody else can cause a push. So a new proxy says
@@ -42,7 +42,7 @@ _FULL = (BlockingIOError, ssl.SSLWantWriteError)
 
 
 class PushSocket:
-    """One connection; subclasses say how it begins, and what becomes of each message."""
+    """One connection; subclasses say how it begins, and take each message."""
 
     def __init__(self, on_loss: Callable[[], None]) -> None:
         """`on_loss()` is called once when the connection ends."""
@@ -55,7 +55,7 @@ class PushSocket:
         self._loop = asyncio.get_running_loop()
 
     async def open(self, upstream: Upstream, timeout_s: float, keepalive_s: int) -> None:
-        """Connects and switches tracking on; raises OSError or UpstreamError."""
+        """Connects and sends the first requests. Raises OSError or UpstreamError."""
         self._socket = await asyncio.to_thread(self._connect, upstream, timeout_s, keepalive_s)
         early, self._early = self._early, []
         for message in early:
@@ -77,12 +77,12 @@ class PushSocket:
         self._on_loss()
 
     def register(self, poll: select.poll) -> None:
-        """`poll` looks at this connection too, until it is closed."""
+        """Adds this connection to `poll`, which watches it until it is closed."""
         if self._socket is not None:
             poll.register(self._socket, select.POLLIN)
 
     async def send(self, data: bytes) -> None:
-        """Raises UpstreamError if the connection ends."""
+        """Sends all of `data`. Raises UpstreamError if the connection ends."""
         left = memoryview(data)
         while left:
             if self._socket is None:
@@ -124,14 +124,14 @@ class PushSocket:
         raise NotImplementedError
 
     def _opening(self) -> list[Words]:
-        """The requests that are sent together with HELLO, none of which may be refused."""
+        """Returns the requests that are sent together with HELLO, none of which may be refused."""
         raise NotImplementedError
 
     def _begin(self, connection: socket.socket) -> None:
-        """Runs in a thread, after that: further requests, by `_ask`."""
+        """Sends further requests, by `_ask`; runs in the thread, after the first ones."""
 
     def _connect(self, upstream: Upstream, timeout_s: float, keepalive_s: int) -> socket.socket:
-        """Runs in a thread: a few requests, each packet with its replies, then tracking."""
+        """Connects and sends the first requests; runs in a thread."""
         connection = plain_socket(upstream, timeout_s, keepalive_s)
         try:
             hello: tuple[bytes, ...] = (b"HELLO", b"3")
@@ -150,7 +150,7 @@ class PushSocket:
         return connection
 
     def _ask(self, connection: socket.socket, *requests: Words) -> list[Any]:
-        """The replies. Raises UpstreamError if one is an error."""
+        """Returns the replies. Raises UpstreamError if one is an error."""
         replies = self._replies(connection, *requests)
         for reply in replies:
             if isinstance(reply, hiredis.ReplyError):
@@ -158,8 +158,8 @@ class PushSocket:
         return replies
 
     def _replies(self, connection: socket.socket, *requests: Words) -> list[Any]:
-        """Redis's replies to requests in one packet, also pushes that confirm; errors as
-        exceptions."""
+        """Returns Redis's replies to requests in one packet, errors as exceptions; confirmations
+        that come as pushes are among them."""
         connection.sendall(b"".join(encode(tuple(words)) for words in requests))
         found: list[Any] = []
         while len(found) < len(requests):
@@ -188,7 +188,7 @@ class _Answer:
 
 
 class AskingSocket(PushSocket):
-    """One connection, with a name of its own."""
+    """A connection that also sends requests, with a name of its own."""
 
     def __init__(self, name: bytes, on_loss: Callable[[], None]) -> None:
         super().__init__(on_loss)
@@ -197,9 +197,10 @@ class AskingSocket(PushSocket):
         self._owed: deque[_Answer] = deque()
 
     async def ask(self, requests: Sequence[Words]) -> list[Any]:
-        """The replies, Redis's errors as exceptions. Raises UpstreamError if the connection ends.
+        """Returns the replies, Redis's errors as exceptions.
 
-        Pushes that Redis has sent before a reply are taken before it.
+        Pushes that Redis has sent before a reply are taken before it. Raises UpstreamError if the
+        connection ends.
         """
         answer = _Answer(len(requests))
         async with self._turn:
@@ -238,7 +239,8 @@ _LEFT_MS = 1000
 
 
 def announcing(name: bytes) -> tuple[tuple[bytes | int, ...], ...]:
-    """Requests that announce a name to all proxies: they set and delete a key of that name."""
+    """Returns requests that announce a name to all proxies: they set and delete a key of that
+    name."""
     return (b"SET", name, b"", b"PX", _LEFT_MS), (b"DEL", name)
 
 
@@ -247,11 +249,11 @@ class Pushes(PushSocket):
 
     on_announcement(db, key, deadline_ms) is called for each announcement, on_swap(db, db) when two
     databases change places, on_rules(db, counts, pattern) when a rule changes, on_version(version)
-    when the slots of a Cluster's node are told of that, on_flush() when Redis says that any key may
-    be gone, on_hello() when another proxy is about to serve, on_walks(who) when a proxy
-    walks over the data for all, on_layout(version) when one has written down the layout's version,
-    on_news(news) when another proxy tells what all must acknowledge, on_loss() once when the
-    connection ends.
+    when the slots of a Cluster's node have been told a version of the rules, on_flush() when Redis
+    says that any key may be gone, on_hello() when another proxy is about to serve, on_walks(who)
+    when a proxy walks over the data for all, on_layout(version) when a proxy has written down the
+    layout's version, on_news(news) when another proxy tells what all must acknowledge, on_loss()
+    once when the connection ends.
 
     hears: whether it hears announcements of deadlines
     acknowledged: the news that all others see to be known here
@@ -319,7 +321,8 @@ class Pushes(PushSocket):
                 self._on_layout(layout)
 
     async def listen(self, command: bytes, channel: bytes) -> bool:
-        """Subscribes, or ends that; whether Redis lets us. Raises UpstreamError."""
+        """Sends SUBSCRIBE or UNSUBSCRIBE, as `command`; returns whether Redis accepts it. Raises
+        UpstreamError."""
         answer: asyncio.Future[bool] = self._loop.create_future()
         self._listening.append(answer)
         await self.send(encode((command, channel)))

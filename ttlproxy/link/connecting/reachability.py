@@ -1,9 +1,8 @@
-"""The address at which a server is to be reached, and whether it can be.
+"""Finds the address at which a server can be reached, and why it cannot be.
 
 Names become numeric addresses: every connection of ours goes to a numeric one. A Cluster tells
-where its nodes are. A server that is silent may still accept connections, or it may use TLS and
-should not, by the settings, or the reverse: then each side waits for the other, or closes, and no
-error says why.
+where its nodes are. A server that is silent may still accept connections. Or only one side uses
+TLS: then each waits for the other, or closes, and no error says why.
 """
 
 from __future__ import annotations
@@ -46,7 +45,8 @@ async def accepts(upstream: Upstream, timeout_s: float) -> bool:
 
 
 async def identity(upstream: Upstream, timeout_s: float) -> Identity:
-    """The server that a new connection reaches. Raises redis-py's RedisError, or OSError."""
+    """Returns the server that a new connection reaches. Raises redis-py's RedisError, or
+    OSError."""
     redis = client(upstream, "ttlproxy:probe", timeout_s, patient=True)
     try:
         async with time_limit(timeout_s):
@@ -57,7 +57,7 @@ async def identity(upstream: Upstream, timeout_s: float) -> Identity:
 
 
 async def met(upstream: Upstream, timeout_s: float) -> Identity | None:
-    """The identity of the server there; None if no server answers in time."""
+    """Returns the identity of the server there; None if no server answers in time."""
     try:
         return await identity(upstream, timeout_s)
     except (RedisError, OSError):
@@ -65,7 +65,8 @@ async def met(upstream: Upstream, timeout_s: float) -> Identity | None:
 
 
 async def resolved(upstream: Upstream, timeout_s: float) -> Upstream:
-    """The server with a numeric address: of several addresses, the first that accepts connections.
+    """Returns the server with a numeric address: the first of its addresses that accepts
+    connections.
 
     Raises OSError if the name is not found.
     """
@@ -81,7 +82,7 @@ async def resolved(upstream: Upstream, timeout_s: float) -> Upstream:
 
 
 async def numbers_in_time(address: Address, timeout_s: float) -> list[str]:
-    """The numeric addresses of a host now. Raises OSError."""
+    """Returns the numeric addresses of a host now. Raises OSError."""
     try:
         async with time_limit(timeout_s):
             return await numbers(*address)
@@ -89,18 +90,18 @@ async def numbers_in_time(address: Address, timeout_s: float) -> list[str]:
         raise OSError(f"the name {address.host} is not found in time") from None
 
 
-# Of the node that was reached through a unix socket.
+# The host of the node that was reached through a unix socket.
 _HERE: Final = "127.0.0.1"
-# An endpoint of CLUSTER SLOTS that must be a host name, of a node that announces none.
+# The endpoint in CLUSTER SLOTS of a node that should announce a host name, and does not.
 _NONE: Final = "?"
 
 
 async def endpoints(
     server: Upstream, nodes: Iterable[ClusterNode], timeout_s: float
 ) -> dict[str, Address]:
-    """The addresses of these nodes by their ids; `server` has told of them.
+    """Returns the addresses of these nodes, by their ids; `server` has named them.
 
-    CLUSTER SLOTS knows which the nodes want clients to use: see cluster-preferred-endpoint-type.
+    CLUSTER SLOTS has the ones that clients are to use: see cluster-preferred-endpoint-type.
     """
     preferred = await _preferred(server, timeout_s)
     asked = Address(server.host or _HERE, server.port)
@@ -108,7 +109,7 @@ async def endpoints(
 
 
 async def _preferred(server: Upstream, timeout_s: float) -> Mapping[str, str]:
-    """The hosts that CLUSTER SLOTS names, by the ids of the nodes; empty for that of `server`."""
+    """Returns the hosts in CLUSTER SLOTS, by the nodes' ids; empty for the host of `server`."""
     redis = client(server, "ttlproxy:slots", timeout_s)
     try:
         async with time_limit(timeout_s):
@@ -126,7 +127,7 @@ async def _preferred(server: Upstream, timeout_s: float) -> Mapping[str, str]:
 def _endpoint(
     node: ClusterNode, preferred: Mapping[str, str], asked: Address, *, tls: bool
 ) -> Address:
-    """Certificates are for names, so a host name is taken with TLS if nothing is preferred."""
+    """Takes a host name with TLS if nothing is preferred, because certificates are for names."""
     own = (node.hostname if tls else "") or node.host
     host = preferred.get(node.id, own)
     port = asked.port if node.myself and not node.port else node.port
@@ -136,7 +137,7 @@ def _endpoint(
 # If the server answers, it does so at once; the caller has waited before.
 _PATIENCE_S: Final = 2.0
 Role: TypeAlias = Literal["redis", "behind", "sentinel"]
-# How to say that it uses TLS, and that it does not.
+# What to set if the server uses TLS, and if it does not.
 _MEND: Final[Mapping[Role, tuple[str, str]]] = {
     "redis": ("set --upstream to a rediss:// URL", "set --upstream to a redis:// URL"),
     "behind": (
@@ -148,9 +149,9 @@ _MEND: Final[Mapping[Role, tuple[str, str]]] = {
 
 
 async def mismatch(upstream: Upstream, role: Role) -> str:
-    """The fault in the settings of TLS; empty if they are right or nothing is known.
+    """Returns the fault in the settings of TLS; empty if they are right or nothing is known.
 
-    role: of the server: "behind" Sentinels or a Sentinel itself
+    role: what the server is: a Redis, one "behind" Sentinels, or a Sentinel
     """
     if upstream.path:
         return ""
@@ -165,14 +166,14 @@ async def mismatch(upstream: Upstream, role: Role) -> str:
 
 
 class TlsDoubt:
-    """Looks once for each trouble in a row whether TLS is its cause."""
+    """Checks whether TLS is the cause of a trouble: once while the same trouble lasts."""
 
     def __init__(self, role: Role) -> None:
         self._role: Role = role
         self._trouble = self._found = ""
 
     async def cause(self, upstream: Upstream, trouble: Exception) -> str:
-        """The fault in the settings of TLS; empty if they are right or nothing is known."""
+        """Returns the fault in the settings of TLS; empty if they are right or nothing is known."""
         if not may_be_tls(trouble):
             return ""
         if str(trouble) != self._trouble:

@@ -35,11 +35,11 @@ from ttlproxy.net.tasks import run_all, run_together
 log = logging.getLogger(__name__)
 
 _EVERY_S: Final = 1.0
-# Once one Sentinel has answered, the others have so long: one that hangs must not delay a start.
+# Once one Sentinel has answered, the others have this time: one that hangs must not delay a start.
 _GRACE_S: Final = 0.2
-# If none answers, so long after connect_timeout it is known why.
+# If none answers, the reason is known this time after connect_timeout.
 _EXPLAIN_S: Final = 3.0
-# Between two questions to a replica that is being promoted, and how long one may take.
+# Seconds between two questions to a replica that is being promoted, and how long one may take.
 _PROMOTION_S: Final = 0.05
 _PROMOTION_PATIENCE_S: Final = 1.0
 # Published when a replica is told to become a master, when it has become one, and when a Sentinel
@@ -66,7 +66,8 @@ class Sentinel:
         timeout_s: Callable[[], float],
         on_change: Callable[[], None],
     ) -> None:
-        """`upstream`: of the master, as configured; `on_change`: it says something else now."""
+        """`upstream`: the master's, as configured; `on_change()` is called when the answer
+        changes."""
         assert upstream.sentinels is not None
         self.address = address
         self.answer: Answer | None = None
@@ -97,7 +98,7 @@ class Sentinel:
             await asyncio.sleep(_EVERY_S)
 
     async def _why(self, server: Upstream, trouble: str) -> str:
-        """The trouble, and with it what it comes from, looked up once, if it is TLS or none."""
+        """Returns the trouble, and its cause if that is TLS, which is checked once."""
         if trouble in self.trouble:
             return self.trouble
         why = await mismatch(server, "sentinel") if is_number(server.host) else ""
@@ -116,7 +117,7 @@ class Sentinel:
             await close(redis)
 
     async def _ask(self, redis: Redis) -> tuple[Answer | None, str]:
-        """The answer, or why there is none."""
+        """Returns the answer, or why there is none."""
         name = self._service.encode()
         words = ((b"SENTINEL", b"GET-MASTER-ADDR-BY-NAME", name), (b"SENTINEL", b"MASTER", name))
         place, master = await run(redis, [(0, each) for each in words])
@@ -130,8 +131,8 @@ class Sentinel:
         return await self._after_promotion(answer, is_failing_over), ""
 
     async def _after_promotion(self, answer: Answer, is_failing_over: bool) -> Answer:
-        """The answer that the Sentinel will give once it has noticed that its candidate is a
-        master."""
+        """Returns the answer that the Sentinel will give once it has noticed that its candidate is
+        a master."""
         candidate = self._candidate
         if not is_failing_over or candidate == answer.address:
             self._candidate = None
@@ -156,7 +157,8 @@ class Sentinel:
             await close(redis)
 
     def _promotes(self, event: bytes) -> None:
-        """`event`: slave NAME HOST PORT @ SERVICE HOST PORT, of the replica and of its master."""
+        """Takes the replica that is promoted from `event`: slave NAME HOST PORT @ SERVICE HOST
+        PORT, of the replica and of its master."""
         _, _, host, port, _, service, *_ = event.split()
         if service == self._service.encode():
             self._candidate = Address(host.decode(), int(port))
@@ -190,11 +192,11 @@ class SentinelGroup:
         await run_all(*(sentinel.run() for sentinel in self.each))
 
     async def changed(self) -> None:
-        """Ends when a Sentinel says something else than before."""
+        """Ends when a Sentinel gives another answer than before."""
         await self._changed.wait()
 
     async def answer(self) -> Answer:
-        """The address of the master now. Raises UpstreamError, with what each Sentinel says, if
+        """Returns the master's address now. Raises UpstreamError, with what each Sentinel says, if
         none knows it or they disagree."""
         limit_s = self._timeout_s() + _EXPLAIN_S
         await self._until(limit_s, lambda: any(each.answer for each in self.each))
@@ -206,7 +208,7 @@ class SentinelGroup:
         return best
 
     def latest(self) -> Answer | None:
-        """The master that they agree on now; None if they do not agree, or none answers."""
+        """Returns the master that they agree on now; None if they do not agree, or none answers."""
         return chosen([each.answer for each in self.each if each.answer])
 
     async def until_asked(self, limit_s: float) -> None:
@@ -226,7 +228,7 @@ class SentinelGroup:
 
 
 def chosen(answers: Sequence[Answer]) -> Answer | None:
-    """The answer of the newest epoch; if answers of that differ, the most frequent one, or None."""
+    """Returns the newest epoch's answer; if these differ, the most frequent one; None for a tie."""
     newest = max((answer.epoch for answer in answers), default=0)
     votes = Counter(answer for answer in answers if answer.epoch == newest).most_common(2)
     if not votes or (len(votes) > 1 and votes[0][1] == votes[1][1]):

@@ -1,4 +1,4 @@
-"""Whether clients are served now. The link decides; parts that need Redis ask, or wait, here."""
+"""Tells whether clients are served now: the link decides, others ask or wait here."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ import asyncio
 
 
 class Serving:
-    """
-    now: while scripts are loaded, announcements arrive and the registry is whole; a plain flag for
-      the hot path
+    """now: whether scripts are loaded, announcements arrive and the registry is whole; a plain flag
+    for the hot path
     ready: the same, as an event to wait for
-    tried: the first attempt to serve is over
+    tried: set once the first attempt to serve is over
     in_this_life: whether clients were served at all in the present life of the link
     """
 
@@ -23,7 +22,7 @@ class Serving:
         self.in_this_life = False
 
     def begin_life(self) -> None:
-        """The link begins a life; it ended the last one with `stop`."""
+        """Begins a life of the link, which has ended the last one with `stop`."""
         self.in_this_life = False
 
     def start(self) -> None:

@@ -1,18 +1,18 @@
 """News that all proxies must know before they count: families of keys (core/families.py), and
 rules.
 
-A key of a family gets deadlines only when all proxies know the family: each sends writes there with
-the clearing of their deadlines from then on. The client that has set a rule hears OK only when all
-proxies have heard of the rule.
+A key of a family gets deadlines only when all proxies know the family: from then on each proxy
+sends writes there with the clearing of their deadlines. The client that has set a rule gets OK only
+when all proxies have heard of the rule.
 
-Such news are published. To acknowledge them is to subscribe to their channel, once no write is on
-its way that was sent before they were known. So Redis knows who has acknowledged: the news are sure
-when as many have as there are proxies. No clock is in it: a proxy that ends is no subscriber any
-more, and a new one asks for all channels before it serves (decisions/0036). One that does not react
-loses its push connection, and then serves nobody before it knows all families.
+Such news are published. A proxy acknowledges them by subscribing to their channel, once no write is
+under way that was sent before it knew them. So Redis knows how many have acknowledged: the news are
+sure when as many have as there are proxies. No clock is needed: a proxy that ends is no longer a
+subscriber, and a new one asks for all channels before it serves (decisions/0036). A proxy that does
+not react loses its push connection, and then serves nobody before it knows all families.
 
-In front of several masters a family is sure at one when all proxies of most masters know it. So a
-proxy that has missed nothing but what one master has told knows all families (decisions/0040).
+In front of several masters a family is sure at one master when all proxies of most masters know it.
+So a proxy that has missed only what one master has told knows all families (decisions/0040).
 """
 
 from __future__ import annotations
@@ -44,28 +44,28 @@ from ttlproxy.net.tasks import cancel, run_all
 
 log = logging.getLogger(__name__)
 
-# How the news of a family begin, and those of rules, which have an id.
+# How news of a family begin, and news of rules, which have an id.
 _FAMILY: Final = b"f:"
 _RULES: Final = b"r:"
 _LONGEST: Final = 256
-# News of rules are over when all others have had time to acknowledge them.
+# News of rules are forgotten after this time: all others can have acknowledged them.
 _OVER_S: Final = 30.0
 # The time that all others may take to acknowledge.
 _PATIENCE_S: Final = 2.0
 # A proxy that has lost its push connection notices that in this time, and serves nobody then. It is
 # no subscriber from the loss on, and a request may come to it before the news of the loss.
 _NOTICED_S: Final = 0.25
-# No server has so many.
+# A higher count is wrong: no server has so many proxies.
 _MOST_PROXIES: Final = 1_000_000
-# Until masters that are away are tried again.
+# Seconds until masters that are away are tried again.
 _AGAIN_S: Final = 0.1
-# Between two looks at who has.
+# Pauses between two looks at who has acknowledged.
 _LOOKS: Final = Backoff(cap=0.02, base=0.0005)
-_MOST_LOOKS: Final = 8  # after so many it is as long as it gets
+_MOST_LOOKS: Final = 8  # after these the pause does not grow
 
 
 class Activation:
-    """Publishes news, and acknowledges those of others."""
+    """Publishes news, and acknowledges the news of others."""
 
     def __init__(
         self,
@@ -97,23 +97,25 @@ class Activation:
         self._acknowledged = asyncio.Condition()
 
     def add(self, places: Iterable[DbKey]) -> asyncio.Future[None]:
-        """Done when all proxies know the families of these places; see AskedPlaces."""
+        """Returns a future that is done when all proxies know the families of these places; see
+        AskedPlaces."""
         return self._rounds.add(places)
 
     def tell_all(self) -> asyncio.Future[None]:
-        """Done when all proxies have heard what Redis has told them until now, and have carried out
-        what they had decided before. An UpstreamError if a connection, or the link, is lost."""
+        """Returns a future that is done when all proxies have heard what Redis has told them until
+        now, and have carried out what they had decided before. It has an UpstreamError if a
+        connection, or the link, is lost."""
         return self._rounds.add([_RULES_PLACE])
 
     def begins(self, news: Collection[bytes]) -> None:
-        """There is a new push connection; these news are acknowledged by other proxies. News that
+        """Begins with a new push connection; other proxies have acknowledged these news. News that
         only this process knows are told again: a proxy that came meanwhile may not have heard of
         them."""
         self.told(news)
         self._unheard = {_FAMILY + family for family in self._known.all}.difference(news)
 
     def told(self, news: Iterable[bytes]) -> None:
-        """Other proxies tell these, or have done so before this one came."""
+        """Takes news that other proxies tell, or have told before this one came."""
         for each in news:
             if len(each) > _LONGEST:
                 continue  # no proxy tells this
@@ -125,7 +127,7 @@ class Activation:
         self.wake()
 
     def wake(self) -> None:
-        """There may be something to acknowledge."""
+        """Asks for a look at what is to be acknowledged."""
         self._wanted.set()
 
     async def run(self) -> None:
@@ -173,7 +175,7 @@ class Activation:
                 await connection.ask([(b"PUBLISH", self._modes.channel, each) for each in unheard])
 
     async def _landed(self) -> None:
-        """Ends when no write is on its way that was sent before this process knew what it knows
+        """Ends when no write is under way that was sent before this process knew what it knows
         now."""
         marks = [(sender, sender.mark()) for sender in self._families.senders]
         looks = 0
@@ -182,7 +184,8 @@ class Activation:
             await asyncio.sleep(_LOOKS.compute(min(looks, _MOST_LOOKS)))
 
     async def _make_sure(self, places: Collection[DbKey]) -> None:
-        """Raises UpstreamError if a connection is lost before."""
+        """Ends when all proxies know the families of these places. Raises UpstreamError if a
+        connection is lost before."""
         families = {self._known.of(key) for db, key in places if (db, key) != _RULES_PLACE}
         news = of_families = frozenset(_FAMILY + family for family in families)
         pushes = self._pushes()
@@ -200,7 +203,7 @@ class Activation:
         self._families.confirm(families)
 
     async def _until_most_masters_know(self, news: Collection[bytes]) -> None:
-        """Tells proxies that are not attached here, as their connection was lost. Raises
+        """Tells other masters, because proxies may have lost their connection to this one. Raises
         UpstreamError if too few masters of the Cluster can be reached."""
         tellers = self._context.tellers()
         lacking = (len(tellers) + 1) // 2  # with this one it is most of them
@@ -222,7 +225,7 @@ class Activation:
             raise UpstreamError("too few masters of the Cluster are there")
 
     async def _note(self, families: Collection[bytes]) -> None:
-        """A proxy that starts later knows these, too. Raises UpstreamError."""
+        """Stores the families for proxies that start later. Raises UpstreamError."""
         call = self._shared_state.noting(families)
         words = self._context.script_calls.words(call, b"0", by_text=True)
         async with self._asking("families cannot be noted") as connection:
@@ -232,7 +235,8 @@ class Activation:
             raise UpstreamError(f"families cannot be noted: {reply}")
 
     async def until_all_have_acknowledged(self, news: Collection[bytes]) -> None:
-        """Tells all proxies of this server. Raises UpstreamError if a connection is lost before."""
+        """Tells all proxies of this server, and waits for them. Raises UpstreamError if a
+        connection is lost before."""
         pushes = await self._acknowledged_here(news)
         async with self._asking("news cannot be told to all proxies") as connection:
             await connection.ask([(b"PUBLISH", self._modes.channel, each) for each in news])
@@ -241,7 +245,8 @@ class Activation:
             raise UpstreamError("the push connection was lost")
 
     async def _acknowledged_here(self, news: Collection[bytes]) -> Pushes:
-        """Ends when this process has acknowledged; returns the connection on which it has."""
+        """Ends when this process has acknowledged; returns the connection on which it has. Raises
+        UpstreamError."""
         while True:
             pushes = self._pushes()
             if pushes is None:
@@ -253,7 +258,7 @@ class Activation:
                 await self._acknowledged.wait()
 
     async def _until_all_know(self, connection: AskingSocket, news: Collection[bytes]) -> None:
-        """Raises UpstreamError."""
+        """Ends when as many have acknowledged as there are proxies. Raises UpstreamError."""
         channels = (self._modes.channel, *map(self._keys.told_channel, news))
         loop = asyncio.get_running_loop()
         ends_s, looks = loop.time() + _PATIENCE_S, 0
@@ -279,9 +284,9 @@ class Activation:
             await asyncio.sleep(_LOOKS.compute(min(looks, _MOST_LOOKS)))
 
     async def _reached(self, connection: AskingSocket, news: Collection[bytes]) -> list[int]:
-        """The numbers of subscribers to the channel of all proxies, and to those of the news, where
-        Redis does not count them right (docs/compatibility.md): so many get a message. It says
-        again what they have heard. Raises UpstreamError."""
+        """Returns the numbers of subscribers to the channel of all proxies, and to those of the
+        news, where Redis does not count them right (docs/compatibility.md). PUBLISH returns how
+        many get a message, which repeats what they have heard. Raises UpstreamError."""
         told = [(b"PUBLISH", self._keys.told_channel(each), each) for each in news]
         first = (b"PUBLISH", self._modes.channel, next(iter(news)))
         counts = await connection.ask([first, *told])
@@ -313,7 +318,8 @@ class Activation:
 
     @asynccontextmanager
     async def _asking(self, fault: str) -> AsyncIterator[AskingSocket]:
-        """The connection for questions. Raises UpstreamError, which begins so, if it is lost."""
+        """Yields the connection for questions. If it is lost, raises UpstreamError, whose text
+        begins with `fault`."""
         try:
             yield await self._opened()
         except (UpstreamError, OSError) as trouble:  # also TimeoutError
@@ -343,5 +349,5 @@ class Activation:
             self._connection = None
 
 
-# Stands for the rules among places.
+# Stands among places for the rules.
 _RULES_PLACE: Final[DbKey] = (-1, b"")

@@ -29,26 +29,26 @@ from ttlproxy.net.tasks import cancel, time_limit
 
 log = logging.getLogger(__name__)
 
-# It may be lost, or fail to open, so often in a row before its server counts as away.
+# It may be lost, or fail to open, this often in a row before its server counts as away.
 _MOST_LOSSES = 3
-# For a connection that is lost again and again while the server is there.
+# Pauses while a connection is lost again and again although the server is there.
 _AGAIN = Backoff(cap=0.25, base=0.005)
-# A connection that was shorter counts as a failure.
+# A connection that lasted for less counts as a failure.
 _HEALTHY_MS = 1000
 # A push connection that is asked and does not answer within this is closed.
 _ANSWER_S = 3.0
-# Serving waits for this time until other proxies are greeted: a write, which may be paused.
+# Serving waits this long at most for the greeting of other proxies: a write, which may be paused.
 _GREETING_S = 0.1
 
 
 class Announcements:
-    """While there is no push connection, announcements are missed, and nobody is served.
+    """Opens push connections. While there is none, announcements are missed, and nobody is served.
 
-    connection: the present one
+    connection: the present one; None while there is none
     swaps: how often two databases have changed places; flushes: how often keys may have gone
     greetings: how many other proxies have said hello; load_changed: reads what is there now
-    told(news), begins(news): are called with what other proxies tell, and when there is a new
-    connection: see activation.py
+    told(news) is called with what other proxies tell, begins(news) when there is a new connection:
+    see activation.py
     """
 
     def __init__(
@@ -146,20 +146,22 @@ class Announcements:
             await lost.wait()
 
     async def has_no_gap(self) -> bool:
-        """Whether all other proxies have seen until now that this one knows what they tell."""
+        """Whether the connection is unbroken, so that others are right to see that this proxy knows
+        what they tell."""
         connection = self.connection
         if connection is None or not self._modes.may_subscribe:
             return False
         try:
             async with time_limit(_ANSWER_S):
-                await connection.listen(b"SUBSCRIBE", self._modes.channel)  # it does so already
+                # It is subscribed already: only the reply is wanted.
+                await connection.listen(b"SUBSCRIBE", self._modes.channel)
         except (UpstreamError, OSError):  # also TimeoutError
             if connection is self.connection:
                 connection.lose()
         return connection is self.connection
 
     def _watch(self, pushes: Pushes) -> None:
-        """`receive` looks at this connection from now on."""
+        """Makes `receive` look at this connection from now on."""
         self._poll = select.poll()
         pushes.register(self._poll)
 
@@ -170,7 +172,7 @@ class Announcements:
         self._context.on_gap()
 
     def _hear_deadlines(self, stack: AsyncExitStack) -> None:
-        """Hears of deadlines for the reaper, while the push connection lives."""
+        """Makes the reaper hear of deadlines, while the push connection lives."""
         deadlines = Deadlines(self._settings, self._address, self._context)
         stack.push_async_callback(cancel, asyncio.create_task(deadlines.run(), name="deadlines"))
 
@@ -200,12 +202,13 @@ class Announcements:
         self._shared_state.may_be_there()
 
     def _greeted(self) -> None:
-        """Another proxy is about to serve."""
+        """Notes that another proxy is about to serve."""
         self.greetings += 1
         self._context.registry.others(True)
 
     def _swapped(self, one: int, other: int) -> None:
-        """Two databases were swapped: until they are read anew, nothing is known of any key."""
+        """Forgets all keys: two databases were swapped, so nothing is known until they are read
+        anew."""
         self._context.registry.forget_all()
         self._context.actions.forget(one, other)
         self.swaps += 1
@@ -213,8 +216,8 @@ class Announcements:
         self._load_changed()
 
     def _layout_told(self, layout: bytes) -> None:
-        """Another proxy has written down the layout. If it is not ours, nobody is served until that
-        has been looked at, which ends this proxy."""
+        """Takes the layout that another proxy has written down. If it is not ours, nobody is served
+        until that has been checked, which ends this proxy."""
         if layout != LAYOUT_NAME:
             self._serving.stop()
             self._confirmations.beat()
@@ -222,9 +225,10 @@ class Announcements:
         self._shared_state.may_be_there()
 
     def _flushed(self) -> None:
-        """Any key may be gone, or be another one: a replica that takes another master's data says
-        the same. Until all is read anew, entries too many only cost reaps. The rules of a Cluster
-        may be gone with those of another master, which has told this proxy nothing yet."""
+        """Forgets all keys and rules: any may be gone, or be another one, also where a replica
+        takes another master's data. Until all is read anew, superfluous entries only cost reaps.
+        The rules of a Cluster may be gone with those of another master, which has told this proxy
+        nothing yet."""
         self._context.actions.forget_all()
         self._context.registry.forget_all()
         self.flushes += 1

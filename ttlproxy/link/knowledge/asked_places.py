@@ -16,7 +16,7 @@ class _Asked(NamedTuple):
 
 
 class AskedPlaces:
-    """Serves rounds: those that ask during one get the next."""
+    """Serves in rounds: questions that come during one are answered in the next."""
 
     def __init__(self, serve: Callable[[set[DbKey]], Awaitable[None]]) -> None:
         """`serve(places)` asks Redis; raises UpstreamError if a connection is lost."""
@@ -26,8 +26,8 @@ class AskedPlaces:
         self._asked = asyncio.Event()
 
     def add(self, places: Iterable[DbKey]) -> asyncio.Future[None]:
-        """Done when these places were served. An UpstreamError if a connection, or the link, was
-        lost before."""
+        """Returns a future that is done when these places were served; it has an UpstreamError if a
+        connection, or the link, was lost before."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._new.append(_Asked(tuple(places), done))
         self._asked.set()

@@ -11,12 +11,13 @@ from redis.asyncio import Redis
 
 from ttlproxy.scripts.unconfirmed import UnconfirmedChanges
 
-# Before each look, until one finds a change: the request may be carried out after a look.
+# The pause before each look, until one finds a change: Redis may carry out the request after a
+# look.
 _PAUSES_S: Final = (0.0, 0.002, 0.004, 0.008, 0.016)
-# The pause while no unconfirmed change is believed.
+# The pauses while no unconfirmed change is believed.
 _FEW_PAUSES_S: Final = (0.0, 0.03)
-# After a wrong one none is believed for this time. A client that repeats wrong ones makes scripts
-# go as text for one part in thirty of the time.
+# After a wrong one none is believed for this time. So a client that repeats wrong ones has scripts
+# sent as text for one thirtieth of the time.
 _DISTRUST_S: Final = 1.0
 # A client waits for a look for this time at most.
 _PATIENCE_S: Final = 1.0
@@ -27,7 +28,7 @@ Look: TypeAlias = Callable[[Redis], Awaitable[bool]]
 
 
 class Confirmations:
-    """`confirm` asks for a look and waits for it, `until_beat` carries looks out.
+    """`confirm` asks for a look and waits for it; `until_beat` carries looks out.
 
     rests: whether the heartbeat's connection waits for no reply
     """
@@ -52,7 +53,7 @@ class Confirmations:
                 await over.wait()
 
     def first(self, job: Job) -> None:
-        """Asks for a job before anything else, and before the next heartbeat."""
+        """Asks for a job, which is done before anything else, and before the next heartbeat."""
         if job not in self._jobs:
             self._jobs.append(job)
         self._asked.set()
@@ -92,7 +93,8 @@ class Confirmations:
         return True
 
     async def _do_jobs(self, redis: Redis) -> None:
-        """Jobs that are asked for meanwhile come next, but keep no heartbeat from its time."""
+        """Does the jobs. Those that are asked for meanwhile come next, but do not delay a
+        heartbeat."""
         for _ in range(len(self._jobs)):
             await self._jobs.pop(0)(redis)
         if self._jobs:

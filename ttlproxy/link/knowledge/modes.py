@@ -1,8 +1,8 @@
 """Decides whether this proxy hears of deadlines that come soon: a few do; all others ask Redis at
 each request.
 
-Each that hears makes announcements dearer for Redis. The news are hints for reads; news that writes
-must know are confirmed by all proxies: see activation.py.
+Each proxy that hears of deadlines makes announcements dearer for Redis. Announced deadlines are
+hints for reads; what writes must know is confirmed by all proxies: see activation.py.
 
 Each proxy subscribes to channels, because Redis counts subscribers, and knows at once when one is
 gone.
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 # The number of proxies that hear of deadlines. Each costs Redis 2.5 us for an announcement, of some
 # 45 us.
 FEW: Final = 4
-# The heartbeats that count as the last ones.
+# The number of last heartbeats that `lately` is about.
 _LATELY: Final = 3
 
 
@@ -36,8 +36,8 @@ class Modes:
 
     channel: that of all proxies which work together; empty before the first connection
     news: what was told before the present connection: see activation.py
-    may_subscribe: Redis lets this proxy subscribe; else others do not see it
-    lately: how many proxies there were at the last heartbeats, at most; 0 if that is forgotten
+    may_subscribe: whether Redis lets this proxy subscribe; if not, others do not see it
+    lately: the most proxies at one of the last heartbeats; 0 if that is forgotten
     """
 
     def __init__(self, context: Context) -> None:
@@ -48,11 +48,11 @@ class Modes:
         self._counts = deque[int](maxlen=_LATELY)
 
     def choose(self, ask: Ask) -> bool:
-        """Whether this proxy is to hear announcements of deadlines; subscribes. Runs in a thread,
-        on the new push connection.
+        """Subscribes; returns whether this proxy is to hear announcements of deadlines. Runs in a
+        thread, on the new push connection.
 
-        All connections of this kind have as many channels, those of families apart: by the number
-        activation.py finds one that does not react.
+        All push connections have the same number of channels, not counting those of news: by the
+        number activation.py finds a proxy that does not acknowledge.
         """
         keys = self._context.keys
         self.channel = proxy_channel(self._context)
@@ -74,12 +74,13 @@ class Modes:
         return not is_counted or counted[1] < FEW
 
     def question(self) -> Words:
-        """Asks how many proxies hear of deadlines, and how many do not."""
+        """Returns the request for the numbers of proxies that hear of deadlines, and that do
+        not."""
         keys = self._context.keys
         return (b"PUBSUB", b"NUMSUB", keys.broadcast, keys.on_demand)
 
     def attached(self, reply: Any) -> int | None:
-        """The number of proxies in the reply to `question`; None if it does not tell."""
+        """Returns the number of proxies in the reply to `question`; None if it does not tell."""
         if not (self.may_subscribe and isinstance(reply, list)):
             return None
         attached: int = reply[1] + reply[3]
@@ -91,7 +92,7 @@ class Modes:
         return max(self._counts, default=0)
 
     def forget_counts(self) -> None:
-        """All losses until now have been noticed."""
+        """Forgets the counts of the last heartbeats: all losses until now have been noticed."""
         self._counts.clear()
 
     async def has_others(self, redis: Redis) -> bool:

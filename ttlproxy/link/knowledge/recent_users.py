@@ -1,4 +1,4 @@
-"""Whether what is known of the users is recent enough to let a client in without asking Redis."""
+"""Decides whether the users are known recently enough to let a client in without asking Redis."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class RecentUsers:
         self._looked = asyncio.Event()  # set, and replaced, after each look
 
     async def known(self) -> bool:
-        """Ends when a look has begun less than a second before; False if there is none in time, or
-        Redis does not answer it, as while a script runs for long."""
+        """Waits for a look that began less than a second before the call; False if there is none in
+        time, or Redis does not answer it, as while a script runs for long."""
         loop = asyncio.get_running_loop()
         arrived_s = loop.time()
         if arrived_s - self._read_s > _RECENT_S:

@@ -22,14 +22,14 @@ from ttlproxy.link.shared.context import Context
 
 log = logging.getLogger(__name__)
 
-# Attempts to read all schedules while databases are swapped; the next is a heartbeat later.
+# Attempts to read all schedules while databases are swapped; after these, the next heartbeat tries.
 _MOST_LOADS = 5
-# The registry is read further when it reaches less far ahead.
+# The registry is read further when it reaches less far ahead than this.
 _AHEAD_MS: Final = ANNOUNCED_MS // 2
 
 
 class RegistryLoader:
-    """Knows since when nothing was missed, and why all must be read anew."""
+    """Reads the registry; knows since when nothing was missed, and why all must be read anew."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class RegistryLoader:
         self._flushes = 0  # those announced when all was last read for a flush
 
     def want(self) -> None:
-        """Something may have been missed: all is read at the next `load`."""
+        """Asks for all to be read at the next `load_if_needed`: something may have been missed."""
         self._wanted = True
 
     @property
@@ -174,7 +174,8 @@ class RegistryLoader:
         self._context.registry.populate(databases(fields(valid(info))))
 
     async def _now_ms(self, redis: Redis) -> int:
-        """The server's clock, before what is read next; an estimate if it does not tell."""
+        """Returns the server's clock, read before what is read next; an estimate if it does not
+        tell."""
         clock, sent = self._context.clock, self._context.clock.reading()
         (now,) = await run(redis, [(0, (b"TIME",))])
         if not isinstance(now, Exception):

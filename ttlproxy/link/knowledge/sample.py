@@ -18,7 +18,10 @@ from ttlproxy.link.shared.schedule_queries import Late, ScheduleQueries
 
 
 class Sample:
-    """now_ms: the server's clock when it was begun"""
+    """The questions of one heartbeat, and their replies.
+
+    now_ms: the server's clock when the sample was begun
+    """
 
     def __init__(self, context: Context, with_sizes: bool) -> None:
         """`with_sizes`: whether sizes may be asked for that take a packet of their own."""
@@ -31,7 +34,7 @@ class Sample:
         self._sizes: dict[int, int] | None = None
 
     def requests(self) -> list[tuple[int, Words]]:
-        """Each is (database, words)."""
+        """Returns (database, words) for each."""
         return self._of(self._databases)
 
     def add_replies(self, replies: Sequence[Any]) -> None:
@@ -61,16 +64,18 @@ class Sample:
             self._sizes = (self._sizes or {}) | dict(zip(databases, sizes, strict=False))
 
     async def late(self, redis: Redis) -> Late:
-        """Keys that need attention by now. Raises redis-py's ConnectionError or TimeoutError."""
+        """Returns the keys that need attention by now. Raises redis-py's ConnectionError or
+        TimeoutError."""
         queries = self._queries
         if isinstance(queries, ScheduleQueries):
             return await queries.counted(redis, self._heads, self._refused, self.now_ms)
         return await queries.late(redis, self._databases, self.now_ms)
 
     async def sizes(self, redis: Redis) -> dict[int, int] | None:
-        """The number of managed keys in each database; None if that is not known. Raises as `late`.
+        """Returns the number of managed keys in each database; None if that is not known.
 
-        Slots are asked once in a heartbeat: each answer moves on to the next of them.
+        Slots are asked once in a heartbeat: each answer moves on to the next of them. Raises as
+        `late`.
         """
         queries = self._queries
         if self._asks_size and not isinstance(queries, ScheduleQueries):

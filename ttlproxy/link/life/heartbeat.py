@@ -1,11 +1,11 @@
 """The heartbeat: looks at Redis once a second, and at once if there is a reason.
 
-It is the link's own connection. Its findings go to the context, the known server and the registry.
-Between two heartbeats it looks at what clients' requests may have changed. `Beats` says when the
-next heartbeat is due, and whether it is thorough.
+It uses the link's own connection. Its findings go to the context, the known server and the
+registry. Between two heartbeats it looks at what clients' requests may have changed. `Beats` says
+when the next heartbeat is due, and whether it is thorough.
 
 A heartbeat is one packet of cheap requests, some 8 us for Redis beside what any packet costs: INFO
-alone costs 31. INFO is asked where the connection may be to another server, and seldom.
+alone costs 31. INFO is asked if the connection may be to another server, and seldom otherwise.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ from ttlproxy.link.shared.fleet import Fleet
 from ttlproxy.scripts import Traits
 
 EVERY_S: Final = 1.0
-# By so much of it a pause may be shorter, so that proxies that began together do not stay together.
+# A pause may be shorter by this share, so that proxies that began together do not stay together.
 _JITTER: Final = 0.2
-# Timers have whole milliseconds: so much earlier they may end.
+# Timers have whole milliseconds, so they may end this much too early.
 _EARLY_S: Final = 0.001
-# One regular heartbeat in so many looks at what seldom changes; more if there is a reason.
+# One regular heartbeat in this many looks at what seldom changes; more if there is a reason.
 _SELDOM: Final = 10
-# After a reason: the request may be carried out just after the first of these heartbeats.
+# Thorough heartbeats after a reason: Redis may carry out the request just after the first.
 _AFTER_REASON: Final = 2
 
 
@@ -69,9 +69,10 @@ class Beats:
     """Regular heartbeats come once a second, or less often if many proxies are attached; others
     whenever `begin` is called earlier.
 
-    regular: whether this heartbeat is a regular one; thorough: whether it also looks at what seldom
-    changes; has_reason: whether it does so for a reason
-    walks: whether this proxy does for all what takes a heartbeat a second
+    regular: whether this heartbeat is a regular one
+    thorough: whether it also looks at what seldom changes; has_reason: whether it does so for a
+    reason
+    walks: whether this proxy walks over the data for all, which takes a heartbeat each second
     """
 
     def __init__(self, fleet: Fleet) -> None:
@@ -97,7 +98,7 @@ class Beats:
             self._since_thorough = 0
 
     def be_thorough(self) -> None:
-        """There is a reason: the next two heartbeats look at everything."""
+        """Makes the next two heartbeats thorough, because there is a reason."""
         self._reasons = _AFTER_REASON
 
     @property
@@ -113,16 +114,17 @@ class Beats:
 
 
 Asked: TypeAlias = dict[str, list[Any]]
-"""What was asked, and Redis's replies: none, or one for each of several requests."""
+"""Redis's replies to each kind of question, by its name; empty if it was not asked."""
 
-# Its connection may be lost so often in a row before its server counts as away.
+# Its connection may be lost this often in a row before its server counts as away.
 _MOST_LOSSES = 3
-# Between the looks at a master that says that it is a replica.
+# Seconds until a master that says that it is a replica is asked again.
 _SECOND_LOOK_S = 0.05
 
 
 class Heartbeat:
-    """
+    """Asks, and passes on what it finds.
+
     answers: how many heartbeats were answered
     round_trip_ms: how long the last one's requests took, as the event loop saw it
     """
@@ -148,7 +150,7 @@ class Heartbeat:
         self._opened = 0  # how often its connection was opened
         self._by_info = False  # the role must be asked for by INFO
         self._greetings = 0  # before the server last told how many clients track keys
-        self._counted: Pushes | None = None  # our own such client then
+        self._counted: Pushes | None = None  # our own push connection at that time
         self._context = context
         self._serving = serving
         self._server = server
@@ -190,11 +192,11 @@ class Heartbeat:
                 await asyncio.sleep(max(self._beats.left_s, 0))
 
     def opened(self) -> None:
-        """Its connection was opened: it may be to another server."""
+        """Notes that its connection was opened, maybe to another server."""
         self._opened += 1
 
     def look_again(self) -> None:
-        """A request may have changed what was seen: looks at everything at once.
+        """Looks at everything at once, because a request may have changed what was seen.
 
         It looks again a second later, because the request may not have been carried out yet.
         """
@@ -230,8 +232,8 @@ class Heartbeat:
             self._beats.walks = upkeep.walks
 
     async def _ask(self, redis: Redis, sample: Sample) -> Asked:
-        """Asks all in one packet; again with INFO if the server may be another one, or does not
-        tell its role otherwise."""
+        """Asks all in one packet; again with INFO if the server may be another one, or tells its
+        role only there."""
         opened, greetings = self._opened, self._announcements.greetings
         pushes = self._announcements.connection
         parts: dict[str, Sequence[tuple[int, Words]]] = {
@@ -253,7 +255,7 @@ class Heartbeat:
 
     def _questions(self) -> dict[str, Sequence[Words]]:
         thorough, info = self._beats.thorough, self._beats.has_reason or self._by_info
-        # While there are few, whoever comes without a greeting must be noticed soon.
+        # While there are few proxies, one that comes without a greeting must be noticed soon.
         clients = not info and (thorough or self._context.fleet.are_few)
         keyspace = not info and (thorough or not self._context.registry.hears)
         # All proxies would count the same.
@@ -276,7 +278,7 @@ class Heartbeat:
     def _refresh(self, asked: Asked, sent: float) -> bool:
         """Takes what may change without a push; returns whether Redis has told that.
 
-        BUSY and the like pass by themselves, and nothing is missed meanwhile.
+        BUSY and similar errors pass by themselves, and nothing is missed meanwhile.
         """
         context = self._context
         needed = (
@@ -302,7 +304,7 @@ class Heartbeat:
         return True
 
     def _found(self, asked: Asked) -> Identity | None:
-        """The server that has answered; None if it does not tell."""
+        """Returns the server that has answered; None if it does not tell."""
         found = self._server.identity
         for reply in asked["info"]:
             found = None if error(reply) else Identity.of(fields(valid(reply)))
@@ -322,14 +324,15 @@ class Heartbeat:
         return found
 
     def _recognize(self, found: Identity, counted: object) -> None:
-        """Redis has answered; `counted`: how many proxies there are, see Modes."""
+        """Takes the server that has answered; `counted`: how many proxies there are, see Modes."""
         context, greetings = self._context, self._announcements.greetings
         if self._server.seen(found):
             self._loader.want()
             self.look_again()
         if self._server.is_demoted:
             self._address.probe_soon()  # the address may move to the new master at any time
-        # The one that was counted may be another proxy while this one's connection was not open.
+        # The client that was counted may be another proxy's, while this one's connection was not
+        # open.
         pushes = self._announcements.connection
         is_counted = pushes is not None and pushes is self._counted
         is_unchanged = is_counted and greetings == self._greetings
@@ -376,7 +379,8 @@ class Heartbeat:
                 )
 
     async def _populate(self, redis: Redis, sample: Sample) -> None:
-        """Not all deadlines are announced: so the databases that hold keys have been asked for."""
+        """Takes the databases that hold keys: not all deadlines are announced, so they were asked
+        for."""
         identity = self._server.identity
         if identity is None:
             return
@@ -385,7 +389,7 @@ class Heartbeat:
             self._context.agenda.look_at(self._context.clock.now_ms())
 
     async def _keep_serving(self, redis: Redis, sample: Sample) -> None:
-        """Reads what may be lacking, and ahead; serves clients when nothing is."""
+        """Reads what is missing, and ahead; serves clients when nothing is missing."""
         if self._beats.regular:
             await self._loader.check(redis)
         connection = self._announcements.connection

@@ -25,7 +25,7 @@ from ttlproxy.net.tasks import Task, cancel
 
 @contextmanager
 def held(counters: Counters, why: str) -> Iterator[None]:
-    """The body is one hold; `why`: one of HELD. It counts if it fails, but not if it is cancelled:
+    """Measures one hold; `why`: one of HELD. It counts if it fails, but not if it is cancelled:
     then the client has gone."""
     began_s = time.monotonic()
 
@@ -41,7 +41,7 @@ def held(counters: Counters, why: str) -> Iterator[None]:
 
 
 class Holds:
-    """Knows pauses of Redis: time in which it answers nobody, or no writes, does not count."""
+    """Makes sessions wait. Time in which Redis answers nobody, or no writes, does not count."""
 
     def __init__(
         self,
@@ -55,8 +55,8 @@ class Holds:
         first: Callable[[Job], None],
         shared_state: SharedState,
     ) -> None:
-        """`be_sure(places)`, `tell_all()`: see link/knowledge/activation.py; `first(job)`: does it
-        before the next heartbeat."""
+        """`be_sure(places)`, `tell_all()`: see link/knowledge/activation.py; `first(job)` has a job
+        done before the next heartbeat."""
         self._shared_state = shared_state
         self._context = context
         self._counters = context.counters
@@ -114,13 +114,14 @@ class Holds:
             raise (ClusterIsDown if is_down else ReapRefused)(str(request.refusal)) from None
 
     async def until_rules_are_read(self) -> None:
-        """Ends when no rule of ONWRITE is in doubt. Ends after hold_max, pauses not counted, with
-        TimeoutError."""
+        """Ends when no rule of ONWRITE is in doubt. Raises TimeoutError after hold_max, pauses not
+        counted."""
         await self._until("rules", self._context.actions.reading)
 
     async def until_sure(self, places: Collection[DbKey]) -> None:
         """Ends when all proxies know the families of these places, and the state that they share is
-        stored; as above. If Redis refuses that, it will refuse the client's request."""
+        stored. If Redis refuses that, it will refuse the client's request. Raises TimeoutError
+        after hold_max, pauses not counted."""
         calls = self._context.script_calls
         if not calls.has_state:
             await self._until("family", self._shared_state.stored)
@@ -129,11 +130,12 @@ class Holds:
 
     async def until_all_know_rules(self) -> None:
         """Ends when all proxies have heard of the rules that are stored now, and what was sent by
-        older ones has been carried out; as above."""
+        older rules has been carried out. Raises TimeoutError after hold_max, pauses not counted."""
         await self._until("rules", self._tell_all)
 
     async def indexed(self, places: Collection[DbKey]) -> dict[bytes, bool]:
-        """Of each key whether it may have an index, in any of these places; as above."""
+        """Returns for each key whether it may have an index in any of these places. Raises
+        TimeoutError after hold_max, pauses not counted."""
         asked, found = list(places), dict[bytes, bool]()
 
         def ask() -> asyncio.Future[None]:
@@ -142,7 +144,7 @@ class Holds:
             async def look(redis: Redis) -> None:
                 try:
                     looks = await self._context.may_be_indexed(redis, asked)
-                except BaseException:  # nobody does it again by itself
+                except BaseException:  # the job is not done again by itself
                     done.set_exception(UpstreamError("the link was lost"))
                     done.exception()  # maybe nobody waits
                     raise
@@ -178,7 +180,10 @@ class Holds:
     async def _done(
         self, done: asyncio.Future[None], only_reads: bool, limit: asyncio.Timeout
     ) -> None:
-        """Ends when `done` is, or when writes are paused and the request `only_reads`."""
+        """Ends when `done` is, or when writes are paused and the request `only_reads`.
+
+        `limit` does not run during a pause.
+        """
         loop, barriers = asyncio.get_running_loop(), self._barriers
         while True:
             await asyncio.wait({done}, timeout=PATIENCE_S)

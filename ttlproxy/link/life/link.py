@@ -65,14 +65,14 @@ _BACKOFF_S = 2.0
 _BACKOFF = Backoff(cap=_BACKOFF_S, base=0.05)
 # A life that was shorter counts as a failure.
 _HEALTHY_MS = 1000
-# It has never answered. One that hangs later is waited for, as its clients would do.
+# For a server that has never answered. One that hangs later is waited for, as its clients would do.
 _SILENCE = (
     "the server accepts connections, but does not answer; check whether it hangs,"
     " and whether it is a Redis"
 )
-# Between two attempts where Redis says itself that it serves soon.
+# Seconds between two attempts if Redis says itself that it serves soon.
 _SOON_S = 0.2
-# Between two attempts to read rules for which sessions wait.
+# Seconds between two attempts to read rules for which sessions wait.
 _RULES_S = 0.02
 Result = TypeVar("Result")
 
@@ -80,8 +80,8 @@ Result = TypeVar("Result")
 class ServerStatus(NamedTuple):
     """A server as operators see it.
 
-    slots: of a Cluster, if it is one of several masters; why_not: why clients' requests that are
-    for it have to wait; empty if it serves
+    slots: how many of a Cluster it has, if it is one of several masters; why_not: why clients'
+    requests to it have to wait; empty if it serves
     """
 
     link: Link
@@ -92,12 +92,12 @@ class ServerStatus(NamedTuple):
 class Link:
     """Builds the parts of the link, and leads them from one life to the next.
 
-    context: what the link, the reaper and all sessions share; `serving`: whether clients are served
+    context: what the link, the reaper and all sessions share; serving: whether clients are served
     server: the one that the link speaks to; address: where new connections go
-    schedules, reap_script, sweep_script: how to find and remove what is due; ttl_script: for rules
-      of ONWRITE
+    schedules, reap_script, sweep_script: find and remove what is due; ttl_script: for rules of
+    ONWRITE
     holds: for sessions that need a reap; confirmations: for those whose request may have changed
-      what all sessions share; list_waiters: for those that wait for an item of a list
+    what all sessions share; list_waiters: for those that wait for an item of a list
     heartbeat, announcements: what the link learns of Redis
     recent_users: for clients that share connections without a login
     activation: makes sure that all proxies know families of keys; login_check: for protected mode
@@ -111,7 +111,7 @@ class Link:
         on_change: Callable[[], None] = lambda: None,
         advice: str = "",
     ) -> None:
-        """`on_change` is called when sessions must end because their server has changed; `advice`
+        """`on_change()` is called when sessions must end because their server has changed; `advice`
         is for the log if the server was never reached."""
         self.context = context
         self.serving = Serving()
@@ -236,7 +236,7 @@ class Link:
 
     @property
     def nodes(self) -> dict[str, ServerStatus]:
-        """The server by its address; none if none has been found yet."""
+        """The server by its address; empty if none has been found yet."""
         why_not = "" if self.serving.now else self.trouble or "there is no connection to it"
         return {self.shown: ServerStatus(self, 0, why_not)} if self.shown else {}
 
@@ -251,7 +251,8 @@ class Link:
         return self.address.now
 
     async def run(self) -> None:
-        """Connects, stays connected, and starts anew after a loss. Raises UnfitUpstream only."""
+        """Connects, stays connected, and starts anew after a loss. Raises nothing but
+        UnfitUpstream."""
         try:
             await run_together(lives=self._live_again_and_again(), address=self.address.run())
         except UnfitUpstream as unfit:
@@ -293,7 +294,7 @@ class Link:
     async def while_it_lives(self, work: Coroutine[None, None, Result]) -> Result:
         """Does `work`; raises UpstreamError if the present life of the link ends before.
 
-        For tasks that have patient connections of their own.
+        It is for tasks that have patient connections of their own.
         """
         working = asyncio.create_task(work, name="link: a life")
         ending = asyncio.create_task(self._over.wait(), name="link: end of a life")
@@ -336,8 +337,8 @@ class Link:
     async def _end_where_unreachable(self) -> None:
         """Raises UpstreamError when nothing is answered and no new connection is accepted.
 
-        One of many proxies has no reply to wait for between two heartbeats. A connection of each
-        in that time would take as much of Redis as the heartbeats do.
+        Does not look while no reply is awaited, as between two heartbeats of one of many proxies: a
+        new connection of each would cost Redis as much as the heartbeats do.
         """
         while True:
             replies = self._replies
@@ -354,8 +355,8 @@ class Link:
                     raise UpstreamError("it does not answer, and accepts no new connection")
 
     async def _known_cause(self, trouble: Exception) -> str:
-        """Why Redis is away, if an error cannot say so: TLS at one side alone. Nobody looks for
-        that once the server has answered, because then the settings are right."""
+        """Returns why Redis is away, if an error cannot say so: only one side uses TLS. Nobody
+        looks for that once the server has answered, because then the settings are right."""
         if self.server.identity is not None:
             return ""
         return await self._tls_doubt.cause(self.upstream, trouble)
@@ -376,7 +377,7 @@ class Link:
         )
 
     async def _load_scripts(self, redis: Redis) -> None:
-        """A session may wait until the state is stored, which takes less time: so that is first."""
+        """Stores the state first, which takes less time, because a session may wait for it."""
         await self._shared_state.keep(redis)
         await self._scripts.load_called(redis)
 
@@ -388,7 +389,7 @@ class Link:
         """Reads rules of ONWRITE that are in doubt, for which sessions wait.
 
         If Redis does not let the proxy read them, there are none. Other refusals pass by
-        themselves, as BUSY does: until then old rules must not count, nor none.
+        themselves, as BUSY does: until then the rules stay in doubt.
         """
         context, rules = self.context, self.context.actions.rules
         try:
@@ -404,7 +405,8 @@ class Link:
                 asyncio.get_running_loop().call_later(_RULES_S, self._rules_changed)
 
     def _connect(self, name: str, opened: Callable[[], None] = lambda: None) -> Redis:
-        """One connection of the link's own, which waits for replies as long as a life lasts."""
+        """Returns a connection of the link's own, which waits for replies as long as a life
+        lasts."""
         return client(
             self.upstream,
             name,

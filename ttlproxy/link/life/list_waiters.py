@@ -30,15 +30,15 @@ Attempt: TypeAlias = Callable[[], Awaitable[bool]]
 _BLOCK_S = 10
 # An attempt without a reply holds up the others for this time.
 _PATIENCE_S = 1.0
-# Between two looks at a list whose items no waiting client can take.
+# Pauses between two looks at a list whose items no waiting client can take.
 _PACE = Backoff(cap=0.5, base=0.005)
 
 
 class Waiter:
     """One waiting client.
 
-    number: those that came earlier have lower ones
-    answered: done when the client has its reply; over: no attempt is made for it any more
+    number: lower than those of clients that came later
+    answered: done when the client has its reply; over: whether no attempt is made for it any more
     """
 
     def __init__(self, attempt: Attempt, number: int) -> None:
@@ -63,7 +63,7 @@ class Waiter:
             await asyncio.wait({self._trying})
 
     async def leave(self) -> None:
-        """The client does not wait any more."""
+        """Cancels the attempt, because the client does not wait any more."""
         if self._trying is not None:
             trying, self._trying = (
                 self._trying,
@@ -84,7 +84,7 @@ class ListWaiters:
     """The lists for which clients wait, each with its line of waiters."""
 
     def __init__(self, upstream: Callable[[], Upstream], timeout_s: Callable[[], float]) -> None:
-        """`upstream`: the server as of now."""
+        """`upstream()` returns the server as of now."""
         self._upstream = upstream
         self._timeout_s = timeout_s
         self._lines: dict[DbKey, list[Waiter]] = {}
@@ -109,7 +109,7 @@ class ListWaiters:
             await waiter.leave()
 
     def start_anew(self) -> None:
-        """The server has changed: clients that wait go on waiting at the new one."""
+        """Has waiting clients wait at the new server."""
         for task in self._tasks.values():
             task.cancel()
 
@@ -153,7 +153,7 @@ class ListWaiters:
             await close(redis)
 
     async def _goes_on(self, redis: Redis, place: DbKey) -> bool:
-        """One round; False if the next one must wait for a while."""
+        """Does one round; returns False if the next one must wait for a while."""
         try:
             answered, is_empty = await self._turns(redis, place)
             if is_empty and self._lines[place]:
@@ -166,7 +166,8 @@ class ListWaiters:
             return False
 
     async def _turns(self, redis: Redis, place: DbKey) -> tuple[bool, bool]:
-        """Tries the waiters in line: whether one was answered, and whether the list is empty."""
+        """Tries the waiters in line; returns whether one was answered, and whether the list is
+        empty."""
         answered = False
         for waiter in list(self._lines[place]):
             await waiter.turn()

@@ -24,8 +24,8 @@ from ttlproxy.scripts import written_commands
 
 log = logging.getLogger(__name__)
 
-# A proxy that starts counts as attached, so each of many that start at once knows of the others.
-# No key is tracked, as none is asked for.
+# Makes a proxy that starts count as attached, so that many that start at once know of each other.
+# No key is tracked, because none is read.
 _COUNTED = (b"CLIENT", b"TRACKING", b"ON", b"OPTIN")
 _NOT_COUNTED = (b"CLIENT", b"TRACKING", b"OFF")
 
@@ -53,8 +53,8 @@ class ServerSetup:
     async def prepare(self, redis: Redis) -> None:
         """Learns what the server can do and whether we may use it.
 
-        Of a server that is known only the role and the scripts may have changed. Raises
-        UnfitUpstream, UpstreamError, and redis-py's errors.
+        If the server is known, only its role and scripts may have changed. Raises UnfitUpstream,
+        UpstreamError, and redis-py's errors.
         """
         self._acl.begin_life()
         starts = self._server.identity is None
@@ -98,7 +98,7 @@ class ServerSetup:
                 "users": [Acl.USERS],
             },
         )
-        # Before anything is written. It is asked again where this proxy can be seen.
+        # Before anything is written; it is asked again once others can see this proxy.
         compatibility.check_other_proxies(
             compatibility.proxy_channel(self._context), asked["others"][0]
         )
@@ -118,8 +118,8 @@ class ServerSetup:
     async def _commands_of(
         self, redis: Redis, info: bytes, replies: Sequence[object]
     ) -> list[Native]:
-        """The server's commands, as another proxy has stored them or as the server tells them;
-        none if it does not. `replies`: to the questions about what is stored."""
+        """Returns the server's commands, as another proxy has stored them or as the server tells
+        them; none if it does not. `replies`: to the questions about what is stored."""
         if stored := self._stored.met(info, replies):
             self._commands.keep(info, stored.listed, stored.packed, stored.natives)
             self._acl.start_anew(True)

@@ -2,9 +2,9 @@
 
 Managed keys are checked again, because another proxy, or a client without one, may have deleted or
 replaced a key, and no announcement tells that. One of several proxies walks over the schedules for
-this, a page at each regular heartbeat, for some 2 us a key: what it finds goes from there. Until
-then a deleted key counts as managed, which is no error: scripts carry out its commands, and its
-fields get our deadlines even where the server has its own.
+this, a page at each regular heartbeat, for some 2 us a key, and has such keys swept. Until then a
+deleted key counts as managed, which is no error: scripts carry out its commands, and its fields get
+our deadlines even where the server has its own.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from ttlproxy.link.server.shared_state import SharedState
 from ttlproxy.link.shared.barriers import IsPaused
 from ttlproxy.link.shared.context import Context
 
-# Calls in one heartbeat.
+# The most calls in one heartbeat.
 _CALLS: Final = 4
 # Heartbeats between the last page and the next first one.
 _REST: Final = 5
-# The longest one, of one of several proxies: walks that find nothing come less and less often.
+# The longest rest, for one of several proxies: walks that find nothing come less and less often.
 _LONGEST_REST: Final = 60
 
 
 class Recheck:
-    """The walk over managed keys, and how far it is."""
+    """The walk over managed keys, and its position."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class Recheck:
         sweep_script: SweepScript,
         would_wait: Callable[[], Awaitable[bool]],
     ) -> None:
-        """`would_wait` says whether a script would have to wait for the end of a pause."""
+        """`would_wait()` returns whether a script would have to wait for the end of a pause."""
         self._context = context
         self._sweep_script = sweep_script
         self._would_wait = would_wait
@@ -94,7 +94,8 @@ class Recheck:
         self._resting, self._found = self._rest, False
 
     async def _take(self, redis: Redis) -> list[DbKey]:
-        """The next places, all of which one script may name; none at the end of the walk."""
+        """Returns the next places, all of which one script may name; none at the end of the
+        walk."""
         if not self._listed:
             self._listed = (await self._list(redis))[::-1]
         if not self._listed:
@@ -106,7 +107,7 @@ class Recheck:
         return taken
 
     async def _list(self, redis: Redis) -> list[DbKey]:
-        """The next places of the walk."""
+        """Returns the next page of places; none at the end of the walk."""
         self._pages = self._pages or self._scheduled(redis)
         async for page in self._pages:
             return page
@@ -114,7 +115,7 @@ class Recheck:
         return []
 
     async def _scheduled(self, redis: Redis) -> AsyncIterator[list[DbKey]]:
-        """The entries of the schedules, page by page."""
+        """Yields the entries of the schedules, page by page."""
         context = self._context
         for db in context.registry.databases():
             async for keys in context.schedule_queries.scan(redis, db):
@@ -122,12 +123,12 @@ class Recheck:
                     yield [(db, key) for key in keys]
 
 
-# If something has been due for longer, whoever should reap it may be gone.
+# If something has been overdue for longer, the proxy that should reap it may be gone.
 _LATE_S: Final = 0.5
 
 
 class Upkeep:
-    """Within one life of the link: how far the walks are ends with it."""
+    """The work of one life of the link; the positions of the walks end with it."""
 
     def __init__(
         self,
@@ -162,7 +163,7 @@ class Upkeep:
         return self._walks.is_on
 
     async def run(self, redis: Redis, sample: Sample, *, thorough: bool) -> None:
-        """Some of each; `thorough`: also looks at what seldom needs to be looked at.
+        """Does some of each; `thorough`: also looks at what seldom needs to be looked at.
 
         Raises redis-py's ConnectionError or TimeoutError.
         """
@@ -198,7 +199,7 @@ class Upkeep:
         registry.beat(clock.now_ms())
 
     async def _learn_rules(self, redis: Redis) -> None:
-        """Reads rules that have changed. If Redis refuses, reaps that need them tell so."""
+        """Reads rules that have changed, and notes refusals."""
         actions = self._context.actions
         for db in actions.unread:
             try:

@@ -1,6 +1,6 @@
-"""Elements of a Cluster that rules of ONWRITE have still to give deadlines to, by the keys' slots.
+"""Elements of a Cluster that still await deadlines by rules of ONWRITE, by the keys' slots.
 
-The link through which they were written may have lost the slot before it could do that.
+The link through which they were written may have lost the slot before it could give them deadlines.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ class AwaitingTtl:
     """Hands each place to the link of the master that has its slot."""
 
     def __init__(self, owner: Callable[[int], Link | None]) -> None:
-        """`owner(slot)`: None while no master is served that has it."""
+        """`owner(slot)` returns None while no master that has it is served."""
         self._owner = owner
         self._waiting: set[DbKey] = set()
 
     def add(self, places: Iterable[DbKey]) -> None:
-        """Elements there have no deadline yet."""
+        """Takes places where elements have no deadline yet."""
         for place in places:
             link = self._owner(slot(place[1]))
             if link is None:
@@ -30,7 +30,7 @@ class AwaitingTtl:
                 link.context.apply_ttl_later([place])
 
     def owners_changed(self) -> None:
-        """Slots have another owner."""
+        """Hands on what waits, because slots have another owner."""
         if self._waiting:
             waiting, self._waiting = self._waiting, set()
             self.add(waiting)

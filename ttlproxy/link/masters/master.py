@@ -34,12 +34,12 @@ from ttlproxy.scripts.script_calls import ScriptCalls
 
 log = logging.getLogger(__name__)
 
-# Between two looks at what it says of the Cluster, unless many proxies are attached to it.
+# Seconds between two questions about the Cluster, unless many proxies are attached to the master.
 _EVERY_S: Final = 1.0
-# After a look that came early, the next comes no earlier than this.
+# After a question that came early, the next comes no earlier than this.
 _AGAIN_S: Final = 0.02
 _NODES: Final = (b"CLUSTER", b"NODES")
-# If it was never reached.
+# Advice for the log if a master was never reached.
 _ADVICE: Final = "the nodes of the Cluster give this address: see cluster-announce-ip"
 _ADVICE_TLS: Final = f"{_ADVICE}, and tls-cluster for the port"
 PushesOfAll = dict[str, Pushes | None]
@@ -47,8 +47,8 @@ Tell = Callable[["Master", list[ClusterNode], PushesOfAll], Awaitable[None]]
 
 
 async def nodes_told_by(server: Upstream, timeout_s: float) -> list[ClusterNode]:
-    """A node's knowledge of its Cluster. Raises redis-py's RedisError, OSError, UpstreamError or
-    ValueError."""
+    """Returns a node's knowledge of its Cluster. Raises redis-py's RedisError, OSError,
+    UpstreamError or ValueError."""
     redis = client(server, "ttlproxy:slots", timeout_s)
     try:
         async with time_limit(timeout_s):
@@ -63,11 +63,12 @@ async def _told(redis: Redis) -> list[ClusterNode]:
 
 
 class Master:
-    """
+    """One of several masters.
+
     id, shown: the node's id, and its address for people
     place: host, port and host name, as nodes told them when it was met
-    hosts: as which its host may stand in MOVED and ASK; it may get another name
-    claims: the slots that it says are its own; None before its first word
+    hosts: the names that MOVED and ASK may have for its host
+    claims: the slots that it says are its own; None before it has said so
     epoch: that of the claims
     owned: the slots that are its own, as no other claims them with a higher epoch
     known: those of them whose managed keys the link knows
@@ -94,12 +95,12 @@ class Master:
         owner: Callable[[int], Link | None],
         pushes: Callable[[], PushesOfAll],
     ) -> None:
-        """`tell(master, nodes, pushes)` is called with each of its words on the Cluster, and what
-        `pushes()` returned before it was asked; `on_known(master)`
-        when more of its slots are known; `on_gone(master)` when its server has changed;
-        `on_stray(master, key, deadline_ms)` when it announces a deadline in another's slot;
-        `on_awaiting_ttl(places)` when a rule of ONWRITE could not give deadlines there yet.
-        `owner(slot)`: the link of the master that has the slot, if that is served."""
+        """`tell(master, nodes, pushes)` is called with each of its answers about the Cluster, and
+        what `pushes()` returned before it was asked; `on_known(master)` when more of its slots are
+        known; `on_gone(master)` when its server has changed; `on_stray(master, key, deadline_ms)`
+        when it announces a deadline in another's slot; `on_awaiting_ttl(places)` when a rule of
+        ONWRITE could not give deadlines there yet. `owner(slot)` returns the link of the master
+        that has the slot, if that is served."""
         self.id = node.id
         self.shown = upstream.address
         self.place = node.host, node.port, node.hostname
@@ -131,7 +132,7 @@ class Master:
         self._lacking = asyncio.Event()  # slots that are not known yet
 
     async def run(self) -> None:
-        """Until cancelled. Raises UnfitUpstream."""
+        """Serves until cancelled. Raises UnfitUpstream."""
         await run_together(
             link=self.link.run(),
             reaper=self.reaper.run(),
@@ -146,12 +147,12 @@ class Master:
 
     @property
     def slots_told(self) -> frozenset[int]:
-        """The slots that others have said are its own; empty once it has told itself."""
+        """The slots that others have said are its own; empty once it has claimed slots itself."""
         return frozenset() if self.claims is not None else self._slots
 
     @property
     def slots(self) -> Collection[int]:
-        """Its slots, by its own word, or else by that of others."""
+        """Its slots, as it says itself, or else as others say."""
         return self.owned or self.slots_told
 
     @property
@@ -167,7 +168,7 @@ class Master:
         self._wanted.set()
 
     def owns(self, slots: set[int]) -> None:
-        """These are its slots from now on: what is known of others is forgotten."""
+        """Takes the slots that are its own from now on, and forgets what is known of others."""
         lost = (self.owned | self.strays | self.link.context.slot_schedules.read) - slots
         self.owned, self.strays = slots, set()
         self.known &= slots
@@ -182,14 +183,15 @@ class Master:
             self._lacking.set()
 
     def doubt(self, slots: Collection[int]) -> None:
-        """These are its slots again: deadlines may have been set while they were another's."""
+        """Has slots that it owns again read: deadlines may have been set while they were
+        another's."""
         self.known.difference_update(slots)
         self.link.context.slot_schedules.unread(slots)
         if slots:
             self._lacking.set()
 
     async def _follow(self) -> None:
-        """Asks what it knows of the Cluster, again and again."""
+        """Asks it again and again what it knows of the Cluster."""
         redis = client(self._upstream, "ttlproxy:slots", self._settings.connect_timeout)
         try:
             while True:
@@ -235,12 +237,12 @@ class Master:
                 await asyncio.sleep(_AGAIN_S)
 
     def _unread(self, slots: Collection[int]) -> None:
-        """The link has read all schedules but these."""
+        """Takes the slots whose schedules the link could not read."""
         self.doubt(self.owned.intersection(slots))
         self._on_known(self)
 
     async def _read(self, redis: Redis, slots: Collection[int]) -> set[int]:
-        """Returns those that could be read: their keys are all here.
+        """Reads the schedules of slots; returns those that could be read: all their keys are here.
 
         Announcements go on arriving meanwhile, so a change is not missed.
         """

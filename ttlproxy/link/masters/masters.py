@@ -38,16 +38,17 @@ from ttlproxy.net.tasks import cancel, drop
 log = logging.getLogger(__name__)
 
 _BACKOFF: Final = Backoff(cap=2.0, base=0.05)
-# Until a master that cannot be served is tried again.
+# Seconds until a master that cannot be served is tried again.
 _UNFIT_S: Final = 5.0
 
 
 class Masters:
-    """
+    """All masters of a Cluster, each with its link and its reaper.
+
     upstream: the URL as configured
-    owners: the link for each slot; None while nobody has the slot whose link knows its managed keys
+    owners: the link for each slot; None while no link knows the slot's managed keys
     changes: how often a slot's owner has changed
-    serving: whether clients are served: by one master at least
+    serving: whether clients are served, by one master at least
     links: those of all masters, by the node's id
     rules: those of ONEXPIRE and ONWRITE
     view: the nodes that clients find
@@ -60,7 +61,7 @@ class Masters:
         counters: Counters,
         on_gone: Callable[[Link], None],
     ) -> None:
-        """`on_gone(link)` is called when that link's server is not that master any more."""
+        """`on_gone(link)` is called when that link's server is no longer that master."""
         self.upstream = upstream
         self.owners: list[Link | None] = [None] * SLOTS
         self.serving = Serving()
@@ -82,8 +83,8 @@ class Masters:
         self._unfit: dict[str, str] = {}
         self._slot_log = SlotLog()
         self._replicas: set[str] = set()  # nodes that were replicas when they were last told of
-        # Slots of which this process knows all families, whichever master has them: while it has
-        # missed nothing since but what one master has told.
+        # Slots of which this process knows all families, whichever master has them. It is emptied
+        # when news of more than one master may have been missed.
         self._known: set[int] = set()
         self._unclaimed: list[int] = []
         self._logged = ""
@@ -116,14 +117,14 @@ class Masters:
 
     @property
     def nodes(self) -> dict[str, ServerStatus]:
-        """The masters by address. Other threads may ask."""
+        """The masters by address. Other threads may call this."""
         return {
             each.shown: ServerStatus(each.link, len(each.owned), self._why_not(each))
             for each in list(self._masters.values())
         }
 
     def _why_not(self, master: Master) -> str:
-        """Why requests for a master have to wait; empty if it is served."""
+        """Returns why requests for a master have to wait; empty if it is served."""
         if not master.link.serving.now:
             return master.link.trouble or "there is no connection to it"
         if not master.owned:
@@ -140,13 +141,14 @@ class Masters:
 
     @property
     def home(self) -> Link | None:
-        """For requests without keys: the master with what a Cluster has once, or another."""
+        """The link for requests without keys: of the master with the home slot, or of another."""
         serving = [each for each in self._masters.values() if each.link.serving.now and each.known]
         serving.sort(key=lambda master: not master.link.context.keys.are_home)
         return serving[0].link if serving else None
 
     def home_at(self, port: int) -> Link | None:
-        """For requests without keys at this port of `view`: its master, or another."""
+        """Returns the link for requests without keys at this port of `view`: its master's, or
+        another's."""
         for name in self.view.masters_at(port):
             master = self._masters.get(name)
             if master is not None and master.link.serving.now and master.known:
@@ -154,18 +156,18 @@ class Masters:
         return self.home
 
     def is_at(self, link: Link, port: int) -> bool:
-        """Whether requests without keys at this port of `view` are for this master."""
+        """Whether this link serves requests without keys at this port of `view`."""
         own = self.view.masters_at(port)
         return not own or any(self.links.get(name) is link for name in own)
 
     def links_at(self, port: int) -> dict[str, Link]:
-        """For requests about all keys at this port of `view`: its masters, or those of the whole
-        Cluster. Some may be missing that have just failed."""
+        """Returns the links for requests about all keys at this port of `view`: its masters', or
+        those of the whole Cluster. Masters that have just failed may be missing."""
         own = self.view.masters_at(port)
         return {name: self.links[name] for name in own or self.links if name in self.links}
 
     def find(self, host: str, port: int) -> Link | None:
-        """The master at this address, as MOVED and ASK name it."""
+        """Returns the link of the master at this address, as MOVED and ASK name it."""
         for master in self._masters.values():
             at = master.link.upstream
             if at.port == port and host in ("", "?", at.host, *master.hosts):
@@ -196,7 +198,7 @@ class Masters:
         return "; ".join([*troubles, self._seeds.trouble or unserved])
 
     async def drop_leases(self) -> None:
-        """Lets other proxies reap at once; for the end."""
+        """Gives up all leases at the end, so that other proxies can reap at once."""
         await asyncio.gather(*(master.reaper.drop_lease() for master in self._masters.values()))
 
     async def close(self) -> None:
@@ -204,10 +206,8 @@ class Masters:
         for link in self.links.values():
             await link.list_waiters.close()
 
-    # Inside.
-
     async def _try(self) -> None:
-        """Clients may connect, and wait, once each master was tried."""
+        """Lets clients connect, and wait, once each master was tried."""
         while not self._masters:
             await self.change()
         for link in self.all:
@@ -215,7 +215,8 @@ class Masters:
         self.serving.tried.set()
 
     async def _find(self) -> bool:
-        """Asks the nodes of the URL, and others, until one tells; returns whether one has."""
+        """Asks the nodes of the URL, and others, until one tells of the Cluster; returns whether
+        one has."""
         known = set(self._masters)
         told = await self._seeds.find(known)
         if told is not None:
@@ -233,7 +234,7 @@ class Masters:
         return False
 
     async def _meet(self, nodes: list[ClusterNode], server: Upstream) -> None:
-        """Adds masters that are new, or elsewhere. `server` has told of the nodes."""
+        """Adds masters that are new, or have moved. `server` has told of the nodes."""
         there = [node for node in nodes if node.is_there]
         self._seeds.others = [Address(node.host, node.port) for node in there if node.host]
         self.view.set_nodes(nodes)
@@ -250,7 +251,7 @@ class Masters:
         self._tell()
 
     def _is_new(self, node: ClusterNode) -> bool:
-        """Whether it is not known, or can be reached no more where it was."""
+        """Whether the node is not known, or is no longer reached where it was."""
         known = self._masters.get(node.id)
         if known is None:
             return True
@@ -290,20 +291,21 @@ class Masters:
         self._tasks[node.id] = task
 
     def _owners_beside(self, master: Master) -> list[Master]:
-        """The other masters that have slots which are not this one's."""
+        """Returns the other masters that have slots which are not this master's."""
         own = set(master.link.context.slot_schedules.owned)
         others = (each for each in self._masters.values() if each is not master)
         return [each for each in others if not own.issuperset(each.slots)]
 
     def _miss(self) -> None:
-        """From now on what one more master's proxies tell is missed. What is told at one is told at
-        most of the others, so of two at once something may be missed."""
+        """Notes that this process now misses what one more master's proxies are told. News told at
+        one master are told at most of the others, so only if two are away may something be
+        missed."""
         owners = (each.link for each in self._masters.values() if each.slots)
         if sum(link.announcements.connection is None for link in owners) > 1:
             self._known.clear()
 
     def _learn(self) -> None:
-        """Nothing is missed now if all masters are heard."""
+        """Notes that nothing is missed, if all masters are heard."""
         masters = self._masters.values()
         if len(self._known) < SLOTS and all(
             each.link.serving.now for each in masters if each.slots
@@ -311,8 +313,8 @@ class Masters:
             self._known.update(*(each.known for each in masters))
 
     async def _known_at(self, master: Master, before: list[PushesOfAll]) -> set[int]:
-        """The slots of which all families are known, though this master is met just now. `before`:
-        the push connections when others did not know it as a master."""
+        """Returns the slots of which all families are known, although this master was met just now.
+        `before`: the push connections from before others knew it as a master."""
         others, now = self._owners_beside(master), self._pushes()
         has_gap = not others or any(
             now[each.id] is not had.get(each.id) for each in others for had in before
@@ -333,7 +335,7 @@ class Masters:
         self._on_gone(master.link)
 
     async def _keep(self, master: Master) -> None:
-        """Runs a master's link; tries again later where it cannot be served."""
+        """Runs a master's link; tries again later if it cannot be served."""
         while True:
             try:
                 await master.run()
@@ -346,12 +348,12 @@ class Masters:
                 await asyncio.sleep(_UNFIT_S)
 
     def _gone(self, master: Master) -> None:
-        """Its server has changed, or its role."""
+        """Ends the sessions of a master whose server, or its role, has changed."""
         self._on_gone(master.link)
         self.look()
 
     async def _told(self, master: Master, nodes: list[ClusterNode], pushes: PushesOfAll) -> None:
-        """One of the masters has told what it knows. `pushes`: from before it was asked."""
+        """Takes what a master has told of the Cluster. `pushes`: from before it was asked."""
         if self._masters.get(master.id) is not master:
             return
         me = next((node for node in nodes if node.myself), None)
@@ -378,13 +380,13 @@ class Masters:
         self._tell()
 
     def _are_strange(self, nodes: list[ClusterNode], master: Master) -> bool:
-        """Whether another Cluster's node is at this master's address now."""
+        """Whether the nodes are another Cluster's, one of which is at this master's address now."""
         others = self._masters.keys() - {master.id}
         return others.isdisjoint(node.id for node in nodes)
 
     def _has_heard(self, master: Master, nodes: list[ClusterNode]) -> bool:
         """Whether what was set in its slots since it last told was announced to its link, or to
-        that of another master: slots may have been there, and be back with a higher epoch."""
+        another master's: the slots may have been at that one, and be back with a higher epoch."""
         now, others = self._pushes(), (node for node in nodes if node.id != master.id)
         suspects = [node for node in others if "master" in node.flags and node.epoch > master.epoch]
         heard = (now.get(node.id) for node in suspects)
@@ -397,8 +399,9 @@ class Masters:
         return {name: link.announcements.connection for name, link in list(self.links.items())}
 
     def _stray(self, master: Master, key: bytes, deadline_ms: int) -> None:
-        """A master has announced a deadline in a slot that is not its own as far as is known: the
-        slot has come to it, and may be back already. So its owner's link must know, too."""
+        """Passes on a deadline that a master has announced in a slot that is not its own as far as
+        is known. The slot has come to it, and may be back already, so its owner's link must know,
+        too."""
         number = slot(key)
         master.strays.add(number)
         for other in self._masters.values():
@@ -407,12 +410,13 @@ class Masters:
         self.look()
 
     def _served(self, number: int) -> Link | None:
-        """The link of the master that has a slot, if that is served."""
+        """Returns the link of the master that has a slot; None if that is not served."""
         link = self.owners[number]
         return link if link in self.links.values() else None
 
     def _changed(self, master: Master) -> None:
-        """A master knows more of its slots' managed keys, or its link begins to serve."""
+        """Notes that a master knows more of its slots' managed keys, or that its link begins to
+        serve."""
         self._unfit.pop(master.id, None)
         self._publish()
         self._tell()
@@ -433,7 +437,7 @@ class Masters:
         self._publish()
 
     def _owner(self) -> dict[int, Master]:
-        """The master of each slot that one claims."""
+        """Returns the master of each slot that is claimed."""
         owner: dict[int, Master] = {}
         for master in sorted(self._masters.values(), key=lambda each: each.epoch):
             owner.update(dict.fromkeys(master.claims or (), master))
@@ -441,7 +445,8 @@ class Masters:
 
     def _drop_replaced(self, told: Master) -> None:
         """Removes masters whose slots others have. One that says so itself, as `told` may have
-        done, goes last: its task ends with it, and tells of the masters that have them first."""
+        done, goes last: its task ends with it, and must first tell of the masters that have the
+        slots."""
         idle = [each for each in self._masters.values() if not each.owned]
         owner = self._owner() if idle else {}
         for master in idle:
@@ -455,7 +460,7 @@ class Masters:
         self._shares_ports = self.view.is_shared
 
     def _publish(self) -> None:
-        """Sets the owners of all slots."""
+        """Sets the owners of all slots, and whether clients are served."""
         masters = self._masters.values()
         self._has_secret = self._has_secret or any(
             master.link.context.keys.are_home and master.link.serving.now for master in masters
@@ -480,6 +485,7 @@ class Masters:
 
 
 def _is_replaced(master: Master, owner: dict[int, Master]) -> bool:
-    """Whether others have its slots now, also if it has never told; `owner`: of each slot."""
+    """Whether others have its slots now, also if it has never told. `owner`: the master of each
+    slot."""
     of_others = (owner.get(number) for number in master.slots_told)
     return all(other is not None and other.epoch > master.epoch for other in of_others)

@@ -1,7 +1,7 @@
-"""Finds a node that tells of the Cluster: one of the URL, or another that was told of before.
+"""Finds a node that tells of the Cluster: one of the URL, or another that was named before.
 
-The nodes must be of one Cluster: two Clusters in a URL would both claim all slots, and while the
-one is away, the other would get its data.
+The nodes must be of one Cluster: two Clusters in a URL would both claim all slots, and while one is
+away, the other would get its data.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ttlproxy.link.connecting.reachability import resolved
 from ttlproxy.link.masters.master import nodes_told_by
 from ttlproxy.net.tasks import cancel
 
-# Once a node has told, the others of the URL have so long to tell of another Cluster.
+# Once a node has told, the others of the URL have this time to tell of another Cluster.
 _GRACE_S: Final = 0.2
 _NO_SLOTS: Final = (
     "it owns no slots, and knows no node that does: it may have been reset or forgotten"
@@ -31,7 +31,8 @@ _ANOTHER: Final = "it is a node of another Redis Cluster than the one that is se
 
 
 class NodeAnswer(NamedTuple):
-    """
+    """A node's answer.
+
     asked: the node, as it was named; server: the same, with a numeric address; nodes: what it knows
     """
 
@@ -45,7 +46,8 @@ class NodeAnswer(NamedTuple):
 
 
 class Seeds:
-    """
+    """Asks nodes of the URL, and others, which nodes the Cluster has.
+
     others: addresses of nodes that are not in the URL
     trouble: what the nodes say, if none tells
     """
@@ -61,10 +63,10 @@ class Seeds:
         self._apart: tuple[NodeAnswer, NodeAnswer] | None = None  # they have told of two Clusters
 
     async def find(self, known: set[str]) -> NodeAnswer | None:
-        """The answer of one of the nodes; `known`: the ids of the masters that are served.
+        """Returns the answer of one of the nodes; `known`: the ids of the masters that are served.
 
-        It knows none of these only if another Cluster is at an address of the served one now, and
-        no other node tells of the served one. None if no node tells.
+        The answer has none of these ids only if another Cluster is at an address of the served one
+        now, and no other node tells of the served one. None if no node tells.
         """
         self._said, found = {}, list[NodeAnswer]()
         upstream = self._upstream
@@ -89,7 +91,7 @@ class Seeds:
         return told
 
     async def _ask(self, servers: Iterable[Upstream]) -> list[NodeAnswer]:
-        """Their answers, in their order; without those that do not answer soon after the first."""
+        """Returns their answers, in their order; without those that come late after the first."""
         asking = [asyncio.create_task(self._told_by(server)) for server in servers]
         pending, limit_s = set(asking), None
         try:
@@ -121,7 +123,7 @@ class Seeds:
         return NodeAnswer(asked, server, nodes)
 
     def _first(self, found: list[NodeAnswer]) -> NodeAnswer | None:
-        """The first, if all tell of one Cluster."""
+        """Returns the first answer, if all tell of one Cluster; else None."""
         for first, other in combinations(found, 2):
             if first.ids.isdisjoint(other.ids):
                 self._apart = first, other
@@ -136,7 +138,8 @@ class Seeds:
         return None
 
     def _made_anew(self, found: list[NodeAnswer]) -> NodeAnswer | None:
-        """The first at an address of the served Cluster, of which none tells any more."""
+        """Returns the first answer from an address of the served Cluster, of which none tells any
+        more."""
         for each in found:
             if each.asked.address in self._seen:
                 return each
@@ -145,7 +148,7 @@ class Seeds:
 
 
 def _served(found: list[NodeAnswer], known: set[str]) -> NodeAnswer | None:
-    """The first that tells of the served Cluster."""
+    """Returns the first answer that tells of the served Cluster; None if none does."""
     return next((each for each in found if not known.isdisjoint(each.ids)), None)
 
 

@@ -1,4 +1,4 @@
-"""The masters of a Cluster for one who looks once, such as the doctor: a connection to each."""
+"""Connects to each master of a Cluster once, for a caller such as the doctor."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ _SCRIPTS: Final = frozenset(b"EVAL EVALSHA EVAL_RO EVALSHA_RO".split())
 
 
 class NodeOfSeveral(RoutingRedis):
-    """
+    """One of several masters.
+
     shown: its address; node: what it is in the Cluster
-    plain: a connection whose requests all go to this node; masters: this and all others
+    plain: a connection whose requests all go to this node; masters: all, this one too
     """
 
     def __init__(self, upstream: Upstream, node: ClusterNode, name: str, timeout_s: float) -> None:
@@ -56,7 +57,8 @@ class NodeOfSeveral(RoutingRedis):
 
 
 async def several_masters(server: Upstream, name: str, timeout_s: float) -> list[NodeOfSeveral]:
-    """A connection to each master of the server's Cluster; none if it has one master, or is none.
+    """Returns a connection to each master of the server's Cluster; none if there is only one, or no
+    Cluster.
 
     Raises redis-py's RedisError, OSError, UpstreamError or ValueError.
     """
@@ -79,12 +81,11 @@ async def several_masters(server: Upstream, name: str, timeout_s: float) -> list
 
 
 async def close_all(masters: Sequence[NodeOfSeveral]) -> None:
-    """Closes the connections."""
     await close(*masters, *(each.plain for each in masters))
 
 
 def _key(words: Words) -> bytes | None:
-    """The first key of a request; None if it has none."""
+    """Returns the first key of a request; None if it has none."""
     name = words[0].upper() if isinstance(words[0], bytes) else b""
     if name in _KEYLESS or len(words) < 2:
         return None

@@ -11,7 +11,7 @@ from ttlproxy.core.counted import counted
 
 log = logging.getLogger(__name__)
 
-# More ranges of slots are not listed.
+# Further ranges of slots are not listed.
 _LISTED: Final = 8
 
 
@@ -21,9 +21,9 @@ class SlotLog:
         self._logged: list[int] = []
 
     def log(self, lacking: list[int]) -> None:
-        """`lacking`: the slots without a master now, ascending.
+        """Logs the slots without a master, if there is news; `lacking`: these slots now, ascending.
 
-        A slot that moves has none for a moment, so two looks must agree.
+        A slot that moves has none for a moment, so two calls in a row must agree.
         """
         is_settled, self._last = lacking == self._last, lacking
         if not is_settled or lacking == self._logged:
@@ -41,7 +41,7 @@ class SlotLog:
 
 
 def shown(slots: Sequence[int]) -> str:
-    """Slots as ranges: 0-99, 200; `slots` ascend."""
+    """Returns slots as ranges: 0-99, 200; `slots` ascend."""
     ranges = []
     for _, group in groupby(enumerate(slots), lambda each: each[1] - each[0]):
         run = [number for _, number in group]

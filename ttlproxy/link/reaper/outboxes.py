@@ -1,7 +1,7 @@
 """Carries what waits in the outboxes of one master to the masters of the destinations.
 
 An outbox is in the slot of the keys whose elements it has, and is for one other slot. Its entries
-are read, carried out in the other slot, and removed: each step is a script. The other slot knows
+are read, carried out in the other slot, and removed: each step is a script. The other slot notes
 how far it has come (scripts/outbox_apply.lua), so any step may be done twice, by any proxy.
 """
 
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# Outboxes that are carried in one round trip; and of each, the entries and their bytes.
+# Outboxes that are carried in one round trip; and the most entries and bytes of each.
 _TOGETHER: Final = 128
 _ENTRIES: Final = 200
 _BYTES: Final = 65_536
 # Entries that were read longer ago are not carried out: another proxy may have carried them, and a
 # day later that is forgotten.
 _FRESH_MS: Final = 60_000
-# A connection that carries nothing for so long is closed.
+# A connection that carries nothing for this time is closed.
 _IDLE_S: Final = 10.0
 # One destination may hold up the outboxes of thousands of slots: these are tried again together.
 # While a slot moves, they are tried sooner.
@@ -56,19 +56,20 @@ class _Entries(NamedTuple):
     entries: list[bytes]
 
     def applied(self, until_ms: int) -> Call:
-        """The call that carries them out. ValueError if one cannot be read."""
+        """Returns the call that carries the entries out. Raises ValueError if one cannot be
+        read."""
         source = b"%d" % slot(self.place[1])
         dests = list(dict.fromkeys(map(outbox_entries.destination, self.entries)))
         return Call("outbox_apply", dests, (source, b"%d" % until_ms, *self.entries))
 
     def removed(self, count: int) -> Call:
-        """The call that removes the first of them."""
+        """Returns the call that removes the first `count` entries."""
         ids = [outbox_entries.identity(entry) for entry in self.entries[:count]]
         return Call("outbox_drop", (self.place[1],), ids or [b""])
 
 
 class _Route:
-    """The outboxes that wait for one master: a task carries them while there are any."""
+    """The outboxes that wait for one master; while there are any, a task carries them."""
 
     def __init__(self) -> None:
         self.queue: deque[DbKey] = deque()
@@ -86,7 +87,7 @@ class _Route:
 
 
 class Outboxes:
-    """One master's outboxes, in the hands of its reaper."""
+    """One master's outboxes, which its reaper hands over."""
 
     def __init__(
         self,
@@ -94,7 +95,8 @@ class Outboxes:
         link: Link,
         owner: Callable[[int], Link | None],
     ) -> None:
-        """`owner(slot)`: the link of the master that has the slot; None if none is served."""
+        """`owner(slot)` returns the link of the master that has the slot; None if none is
+        served."""
         self._settings = settings
         self._link = link
         self._context = link.context
@@ -114,7 +116,7 @@ class Outboxes:
         return place in self._held
 
     def carry(self, places: list[DbKey]) -> list[DbKey]:
-        """Begins to carry those that are outboxes; returns the others."""
+        """Begins to carry those places that are outboxes; returns the others."""
         if not self._keys.clustered:
             return places
         others: list[DbKey] = []
@@ -127,12 +129,12 @@ class Outboxes:
         return others
 
     def leave(self) -> None:
-        """Another proxy carries from now on."""
+        """Forgets how much waits: another proxy carries from now on."""
         for place in list(self._left):
             self._count(place, 0)
 
     async def stop(self) -> None:
-        """Ends what is being carried. Nothing is lost by it."""
+        """Ends what is being carried. Nothing is lost by that."""
         await cancel(*(route.task for route in self._routes.values() if route.task))
         self.leave()
 
@@ -151,7 +153,7 @@ class Outboxes:
             route.task.add_done_callback(drop)
 
     async def _serve(self, target: Link, route: _Route) -> None:
-        """Carries all that comes; ends after some time without any, or with an error."""
+        """Carries all that comes; ends after some time without anything, or with an error."""
         source, dest = self._connection(self._link), self._connection(target)
         places: list[DbKey] = []
         try:
@@ -175,8 +177,9 @@ class Outboxes:
     async def _carry_out(
         self, places: list[DbKey], source: Redis, target: Link, dest: Redis
     ) -> list[DbKey]:
-        """Carries some of each; returns those where there is more. Raises redis-py's RedisError."""
-        until_ms = target.context.clock.now_ms() + _FRESH_MS  # by the time before they are read
+        """Carries some entries of each outbox; returns those with more. Raises redis-py's
+        RedisError."""
+        until_ms = target.context.clock.now_ms() + _FRESH_MS  # from the time before they are read
         troubles: dict[DbKey, ResponseError] = {}
         loads = await self._read(source, places, troubles)
         done = await self._apply(dest, target, loads, until_ms, troubles)
@@ -211,9 +214,9 @@ class Outboxes:
         until_ms: int,
         troubles: dict[DbKey, ResponseError],
     ) -> list[tuple[_Entries, int]]:
-        """Carries entries out; returns how many of each load may be removed."""
+        """Carries entries out; returns how many of each outbox may be removed."""
         calls: list[tuple[_Entries, Call]] = []
-        done = [(load, 0) for load in loads if not load.entries]  # somebody has removed them
+        done = [(load, 0) for load in loads if not load.entries]  # another proxy has removed them
         for load in loads:
             try:
                 if load.entries:
@@ -267,7 +270,7 @@ class Outboxes:
         return await all_answered(source, self._context.script_calls, calls)
 
     def _park(self, place: DbKey, refusal: ResponseError) -> None:
-        """Leaves it alone for a while; others go on."""
+        """Leaves an outbox alone for a while; others go on."""
         agenda, now_ms = self._context.agenda, self._context.clock.now_ms()
         together_ms = _FOLLOWED_MS if is_elsewhere(refusal) else _RETRIED_MS
         why, said = reason(refusal), str(refusal)
@@ -276,7 +279,8 @@ class Outboxes:
         agenda.look_at(agenda.parked.first_ms(now_ms))
 
     def _release(self, place: DbKey) -> None:
-        """It was empty. There may be more by now, which the reaper did not give us meanwhile."""
+        """Gives up an outbox that was empty. There may be more by now, which the reaper kept
+        meanwhile."""
         self._held.discard(place)
         self._context.agenda.look_at(self._context.clock.now_ms())
 

@@ -1,4 +1,4 @@
-"""Reaps for sessions: those that ask at the same moment share one round trip.
+"""Reaps for sessions: requests that come at the same moment share one round trip.
 
 If Redis refuses something, only the sessions that wait for it are held up. It is tried again, with
 pauses, until it is done or nobody waits any more.
@@ -28,8 +28,9 @@ _BACKOFF = Backoff(cap=0.5, base=0.01)
 class ReapRequest:
     """A reap that a session waits for.
 
-    done: nothing is due any more at these places and in all of these databases, and `unswept` is
-      swept; an UpstreamError if the link was lost before
+    done: set when nothing is due any more at these places and in all of these databases, and
+    `unswept` is swept; has an UpstreamError if the link was lost before, SlotMoved if another
+    master has the keys
     refusal: the error that keeps it from being done
     """
 
@@ -46,7 +47,7 @@ class ReapRequest:
         self.failures = 0
 
     def served(self, refused: dict[DbKey, ResponseError], closed: dict[int, ResponseError]) -> None:
-        """All was tried; Redis has refused these places, and these databases."""
+        """Takes the outcome of one attempt: Redis has refused these places, and these databases."""
         concerned = [refused[place] for place in self.places | self.unswept if place in refused]
         concerned += [closed[db] for db in self.databases if db in closed]
         if any(isinstance(why, MovedError) for why in concerned):
@@ -58,13 +59,13 @@ class ReapRequest:
             self.done.set_result(None)
 
     def moved(self) -> None:
-        """Another server has the keys now."""
+        """Ends the request: another server has the keys now."""
         if not self.done.done():
             self.done.set_exception(SlotMoved("another master has its slot"))
             self.done.exception()  # maybe nobody waits
 
     def lost(self) -> None:
-        """The session must ask again."""
+        """Ends the request: the session must ask again."""
         if not self.done.done():
             self.done.set_exception(UpstreamError("the link was lost"))
             self.done.exception()  # maybe nobody waits
@@ -83,7 +84,7 @@ class ReapRequests:
         server: KnownServer,
         look_again: Callable[[], None],
     ) -> None:
-        """`look_again()`: the server's role may be another one."""
+        """`look_again()` has the server's role looked at, which may have changed."""
         self._settings = settings
         self._context = context
         self._reap_script = reap_script
@@ -140,7 +141,8 @@ class ReapRequests:
         self._new, self._served, self._refused = [], [], []
 
     def _ask_again_later(self) -> None:
-        """Tries again: BUSY passes, and errors may be fixed. Sessions limit their own wait."""
+        """Plans another attempt: BUSY passes, and errors may be fixed. Sessions limit their own
+        wait."""
         if self._refused and self._again is None:
             failures = max(request.failures for request in self._refused)
             loop = asyncio.get_running_loop()
@@ -154,10 +156,10 @@ class ReapRequests:
             self._asked.set()
 
     async def _serve(self, redis: Redis, requests: list[ReapRequest]) -> None:
-        """One attempt at everything that was asked for."""
+        """Makes one attempt at everything that was asked for."""
         refused: dict[DbKey, ResponseError] = {}
         unswept = set[DbKey]().union(*(each.unswept for each in requests))
-        # A key of a family with deadlines need not have an index, and a sweep is a write.
+        # A key of a family with deadlines may have no index, and a sweep is a write.
         for place in await self._sweep_script.with_index(redis, sorted(unswept)):
             if refusal := await self._sweep_script(redis, place):
                 refused[place] = refusal
@@ -170,7 +172,8 @@ class ReapRequests:
         refused |= await self._reap_places(redis, places)
         databases = set[int]().union(*(each.databases for each in requests))
         closed = await self._reap_databases(redis, databases, now_ms, refused)
-        # Requests pass these: a replica can reap nothing; what cannot be handed on stays.
+        # Requests pass in spite of these: a replica can reap nothing; what cannot be handed on
+        # stays.
         passing: tuple[type[Exception], ...] = (ReadOnlyError, Undelivered)
         if self._server.is_master:  # as far as is known: what is due must not be read there
             passing = (Undelivered,)

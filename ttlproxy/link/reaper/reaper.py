@@ -5,11 +5,11 @@ is atomic. While nothing is due, nothing is written to Redis.
 
 The proxy that held the lease last leads: it alone wakes at deadlines; as long as nobody has held
 it, each of a few proxies does. The reapers of all others sleep. Their heartbeats see what is late,
-and some then try for the lease, when it ends. So no proxy has to know which of them stand ready:
-each heartbeat is a look.
+and some of them then try for the lease, when it ends. So no proxy has to know which of them are
+ready to take over.
 
-The size of a request is arithmetic, without Redis and without a clock (`plan`,
-`OneCall`, `ManyCalls`).
+The size of a request is computed without Redis and without a clock (`plan`, `OneCall`,
+`ManyCalls`).
 """
 
 from __future__ import annotations
@@ -41,12 +41,15 @@ from ttlproxy.net.tasks import run_all
 if TYPE_CHECKING:
     from ttlproxy.link.life.link import Link
 
+_NO_EVICT: Final = (b"CLIENT", b"NO-EVICT", b"ON")
+# Not before a Cluster: a master of Redis 8.2 may crash with it.
+_NO_TOUCH: Final = (b"CLIENT", b"NO-TOUCH", b"ON")
 # The smallest batch.
 _LEAST = 10
 # Keys of the first calls that are sent together.
 _FIRST_KEYS = 4
-# Of all keys of such calls together at most so many batches are taken: in the time of so many, each
-# for a key of its own, Redis serves nobody else.
+# At most this number of batches is taken from all keys of calls that are sent together: in the time
+# that this many batches take, each for a key of its own, Redis serves nobody else.
 _BATCHES = 4
 
 
@@ -58,9 +61,13 @@ class Portion(NamedTuple):
 
 
 class Done(NamedTuple):
-    """The work of the last request: `asked` keys were asked for, the script got to `reached` of
-    them, `more` of these have more that is due; all took Redis `took_ms`; half of the keys had no
-    more than `typical` elements removed."""
+    """The outcome of the last request.
+
+    asked, reached, more: keys that were asked for, those that the script got to, and those of them
+    with more that is due
+    took_ms: the time that all took Redis
+    typical: half of the keys had no more elements removed than this
+    """
 
     asked: int
     reached: int
@@ -70,13 +77,16 @@ class Done(NamedTuple):
 
 
 def plan(queue: deque[DbKey], pace: Portion) -> dict[DbKey, int]:
-    """Takes the keys of the next request from the front of `queue`, with a limit of elements for
-    each, so that keys with much due and keys with little take part alike."""
+    """Takes the keys of the next request from the front of `queue`; returns a limit of elements for
+    each.
+
+    So keys with much due and keys with little take part alike.
+    """
     return {queue.popleft(): pace.batch for _ in range(min(len(queue), pace.keys))}
 
 
 class OneCall:
-    """The pace where one call is for all keys: the script leaves out keys it has no time for."""
+    """The pace if one call is for all keys: the script leaves out keys that it has no time for."""
 
     def __init__(self, largest: int) -> None:
         self.pace = Portion(largest, KEYS_PER_CALL)
@@ -93,8 +103,8 @@ class OneCall:
 
 class ManyCalls:
     """The pace in front of a Cluster, where a call is for one slot: calls that are sent together
-    share the budget of one. Fewer keys at a time leave more of the budget for each: so many are
-    taken that most of them are done with in one call."""
+    share the budget of one. With fewer keys at a time, more of the budget is left for each: so many
+    keys are taken that one call finishes most of them."""
 
     def __init__(self, largest: int) -> None:
         self._largest, self._batch = largest, largest
@@ -120,7 +130,7 @@ class ManyCalls:
 
 
 def _within_a_call(done: Done) -> int:
-    """The number of keys of the next request, going by how many a call gets to.
+    """Returns the number of keys of the next request, by how many a call gets to.
 
     A key that is not reached costs the proxy as much as one that is.
     """
@@ -130,7 +140,7 @@ def _within_a_call(done: Done) -> int:
 
 
 def rest_ms(took_ms: float, budget_ms: float, keys: int) -> float:
-    """The time in ms to leave the server to others after a call that took too long.
+    """Returns the time in ms to leave the server to others after a call that took too long.
 
     The script finds what is due in a long list by one walk, which no smaller batch makes shorter.
     If the call was for many keys, a smaller batch is enough.
@@ -139,19 +149,20 @@ def rest_ms(took_ms: float, budget_ms: float, keys: int) -> float:
 
 
 def sweep_after_ms(took_ms: float) -> int:
-    """The time in ms from a request to the sweep of its keys, if a sweep took `took_ms`: a long
-    list whose consumers never pause is swept for a tenth of the time at most."""
+    """Returns the time in ms from a request to the sweep of its keys, if a sweep took `took_ms`: a
+    long list whose consumers never pause is swept for a tenth of the time at most."""
     return max(SWEEP_AFTER_MS, 10 * round(took_ms))
 
 
 log = logging.getLogger(__name__)
 
 _BACKOFF = Backoff(cap=2.0, base=0.05)
-# The longest sleep, for deadlines that no announcement told.
+# The longest sleep of the proxy that leads, for deadlines that were not announced.
 _LONGEST_SLEEP_MS = 5000
-# About so many of many proxies try for the lease when it ends, if something is late.
+# About this number of proxies try for the lease when it ends, if there are many and something is
+# late.
 _CANDIDATES: Final = 16
-# Until a schedule that could not be read is read again.
+# Time until a schedule that could not be read is read again.
 _UNREAD_MS = 1000
 
 
@@ -164,8 +175,8 @@ class Reaper:
         link: Link,
         owner: Callable[[int], Link | None] | None = None,
     ) -> None:
-        """`owner(slot)`: the link of the master of a Cluster that has the slot; None if no master
-        is served that has it. Without it this master has all."""
+        """`owner(slot)` returns the link of the master of a Cluster that has the slot; None if no
+        such master is served. Without it this master has all slots."""
         self._settings = settings
         self._link = link
         self._context = link.context
@@ -176,7 +187,7 @@ class Reaper:
         self._turn = asyncio.Lock()  # one request at a time on the connection
         self._rounds = 0
         self._lease_until_ms = 0.0  # of the local clock: Redis's may be set back
-        self._flushes = 0  # those announced when the lease was last asked for: they take it, too
+        self._flushes = 0  # flushes when the lease was last asked for: they remove it, too
         self._is_new = True  # the server
 
     async def run(self) -> None:
@@ -191,7 +202,7 @@ class Reaper:
             try:
                 await self._link.while_it_lives(self._rounds_on(redis))
             except UpstreamError:
-                self._lease_until_ms, self._is_new = 0, True  # the next may be another one
+                self._lease_until_ms, self._is_new = 0, True  # the next server may be another one
             except RedisError as trouble:
                 failures = 1 if self._rounds > rounds else failures + 1
                 if isinstance(trouble, ResponseError):
@@ -206,8 +217,11 @@ class Reaper:
                 await close(redis)
 
     async def _rounds_on(self, redis: Redis) -> None:
-        """Reaps over this connection, until it is lost or Redis refuses something. A reaper that
-        does not lead opens it at the first request: most proxies of a fleet never send one."""
+        """Reaps over this connection, until it is lost or Redis refuses something.
+
+        A reaper that does not lead opens it at the first request: most proxies of a fleet never
+        send one.
+        """
         if self._agenda.leads:
             await open_now(redis)
         pacing = ManyCalls if self._context.keys.clustered else OneCall
@@ -219,7 +233,8 @@ class Reaper:
             self._rounds += 1
 
     async def drop_lease(self) -> None:
-        """Lets another proxy reap at once; call it at the end, after `run` was cancelled."""
+        """Gives up the lease, so that another proxy can reap at once; for the end, after `run` was
+        cancelled."""
         if self._lease_until_ms > self._context.clock.reading() and self._link.serving.now:
             redis = self._client(patient=False)
             try:
@@ -233,14 +248,14 @@ class Reaper:
 
     def _client(self, *, patient: bool) -> Redis:
         timeout_s, keepalive_s = self._settings.connect_timeout, self._settings.tcp_keepalive
-        upstream = self._link.upstream
+        upstream, clustered = self._link.upstream, self._context.keys.clustered
         return client(
             upstream,
             "ttlproxy:reaper",
             timeout_s,
             keepalive_s,
             patient=patient,
-            evictable=False,
+            settings=(_NO_EVICT,) if clustered else (_NO_EVICT, _NO_TOUCH),
             dials=self._context.counters.dials,
         )
 
@@ -290,7 +305,7 @@ class Reaper:
         agenda, now_ms = self._agenda, self._context.clock.now_ms()
         # "Past" is one ms later, and the clock as known here may be one ms fast.
         wait_ms = agenda.next_ms + 2 - now_ms
-        # Deadlines that are not announced yet, where schedules are not read ahead.
+        # In case deadlines are not announced yet, where schedules are not read ahead.
         polls = agenda.leads and self._context.registry.until_ms == UNKNOWN
         if agenda.leads:
             wait_ms = min(wait_ms, _LONGEST_SLEEP_MS)
@@ -304,8 +319,8 @@ class Reaper:
         agenda.woken.clear()
 
     async def _due(self, redis: Redis, databases: Iterable[int], now_ms: int) -> list[DbKey]:
-        """Keys that need attention now, without parked ones, and outboxes that are not carried
-        already."""
+        """Returns keys that need attention now, without parked ones and outboxes that are being
+        carried."""
         parked, outboxes = self._agenda.parked, self._outboxes
         most = DUE + len(parked) + len(outboxes)
         due, unread = await self._link.schedules.due(redis, databases, now_ms, most)
@@ -314,19 +329,20 @@ class Reaper:
         return [at for at in due if not (parked.holds(at, now_ms) or outboxes.holds(at))]
 
     async def _plan_next(self, redis: Redis, databases: Iterable[int], now_ms: int) -> None:
-        """Plans the next look; all that was due by now has been reaped, or is parked."""
+        """Plans the next look, when all that was due by now has been reaped, or is parked."""
         self._agenda.look_at(self._agenda.parked.first_ms(now_ms))
         next_ms = await self._context.schedule_queries.next_ms(redis, databases, now_ms)
         if next_ms is not None:
             self._agenda.look_at(next_ms)
 
     async def _reap(self, redis: Redis, due: list[DbKey]) -> None:
-        """Two tasks take keys from one queue: one works here while Redis works for the other."""
+        """Reaps with two tasks that take keys from one queue: one works here while Redis works for
+        the other."""
         queue = deque(due)
         await run_all(*(self._reap_from(queue, redis) for _ in range(2)))
 
     async def _reap_from(self, queue: deque[DbKey], redis: Redis) -> None:
-        """Goes round the due keys, so that a large one starves no other."""
+        """Reaps the keys in turn, so that a large one starves no other."""
         settings, clock = self._settings, self._context.clock
         while queue and await self._hold_lease(redis):
             limits = plan(queue, self._pacing.pace)
@@ -347,8 +363,8 @@ class Reaper:
             self._context.node_counts.parked = self._agenda.parked.reasons
 
     async def _hold_lease(self, redis: Redis) -> bool:
-        """Takes or renews the lease, unless more than two thirds of it are left. After a flush of
-        the server it is asked for again."""
+        """Takes or renews the lease, unless more than two thirds of it are left; returns whether it
+        is held. After a flush of the server it is asked for again."""
         now_ms, lease_ms = self._context.clock.reading(), self._settings.lease_ms
         flushes = self._link.announcements.flushes
         if flushes == self._flushes and self._lease_until_ms - now_ms > lease_ms * 2 // 3:
@@ -364,11 +380,11 @@ class Reaper:
         return True
 
     def _follow(self, others_ms: int) -> None:
-        """Another proxy has the lease for so long, unless it renews it."""
+        """Notes that another proxy has the lease for `others_ms`, unless it renews it."""
         agenda, fleet = self._agenda, self._context.fleet
         agenda.leads, self._lease_until_ms = False, 0
         agenda.stands_in_ms = NEVER
-        agenda.parked.drop(lambda key: True)  # the other parks them
+        agenda.parked.drop(lambda key: True)  # the other one parks them
         self._context.node_counts.parked = agenda.parked.reasons
         self._outboxes.leave()
         # The number of heartbeats that see within a lease that something is late.
@@ -377,7 +393,7 @@ class Reaper:
             agenda.stand_in(self._context.clock.now_ms() + others_ms)
 
     async def _sweep(self, redis: Redis) -> None:
-        """Sweeps the indexes whose sweep is due."""
+        """Sweeps the indexes whose sweep is due, and gives deadlines by rules."""
         clock, sweep, longest_ms = self._context.clock, self._link.sweep_script, 0.0
         left = self._agenda.take_sweeps(clock.now_ms())
         awaiting_ttl = self._agenda.take_awaiting_ttl(left)

@@ -1,6 +1,6 @@
 """Removes elements that are due, and index entries whose element is gone.
 
-A call of the reap script says which elements of which keys it removes, and tells what it has left.
+A call of the reap script names keys, and its answer says what it has removed and what it has left.
 A sweep drops entries one page of an index at a time, and tells the registry which keys have no
 index any more.
 """
@@ -26,7 +26,7 @@ from ttlproxy.link.connecting.failures import is_elsewhere
 from ttlproxy.link.connecting.pipeline import KEYS_PER_CALL, answered, error, run, valid
 from ttlproxy.link.shared.context import Context
 
-# After this part of its budget a call begins no further key: that may be a large one.
+# After this part of its budget a call begins no further key, which may be a large one.
 _LAST_KEY = 0.4
 _NO_PADS = (b"", b"")
 # The faults that an index may have (reap.lua).
@@ -34,7 +34,7 @@ _STALE_ENTRIES, _LOST = 1, 2
 
 
 class Undelivered(ResponseError):  # noqa: N818 - the name says it
-    """A rule's action cannot be done now: due elements stay where they are, until it can."""
+    """A rule's action cannot be done now: due elements stay where they are, until it can be."""
 
 
 class ReapOutcome(NamedTuple):
@@ -42,7 +42,8 @@ class ReapOutcome(NamedTuple):
 
     more: where more may be due; stale_entries: where the index has entries without an element;
     refused: where Redis has answered an error; unreached: where the call had no time, in the order
-    asked for; calls_ms: how long each call took Redis, or all that were sent together
+    asked for
+    calls_ms: how long each call took Redis, or all that were sent together
     removed: how many elements of each key
     """
 
@@ -57,7 +58,7 @@ class ReapOutcome(NamedTuple):
 class _Batch(NamedTuple):
     """One call of the script: for at most `limit` elements of each key.
 
-    rules, version: those by which it acts; actions: of each key, empty if there are no rules
+    rules, version: those that it is prepared by; actions: of each key, empty if there are no rules
     """
 
     db: int
@@ -96,7 +97,7 @@ class ReapScript:
     async def __call__(
         self, redis: Redis, limits: dict[DbKey, int], turn: asyncio.Lock | None = None
     ) -> ReapOutcome:
-        """Removes due elements, at most `limits[place]` at each place; of a long list more.
+        """Removes due elements, at most `limits[place]` at each place, but more of a long list.
 
         `turn`: shared by tasks that reap on one connection. While Redis works for one of them, the
         others prepare their next call, or record an answer. Raises redis-py's ConnectionError or
@@ -109,7 +110,7 @@ class ReapScript:
         try:
             async with turn or nullcontext():
                 known = await self._with_rules(redis, limits, outcome)
-            # If one key of a call is refused, the whole call is: then each key is asked for alone.
+            # If one key of a call is refused, the whole call is: then each key is tried alone.
             alone = await self._ask(redis, known, KEYS_PER_CALL, outcome, turn)
             if alone:
                 await self._ask(redis, alone, 1, outcome, turn)
@@ -143,10 +144,12 @@ class ReapScript:
         outcome: ReapOutcome,
         turn: asyncio.Lock | None,
     ) -> dict[DbKey, int]:
-        """Calls for `together` keys at a time; returns the keys of calls refused as a whole.
+        """Calls for `together` keys at a time; returns the keys of calls that were refused as a
+        whole.
 
         Sends one call after the other: between requests that come together Redis serves no other
-        client. In front of a Cluster, where a call is for one slot, all share the time of one.
+        client. In front of a Cluster, where a call is for one slot, all share the time of one, and
+        are sent together.
         """
         alone: dict[DbKey, int] = {}
         for bundle in self._bundles(limits, together):
@@ -173,19 +176,19 @@ class ReapScript:
         return alone
 
     def _are_outdated(self, bundle: Iterable[_Batch]) -> bool:
-        """Whether rules have changed since the calls were prepared: a slot of a Cluster that knows
-        no version any more would take that of the call."""
+        """Whether rules have changed since the calls were prepared: a slot of a Cluster that no
+        longer knows a version would take that of the call."""
         of, version = self._actions.of, self._actions.version
         known = {db: (of(db), version(db)) for db in {batch.db for batch in bundle}}
         return any(known[each.db] != (each.rules, each.version) for each in bundle)
 
     def _bundles(self, limits: dict[DbKey, int], together: int) -> Iterable[list[_Batch]]:
-        """The calls that are sent together."""
+        """Returns the calls, in lists that are sent together."""
         batches = self._batches(limits, together)
         return [list(batches)] if self._keys.clustered else ([batch] for batch in batches)
 
     def _learn(self, batch: _Batch, reply: object, noted: int, outcome: ReapOutcome) -> None:
-        """Records the answers of one call. `noted`: what was noted of slots when it was sent."""
+        """Records the answers of one call. `noted`: SlotSchedules.now_noted when it was sent."""
         if isinstance(reply, NoScriptError):
             self._script_calls.flushed()
             outcome.more.update(batch.places)
@@ -233,12 +236,12 @@ class ReapScript:
         outcome.refused[place] = refusal
 
     def _action(self, rules: Actions, key: bytes) -> Delivery | None:
-        """The action on the key's elements."""
+        """Returns the action on the key's elements; None if no rule applies."""
         action = rules.of(key)
         return action and delivery(action, key, self._keys)
 
     def _batches(self, limits: dict[DbKey, int], together: int) -> Iterator[_Batch]:
-        """The calls for these places, each for at most `together` keys."""
+        """Yields the calls for these places, each for at most `together` keys."""
         alike: dict[tuple[int, int, int], list[bytes]] = {}
         group = self._keys.together
         for (db, key), limit in limits.items():
@@ -259,7 +262,7 @@ class ReapScript:
         head: tuple[bytes, ...],
         actions: tuple[Delivery | None, ...],
     ) -> Call:
-        """`head`: the first words, the same for all keys."""
+        """Returns the call; `head`: its first arguments, the same for all keys."""
         count, prefix = b"%d" % len(keys), self._keys.prefix
         internal = [key for key in keys if key.startswith(prefix)]
         others = [key for key in map(self._keys.deferring, internal) if key is not None]
@@ -279,7 +282,7 @@ _PAGE = b"500"
 
 
 class SweepScript:
-    """The sweep script, called until it has gone through a whole index."""
+    """Calls the sweep script until it has gone through a whole index."""
 
     def __init__(self, context: Context) -> None:
         self._keys = context.keys
@@ -305,7 +308,8 @@ class SweepScript:
                 return None
 
     async def with_index(self, redis: Redis, places: Iterable[DbKey]) -> list[DbKey]:
-        """The places that have, or may have, an index; at the others there is nothing to sweep.
+        """Returns the places that have, or may have, an index; there is nothing to sweep at the
+        others.
 
         Raises redis-py's ConnectionError or TimeoutError.
         """
@@ -326,21 +330,21 @@ class SweepScript:
                 places = [(db, key) for key in keys]
                 found = await self._context.may_be_indexed(redis, places)
                 return list(compress(places, found))
-            return [(db, key) for key in keys]  # the sweep will be refused as well, and reports it
+            return [(db, key) for key in keys]  # the sweep will be refused, too, and reports it
         return [place for place, first_ms in firsts.items() if first_ms != -1]
 
     async def must_be_swept(
         self, redis: Redis, db: int, keys: Sequence[bytes], turn: int
     ) -> list[DbKey]:
-        """The places whose index must be swept: see keys_recheck.lua.
+        """Returns the places whose index must be swept: see keys_recheck.lua.
 
-        The registry learns of the others. Raises redis-py's RedisError.
+        The registry learns the first deadlines of the others. Raises redis-py's RedisError.
         """
         firsts = await self._firsts(redis, db, Call("keys_recheck", keys, (b"%d" % turn,)))
         return [place for place, first_ms in firsts.items() if first_ms is None]
 
     async def _firsts(self, redis: Redis, db: int, call: Call) -> dict[DbKey, int | None]:
-        """The first deadline of each key, as the script tells it: see `_learn`."""
+        """Returns the first deadline of each key, as the script tells it: see `_learn`."""
         places = [(db, key) for key in call.keys]
         with self._asking(places):
             reply = valid(await answered(redis, self._script_calls, db, call))
@@ -362,7 +366,8 @@ class SweepScript:
 
     @contextmanager
     def _asking(self, places: Sequence[DbKey]) -> Iterator[None]:
-        """An announcement that comes within this counts more than what is learnt within."""
+        """Marks places as being looked at: an announcement that comes meanwhile counts more than
+        what the look finds."""
         registry = self._context.registry
         for place in places:
             registry.begin_reap(place)
@@ -373,6 +378,7 @@ class SweepScript:
                 registry.end_reap(place)
 
     def _learn(self, place: DbKey, first_ms: int | None) -> None:
-        """`first_ms`: the first deadline left in ms, -1 without an index, None if not told."""
+        """Tells the registry the first deadline that is left, in ms: -1 without an index, None if
+        it was not told."""
         if first_ms is not None:
             self._context.registry.set_first_deadline(place, first_ms if first_ms >= 0 else None)

@@ -1,9 +1,9 @@
 """Gives elements the deadlines that rules ask for.
 
-Rules of ONWRITE do where the write's own step could not: only elements that have no deadline get
-one, a page of a key at a time. The server's own deadlines of hash fields become ours if ONEXPIRE
-has a rule, because what the server removes cannot be handed on. New deadlines of these hashes are
-always ours: see Override.is_native.
+Where the write's own step could not, elements get deadlines by rules of ONWRITE here: those that
+have none, a page of a key at a time. The server's own deadlines of hash fields become ours if
+ONEXPIRE has a rule, because what the server removes cannot be handed on. New deadlines of these
+hashes are always ours: see Override.is_native.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from ttlproxy.link.shared.context import Context
 
 
 class TtlScript:
-    """The script, called until it has gone through a whole key; what passes by itself, as while a
-    slot of a Cluster is on its way, puts it off."""
+    """Calls the script until it has gone through a whole key; if Redis refuses for a while, as
+    while a slot of a Cluster moves, the key is put off."""
 
     def __init__(
         self, context: Context, be_sure: Callable[[Iterable[DbKey]], Awaitable[None]]
@@ -39,7 +39,8 @@ class TtlScript:
         self._counters = context.counters
 
     async def __call__(self, redis: Redis, place: DbKey) -> None:
-        """Raises redis-py's ConnectionError or TimeoutError."""
+        """Gives deadlines to the elements of the key. Raises redis-py's ConnectionError or
+        TimeoutError."""
         db, key = place
         rules = [self._book.how((db,), key, type_, True) or b"" for type_ in TYPES]
         cursor = b"0"
@@ -79,10 +80,10 @@ class NativeDeadlines:
         self._actions = context.actions
         self._refusals = context.refusals
         self._cursors: dict[int, bytes] = {}
-        self._seen: dict[int, int] = {}  # of a database, how often a rule was set
+        self._seen: dict[int, int] = {}  # how often a rule of each database was set
 
     async def __call__(self, redis: Redis) -> None:
-        """Raises redis-py's ConnectionError or TimeoutError."""
+        """Takes over some deadlines. Raises redis-py's ConnectionError or TimeoutError."""
         for db, times in self._actions.set_anew.items():
             if self._seen.get(db) != times:
                 self._cursors[db] = b"0"

@@ -1,5 +1,5 @@
-"""Reads the schedules: of which families there are keys with deadlines, and which need attention
-soon. A proxy that looks up keys also hears of new deadlines while it leads the reaper.
+"""Reads the schedules: which families have keys with deadlines, and which keys need attention soon.
+A proxy that asks Redis at each request also listens to new deadlines while it leads the reaper.
 
 A client with narrow rights may write to the schedule that it shares with others. Then the schedule
 only tells the reaper when to look. The families of keys with deadlines are then read from the names
@@ -48,22 +48,25 @@ class Schedules:
     async def due(
         self, redis: Redis, databases: Iterable[int], now_ms: int, most: int = DUE
     ) -> tuple[list[DbKey], Refused]:
-        """ScheduleQueries.due; what Redis refuses is logged and counted."""
+        """Returns what ScheduleQueries.due does; logs and counts what Redis refuses."""
         due, refused = await self._context.schedule_queries.due(redis, databases, now_ms, most)
         for db, refusal in refused.items():
             self.refused(db, refusal)
         return due, refused
 
     def refused(self, which: int, refusal: ResponseError) -> None:
-        """Redis does not let us read the schedule of a database, or of a slot."""
+        """Notes that Redis does not let us read the schedule of a database, or of a slot."""
         where = self._context.schedule_queries.shown(which)
         self._refusals.note(f"to read the schedule of {where}", refusal)
 
     async def load(self, redis: Redis, db: int, *, is_known: bool) -> bool:
         """Reads which families have keys with deadlines in a database, and what needs attention
-        soon; rebuilds a schedule that is none. Returns whether all was read: not if a schedule is
-        not trusted. `is_known`: the keys with an index, and those of rules, are. Raises redis-py's
-        RedisError."""
+        soon; rebuilds a schedule if another type of key is in its place.
+
+        Returns whether all was read, which is not the case if schedules are not trusted.
+        `is_known`: whether the keys with an index, and those of rules, are known. Raises redis-py's
+        RedisError.
+        """
         if not self._context.rights.trusts_schedules:
             if not is_known:
                 self._context.slot_schedules.read.clear()
@@ -78,8 +81,8 @@ class Schedules:
         return True
 
     async def load_soon(self, redis: Redis, db: int, until_ms: int) -> int:
-        """Reads only what needs attention soon, as all families are known; returns
-        until when that is known. Raises redis-py's RedisError."""
+        """Reads only what needs attention soon, as all families are known; returns until when that
+        is known. Raises redis-py's RedisError."""
         queries = self._context.schedule_queries
         try:
             soon = await queries.soon(redis, db, UNKNOWN, until_ms)
@@ -90,9 +93,9 @@ class Schedules:
         return soon.until_ms
 
     async def read_ahead(self, redis: Redis, since_ms: int, most_ms: int, now_ms: int) -> int:
-        """Reads what needs attention from `since_ms` on, and before `most_ms`, and what has become
-        of what needed it before `now_ms`; returns until when it is known. Raises redis-py's
-        RedisError."""
+        """Reads what needs attention from `since_ms` on and before `most_ms`, and when the keys
+        need it again that needed it before `now_ms`; returns until when it is known. Raises
+        redis-py's RedisError."""
         registry, until_ms = self._context.registry, most_ms
         for db in registry.databases():
             soon = await self._context.schedule_queries.soon(redis, db, since_ms, most_ms)
@@ -129,7 +132,8 @@ class Schedules:
             slots.on_unread(gone)
 
     async def indexed(self, redis: Redis, db: int) -> AsyncIterator[list[bytes]]:
-        """All keys that have an index, without the schedule. Raises redis-py's RedisError."""
+        """Yields all keys that have an index, found without the schedule. Raises redis-py's
+        RedisError."""
         async for names in self._pages(redis, db):
             yield self._keys_of(names)
 
@@ -150,15 +154,15 @@ class Schedules:
                     self._refusals.note(what, refusal)
 
     async def _rebuild_all(self, redis: Redis, unread: UnreadError) -> None:
-        """Rebuilds what could not be read. Raises redis-py's ResponseError if something else than
-        its type is the reason."""
+        """Rebuilds what could not be read. Raises redis-py's ResponseError if it was refused for
+        another reason than its type."""
         for which, refusal in unread.refused.items():
             if not is_wrong_type(refusal):
                 raise refusal from unread
             await self.rebuild(redis, which)
 
     async def try_to_rebuild(self, redis: Redis, which: int) -> None:
-        """Rebuilds; what Redis refuses is tried again at the next heartbeat."""
+        """Rebuilds a schedule; what Redis refuses is tried again at the next heartbeat."""
         try:
             await self.rebuild(redis, which)
         except ResponseError as refusal:
@@ -166,9 +170,9 @@ class Schedules:
             self._refusals.note(f"to create the schedule of {where} again", refusal)
 
     async def due_among(self, redis: Redis, places: Collection[DbKey], now_ms: int) -> set[DbKey]:
-        """The places among these where something may be due. A key that the schedule lacks though
-        it has an index is one of them, so that it is put there; and one whose slot is on its way to
-        a master that cannot be asked. Raises redis-py's ConnectionError or TimeoutError."""
+        """Returns the places among these where something may be due. A key that has an index but is
+        not in the schedule is among them, so that it is put there; and so is one whose slot moves
+        to a master that cannot be asked. Raises redis-py's ConnectionError or TimeoutError."""
         keys, trusts = self._script_calls.keys, self._context.rights.trusts_schedules
         asked = sorted(places)
         requests = [
@@ -199,7 +203,7 @@ class Schedules:
             self._context.registry.read(db, entries)
 
     async def _pages(self, redis: Redis, db: int) -> AsyncIterator[list[bytes]]:
-        """All internal names in a database."""
+        """Yields all internal names in a database, page by page."""
         cursor = b"0"
         while True:
             words = (b"SCAN", cursor, b"MATCH", self._script_calls.keys.pattern, b"COUNT", _PAGE)
@@ -209,7 +213,7 @@ class Schedules:
                 return
 
     def _keys_of(self, names: list[bytes]) -> list[bytes]:
-        """The data keys of those names that are indexes."""
+        """Returns the data keys of the names that are indexes."""
         return [key for name in names if (key := self._script_calls.keys.data(name)) is not None]
 
 
@@ -217,7 +221,8 @@ _AGAIN = Backoff(cap=2.0, base=0.05)
 
 
 class _Deadlines(PushSocket):
-    """on_announcement(db, key, deadline_ms) is called for each announced deadline."""
+    """A connection that receives announcements: on_announcement(db, key, deadline_ms) is called for
+    each."""
 
     def __init__(
         self,
@@ -245,7 +250,7 @@ class _Deadlines(PushSocket):
 
 
 class Deadlines:
-    """Hears of deadlines as long as that is wanted, over a connection of its own."""
+    """Receives announcements of deadlines while this proxy leads, over a connection of its own."""
 
     def __init__(self, settings: Settings, address: AddressWatch, context: Context) -> None:
         self._settings = settings
@@ -266,7 +271,7 @@ class Deadlines:
                 await asyncio.sleep(_AGAIN.compute(failures))
 
     async def _hear(self) -> None:
-        """Ends when the connection is lost, or this proxy leads no more."""
+        """Receives; ends when the connection is lost, or this proxy no longer leads."""
         context, settings, lost = self._context, self._settings, asyncio.Event()
         agenda = context.agenda
         connection = _Deadlines(context.keys, context.announced, lost.set)
@@ -276,7 +281,7 @@ class Deadlines:
             await connection.open(
                 self._address.now, settings.connect_timeout, settings.tcp_keepalive
             )
-            agenda.look_at(0)  # what was announced before
+            agenda.look_at(0)  # for what was announced before
             await asyncio.wait({follows, losing}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             connection.close()

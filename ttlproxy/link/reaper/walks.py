@@ -1,8 +1,8 @@
 """One of several proxies walks over the data for all.
 
 It announces every ten seconds that it does. A proxy that has heard of no other for a while begins
-itself, after a pause by chance; of two, the one with the smaller name goes on. Nothing but work
-depends on it: what a walk finds is written by scripts that announce it.
+itself, after a random pause; of two, the one with the smaller name goes on. Only work is saved by
+this: what a walk finds is written by scripts that announce it.
 
 It looks for orphans: indexes that the schedule does not have, because it was evicted or somebody
 has deleted it. Without this nobody would reap them until the next write. The search takes one page
@@ -10,8 +10,8 @@ of the keyspace at a time, again and again: it costs a server next to nothing, a
 late.
 
 It counts what waits in Redis beside the elements with deadlines: deferred commands, kept elements.
-Of many internal keys it looks at some, picked by chance, which stand for all: so that costs Redis
-the same however many there are.
+Of many internal keys it looks at a random sample, which stands for all: so the cost for Redis does
+not grow with their number.
 """
 
 from __future__ import annotations
@@ -37,14 +37,17 @@ from ttlproxy.link.shared.barriers import IsPaused
 from ttlproxy.link.shared.context import Context
 
 EVERY_S: Final = 10.0
-# In announcement periods: who has heard nothing for so long believes that nobody walks.
+# In announcement periods: a proxy that has heard nothing for this time takes it that nobody walks.
 _SILENCE: Final = (2.0, 4.0)
 # The silence for a proxy that has just begun.
 _AT_FIRST: Final = (0.2, 2.0)
 
 
 class Walks:
-    """Whether this proxy walks; `is_on`: as last decided."""
+    """Decides whether this proxy walks.
+
+    is_on: as last decided
+    """
 
     def __init__(self, context: Context, is_paused: IsPaused) -> None:
         self.is_on = False
@@ -58,7 +61,7 @@ class Walks:
         self._announces_s = 0.0
 
     def heard(self, name: bytes) -> None:
-        """The proxy of that name walks."""
+        """Notes that the proxy of that name walks."""
         if name == self._name:
             return
         if self.is_on and self._name < name:
@@ -68,7 +71,8 @@ class Walks:
         self._begins_s = self._now_s() + EVERY_S * uniform(*_SILENCE)
 
     async def mine(self, redis: Redis) -> bool:
-        """Whether this proxy walks now. Raises redis-py's ConnectionError or TimeoutError."""
+        """Whether this proxy walks now; announces it. Raises redis-py's ConnectionError or
+        TimeoutError."""
         if self._fleet.is_alone or self._fleet.attached <= 1:  # nobody would hear it
             self.is_on = True
             return True
@@ -92,18 +96,19 @@ class Walks:
 
 
 _PAGE = 500
-# In front of a Cluster, where nearly every key has a schedule of its own to be asked.
+# In front of a Cluster, where nearly every key has a schedule of its own that must be asked.
 _PAGE_OF_SLOTS = 100
 _REST = 10
-# The longest one of one of several proxies: searches that find nothing come less and less often, of
-# many proxies as seldom as that at once.
+# The longest rest, for one of several proxies: searches that find nothing come less and less often,
+# and at once this seldom if there are many proxies.
 _LONGEST_REST = 120
-# So long a heartbeat waits until all proxies know of keys that are found.
+# A heartbeat waits this long at most until all proxies know the families of keys that are found.
 _SURE_S = 1.0
 
 
 class Orphans:
-    """The search, and how far it is. Redis logs each refusal for a missing right: one ends it.
+    """The search, and its position. Redis logs each refusal for a missing right: one ends the
+    search.
 
     It puts other internal keys in order, too: see others_tidy.lua.
     """
@@ -151,7 +156,7 @@ class Orphans:
         return self._resting > 0
 
     def _next_rest(self) -> int:
-        """The search is over: how long the rest is."""
+        """Ends the search; returns how many looks it rests."""
         fleet = self._context.fleet
         if self._found or fleet.is_alone:
             self._rest = _REST
@@ -174,8 +179,8 @@ class Orphans:
         await self._tidy(redis, db, [name for name, key in found.items() if key is None])
 
     async def _fix(self, redis: Redis, db: int, found: list[bytes]) -> None:
-        """Adds keys that the schedule of `db` does not have; where the schedule is not trusted,
-        also corrects keys that it has too late."""
+        """Adds keys that the schedule of `db` lacks; where the schedule is not trusted, also
+        corrects keys that it has too late."""
         if found and self._rights.trusts_schedules:
             found = await self._context.schedule_queries.lacking(redis, db, found)
         if not found or await self._is_paused():
@@ -193,7 +198,8 @@ class Orphans:
                 self._refusals.note(f"to repair the schedule of database {db}", refusal)
 
     async def _tidy(self, redis: Redis, db: int, found: list[bytes]) -> None:
-        """Corrects what DBSIZE leaves out, for these names and a page of those noted before."""
+        """Corrects the set of names that DBSIZE leaves out, for these names and a page of those
+        noted before."""
         keys = self._script_calls.keys
         noted = [] if keys.clustered else await self._noted(redis, db)
         names = [name for name in dict.fromkeys((*found, *noted)) if not keys.is_shared(name)]
@@ -206,7 +212,7 @@ class Orphans:
                 valid(await answered(redis, self._script_calls, db, call))
 
     async def _noted(self, redis: Redis, db: int) -> list[bytes]:
-        """A page of the names that DBSIZE leaves out."""
+        """Returns a page of the names that DBSIZE leaves out."""
         words = (b"SSCAN", self._script_calls.keys.others, self._others_cursor, b"COUNT", _PAGE)
         (reply,) = await run(redis, [(db, words)])
         noted: list[bytes] = []
@@ -215,7 +221,8 @@ class Orphans:
         return noted
 
     async def _untidy(self, redis: Redis, db: int, names: list[bytes]) -> list[bytes]:
-        """The names among these that others_tidy.lua may correct. A pause delays no such reads."""
+        """Returns the names among these that others_tidy.lua may correct. A pause does not delay
+        such reads."""
         keys = self._script_calls.keys
         rule = keys.rule(b"")
         rules, others = (keys.shared_by(names[0], each) for each in (keys.rules, keys.others))
@@ -237,11 +244,11 @@ class Orphans:
         ]
 
 
-# Internal keys that are looked at each time, in all databases: that took Redis 1 ms where there
-# were 200, and 4 ms of 50,000, on a busy machine.
+# Internal keys that are looked at each time, in all databases: on a busy machine that took Redis 1
+# ms with 200 keys there, and 4 ms with 50,000.
 SAMPLE: Final = 200
 _MOST_DATABASES: Final = 16
-# Slots that one script looks at: about 1 ms of Redis.
+# Slots that one script looks at, in about 1 ms of Redis.
 _SLOTS: Final = 1024
 # The length of a slot's word.
 _WORD: Final = 3
@@ -252,17 +259,17 @@ _Part: TypeAlias = tuple[int, bytes]
 
 
 class WaitingSurvey:
-    """Keeps the counts of the present server. A refusal for a missing right ends them, as Redis
-    logs each."""
+    """Keeps the counts of the present server. A refusal for a missing right ends them, because
+    Redis logs each."""
 
     def __init__(self, context: Context, would_wait: Callable[[], Awaitable[bool]]) -> None:
-        """`would_wait` says whether a script would have to wait for the end of a pause."""
+        """`would_wait()` returns whether a script would have to wait for the end of a pause."""
         self._context = context
         self._would_wait = would_wait
         self._may = True
 
     def forget(self) -> None:
-        """Another proxy counts."""
+        """Forgets the counts: another proxy counts."""
         self._context.node_counts.waiting = None
 
     async def count(self, redis: Redis, databases: Sequence[int]) -> None:
@@ -270,7 +277,7 @@ class WaitingSurvey:
 
         Raises redis-py's ConnectionError or TimeoutError.
         """
-        # Without the state, nothing of ours is there, and no script is called to find that out.
+        # Without the state, nothing of ours is there, and no script is called.
         has_none = self._context.script_calls.has_state is False
         places = [] if has_none else self._places(databases)
         if not self._may or (places and await self._would_wait()):
@@ -280,7 +287,7 @@ class WaitingSurvey:
             found = [await self._counts(redis, place, most) for place, most in parts if most]
         except ResponseError as refusal:
             if is_elsewhere(refusal):
-                return  # a slot is on its way
+                return  # a slot moves
             self._may = not isinstance(refusal, NoPermissionError)
             self._context.refusals.note("to count deferred commands and kept elements", refusal)
             self.forget()
@@ -297,7 +304,7 @@ class WaitingSurvey:
         return [(0, words[at : at + most]) for at in range(0, len(words), most)]
 
     async def _parts(self, redis: Redis, places: Sequence[_Part]) -> Sequence[int]:
-        """The number of internal keys to look at in each place."""
+        """Returns the number of internal keys to look at in each place."""
         if len(places) == 1:
             return [SAMPLE]
         sizes = [(await self._ask(redis, place, 0))[0] for place in places]

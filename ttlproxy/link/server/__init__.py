@@ -1,2 +1,2 @@
-"""The proxy's knowledge of a server, and what we put there: users, commands, scripts, the shared
+"""What the proxy knows of a server, and what it puts there: users, commands, scripts, the shared
 state."""

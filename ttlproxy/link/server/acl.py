@@ -15,7 +15,7 @@ from ttlproxy.link.connecting.pipeline import Words, error, run, valid
 class Acl:
     """Asks Redis, until it has refused once: Redis logs each refusal for a missing right.
 
-    categories: the commands of each category, as ACL CAT lists them; it cannot be asked by a script
+    categories: the commands of each category, as ACL CAT lists them, which scripts may not call
     knows_users: whether the last question about users was answered, or may not be asked
     """
 
@@ -33,11 +33,12 @@ class Acl:
         self._commands: object = None  # how many the server had when its categories were read
 
     def begin_life(self) -> None:
-        """The proxy's own user may have got rights since the last life."""
+        """Begins a life of the link: the proxy's own user may have got rights since the last
+        one."""
         self._shows_users = True
 
     def start_anew(self, shows_commands: bool) -> None:
-        """The server is a new one; `shows_commands`: whether it has answered COMMAND."""
+        """Begins with a new server; `shows_commands`: whether it has answered COMMAND."""
         self._commands = None
         self._shows_categories = shows_commands
 
@@ -67,15 +68,15 @@ class Acl:
         return has_changed
 
     def questions(self) -> list[Words]:
-        """USERS and COMMANDS, unless Redis has refused to tell."""
+        """Returns USERS and COMMANDS, unless Redis has refused to tell."""
         asked: list[Words] = [self.USERS, self.COMMANDS]
         return asked[: self._shows_users + (self._shows_users and self._shows_categories)]
 
     async def update(self, redis: Redis, replies: Sequence[object], names: list[bytes]) -> None:
-        """Takes the replies to `questions`; reads these categories, and again when modules bring or
-        take commands.
+        """Takes the replies to `questions`; reads these categories, again whenever modules add or
+        remove commands.
 
-        Not if Redis does not show the users' rights: then nobody may be told.
+        Drops them if Redis does not show the users' rights: then no client may be shown them.
         """
         if replies:
             self.take_users(replies[0])

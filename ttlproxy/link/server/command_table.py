@@ -1,14 +1,14 @@
-"""The commands of a server: its table of them, and what it counts of them.
+"""Reads the commands of a server, and what it counts of them.
 
-The whole reply to COMMAND takes Redis 7.0 1.3 ms, in which it serves nobody, and a hundred proxies
-that ask within a turn of its loop add that up. So the table is read in pieces, and it is not read
-again while the server's build, modules and list of commands are the same: after a restart, or at
-another server of the same kind.
+The whole reply to COMMAND takes Redis 7.0 1.3 ms, in which it serves nobody, and for a hundred
+proxies that ask within a turn of its loop that adds up. So the table is read in pieces, and it is
+not read again while the server's build, modules and list of commands are the same: after a restart,
+or at another server of the same kind.
 
 One proxy reads it and stores it in Redis, and the others take it from there in 0.01 ms. A server's
 table changes only with its process and its modules, so it is stored with what tells these apart,
-and is signed. It stands beside the secret of the proxies, whose name no ACL pattern of keys under
-the prefix reaches. In front of a Cluster nothing is stored.
+and is signed. It is in the same hash as the secret of the proxies, whose name no ACL pattern of
+keys under the prefix reaches. In front of a Cluster nothing is stored.
 
 Counts come from INFO's sections commandstats and errorstats, of all clients of the server, and are
 summed up by family. A command that a script calls counts too, beside the script's own call.
@@ -36,7 +36,7 @@ from ttlproxy.wire import bulks
 
 Packable: TypeAlias = "bytes | int | Sequence[Packable] | None"
 
-# A table of commands has 0.1 MB.
+# A table of commands takes 0.1 MB.
 _MOST_BYTES: Final = 1 << 23
 
 
@@ -45,7 +45,8 @@ def pack(value: Packable) -> bytes:
 
 
 def unpack(packed: bytes) -> Any:
-    """Raises ValueError if these bytes were not packed by `pack`, or are too many."""
+    """Returns what was packed. Raises ValueError if these bytes were not packed by `pack`, or are
+    too many."""
     inflater, reader = zlib.decompressobj(), hiredis.Reader()
     try:
         reader.feed(inflater.decompress(packed, _MOST_BYTES))
@@ -69,18 +70,22 @@ def _resp(value: Packable) -> bytes:
 
 FIELD: Final = b"commands"
 _COUNT: Words = (b"COMMAND", b"COUNT")
-# The lines of INFO that tell which program answers, and with which modules.
+# The lines of INFO that say which program answers, and with which modules.
 _BUILD: Final = (b"redis_version", b"valkey_version", b"redis_git", b"redis_build_id", b"module:")
 
 
 def build(info: bytes) -> list[bytes]:
-    """The lines of a reply to INFO about the program and its modules."""
+    """Returns the lines of a reply to INFO about the program and its modules."""
     return [line for line in info.splitlines() if line.startswith(_BUILD)]
 
 
 class Stored(NamedTuple):
-    """natives: the server's commands; packed, listed: as CommandTable has them; how_many: the
-    server's reply to COMMAND COUNT; categories: what its ACL CAT says, as far as that was read"""
+    """A table that another proxy has stored.
+
+    natives: the server's commands; packed, listed: as CommandTable has them
+    how_many: the server's reply to COMMAND COUNT
+    categories: what its ACL CAT says, as far as that was read
+    """
 
     natives: list[Native]
     packed: bytes
@@ -90,7 +95,10 @@ class Stored(NamedTuple):
 
 
 class StoredCommands:
-    """is_wanted: whether there is something to store"""
+    """Takes the table that another proxy has stored, and stores one for others.
+
+    is_wanted: whether there is something to store
+    """
 
     def __init__(self, context: Context, acl: Acl) -> None:
         self._context = context
@@ -103,8 +111,8 @@ class StoredCommands:
         return [] if keys.clustered else [_COUNT, (b"HGET", keys.state, FIELD)]
 
     def met(self, info: bytes, replies: Sequence[object]) -> Stored | None:
-        """The table that another proxy has stored for this very server; `info`: its reply to INFO,
-        `replies`: to `questions`."""
+        """Returns the table that another proxy has stored for this very server; `info`: its reply
+        to INFO, `replies`: to `questions`. None if there is none."""
         self._server, self._rows = None, b""
         run_id = Identity.of(fields(info)).run_id.encode()
         if not (run_id and replies) or any(map(error, replies)):
@@ -121,7 +129,7 @@ class StoredCommands:
         return Stored(list(natives(unpack(rows))), rows, listed, how_many, categories)
 
     def read(self, listed: bytes, rows: bytes) -> None:
-        """This proxy has read the table itself; `listed`, `rows`: as in CommandTable."""
+        """Notes that this proxy has read the table itself; `listed`, `rows`: as in CommandTable."""
         self._listed = listed
         self._rows = rows if self._server is not None else b""
 
@@ -130,8 +138,8 @@ class StoredCommands:
         return bool(self._rows)
 
     async def store(self, redis: Redis) -> None:
-        """Stores what was read, for the others. If Redis refuses, as a replica does, they read it
-        themselves. Raises redis-py's ConnectionError or TimeoutError."""
+        """Stores what was read, for the other proxies. If Redis refuses, as a replica does, they
+        read it themselves. Raises redis-py's ConnectionError or TimeoutError."""
         heard: list[Packable] = [part for each in self._acl.categories.items() for part in each]
         packed = pack([self._server, self._listed, self._rows, heard])
         self._rows = b""
@@ -140,7 +148,7 @@ class StoredCommands:
         await run(redis, [(0, (b"HSET", context.keys.state, FIELD, signature + packed))])
 
 
-# So many take Redis 0.1 ms.
+# This number of commands takes Redis 0.1 ms.
 _PIECE: Final = 20
 
 
@@ -157,9 +165,10 @@ class CommandTable:
         self._rows: list[Native] = []
 
     async def read(self, redis: Redis, info: bytes) -> list[Native]:
-        """The server's commands; `info`: its reply to INFO. Raises redis-py's RedisError."""
+        """Returns the server's commands; `info`: its reply to INFO. Raises redis-py's
+        RedisError."""
         (names,) = await run(redis, [(0, (b"COMMAND", b"LIST"))])
-        if error(names):  # before 7.0, or of the two only COMMAND is allowed
+        if error(names):  # before 7.0, or if only COMMAND is allowed
             rows = await _whole(redis)
             self.keep(info, b"", pack(rows), list(natives(rows)))
             return self._rows
@@ -171,17 +180,17 @@ class CommandTable:
         return self._rows
 
     def keep(self, info: bytes, listed: bytes, packed: bytes, rows: list[Native]) -> None:
-        """The table of a server was read, here or by another proxy."""
+        """Keeps a server's table that was read here or by another proxy."""
         self._build, self.listed, self.packed, self._rows = build(info), listed, packed, rows
 
 
 async def _in_pieces(redis: Redis, names: Sequence[bytes]) -> list[Any]:
-    names = [name for name in names if b"|" not in name]  # a command's row has its subcommands
+    names = [name for name in names if b"|" not in name]  # the row of a command has its subcommands
     rows: list[Any] = []
     for begin in range(0, len(names), _PIECE):
         words = (b"COMMAND", b"INFO", *names[begin : begin + _PIECE])
         rows += valid((await run(redis, [(0, words)]))[0])
-    if not all(rows):  # listed by the name that it had before it was renamed
+    if not all(rows):  # a renamed command is listed by its first name
         return await _whole(redis)
     return rows
 
@@ -192,7 +201,7 @@ async def _whole(redis: Redis) -> list[Any]:
 
 
 COMMAND_STATS: Final = (b"INFO", b"commandstats")
-# A command is of the first family of which it has the category.
+# A command belongs to the first family whose category it has.
 _CATEGORIES: Final = (
     (b"@scripting", "scripting"),
     (b"@transaction", "transaction"),
@@ -212,7 +221,8 @@ _CATEGORIES: Final = (
 
 
 def families_of(natives: Iterable[Native]) -> dict[str, str]:
-    """Command, in lower case -> its family. One that is not here is of the family OTHER."""
+    """Returns the family of each command, by its name in lower case; others are of the family
+    OTHER."""
     found = {native.name.lower(): _family(native) for native in natives}
     return {name: family for name, family in found.items() if family}
 
@@ -222,7 +232,7 @@ def _family(native: Native) -> str:
 
 
 def counted_commands(info: Mapping[str, str], of: Mapping[str, str]) -> dict[str, CommandCounts]:
-    """The counts by family; `of`: what `families_of` gives."""
+    """Returns the counts by family; `of`: from `families_of`."""
     found: dict[str, CommandCounts] = {}
     for name, words in info.items():
         if name.startswith("cmdstat_"):
@@ -240,7 +250,8 @@ def counted_commands(info: Mapping[str, str], of: Mapping[str, str]) -> dict[str
 
 
 def counted_errors(info: Mapping[str, str]) -> dict[str, int]:
-    """The number of errors by their first word, those of programs' own as OTHER."""
+    """Returns the number of errors by their first word; those that Redis itself never gives count
+    as OTHER."""
     found: dict[str, int] = {}
     for name, words in info.items():
         if name.startswith("errorstat_"):
@@ -251,7 +262,7 @@ def counted_errors(info: Mapping[str, str]) -> dict[str, int]:
 
 
 def _numbers(words: str) -> dict[str, float]:
-    """The numbers of "calls=1,usec=2"."""
+    """Parses "calls=1,usec=2"."""
     pairs = (word.partition("=") for word in words.split(","))
     return {name: float(number) for name, _, number in pairs if _is_number(number)}
 

@@ -1,11 +1,11 @@
-"""Whether ttlproxy can work with a server, and with the other proxies there.
+"""Decides whether ttlproxy can work with a server, and with the other proxies there.
 
-A server's replies tell what it can do. Proxies that cannot work together find each
-other, whatever prefix each of them has: each subscribes to a channel whose name says its layout,
-the key with which it signs, and its prefix; only new families are published there
-(link/knowledge/activation.py). Then it asks which such channels there are. So of two that begin
-together one knows of the other. Keys of another prefix are data like any other to a proxy: it would
-leave deadlines under that prefix with elements that it replaces, which would then be deleted.
+A server's replies tell what it can do. Proxies that cannot work together find each other, whatever
+their prefixes: each subscribes to a channel whose name has its layout, the key with which it signs,
+and its prefix; only new families are published there (link/knowledge/activation.py). Then it asks
+which such channels there are. So of two that begin together one knows of the other. Keys of another
+prefix are ordinary data to a proxy: if it replaced an element whose deadline is under that prefix,
+the deadline would stay, and the new element would be deleted.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 Said = Mapping[str, str]
 """What INFO says."""
 
-# The version of what stands in Redis: a proxy that meets another one does not serve.
+# The version of the keys' layout in Redis: a proxy that meets another one does not serve.
 LAYOUT = 3  # an index has no expiry, and says when its key has one
 OLDEST = (6, 2)
 _SUBKEY_EVENTS = (8, 8)
@@ -45,7 +45,7 @@ _NEEDED = (
     *("GET", "SET", "DEL", "EXISTS", "TYPE", "PTTL", "PEXPIRE", "PERSIST"),
     *("ZADD", "ZRANGE", "ZRANGEBYSCORE", "ZREM", "ZREMRANGEBYRANK", "ZSCAN", "ZSCORE"),
 )
-# Tell how scripts can be called: both are refused before Redis looks at a script.
+# They tell how scripts can be called: both are refused before Redis looks at a script.
 TRIALS: Sequence[Words] = ((b"EVAL", b"", -1), (b"EVALSHA", b"", -1))
 # A server's error for a command that it does not have, and that command.
 _UNKNOWN = re.compile(r"unknown command[ '`]+(\w+)", re.IGNORECASE)
@@ -61,7 +61,7 @@ SETTINGS: Sequence[Words] = [(b"CONFIG", b"GET", name.encode()) for name, *_ in 
 
 def check_server(server: Said) -> None:
     """Raises UnfitUpstream if the server is too old, or a Sentinel."""
-    if "sentinel" in (server.get("redis_mode"), server.get("server_mode")):  # Valkey's word
+    if "sentinel" in (server.get("redis_mode"), server.get("server_mode")):  # Valkey's field
         raise UnfitUpstream("it is a Sentinel: name it with redis-sentinel://HOST:PORT#NAME")
     if _version(server) < OLDEST:
         version = server.get("redis_version", "?")
@@ -108,8 +108,8 @@ def _lacking(names: Sequence[str]) -> UnfitUpstream:
 
 
 def check_layout(prefix: bytes, layout: bytes | None, program: bytes | None) -> None:
-    """Raises UnfitUpstream if the layout of the keys is another than ours; `program`: the version
-    of the ttlproxy which has written it."""
+    """Raises UnfitUpstream if the layout of the keys is not ours; `program`: the version of the
+    ttlproxy that wrote it."""
     if layout and layout != b"%d" % LAYOUT:
         raise UnfitUpstream(
             f"the keys under {prefix.decode()} have layout {said_by(layout)}, of ttlproxy"
@@ -119,7 +119,8 @@ def check_layout(prefix: bytes, layout: bytes | None, program: bytes | None) -> 
 
 
 def check_old_layout(prefix: bytes, layout: object) -> None:
-    """Raises UnfitUpstream if the reply says that a version before the first release was here."""
+    """Raises UnfitUpstream if the reply is the layout of a version from before the first
+    release."""
     if layout == b"1":
         raise UnfitUpstream(
             f"the keys under {prefix.decode()} have layout 1, which no released version knows:"
@@ -128,7 +129,7 @@ def check_old_layout(prefix: bytes, layout: object) -> None:
 
 
 def said_by(said: bytes | None) -> str:
-    """A version as others have stored it, for people."""
+    """Returns a version that others have stored, for people."""
     return (
         said[:40].decode("latin-1").encode("unicode_escape").decode()
         if said
@@ -144,7 +145,8 @@ def warn(replies: Sequence[object]) -> None:
 
 
 def setting(reply: object) -> str:
-    """The value in a CONFIG GET's reply; empty if we may not call CONFIG or it is missing."""
+    """Returns the value in a reply to CONFIG GET; empty if we may not call CONFIG or it is
+    missing."""
     return reply[1].decode() if isinstance(reply, list) and len(reply) > 1 else ""
 
 
@@ -163,7 +165,7 @@ def is_clustered(server: Said) -> bool:
 
 
 async def is_node(redis: Redis) -> bool:
-    """Whether it is a node of a Cluster. Raises UpstreamError if it has no keys there."""
+    """Whether it is a node of a Cluster. Raises UpstreamError if it is one without slots."""
     info: Mapping[str, object] = await redis.info("cluster")
     if not info.get("cluster_enabled"):
         return False
@@ -173,10 +175,10 @@ async def is_node(redis: Redis) -> bool:
 
 
 async def check_slots(redis: Redis, *, all_of_them: bool = True) -> Node:
-    """The node of a Cluster that it is.
+    """Returns which node of a Cluster it is.
 
-    Raises SeveralMasters if it must own `all_of_them` and does not, UpstreamError if it
-    is a replica, which may be promoted, serves no keys yet, or tells nothing, and redis-py's
+    Raises SeveralMasters if it must own `all_of_them` and does not; UpstreamError if it is a
+    replica, which may be promoted, serves no keys yet, or tells nothing; and redis-py's
     ResponseError.
     """
     told, trial = await run(redis, [(0, (b"CLUSTER", b"NODES")), (0, (b"EXISTS", b""))])
@@ -200,7 +202,7 @@ async def check_slots(redis: Redis, *, all_of_them: bool = True) -> Node:
 
 
 def forms(server: Said) -> Mapping[str, Plan]:
-    """How Valkey takes commands that it has and we have; empty for Redis."""
+    """Returns how to take commands that Valkey has as well as we; empty for Redis."""
     return dialects.VALKEY_FORMS if server.get("server_name") == "valkey" else {}
 
 
@@ -222,7 +224,7 @@ _DIFFERENCES: Final = (
 
 
 def proxy_channel(context: Context) -> bytes:
-    """That of this proxy, and of all with which it can work."""
+    """Returns the channel of this proxy, and of all with which it can work."""
     signer = context.script_calls.signer
     key = signer.sign(MEETING, ())[:8] if context.has_own_secret else b"stored"
     return MEETING + b":".join((b"%d.%d" % (LAYOUT, _TOLD), key, context.keys.prefix))
@@ -235,7 +237,7 @@ def join_channel(ask: Ask, own: bytes) -> None:
 
 
 def check_other_proxies(own: bytes, channels: object) -> None:
-    """`channels`: the reply to PROXY_CHANNELS. If Redis refuses it, others go unnoticed.
+    """Takes the reply to PROXY_CHANNELS. If Redis has refused it, others go unnoticed.
 
     Raises UnfitUpstream if there is another proxy that this one cannot work with.
     """

@@ -1,7 +1,7 @@
 """Knows which of our scripts Redis has, and whether they suit what it is set to publish.
 
-All are loaded when one is called first, so a server has none before; that call sends the text.
-Things that a client's request may have changed count as doubtful until the look after it.
+All are loaded when one is first called, so a server has none before; that call sends the text. What
+a client's request may have changed counts as doubtful until the look after it.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ _HASH_DEADLINES: Final = {"HPEXPIRETIME", "HPEXPIREAT", "HPERSIST"}
 
 
 class ScriptCache:
-    """Loads scripts that Redis does not have; `scripts` says what is believed of them."""
+    """Loads scripts that Redis does not have; `scripts` has what is believed of them."""
 
     def __init__(self, scripts: Scripts, barriers: Barriers, fleet: Fleet) -> None:
         self._fleet = fleet
         self._scripts = scripts
         self._barriers = barriers
         self._given: Traits | None = None  # the traits of the scripts that were last loaded
-        self._loaded: Traits | None = None  # the same, as long as Redis surely has them all
+        self._loaded: Traits | None = None  # the same, while Redis surely has them all
         self._doubts = 0  # about scripts, at the last look
         self._pauses_script = False  # whether a pause of writes delays SCRIPT
-        self._cached = 0  # how many scripts Redis had, where their number is asked for
+        self._cached = 0  # how many scripts Redis had, if their number is asked for
         self._least = 0  # how many it had at least, after the last load
         self._notifies = ""  # notify-keyspace-events, as last read
 
@@ -64,17 +64,18 @@ class ScriptCache:
         scripts.by_text = compatibility.wants_text(trials)
 
     def question(self) -> tuple[bytes, ...]:
-        """Asks for one script, as a flush takes all; for their number, if a pause delays SCRIPT."""
+        """Returns a question for one script, because a flush removes all; for their number, if a
+        pause delays SCRIPT."""
         if self._pauses_script:
             return (b"INFO", b"memory")
         return (b"SCRIPT", b"EXISTS", next(iter(self._scripts.values())).sha)
 
     async def update(self, redis: Redis, asked: Traits, reply: object, events: object) -> bool:
-        """Takes the reply to `question`; returns whether it is another answer than the last.
+        """Takes the reply to `question`; returns whether the answer has changed.
 
-        A request that has just passed may be carried out yet, so it counts until the next look.
-        `asked`: the traits when the question was sent; `events`: the reply to EVENTS, None if that
-        was not asked. Raises Redis's error.
+        A request that has just passed may be carried out later, so doubts count until the next
+        look. `asked`: the traits when the question was sent; `events`: the reply to EVENTS, None if
+        that was not asked. Raises Redis's error.
         """
         scripts, is_known = self._scripts, self._found(reply)
         is_calm, self._doubts = self._doubts == scripts.doubts, scripts.doubts
@@ -99,15 +100,15 @@ class ScriptCache:
         return changed
 
     def _flushed(self) -> None:
-        """Redis has lost them. If there are other proxies, they may not have noticed: then all are
-        loaded again at once, for them."""
+        """Notes that Redis has lost the scripts. If there are other proxies, they may not have
+        noticed: then all are loaded again at once, for them."""
         self._scripts.lacked = True
         if self._fleet.attached <= 1:
             self._given, self._least, self._scripts.called = None, 0, False
 
     async def begin(self, redis: Redis) -> None:
-        """If another proxy has loaded scripts, they are called: loads those that lack. Makes them
-        all in any case, which takes a while."""
+        """Begins a life: loads the scripts that are missing, if another proxy has loaded some.
+        Builds them all in any case, which takes a while."""
         scripts = self._scripts.all()
         (known,) = await run(redis, [(0, (b"SCRIPT", b"EXISTS", scripts[0].sha))])
         self._scripts.loaded, self._scripts.called = False, any(valid(known))
@@ -115,14 +116,14 @@ class ScriptCache:
             await self.load(redis)
 
     async def load_called(self, redis: Redis) -> None:
-        """Loads them if one has been called."""
+        """Loads the scripts if one has been called."""
         if self._scripts.called and not (self._scripts.loaded or await self.would_wait()):
             await self.load(redis)
 
     async def load(self, redis: Redis) -> None:
-        """Loads all scripts, in this order, if Redis lacks any.
+        """Loads all scripts, in their order, if Redis lacks any.
 
-        A flush that comes behind the question takes those that it has, too, and only the first is
+        A flush right after the question would also remove those that it had, and only the first is
         asked for later.
         """
         if self._scripts.by_text:
@@ -142,7 +143,7 @@ class ScriptCache:
         self._scripts.loaded = (self._scripts.traits, self._scripts.doubts) == (traits, doubts)
 
     async def would_wait(self) -> bool:
-        """Whether a pause of writes, where there is one, holds back SCRIPT and all scripts, too."""
+        """Whether SCRIPT and all scripts would wait, because writes are paused."""
         return self._pauses_script and await self._barriers.may_hold()
 
     def _found(self, reply: object) -> bool:

@@ -1,16 +1,16 @@
-"""Shared state of the proxies of one server, beside deadlines: a secret, the layout's version, and
-of which families there are keys with deadlines, so that a proxy that starts need not read names.
+"""The state that the proxies of one server share, beside deadlines: a secret, the layout's version,
+and which families have keys with deadlines, so that a proxy that starts need not read names.
 
-All stand in a hash whose name no ACL pattern of keys under the prefix reaches. It is there before
-the first deadline, rule or deferred command, and while there are several proxies; when none of
-these is left, it goes (scripts/state_drop.lua). So a server that nobody uses so has no key of ours.
-In front of a Cluster one master has it, and the links to the others wait for the link to that one.
-The first proxy writes it, and the others adopt it; when it is gone, as after FLUSHALL, any of them
-writes it again. A proxy that meets the layout of another version ends.
+All are in a hash whose name no ACL pattern of keys under the prefix reaches. It is there before the
+first deadline, rule or deferred command, and while there are several proxies; when none of these is
+left, it is removed (scripts/state_drop.lua). So a server on which no such feature is used has no
+key of ours. In front of a Cluster one master has it, and the links to the others wait for the link
+to that one. The first proxy writes it, and the others adopt it; when it is gone, as after FLUSHALL,
+any of them writes it again. A proxy that meets the layout of another version ends.
 
 A family is noted before it counts, so before its first deadline: a replica that has that deadline
-has the family, too. Their number is noted only by a proxy that knows all of them; without
-that number the names are read. In front of a Cluster, where slots move, they always are.
+has the family, too. Their number is noted only by a proxy that knows all of them; without that
+number the names are read. In front of a Cluster, where slots move, they always are.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _FIELDS: Final = (b"secret", b"layout", b"program", b"families")
 
 
 class SharedState:
-    """Keeps the layout's version in Redis, the secret of `script_calls.signer` if no file has it,
+    """Keeps in Redis the layout's version, the secret of `script_calls.signer` if no file has it,
     and the families that are known.
 
     look_soon: called when `keep` is to be called soon
@@ -62,7 +62,8 @@ class SharedState:
         self._state_links.add(self)
 
     def first_questions(self) -> list[Words]:
-        """The questions to a new server: the state, and whether it has a layout from before it."""
+        """Returns the questions to a new server: the state, and whether it has a layout from before
+        it."""
         keys = self._script_calls.keys
         return [*self.question(), (b"GET", keys.home(keys.old_layout))] if keys.are_home else []
 
@@ -73,7 +74,7 @@ class SharedState:
             return  # another master of the Cluster has it
         state, old_layout = replies
         check_old_layout(self._script_calls.keys.prefix, old_layout)
-        self._families.has_state = False  # unless it is there
+        self._families.has_state = False  # unless `_take` finds it
         self._take(state)
 
     async def keep(self, redis: Redis) -> None:
@@ -82,7 +83,7 @@ class SharedState:
             await self.check(redis, reply)
 
     def question(self) -> list[Words]:
-        """Asks for the state; nothing if another master of the Cluster has it."""
+        """Returns the question for the state; empty if another master of the Cluster has it."""
         keys = self._script_calls.keys
         name = keys.home(keys.state)
         return [(b"HMGET", name, *_FIELDS)] if keys.are_home else []
@@ -91,7 +92,7 @@ class SharedState:
         """Takes the reply, in each heartbeat: the state may be gone, or another proxy may have
         written it.
 
-        Raises UnfitUpstream if it is that of another layout, or none of ttlproxy's, and redis-py's
+        Raises UnfitUpstream if it has another layout, or is not ttlproxy's, and redis-py's
         ConnectionError or TimeoutError.
         """
         is_there = self._take(reply)
@@ -104,7 +105,7 @@ class SharedState:
             await self._note_all(redis)
 
     def stored(self) -> asyncio.Future[None]:
-        """Done when the state is in Redis, or Redis has refused it."""
+        """Returns a future that is done when the state is in Redis, or Redis has refused it."""
         if self._wanted is None:
             self._wanted = asyncio.get_running_loop().create_future()
             self._families.has_state = None  # from now on there may be something to hide
@@ -112,7 +113,8 @@ class SharedState:
         return self._wanted
 
     def may_be_gone(self) -> None:
-        """Looks soon, if it was on this server. If it was not there, it still is not."""
+        """Has the state looked at soon, if it was on this server; if it was not there, it still is
+        not."""
         if not self._script_calls.keys.are_home:
             return
         if self._families.has_state:
@@ -120,7 +122,7 @@ class SharedState:
         self._look_soon()
 
     def may_be_there(self) -> None:
-        """Looks soon: another proxy has announced something."""
+        """Has the state looked at soon, because another proxy has announced something."""
         if not self._families.has_state:
             self._families.has_state = None
             self._look_soon()
@@ -130,12 +132,13 @@ class SharedState:
             each.look_soon()
 
     def noting(self, families: Iterable[bytes], *, whole: bool = False) -> Call:
-        """Notes families in the state; `whole`: these are all that the server has."""
+        """Returns the call that notes families in the state; `whole`: these are all that the server
+        has."""
         return Call("state_families", (), (b"1" if whole else b"", *families))
 
     async def families(self, redis: Redis) -> list[bytes] | None:
-        """All families of which the server has keys with deadlines; None if that is not noted.
-        Raises redis-py's ConnectionError or TimeoutError."""
+        """Returns all families of which the server has keys with deadlines; None if that is not
+        noted. Raises redis-py's ConnectionError or TimeoutError."""
         keys = self._script_calls.keys
         if keys.clustered:
             return None
@@ -166,7 +169,7 @@ class SharedState:
             self._refusals.note("to note of which families there are deadlines", reply)
 
     async def drop(self, redis: Redis, databases: Iterable[int]) -> None:
-        """Removes it if nothing needs it. `databases`: those that hold keys."""
+        """Removes the state if nothing needs it. `databases`: those that hold keys."""
         calls, known = self._script_calls, self._families
         if known.has_state is False or not calls.keys.are_home or self._is_needed_by_any:
             return
@@ -196,7 +199,7 @@ class SharedState:
 
     @property
     def read(self) -> Collection[int]:
-        """The slots of which `is_needed` knows."""
+        """The slots that `is_needed` takes into account."""
         return () if self._context.has_ended else self._context.slot_schedules.read
 
     @property
@@ -208,7 +211,7 @@ class SharedState:
             each.tell()
 
     def tell(self) -> None:
-        """Sessions that wait for the state go on."""
+        """Lets sessions go on that wait for the state."""
         wanted, self._wanted = self._wanted, None
         if wanted is not None and not wanted.done():
             wanted.set_result(None)
@@ -236,7 +239,7 @@ class SharedState:
         if isinstance(state, ResponseError) and is_wrong_type(state):
             raise UnfitUpstream(f"{keys.home(keys.state).decode()} is no hash of ttlproxy's")
         if not isinstance(state, list):
-            known.has_state = True  # for all that can be told
+            known.has_state = True  # as far as can be told
             return False
         secret, layout, program, families = state
         self._noted = int(families or -1)
@@ -245,9 +248,9 @@ class SharedState:
             calls.signer.adopt(secret)
             self._actions.forget_all()
         is_whole = bool(layout and (secret or not self._shares_secret))
-        # A state without a secret is of a purge that has left elements which wait for TAKE. A swap
-        # may have moved the state: there are keys to hide until it is written again, or `drop` has
-        # looked.
+        # A state without a secret comes from a purge that has left elements which wait for TAKE. A
+        # swap may have moved the state: there are keys to hide until it is written again, or `drop`
+        # has looked.
         may_be_there = layout or self._is_needed_by_any or known.has_state is not False
         known.has_state = is_whole or (None if may_be_there else False)
         return is_whole

@@ -23,15 +23,16 @@ from ttlproxy.link.connecting.failures import Refusals, is_wrong_type
 from ttlproxy.link.connecting.pipeline import run, valid
 
 _NONE = Actions({})
-# After so many attempts older rules do: constant changes must not keep others from reaping.
+# After this many attempts older rules are used: constant changes must not keep others from reaping.
 _PATIENCE = 3
-# As the version: the script accepts any.
+# As the version: the script accepts any rules.
 _ANY = b"*"
 _TOGETHER = 500
 
 
 class ActionCache:
-    """Rules by database; of several masters all have one. Keys: of the server that is read."""
+    """The rules by database; all masters of a Cluster share one cache. `keys`: of the server that
+    is read."""
 
     def __init__(self, keys: Keys, signer: Signer, refusals: Refusals) -> None:
         self._keys = keys
@@ -43,32 +44,32 @@ class ActionCache:
         self._patterns: defaultdict[int, set[bytes]] = defaultdict(set)
         self._outdated: Counter[int] = Counter()  # calls in a row with an old version
         self._changed: set[int] = set()
-        self._rewound: dict[int, bytes] = {}  # versions that a Cluster's slots know newer ones than
+        self._rewound: dict[int, bytes] = {}
         self._changes = 0
         self.rules = RuleBook()
         """The rules of ONWRITE."""
-        self._reading: asyncio.Future[None] | None = None  # while rules of it are in doubt
+        self._reading: asyncio.Future[None] | None = None  # while rules of ONWRITE are in doubt
         self._readers: list[Callable[[], None]] = []
         self.set_anew: Counter[int] = Counter()
         """How often a rule of a database was set: keys may have had deadlines before."""
 
     def tell(self, hearer: Callable[[bool, bool], None]) -> None:
-        """From now on `hearer(ruled, counting)` is told whether there may be rules, and rules with
-        a MAX."""
+        """Calls `hearer(ruled, counting)` now and after changes: whether there may be rules, and
+        rules with a MAX."""
         self._hearers.append(hearer)
         known = self._known.values()
         hearer(any(known), any(rules.counts for rules in known))
 
     def leave(self, hearer: Callable[[bool, bool], None]) -> None:
-        """It is told no more."""
+        """Calls this hearer no more."""
         self._hearers.remove(hearer)
 
     def tell_of_writes(self, reader: Callable[[], None]) -> None:
-        """From now on `reader()` is called when what sessions ask of `rules` may have changed."""
+        """Calls `reader()` from now on when what sessions ask of `rules` may have changed."""
         self._readers.append(reader)
 
     def reading(self) -> asyncio.Future[None]:
-        """Is done when no rule of ONWRITE is in doubt."""
+        """Returns a future that is done when no rule of ONWRITE is in doubt."""
         loop = asyncio.get_running_loop()
         if self._reading is None:
             self._reading = loop.create_future()
@@ -78,30 +79,30 @@ class ActionCache:
 
     @property
     def has_rules(self) -> bool:
-        """Whether there are rules, as far as is known; where they are to be read again, those that
-        were there may still be."""
+        """Whether there are rules, as far as is known; while rules are to be read again, the old
+        ones may still be there."""
         return bool(self.rules) or any(self._known.values()) or any(self._patterns.values())
 
     def knows(self, db: int) -> bool:
         return db in self._known
 
     def of(self, db: int) -> Actions:
-        """The known rules of a database."""
+        """Returns the known rules of a database."""
         return self._known.get(db, _NONE)
 
     def version(self, db: int) -> bytes:
-        """The version of these rules, for a script."""
+        """Returns the version of these rules, for a script."""
         known = self.of(db).version
         if self._outdated[db] >= _PATIENCE or self._rewound.get(db) == known:
             return _ANY
         return b"+" + known if self._keys.clustered else known
 
     def accepted(self, db: int) -> None:
-        """A script has accepted the version."""
+        """Notes that a script has accepted the version."""
         del self._outdated[db]
 
     def refused(self, db: int) -> None:
-        """A script has refused the version: the rules have changed.
+        """Notes that a script has refused the version, because the rules have changed.
 
         In a Cluster the rules are written before the slots are told. If the same version is read
         again, the home slot was flushed, or has lost its last writes in a failover.
@@ -112,7 +113,7 @@ class ActionCache:
         self.forget(db)
 
     def named(self, db: int, patterns: Iterable[bytes]) -> None:
-        """Rules for these patterns have keys, whether or not the list has them."""
+        """Notes that rules for these patterns have keys, whether or not the list has them."""
         self._patterns[db].update(patterns)
 
     @property
@@ -146,7 +147,8 @@ class ActionCache:
             self._doubt([db])
 
     def drop_rules(self, db: int) -> None:
-        """The rules of a database cannot be read: until they are, none of ONWRITE counts there."""
+        """Notes that the rules of a database cannot be read: until they are, no rule of ONWRITE
+        counts there."""
         self._learnt_of_writes(db, WriteRules({}))
 
     async def _read(self, redis: Redis, db: int) -> tuple[Actions, WriteRules]:
@@ -174,35 +176,35 @@ class ActionCache:
         return listed(valid(reply))
 
     def told_version(self, version: bytes) -> None:
-        """Slots of a Cluster know this version of the rules, empty if these may be gone. After a
-        flush a slot may know a newer one than the home slot."""
+        """Takes the version of the rules that slots of a Cluster know, empty if the rules may be
+        gone. After a flush a slot may know a newer one than the home slot."""
         if not version or _number(version) > _number(self.of(0).version):
             self.forget(0)
             self._doubt([0])
 
     def home_has(self, version: bytes) -> None:
-        """This version is in force in a Cluster, and changes may have been missed."""
+        """Takes the version that is in force in a Cluster, if changes may have been missed."""
         if version != self.of(0).version:
             self.forget(0)
 
     def forget(self, *databases: int) -> None:
-        """The rules there have changed, or may have."""
+        """Notes that the rules there have changed, or may have."""
         self._changes += 1
         self._changed.update(databases)
         together = set[bytes]().union(*(self._patterns[db] for db in databases))
-        for db in databases:  # two may have been swapped
+        for db in databases:  # two databases may have been swapped
             self._known.pop(db, None)
             self._patterns[db] |= together
         if self.rules.has_rules:
             self._doubt(databases)
 
     def forget_all(self) -> None:
-        self._changes += 1  # they may just be read for the first time
+        self._changes += 1  # rules may just be read for the first time
         for db in list(self._known):
             self.forget(db)
 
     def changed(self, db: int, counts: bool, pattern: bytes) -> None:
-        """The rule of a pattern has just changed; `counts`: whether it has a MAX."""
+        """Notes that the rule of a pattern has just changed; `counts`: whether it has a MAX."""
         self.forget(db)
         self._patterns[db].add(pattern)
         if parted(pattern) is not None:

@@ -15,21 +15,24 @@ from ttlproxy.core.registry import DbKey
 from ttlproxy.link.connecting.connections import Backoff
 
 NEVER = 1 << 62
-# A key that Redis refuses to reap is tried again until somebody has fixed it.
+# A key that Redis refuses to reap is tried again until somebody has removed the cause.
 _PARKED = Backoff(cap=30.0, base=0.05)
 # Trouble that passes by itself ends for all keys at once, however often it was met: short pauses.
 _PASSING = Backoff(cap=0.5, base=0.05)
 # By then a forwarded request has been carried out, unless something blocks it. What it leaves
-# behind after that is found when it falls due.
+# behind later is found when it falls due.
 SWEEP_AFTER_MS = 200
-# Of so many parked keys, what Redis said is remembered, up to so many letters of it.
+# Of this many parked keys Redis's words are kept, up to this many letters.
 _SAID: Final = 1000
 _MOST_LETTERS: Final = 200
 
 
 class ParkedKey(NamedTuple):
-    """why: a reason of counters.PARKED; said: Redis's own words, empty if they were not kept;
-    until_ms: when it is tried again, of the server's clock; failures: how often it was refused"""
+    """A parked key.
+
+    why: a reason of counters.PARKED; said: Redis's own words, empty if they were not kept
+    until_ms: when it is tried again, by the server's clock; failures: how often it was refused
+    """
 
     place: DbKey
     why: str
@@ -63,9 +66,10 @@ class Parked:
         together_ms: int = 1,
         said: str = "",
     ) -> None:
-        """Redis has just refused the key, for a reason that `passes` by itself or does not.
+        """Parks a key that Redis has just refused, for a reason that `passes` by itself or does
+        not.
 
-        together_ms: keys whose pauses end within so long are tried together; said: Redis's words
+        together_ms: keys whose pauses end within this time are tried together; said: Redis's words
         """
         failures = self._until.get(place, (0, 0))[1] + 1
         pause_s = (_PASSING if passes else _PARKED).compute(failures)
@@ -76,7 +80,7 @@ class Parked:
             self._said[place] = said[:_MOST_LETTERS]
 
     def first(self, most: int) -> list[ParkedKey]:
-        """The keys that are parked for the longest time, at most so many."""
+        """Returns the keys that have been parked for the longest time, at most `most`."""
         return [
             ParkedKey(place, self._reasons[place], self._said.get(place, ""), until_ms, failures)
             for place, (until_ms, failures) in islice(self._until.items(), most)
@@ -87,7 +91,8 @@ class Parked:
         return self._until.get(place, (0, 0))[0] > now_ms
 
     def first_ms(self, now_ms: int = -1) -> int:
-        """When the next key is tried again; NEVER if no pause lasts longer than `now_ms`."""
+        """Returns when the next key is tried again; NEVER if no pause lasts longer than
+        `now_ms`."""
         untils_ms = (until_ms for until_ms, _ in self._until.values())
         return min((until_ms for until_ms in untils_ms if until_ms > now_ms), default=NEVER)
 
@@ -96,13 +101,13 @@ class Parked:
         self._until = {place: (0, failures) for place, (_, failures) in self._until.items()}
 
     def drop(self, has_gone: Callable[[bytes], bool]) -> None:
-        """Another server has the keys for which `has_gone` is true."""
+        """Forgets the keys for which `has_gone` is true: another server has them."""
         for place in [place for place in self._until if has_gone(place[1])]:
             del self._until[place], self._reasons[place]
             self._said.pop(place, None)
 
     def forget(self, now_ms: int, is_tried: Callable[[DbKey], bool] = lambda place: False) -> None:
-        """Forgets keys whose pause is over: they were tried, and not refused again. Not those that
+        """Forgets keys whose pause is over, which were tried and not refused again; not those that
         are still being tried."""
         self._until = {
             place: held
@@ -116,10 +121,10 @@ class Parked:
 class Agenda:
     """When to look next, which keys to sweep when, and which to leave alone for now.
 
-    leads: this proxy's reaper is the one that acts at deadlines, as far as it knows; all others
-      are not woken by them
+    leads: whether this proxy's reaper is the one that acts at deadlines, as far as it knows; all
+    others are not woken by them
     next_ms: when something may be due; woken: set when that becomes earlier
-    stands_in_ms: when to try to become that one, as something is late
+    stands_in_ms: when to try to lead, because something is late
     sweep_after_ms: how long a request has to be carried out before its keys are swept
     """
 
@@ -131,7 +136,7 @@ class Agenda:
         self.sweep_after_ms = SWEEP_AFTER_MS
         self.parked = Parked()
         self._sweeps: dict[DbKey, int] = {}  # when each is due
-        # The places among them that get deadlines by rule, and when the last write there was
+        # The places among these that get deadlines by rules, and when the last write there was
         # carried out.
         self._awaiting_ttl: dict[DbKey, int] = {}
 
@@ -147,60 +152,62 @@ class Agenda:
             turned.set()
 
     async def until(self, leads: bool) -> None:
-        """Ends when this proxy leads, or does not."""
+        """Ends when this proxy leads, or does not, as `leads` says."""
         while self._leads != leads:
             await self._turned.wait()
 
     def begin(self, leads: bool) -> None:
-        """A server was met, perhaps another one than before."""
+        """Begins with a server, perhaps another one than before."""
         self.leads, self.stands_in_ms = leads, NEVER
 
     def announced(self, db: int, deadline_ms: int) -> None:
-        """The first deadline of a key was announced."""
+        """Takes the first deadline of a key, which was announced."""
         if self.leads:
             self.look_at(deadline_ms)
 
     def lead(self) -> None:
-        """From now on this proxy acts at deadlines, and looks for what is due already."""
+        """Makes this proxy act at deadlines from now on, and look for what is due already."""
         self.leads = True
         self.look_at(0)
 
     def stand_in(self, at_ms: int) -> None:
-        """Something is late: looks then. If another proxy should have reaped it, tries to do so."""
+        """Plans a look at `at_ms` because something is late, and an attempt to lead, if another
+        proxy does."""
         if not self.leads:
             self.stands_in_ms = min(self.stands_in_ms, at_ms)
         self.look_at(at_ms)
 
     def look_at(self, due_ms: int) -> None:
-        """Something may be due once the clock is past this time."""
+        """Plans a look once the clock is past this time, because something may be due."""
         if due_ms < self.next_ms:
             self.next_ms = due_ms
             self.woken.set()
 
     def look_now(self) -> None:
-        """The server's clock was set: whatever was put off by the old clock is done now."""
+        """Does at once what was put off by the old clock, because the server's clock was set."""
         self._sweeps = dict.fromkeys(self._sweeps, 0)
         self._awaiting_ttl = dict.fromkeys(self._awaiting_ttl, 0)
         self.parked.put_off_no_more()
-        self.stand_in(0)  # the one that leads may notice later
+        self.stand_in(0)  # the proxy that leads may notice later
         self.look_at(0)
 
     def sweep(self, places: Iterable[DbKey], now_ms: int) -> None:
-        """A request, or a reap, of now may leave index entries whose element is gone."""
+        """Plans a sweep: a request, or a reap, of now may leave index entries whose element is
+        gone."""
         due_ms = now_ms + self.sweep_after_ms
         for place in places:
             self._sweeps.setdefault(place, due_ms)
             self.look_at(due_ms)
 
     def apply_ttl(self, places: Iterable[DbKey], now_ms: int) -> None:
-        """Sweeps these places soon, and the elements get deadlines by rules of ONWRITE."""
+        """Plans a sweep of these places, after which elements get deadlines by rules of ONWRITE."""
         places = list(places)
         self._awaiting_ttl.update(dict.fromkeys(places, now_ms + self.sweep_after_ms))
         self.sweep(places, now_ms)
 
     def drop(self, has_gone: Callable[[bytes], bool]) -> set[DbKey]:
-        """Another server has the keys for which `has_gone` is true; returns those of them whose
-        elements were to get deadlines."""
+        """Forgets the keys for which `has_gone` is true, because another server has them; returns
+        those whose elements were to get deadlines."""
         self.parked.drop(has_gone)
         gone = {place for place in self._awaiting_ttl if has_gone(place[1])}
         self._awaiting_ttl = {
@@ -215,7 +222,7 @@ class Agenda:
         return {place: self._sweeps.pop(place) for place in due}
 
     def take_awaiting_ttl(self, sweeps: Mapping[DbKey, int]) -> set[DbKey]:
-        """Takes those of the sweeps that were taken which give deadlines, too.
+        """Takes those of these sweeps that also give deadlines.
 
         A write there that came later than that of the sweep gets another one.
         """

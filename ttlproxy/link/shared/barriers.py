@@ -2,7 +2,7 @@
 
 If a barrier is answered, requests sent long before it have been carried out. If it is not, while
 Redis answers reads, writes are paused (CLIENT PAUSE ... WRITE). A read goes out before each
-barrier, in the same packet: the read's answer shows that Redis has the barrier too, and would have
+barrier, in the same packet: its reply shows that Redis has the barrier, too, and would have
 answered it. A connection that is being opened, or delivers nothing for a while, proves no pause.
 """
 
@@ -24,11 +24,11 @@ from ttlproxy.net.tasks import cancel
 
 # A server that is neither paused nor unusually busy has answered by then.
 PATIENCE_S: Final = 0.1
-# A caller that must not block waits for this time for a verdict.
+# A caller that must not block waits this long for a verdict.
 _SOON_S: Final = 1.0
 # A request that is answered while writes are paused.
 _READ: Final = (b"TIME",)
-# This number of them on another connection must be answered while the barrier is not.
+# This number of reads on another connection must be answered while the barrier is not.
 _READS: Final = 2
 
 IsPaused: TypeAlias = Callable[[], Awaitable[bool]]
@@ -36,13 +36,13 @@ IsPaused: TypeAlias = Callable[[], Awaitable[bool]]
 
 
 class Barriers:
-    """Sends a barrier when somebody suspects a pause.
+    """Sends a barrier when a pause is suspected.
 
     holds: whether writes are paused
     """
 
     def __init__(self, context: Context, connect: Callable[[str], Redis]) -> None:
-        """`connect(name)` gives a new connection with this name."""
+        """`connect(name)` returns a new connection with this name."""
         self._script_calls = context.script_calls
         self._connect = connect
         self._wanted = asyncio.Event()
@@ -106,7 +106,7 @@ class Barriers:
             self._tell(False)
 
     async def _answer(self, writes: Redis, received: asyncio.Event) -> object:
-        """Redis's answer to a barrier. `received` is set as soon as Redis must have it."""
+        """Returns Redis's reply to a barrier. `received` is set as soon as Redis must have it."""
         while True:
             words = self._script_calls.words(Call("barrier", (), ()), b"")
             _, reply = await run(writes, [(0, _READ), (0, words)], received.set)
@@ -128,7 +128,7 @@ async def _is_held(passing: asyncio.Task[object], received: asyncio.Event, reads
     for _ in range(_READS):
         if not await _comes_before(passing, run(reads, [(0, _READ)])):
             return False
-    return received.is_set()  # unset if Redis answered NOSCRIPT: it goes again
+    return received.is_set()  # unset if Redis answered NOSCRIPT: the barrier is sent again
 
 
 async def _comes_before(

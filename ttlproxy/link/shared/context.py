@@ -1,4 +1,4 @@
-"""Objects that the link, the reaper and all sessions of a proxy share. Built once, before them."""
+"""Objects that the link, the reaper and all sessions of a proxy share; built before them."""
 
 from __future__ import annotations
 
@@ -34,16 +34,17 @@ from ttlproxy.scripts.script_calls import ScriptCalls
 
 
 async def _nothing(redis: Redis) -> None:
-    """Without a link there is no state."""
+    """Stands for a look at the state while there is no link."""
 
 
 async def _no_slots() -> Collection[int]:
-    """Nothing is known of a server that is met."""
+    """Stands for `known_slots` if nothing is known of the server."""
     return ()
 
 
 def first_signer(settings: Settings) -> Signer:
-    """With the secret of the settings, or a new one until that in Redis is known."""
+    """Returns a signer with the secret of the settings, or a new one until the one in Redis is
+    known."""
     key_file = settings.signing_key_file
     return Signer(key_file.at_start.encode() if key_file else new_secret())
 
@@ -73,24 +74,24 @@ class Context:
 
     keys: names of internal keys; scripts, script_calls: their texts, and how they are called
     registry: the managed keys that need attention soon
-    managed: how many there are by database, at the last heartbeat that has told
-    actions: the rules of ONEXPIRE and ONWRITE; rights: of the clients' users
-    router: of the commands of the server that the link met last; the link replaces it
-    command_families: the same server's commands: see command_table.families_of
+    managed: how many managed keys there are by database, at the last heartbeat that has told
+    actions: the rules of ONEXPIRE and ONWRITE; rights: those of the clients' users
+    router: for the commands of the server that the link met last; the link replaces it
+    command_families: of the same server's commands: see command_table.families_of
     clock: the server's; agenda: what the reaper does next; fleet: how many proxies are attached
-    schedule_queries: what is asked of schedules; in front of a Cluster they are slot_schedules
+    schedule_queries: asks schedules; in front of a Cluster it is slot_schedules
     announced: takes announcements; the registry's own method unless in front of a Cluster
     on_stray(key, deadline_ms): called for announcements in slots that are another master's
     on_awaiting_ttl(places): called for places of `apply_ttl_later` that had to be left
-    known_slots(): those of which all families are known though the server is met just now
+    known_slots(): the slots of which all families are known although the server was met just now
     on_gap: called when the push connection is lost; tellers(): of the other masters of the Cluster
     overdue: keys that should have been reaped, at the last heartbeat
     refusals: what Redis refused, for the log and the metrics
     node_counts, connections: about the present server; the link begins new counts at another one
-    is_one_of_several: the server is one of the masters of a Cluster
-    has_own_secret: the secret for signing comes from a file, and is not kept in Redis
-    ask_for_keys(redis, requests): as `run` does, for requests that name a key each; the link
-      replaces it by what follows slots that are on their way
+    is_one_of_several: whether the server is one of the masters of a Cluster
+    has_own_secret: whether the secret for signing comes from a file, and is not kept in Redis
+    ask_for_keys(redis, requests): works as `run`, for requests that name a key each; the link
+    replaces it by a function that follows slots which move
     look_at_state(redis): asks this server for the state that proxies share; the link replaces it
     state_links: the links to all servers that have one state
     """
@@ -104,8 +105,8 @@ class Context:
         known: Known | None = None,
         state_links: WeakSet[StateLink] | None = None,
     ) -> None:
-        """`signer`, `rules_of_all`, the families that are `known` and `state_links`: of all masters
-        of a Cluster; a single server's context makes its own."""
+        """`signer`, `rules_of_all`, `known` (families) and `state_links` belong to all masters of a
+        Cluster; a single server's context makes its own."""
         self.state_links = WeakSet[StateLink]() if state_links is None else state_links
         self.is_one_of_several = signer is not None
         prefix, key_file = settings.prefix.encode(), settings.signing_key_file
@@ -174,7 +175,8 @@ class Context:
         self.registry.families_changed()
 
     def set_clustered(self, clustered: bool) -> None:
-        """A new server is met: whether it is a node of a Cluster decides where what is kept."""
+        """Takes whether a new server is a node of a Cluster, which decides where things are
+        kept."""
         keys = self.keys
         if clustered != keys.clustered:
             keys.clustered = clustered
@@ -188,27 +190,30 @@ class Context:
 
     @property
     def managed_keys(self) -> int:
-        """In all databases."""
+        """The number of managed keys in all databases."""
         return sum(self.managed.values())
 
     def _managed_beside(self, db: bytes) -> bytes:
-        """In other databases than that of a client, which is not certain behind a SELECT."""
+        """Returns the number of managed keys in other databases than `db`; empty if that is not
+        certain, as behind a SELECT."""
         if self.keys.clustered or not db.isdigit():
             return b""
         return b"%d" % (self.managed_keys - self.managed.get(int(db), 0))
 
     def _clock_was_set(self) -> None:
-        """Deadlines that scripts do not announce may be due sooner than was thought."""
+        """Forgets what was planned by the old clock: deadlines that scripts do not announce may be
+        due sooner."""
         self.agenda.look_now()
         self.registry.forget_all()
 
     async def take_known_slots(self) -> Collection[int]:
-        """As `known_slots`, once: later the server may have other data."""
+        """Returns `known_slots`, once: later the server may have other data."""
         known, self.known_slots = self.known_slots, _no_slots
         return await known()
 
     def end(self) -> None:
-        """The master is left for good; another one has its slots, or will have them."""
+        """Ends the use of this context: the master is left for good, and another one has its slots,
+        or will have them."""
         self.has_ended = True
         self.actions.leave(self.scripts.ruled)
         self._known_families.leave(self._families_changed)
@@ -225,8 +230,8 @@ class Context:
         return not self.actions.knows(0) or bool(self.actions.of(0).version)
 
     async def may_be_indexed(self, redis: Redis, places: Sequence[DbKey]) -> list[bool]:
-        """Of each place whether it may have an index; also of those whose slot is on its way.
-        Raises redis-py's ConnectionError or TimeoutError."""
+        """Returns for each place whether it may have an index, also if its slot moves. Raises
+        redis-py's ConnectionError or TimeoutError."""
         requests = [(db, (b"EXISTS", self.keys.index(key))) for db, key in places]
         return [reply != 0 for reply in await self.ask_for_keys(redis, requests)]
 
@@ -241,10 +246,11 @@ class Context:
             await self._rules_of_all.read()
 
     async def learn_missed_rules(self, redis: Redis) -> None:
-        """Changes of rules may have been missed. `redis`, and what is raised: as above.
+        """Reads rules that may have changed unnoticed. `redis`, and what is raised: as
+        `learn_rules`.
 
-        In front of a Cluster each slot knows the version. If it is not a newer one than is known
-        here, the master with the rules need not be there.
+        In front of a Cluster each slot knows the version. If it is not newer than the one that is
+        known here, the master with the rules need not be there.
         """
         if not self.is_one_of_several:
             self.actions.forget_all()
@@ -267,16 +273,17 @@ class Context:
             self.on_stray(key, deadline_ms)
 
     def suit_scripts_to_users(self) -> None:
-        """The users' rights were read anew."""
+        """Suits the scripts to the users' rights, which were read anew."""
         self.scripts.wanted(careful=not self.rights.all_have_all)
 
     def apply_ttl_later(self, places: Iterable[DbKey]) -> None:
-        """Elements there without a deadline get that of a rule of ONWRITE."""
+        """Plans that elements there without a deadline get that of a rule of ONWRITE."""
         if self.has_ended:
             self.on_awaiting_ttl(places)
         else:
             self.agenda.apply_ttl(places, self.clock.now_ms())
 
     def sweep_later(self, places: Iterable[DbKey]) -> None:
-        """A request or a reap may leave index entries there whose element is gone."""
+        """Plans a sweep: a request or a reap may leave index entries there whose element is
+        gone."""
         self.agenda.sweep(places, self.clock.now_ms())

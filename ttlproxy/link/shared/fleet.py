@@ -1,23 +1,24 @@
 """The number of proxies that are attached to a server, as far as a heartbeat has seen: no I/O.
 
-Many proxies look less often each, and leave to one of them what one can do for all.
+If there are many, each looks less often, and leaves to one of them what one can do for all.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-# Up to so many proxies each has a heartbeat a second.
+# Up to this number each proxy has a heartbeat a second.
 FEW: Final = 10
-# More have so many a second together, until each has one in _LONGEST seconds.
+# More proxies have this many a second together, until each has one in _LONGEST seconds.
 _TOGETHER: Final = 7
 _LONGEST: Final = 15
 
 
 class Fleet:
-    """attached: how many proxies there are, this one counted; at least as many: all clients that
-    track keys count. is_alone: whether this is certainly the only one; before the first heartbeat
-    nothing is certain
+    """What is known of the number of proxies.
+
+    attached: an upper bound, this proxy included, because all clients that track keys may count
+    is_alone: whether this is certainly the only one; before the first heartbeat nothing is certain
     """
 
     def __init__(self) -> None:
@@ -30,5 +31,5 @@ class Fleet:
 
     @property
     def stretch(self) -> float:
-        """The factor by which a proxy waits longer between two heartbeats than one of a few."""
+        """How many times as long as one of a few a proxy waits between two heartbeats."""
         return 1.0 if self.are_few else min(self.attached / _TOGETHER, _LONGEST)

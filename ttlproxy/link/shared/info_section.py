@@ -12,7 +12,7 @@ from ttlproxy.link.shared.overdue import Overdue
 
 
 class InfoSection:
-    """The status of a proxy that starts now."""
+    """The section of INFO about a proxy that starts now."""
 
     def __init__(
         self,
@@ -21,7 +21,7 @@ class InfoSection:
         counters: Counters,
         overdue: Overdue,
     ) -> None:
-        """`managed_keys()`: how many there are."""
+        """`managed_keys()` returns how many there are."""
         self._clock = clock
         self._managed_keys = managed_keys
         self._counters = counters
@@ -29,7 +29,7 @@ class InfoSection:
         self._began_ms = clock.reading()
 
     def section(self) -> bytes:
-        """The section as of now."""
+        """Returns the section as of now."""
         uptime_ms = self._clock.reading() - self._began_ms
         now_ms = self._clock.now_ms()
         return _section(uptime_ms, self._managed_keys(), self._counters, self._overdue, now_ms)
@@ -38,7 +38,7 @@ class InfoSection:
 def _section(
     uptime_ms: float, managed_keys: int, counters: Counters, overdue: Overdue, now_ms: int
 ) -> bytes:
-    """The section in INFO's format; fields that Redis has too have its names.
+    """Returns the section in INFO's format; fields that Redis has, too, have its names.
 
     `now_ms`: by the server's clock
     """

@@ -10,8 +10,11 @@ from ttlproxy.link.shared.schedule_queries import Late
 
 
 class Overdue:
-    """keys: how many are overdue in all databases, at the last look; broken: databases, or slots of
-    a Cluster, where another type of key stands in place of the schedule."""
+    """What the last look has found.
+
+    keys: how many are overdue in all databases
+    broken: databases, or slots of a Cluster, where another type of key is in place of the schedule
+    """
 
     def __init__(self) -> None:
         self.keys = 0
@@ -19,11 +22,11 @@ class Overdue:
         self._first_ms: int | None = None  # the earliest deadline that is past
 
     def update(self, late: Late) -> None:
-        """Redis has just told so."""
+        """Takes what Redis has just told."""
         self.keys, self._first_ms, refused = late
         self.broken = [db for db, refusal in refused.items() if is_wrong_type(refusal)]
 
     def oldest_s(self, now_ms: int) -> float:
-        """The time that the oldest key has been due, in s; 0 if none is."""
+        """Returns for how long the oldest key has been due, in s; 0 if none is."""
         first_ms = self._first_ms
         return 0.0 if first_ms is None else max(now_ms - first_ms, 0) / 1000

@@ -2,9 +2,9 @@
 home slot.
 
 Each slot knows the version that is in force, so that no reap acts on older rules, whichever proxy
-calls for it (scripts/reap.lua). A change is in force when every slot has been told. Of rules of
-ONWRITE that have changed each master tells its proxies then, so that a session need not ask the
-home slot's.
+calls for it (scripts/reap.lua). A change is in force when every slot has been told. When rules of
+ONWRITE have changed, each master then tells its proxies, so that a session need not ask the master
+of the home slot.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ from ttlproxy.net.tasks import time_limit
 from ttlproxy.scripts.script_calls import ScriptCalls
 
 _AGAIN: Final = Backoff(cap=0.2, base=0.01)
-# Slots of a master in which that is tried: from one on its way nothing can be announced.
+# Slots of a master in which an announcement is tried: none is possible from a slot that moves.
 _TRIED: Final = 16
 
 
 class Owner(Protocol):
-    """A master. owned: its slots; is_home: the rules are there."""
+    """A master. owned: its slots; is_home: whether the rules are there."""
 
     owned: set[int]
 
@@ -59,7 +59,8 @@ class Owner(Protocol):
 
 
 class RulesOfAll:
-    """
+    """Reads the rules, and tells all slots their version.
+
     actions: the rules as far as this proxy has read them; home: their slot
     """
 
@@ -117,8 +118,8 @@ class RulesOfAll:
     async def spread(self, for_s: float, *, announces: bool) -> bool:
         """Tells each slot which version is in force at home; returns whether all know it.
 
-        Tries again where slots are on their way, for `for_s` seconds. `announces`: each master
-        tells its proxies, too.
+        Tries again for `for_s` seconds if slots move. `announces`: each master tells its proxies,
+        too.
         """
         untold, version = set(range(SLOTS)), None
         until_s = asyncio.get_running_loop().time() + for_s
@@ -139,13 +140,14 @@ class RulesOfAll:
         return False
 
     async def flushed(self) -> None:
-        """A client has flushed masters: rules of ONWRITE that were there before may be gone."""
+        """Tells all proxies that rules of ONWRITE may be gone, because a client has flushed
+        masters."""
         some = [(each, set(islice(each.owned, _TRIED))) for each in self._masters()]
         await asyncio.gather(*(self._tell(each, b"", slots, True) for each, slots in some))
         self.actions.told_version(b"")
 
     async def _version(self) -> bytes | None:
-        """The version at home, empty if there is none; None while nobody tells."""
+        """Returns the version at home, empty if there is none; None while nobody tells."""
         for home in self._masters():
             if home.is_home:
                 words = (b"HGET", self._keys.home(self._keys.rules), VERSION)
@@ -156,7 +158,7 @@ class RulesOfAll:
     async def _tell(
         self, master: Owner, version: bytes, untold: set[int], announces: bool
     ) -> set[int]:
-        """Tells those of a master's slots that do not know the version; returns which now do."""
+        """Tells a version to those slots of a master that do not know it; returns which now do."""
         own = master.owned & untold
         if not own:
             return own
@@ -171,10 +173,10 @@ class RulesOfAll:
     async def _followed(
         self, master: Owner, version: bytes, slots: Iterable[int], announces: bool
     ) -> set[int]:
-        """Tells slots that are on their way; returns which now know.
+        """Tells slots that move; returns which now know.
 
-        If the master itself refuses one, because it is full, the others are left for another
-        attempt: each of them takes a connection.
+        If the master itself refuses one, because its memory is full, the others are left for
+        another attempt: each of them takes a connection.
         """
         told = set[int]()
         for number in slots:
@@ -186,11 +188,12 @@ class RulesOfAll:
         return told
 
     async def _follow(self, master: Owner, version: bytes, number: int, announces: bool) -> object:
-        """Tells a slot that may be on its way to another node, where its keys have not come yet.
+        """Tells a slot that may be moving to another node, and whose keys have not arrived there
+        yet.
 
-        Gives that node's reply if it has been told, else the master's.
+        Returns that node's reply if it has been told, else the master's.
         """
-        # A request that names one key is sent on; one that names none is carried out in vain.
+        # A request that names one key is redirected; one that names none is carried out in vain.
         head = _call(master, version, self._words([number]), announces)
         words: Words = (*head[:2], 1, self._keys.shared_in(number, self._keys.rules), *head[3:])
         (reply,) = await self._asked(master.upstream, [words])
@@ -201,7 +204,7 @@ class RulesOfAll:
         return reply
 
     async def _asked(self, server: Upstream, requests: list[Words]) -> list[object]:
-        """The replies; for each the error, if the server does not answer."""
+        """Returns the replies; the error for each, if the server does not answer."""
         redis = self._connection(server)
         try:
             async with time_limit(self._timeout_s):

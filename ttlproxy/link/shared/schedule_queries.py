@@ -20,7 +20,7 @@ from ttlproxy.link.connecting.pipeline import Words, error, everywhere, run, val
 from ttlproxy.link.shared.scores import whole_ms
 
 PAGE = 1000
-# Of what needs attention soon, read at a time: it takes the proxy 1 ms for each page.
+# Pages that are read at a time of what needs attention soon: each takes the proxy 1 ms.
 _MOST_PAGES = 10
 # Due keys that are read at a time.
 DUE = 4096
@@ -37,7 +37,8 @@ class UnreadError(ResponseError):
 
 
 class Late(NamedTuple):
-    """The number of keys that are due in all schedules, and since when the first of them is, in ms.
+    """The number of keys that are due in all schedules, and since when the first of them has been,
+    in ms.
 
     refused: Redis's errors; such a schedule counts as empty
     """
@@ -48,8 +49,8 @@ class Late(NamedTuple):
 
 
 class Soon(NamedTuple):
-    """The keys that need attention soon: (key, when, in ms). No other key of the schedules needs it
-    before `until_ms`."""
+    """The keys that need attention soon: (key, when, in ms). No other key needs it before
+    `until_ms`."""
 
     entries: list[tuple[bytes, int]]
     until_ms: int
@@ -62,11 +63,12 @@ class ScheduleQueries:
         self._schedule = keys.schedule
 
     def shown(self, which: int) -> str:
-        """The database of a schedule, for people."""
+        """Returns the database of a schedule, for people."""
         return f"database {which}"
 
     def clearing(self, which: int) -> tuple[int, Call]:
-        """The database of a schedule, and the call that removes what is none in its place."""
+        """Returns the database of a schedule, and the call that removes what stands in its
+        place."""
         return which, Call("schedule_clear", (), ())
 
     def has_place(self, which: int, key: bytes) -> bool:
@@ -78,51 +80,54 @@ class ScheduleQueries:
         return ()
 
     def to_count(self, has_rules: bool) -> bytes:
-        """The slots that slots_count.lua looks at, as it takes them; has_rules: of ONEXPIRE."""
+        """Returns the slots that slots_count.lua looks at, as it takes them; has_rules: of
+        ONEXPIRE."""
         return b""
 
     async def find(self, redis: Redis) -> None:
-        """Finds the schedules that there are, if there may be many."""
+        """Finds out which schedules there are, if there may be many."""
 
     async def due(
         self, redis: Redis, databases: Iterable[int], now_ms: int, most: int = DUE
     ) -> tuple[list[DbKey], Refused]:
-        """Keys that need attention, the earliest of each database first, at most `most` of each."""
+        """Returns the keys that need attention, the earliest of each database first, at most `most`
+        of each."""
         words = (b"ZRANGEBYSCORE", self._schedule, *before(now_ms), b"LIMIT", 0, most)
         pages, refused = await everywhere(redis, databases, words)
         return [(db, key) for db, page in pages.items() for key in page], refused
 
     async def next_ms(self, redis: Redis, databases: Iterable[int], now_ms: int) -> int | None:
-        """When the first key needs attention that does not need it yet."""
+        """Returns when the first key needs attention that does not need it yet; None if there is
+        none."""
         since = (b"ZRANGEBYSCORE", self._schedule, now_ms, b"+inf")
         heads, _ = await everywhere(redis, databases, (*since, b"WITHSCORES", b"LIMIT", 0, 1))
         return min((whole_ms(head[1]) for head in heads.values() if head), default=None)
 
     async def late(self, redis: Redis, databases: Iterable[int], now_ms: int) -> Late:
-        """What needs attention by now."""
+        """Returns what needs attention by now."""
         heads, refused = await everywhere(redis, databases, self.first_late(now_ms))
         return await self.counted(redis, heads, refused, now_ms)
 
     def first_late(self, now_ms: int) -> Words:
-        """Asks, in a database, for what needs attention by now: the first of it."""
+        """Returns the request for the first key of a database that needs attention by now."""
         until = (b"ZRANGEBYSCORE", self._schedule, *before(now_ms))
         return (*until, b"WITHSCORES", b"LIMIT", 0, 1)
 
     def how_many(self) -> Words:
-        """Asks how many keys are managed in a database."""
+        """Returns the request for the number of managed keys in a database."""
         return (b"ZCARD", self._schedule)
 
     async def counted(
         self, redis: Redis, heads: Mapping[int, Any], refused: Refused, now_ms: int
     ) -> Late:
-        """The keys that need attention, after the replies to `first_late` by database."""
+        """Returns the keys that need attention, after the replies to `first_late` by database."""
         firsts = {db: whole_ms(head[1]) for db, head in heads.items() if head}
         words = (b"ZCOUNT", self._schedule, *before(now_ms))
         counts, _ = await everywhere(redis, firsts, words)
         return Late(sum(counts.values()), min(firsts.values(), default=None), refused)
 
     async def pages(self, redis: Redis, db: int) -> AsyncIterator[list[tuple[bytes, int]]]:
-        """All keys and when they need attention, in ms. Raises UnreadError, too."""
+        """Yields all keys and when they need attention, in ms. Raises UnreadError, too."""
         cursor = b"0"
         while True:
             words = (b"ZSCAN", self._schedule, cursor, b"COUNT", PAGE)
@@ -135,7 +140,7 @@ class ScheduleQueries:
                 return
 
     async def soon(self, redis: Redis, db: int, since_ms: int, most_ms: int) -> Soon:
-        """The keys that need attention from `since_ms` on, and before `most_ms`. Raises
+        """Returns the keys that need attention from `since_ms` on, and before `most_ms`. Raises
         UnreadError, too."""
         entries: list[tuple[bytes, int]] = []
         for _ in range(_MOST_PAGES):
@@ -152,13 +157,13 @@ class ScheduleQueries:
         return Soon(entries, since_ms)
 
     async def scores(self, redis: Redis, db: int, keys: Sequence[bytes]) -> list[int | None]:
-        """When each key needs attention, in ms; None if it is not in the schedule. Raises
+        """Returns when each key needs attention, in ms; None if it is not in the schedule. Raises
         redis-py's ResponseError, too."""
         (reply,) = await run(redis, [(db, (b"ZMSCORE", self._schedule, *keys))])
         return [None if score is None else whole_ms(score) for score in valid(reply)]
 
     async def scan(self, redis: Redis, db: int) -> AsyncIterator[list[bytes]]:
-        """All keys. Raises redis-py's ResponseError, too."""
+        """Yields all keys, page by page. Raises redis-py's ResponseError, too."""
         try:
             async for entries in self.pages(redis, db):
                 yield [key for key, _ in entries]
@@ -166,27 +171,28 @@ class ScheduleQueries:
             raise unread.refused[db] from None
 
     async def sample(self, redis: Redis, db: int, most: int) -> list[bytes]:
-        """Some managed keys, picked by chance. Raises redis-py's ResponseError, too."""
+        """Returns a random sample of managed keys. Raises redis-py's ResponseError, too."""
         (names,) = await run(redis, [(db, (b"ZRANDMEMBER", self._schedule, most))])
         return list(valid(names))
 
     async def lacking(self, redis: Redis, db: int, keys: Sequence[bytes]) -> list[bytes]:
-        """The keys among these that have no place there. Raises redis-py's ResponseError, too."""
+        """Returns the keys among these that are not in the schedule. Raises redis-py's
+        ResponseError, too."""
         (scores,) = await run(redis, [(db, (b"ZMSCORE", self._schedule, *keys))])
         return [key for key, score in zip(keys, valid(scores), strict=True) if score is None]
 
 
 def before(now_ms: int) -> tuple[bytes, bytes]:
-    """The scores that are past: a deadline is past once the clock is beyond it."""
+    """Returns the range of scores that are past: a deadline is past once the clock is beyond it."""
     return b"-inf", b"(%d" % now_ms
 
 
 def between(schedule: bytes, since_ms: int, most_ms: int) -> Words:
-    """Asks for a page of what needs attention then, and when."""
+    """Returns the request for a page of what needs attention then, and when."""
     limits = (since_ms, b"(%d" % most_ms, b"WITHSCORES", b"LIMIT", 0, PAGE)
     return (b"ZRANGEBYSCORE", schedule, *limits)
 
 
 def scored(page: Sequence[Any]) -> list[tuple[bytes, int]]:
-    """A reply WITHSCORES as (key, ms)."""
+    """Returns a reply WITHSCORES as (key, ms)."""
     return list(zip(page[::2], map(whole_ms, page[1::2]), strict=True))

@@ -8,5 +8,6 @@ from ttlproxy.core.registry import NOTHING_DUE
 
 
 def whole_ms(score: bytes) -> int:
-    """The score, rounded down and limited: a whole ms is later than both or than neither."""
+    """Returns the score, rounded down and limited: a whole ms is later than both or than
+    neither."""
     return floor(min(max(float(score), 0), NOTHING_DUE))

@@ -1,4 +1,4 @@
-"""The link's questions to the schedules of a Cluster's slots: the same as schedule_queries.
+"""The link's questions to the schedules of a Cluster's slots, with the methods of schedule_queries.
 
 There are 16,384 of them, so only those are asked that have a key that is due, as far as is known.
 """
@@ -33,11 +33,11 @@ from ttlproxy.link.shared.slot_survey import Survey, all_may_have
 
 # Slots that are asked in one round trip.
 _TOGETHER: Final = 512
-# Slots that are asked at a time which keys are due. Each may have thousands.
+# Slots that are asked at a time for the keys that are due, of which each may have thousands.
 _DUE_TOGETHER: Final = 64
 # Slots that are asked once a second how much is late. Each takes the proxy 20 us.
 _LATE: Final = 256
-# Of so many slots the size is asked once a second: 512 took the proxy 0.5 % of a core.
+# Slots that are asked once a second for their size: 512 took the proxy 0.5 % of a core.
 _SIZED: Final = 64
 _NEVER: Final = 1 << 62
 # The request for the first key of a schedule; the schedule's name is put in.
@@ -50,9 +50,10 @@ class SlotSchedules:
     owned: the slots whose schedules are read; read: those that were read whole
     deferring: slots that may have deferred commands
     losses: how often what was read of a slot has become worthless
-    survey: which slots may have a schedule
-    on_unread(slots): called when some of them could not be read, as they are on their way
-    now_noted: how often a slot has been noted. An answer to what was asked before may be older
+    survey: finds the slots that may have a schedule
+    on_unread(slots): called when some of them could not be read, because they move
+    now_noted: how often a slot has been noted; a reply to an earlier question may be older than a
+    note
     """
 
     def __init__(self, keys: Keys) -> None:
@@ -67,7 +68,7 @@ class SlotSchedules:
         # Lower bounds in ms, for all slots that have managed keys.
         self._firsts: dict[int, int] = {}
         self._unsized: list[int] = []  # slots whose size is still to be asked
-        self._size = 0  # of the others
+        self._size = 0  # the size of the others
         # When each slot was last noted, as `now_noted`.
         self._noted: dict[int, int] = {}
 
@@ -84,7 +85,7 @@ class SlotSchedules:
         return self._firsts
 
     def late_slots(self, now_ms: int) -> list[int]:
-        """The slots in which a key may be due."""
+        """Returns the slots in which a key may be due."""
         return [number for number, first_ms in self._firsts.items() if first_ms < now_ms]
 
     def to_count(self, has_rules: bool) -> bytes:
@@ -97,11 +98,12 @@ class SlotSchedules:
         return b"".join(keys.word(each) + kind for each, kind in kinds.items())
 
     def to_survey(self, has_rules: bool) -> Collection[int]:
-        """The slots that may have deferred commands or kept elements; has_rules: of ONEXPIRE."""
+        """Returns the slots that may have deferred commands or kept elements; has_rules: of
+        ONEXPIRE."""
         return self.owned if has_rules else sorted(self.deferring.intersection(self.owned))
 
     def noted(self, key: bytes, due_ms: int) -> int:
-        """The key needs attention at that time, or earlier; returns its slot."""
+        """Notes that the key needs attention at that time, or earlier; returns its slot."""
         number = slot(key)
         if self._keys.deferring(key) is not None:
             self.deferring.add(number)
@@ -112,8 +114,8 @@ class SlotSchedules:
         return number
 
     def told(self, number: int, attention: bytes, asked: int) -> None:
-        """The first key of the slot needs attention then, in ms; empty if there is none. `asked`:
-        what `now_noted` was before Redis was asked."""
+        """Notes when the first key of the slot needs attention, in ms; empty if there is none.
+        `asked`: what `now_noted` was before Redis was asked."""
         first_ms = whole_ms(attention) if attention else _NEVER
         if self._noted.get(number, 0) > asked:
             first_ms = min(first_ms, self._firsts.get(number, _NEVER))
@@ -130,8 +132,8 @@ class SlotSchedules:
     async def due(
         self, redis: Redis, databases: Iterable[int], now_ms: int, most: int = DUE
     ) -> tuple[list[DbKey], Refused]:
-        """As many as there is to do for a while, the earliest slots first; a slot without any is
-        not asked again for the same `now_ms`."""
+        """Returns enough for a while, the earliest slots first; a slot without any is not asked
+        again for the same `now_ms`."""
         words = (b"ZRANGEBYSCORE", b"", *before(now_ms), b"LIMIT", 0, most)
         found: list[DbKey] = []
         refused: Refused = {}
@@ -157,7 +159,7 @@ class SlotSchedules:
         return min([*found, *(ms for ms in self._firsts.values() if ms > now_ms)], default=None)
 
     async def late(self, redis: Redis, databases: Iterable[int], now_ms: int) -> Late:
-        """If many slots are late, some are asked, and stand for all. Another proxy may have
+        """Estimates what is late: if many slots may be, a sample is asked. Another proxy may have
         reaped what was due there: then the slot is not asked again until its next deadline."""
         late = self.late_slots(now_ms)
         some = sample(late, min(len(late), _LATE))
@@ -184,20 +186,21 @@ class SlotSchedules:
         return None if refused or self._unsized else self._size
 
     def forget(self, slots: Collection[int]) -> None:
-        """Another node owns these slots now."""
+        """Forgets these slots, because another node owns them now."""
         for number in slots:
             self._firsts.pop(number, None)
             self.deferring.discard(number)
         self.unread(slots)
 
     def unread(self, slots: Collection[int]) -> None:
-        """Entries of these slots that were read, or are being read now, do not count any more."""
+        """Notes that entries of these slots that were read, or are being read now, do not count any
+        more."""
         self.read.difference_update(slots)
         self.losses.update(slots)
 
     def need_no_names(self, losses: int) -> None:
-        """Of all slots it is known what could be told by the names of their managed keys, unless
-        some were lost since `losses` was their number."""
+        """Notes that all slots count as read, unless some were lost since `losses` was their
+        number: what the names of managed keys would tell is known otherwise."""
         if losses == self.losses.total():
             self.read.update(self.owned)
             self.deferring.update(self._firsts)
@@ -213,7 +216,8 @@ class SlotSchedules:
     async def pages_of(
         self, redis: Redis, slots: Collection[int]
     ) -> AsyncIterator[list[tuple[bytes, int]]]:
-        """The entries of these slots; `read` has those that were read. Raises UnreadError, too."""
+        """Yields the entries of these slots; `read` then has those that were read. Raises
+        UnreadError, too."""
         refused: Refused = {}
         losses = {number: self.losses[number] for number in slots}
 
@@ -233,7 +237,7 @@ class SlotSchedules:
             raise UnreadError(refused)
 
     async def scan(self, redis: Redis, db: int) -> AsyncIterator[list[bytes]]:
-        """All keys. Slots that Redis refuses are left out."""
+        """Yields all keys, page by page. Slots that Redis refuses are left out."""
         occupied = await self.survey(redis, list(self.owned))
         async for _, entries, _ in self._scan(redis, occupied, {}):
             yield [key for key, _ in entries]
@@ -241,7 +245,7 @@ class SlotSchedules:
     async def _scan(
         self, redis: Redis, slots: Iterable[int], refused: Refused
     ) -> AsyncIterator[tuple[int, list[tuple[bytes, int]], bool]]:
-        """(slot, entries, whether these are its last). Adds Redis's errors to `refused`."""
+        """Yields (slot, entries, whether these are its last). Adds Redis's errors to `refused`."""
         cursors = dict.fromkeys(slots, b"0")
         while cursors:
             some = dict(list(cursors.items())[:_TOGETHER])
@@ -262,7 +266,8 @@ class SlotSchedules:
                 yield number, scored(entries), is_whole
 
     async def soon(self, redis: Redis, db: int, since_ms: int, most_ms: int) -> Soon:
-        """As of `ScheduleQueries`. Also finds schedules of which no announcement has told."""
+        """Returns the same as in `ScheduleQueries`. Also finds schedules of which no announcement
+        has told."""
         occupied = await self.survey(redis, list(self.owned))
         heads, refused = await self._heads(redis, occupied)
         near = [number for number, page in heads.items() if page and whole_ms(page[1]) < most_ms]
@@ -282,7 +287,7 @@ class SlotSchedules:
         return Soon(entries, until_ms)
 
     async def scores(self, redis: Redis, db: int, keys: Sequence[bytes]) -> list[int | None]:
-        """As of `ScheduleQueries`. A key that is elsewhere counts as one that is not there."""
+        """Returns the same as in `ScheduleQueries`. A key that is elsewhere counts as not there."""
         requests = [(0, (b"ZSCORE", self._schedule(slot(key)), key)) for key in keys]
         replies = await run(redis, requests)
         return [
@@ -291,7 +296,7 @@ class SlotSchedules:
         ]
 
     async def leaving(self, redis: Redis, slots: Iterable[int]) -> set[int]:
-        """The slots among these whose keys may be elsewhere already."""
+        """Returns the slots among these whose keys may be elsewhere already."""
         asked = list(slots)
         names = [self._keys.guard(b"{%b}" % self._keys.word(number)) for number in asked]
         replies = await run(redis, [(0, (b"EXISTS", name)) for name in names])
@@ -311,7 +316,8 @@ class SlotSchedules:
         return [key for key, (score,) in zip(keys, scores, strict=True) if score is None]
 
     async def _heads(self, redis: Redis, slots: Iterable[int]) -> tuple[dict[int, Any], Refused]:
-        """The first key of each slot and when it needs attention; empty if there is none."""
+        """Returns the first key of each slot and when it needs attention; empty if there is
+        none."""
         asked = self.now_noted
         heads, refused = await self._ask(redis, slots, _HEAD)
         for number, page in heads.items():
@@ -324,7 +330,8 @@ class SlotSchedules:
     async def _ask(
         self, redis: Redis, slots: Iterable[int], words: Words
     ) -> tuple[dict[int, Any], Refused]:
-        """The replies by slot, and Redis's errors; the second of the words is the schedule."""
+        """Returns the replies by slot, and Redis's errors; the second word is replaced by the
+        schedule."""
         found: dict[int, Any] = {}
         refused: Refused = {}
         asked = list(slots)

@@ -1,5 +1,5 @@
-"""Finds the slots of a Cluster's node that may have a schedule: most have none, so none is read
-there.
+"""Finds the slots of a Cluster's node that may have a schedule: most have none, and need not be
+read.
 
 A slot is left out only if the node has said that its schedule is empty. Any refusal counts as
 "perhaps": then the request that reads the schedule tells why.
@@ -17,7 +17,7 @@ from ttlproxy.core.keys import Keys
 from ttlproxy.link.connecting.pipeline import answered, error
 from ttlproxy.scripts.script_calls import ScriptCalls
 
-# Slots that one script looks at: about 1 ms of Redis.
+# Slots that one script looks at, in about 1 ms of Redis.
 _EACH: Final = 1024
 # Fewer slots are read without a survey.
 _WORTH_IT: Final = 64
@@ -38,7 +38,7 @@ class SlotSurvey:
     def __init__(
         self, script_calls: ScriptCalls, keys: Keys, would_wait: Callable[[], Awaitable[bool]]
     ) -> None:
-        """`would_wait` says whether a script would have to wait for the end of a pause."""
+        """`would_wait()` returns whether a script would have to wait for the end of a pause."""
         self._script_calls = script_calls
         self._keys = keys
         self._would_wait = would_wait

@@ -2,8 +2,8 @@
 
 When the files have changed, a new context is made for new connections; existing ones keep theirs.
 
-The ssl module tells when a certificate ends only of certificates that a peer has shown, so DER is
-read here: RFC 5280, section 4.1. No signature is checked.
+The ssl module tells only of certificates that a peer has shown when they end, so DER is read here:
+RFC 5280, section 4.1. No signature is checked.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LOOK_S: Final = 1.0
 # A file `_.example.org.crt` has the certificate for all names one label longer than example.org.
 _ANY_LABEL: Final = "_"
 
-# The marks of each PEM file; there are several kinds of keys.
+# What each kind of PEM file contains; there are several kinds of keys.
 _CERTIFICATE: Final = b"-----BEGIN CERTIFICATE-----"
 _KEY: Final = b"PRIVATE KEY-----"
 # OpenSSL's reasons, for people.
@@ -44,8 +44,8 @@ Stamp = tuple[Path, int, int, int]
 class Contexts:
     """The context for new connections.
 
-    expires_s: the Unix time at which what is in use ends, by "certificate" and "ca", as far as
-    there are files; replaced, never changed
+    expires_s: the Unix time at which what is in use ends, by "certificate" and "ca", if there are
+    such files; replaced, never changed
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Contexts:
         certificates: Callable[[], Iterable[Path]] = tuple,
         ca: Path | None = None,
     ) -> None:
-        """`certificates`, `ca`: those of the files whose end is told.
+        """`certificates`, `ca`: the files whose end is reported.
 
         Raises CertificateError if no context can be made from the files.
         """
@@ -72,7 +72,7 @@ class Contexts:
         self.expires_s = self._expire()
 
     def current(self) -> ssl.SSLContext:
-        """The context for the files as they are now, or were up to a second ago."""
+        """Returns the context for the files as they are now, or were up to a second ago."""
         now_s = time.monotonic()
         if now_s - self._looked_s >= _LOOK_S:
             self._looked_s = now_s
@@ -92,14 +92,15 @@ class Contexts:
             log.info("the certificates have been reloaded")
 
     def _expire(self) -> dict[str, float]:
-        """All certificates that are shown must be valid; of authorities the last one is enough."""
+        """Returns when certificates end. All that are shown must be valid; of authorities the last
+        one is enough."""
         shown = [end_s for path in self._certificates() for end_s in _ends(path)]
         trusted = _ends(self._ca) if self._ca is not None else []
         found = {"certificate": min(shown, default=None), "ca": max(trusted, default=None)}
         return {name: end_s for name, end_s in found.items() if end_s is not None}
 
     def _look(self) -> list[Stamp]:
-        """Stamps that change with the files, also if a symbolic link points elsewhere."""
+        """Returns stamps that change with the files, also if a symbolic link points elsewhere."""
         stamps = []
         for path in self._files():
             try:
@@ -112,7 +113,8 @@ class Contexts:
 
 
 def for_clients(settings: Settings) -> Contexts | None:
-    """Contexts for connections from clients; None if they use no TLS. Raises CertificateError."""
+    """Returns contexts for connections from clients; None if they use no TLS. Raises
+    CertificateError."""
     if settings.tls_cert is None:
         return None
 
@@ -128,7 +130,7 @@ def for_clients(settings: Settings) -> Contexts | None:
 
 
 def of_clients(settings: Settings) -> ssl.SSLContext:
-    """A server's context. Raises OSError (ssl.SSLError is one) and ValueError."""
+    """Returns a server's context. Raises OSError (ssl.SSLError is one) and ValueError."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.options |= ssl.OP_NO_RENEGOTIATION
@@ -151,9 +153,9 @@ def of_clients(settings: Settings) -> ssl.SSLContext:
 
 
 def for_redis(upstream: Upstream) -> Contexts | None:
-    """Contexts for connections to Redis; None if they use no TLS.
+    """Returns contexts for connections to Redis; None if they use no TLS.
 
-    Raises CertificateError, also for the files that are for the Sentinels.
+    Raises CertificateError, also for the files of the Sentinels.
     """
     if upstream.sentinels is not None:
         sentinel = upstream.at_sentinel(upstream.sentinels.addresses[0])
@@ -171,7 +173,7 @@ def for_redis(upstream: Upstream) -> Contexts | None:
 
 
 def of_redis(upstream: Upstream) -> ssl.SSLContext:
-    """A client's context; it trusts the given authorities, or else those of the system."""
+    """Returns a client's context; it trusts the given authorities, or else those of the system."""
     try:
         context = ssl.create_default_context(cafile=upstream.tls_ca and str(upstream.tls_ca))
     except OSError as trouble:
@@ -183,7 +185,7 @@ def of_redis(upstream: Upstream) -> ssl.SSLContext:
 
 
 def _load(context: ssl.SSLContext, cert: Path, key: Path | None) -> None:
-    """The key is in its own file, or in the certificate's file."""
+    """Loads a certificate and its key, which is in its own file, or in the certificate's file."""
 
     def refuse() -> NoReturn:
         raise ValueError(f"{key or cert}: the key is encrypted, which is not supported")
@@ -195,7 +197,7 @@ def _load(context: ssl.SSLContext, cert: Path, key: Path | None) -> None:
 
 
 def _why_not(cert: Path, key: Path | None) -> str:
-    """The fault of the files, which OpenSSL does not name; empty if it is not known."""
+    """Returns the fault of the files, which OpenSSL does not name; empty if it is not known."""
     if not _has(cert, _CERTIFICATE):
         return f"{cert}: it contains no certificate in PEM form"
     if key is None and not _has(cert, _KEY):
@@ -206,7 +208,7 @@ def _why_not(cert: Path, key: Path | None) -> str:
 
 
 def _trust(context: ssl.SSLContext, ca: Path) -> None:
-    """Takes the certificates of authorities in this file."""
+    """Trusts the certificates of authorities in this file."""
     try:
         context.load_verify_locations(ca)
     except OSError as trouble:
@@ -214,7 +216,8 @@ def _trust(context: ssl.SSLContext, ca: Path) -> None:
 
 
 def _unusable(ca: Path | None, trouble: OSError) -> OSError:
-    """`ca`: the file of authorities; None: those of the system."""
+    """Returns the error for authorities that cannot be used; `ca`: their file, None for those of
+    the system."""
     if ca is None or _has(ca, _CERTIFICATE):
         return OSError(f"{ca or 'the CA certificates of the system'}: {_said(trouble)}")
     return OSError(f"{ca}: it contains no certificate in PEM form")
@@ -228,7 +231,8 @@ def _has(path: Path, what: bytes) -> bool:
 
 
 def _ends(path: Path) -> list[float]:
-    """Returns nothing for a file that OpenSSL can read and we cannot."""
+    """Returns when the certificates of a file end; nothing if OpenSSL can read the file and we
+    cannot."""
     try:
         return certificate_ends(path)
     except (OSError, ValueError) as trouble:
@@ -244,7 +248,8 @@ def _chooser(
     others: dict[str, ssl.SSLContext],
 ) -> Callable[[ssl.SSLObject | ssl.SSLSocket, str, ssl.SSLContext], None]:
     def choose(connection: ssl.SSLObject | ssl.SSLSocket, name: str, _: ssl.SSLContext) -> None:
-        """A client that asks for no name, or for an unknown one, gets the main certificate."""
+        """Chooses the certificate by name; for no name, or an unknown one, it is the main
+        certificate."""
         name = (name or "").lower()
         wildcard = f"{_ANY_LABEL}.{name.partition('.')[2]}"
         if (other := others.get(name) or others.get(wildcard)) is not None:
@@ -254,14 +259,14 @@ def _chooser(
 
 
 def _said(trouble: Exception) -> str:
-    """The error without OpenSSL's source line numbers."""
+    """Returns the error without OpenSSL's source line numbers."""
     reason = getattr(trouble, "reason", None) or getattr(trouble, "strerror", None)
     return _SHOWN.get(str(reason), str(reason or trouble))
 
 
 _PEM: Final = re.compile(r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
 _VERSION: Final = 0xA0
-# Serial number, signature algorithm and issuer stand before the validity.
+# Serial number, signature algorithm and issuer come before the validity.
 _BEFORE_VALIDITY: Final = 3
 _FORMATS: Final = {0x17: "%y%m%d%H%M%SZ", 0x18: "%Y%m%d%H%M%SZ"}
 
@@ -272,7 +277,8 @@ class _Item(NamedTuple):
 
 
 def certificate_ends(path: Path) -> list[float]:
-    """The Unix times, in s, at which the certificates of a file end, in the order of the file.
+    """Returns the Unix times, in s, at which the certificates of a file end, in the order of the
+    file.
 
     Raises OSError, and ValueError for what is no certificate.
     """
@@ -292,7 +298,7 @@ def _end(certificate: bytes) -> float:
 
 
 def _items(data: bytes) -> Iterator[_Item]:
-    """The values of a DER sequence."""
+    """Yields the values of a DER sequence."""
     at = 0
     while at < len(data):
         tag, length, at = data[at], data[at + 1], at + 2

@@ -14,7 +14,6 @@ from typing import Any, Final, cast
 
 from ttlproxy.net.sockets import undelivered
 
-# The time limit of a handshake.
 _HANDSHAKE_S: Final = 10.0
 # The most bytes in one TLS record.
 _RECORD: Final = 16 * 1024
@@ -23,8 +22,7 @@ Settled = Callable[[Exception | None, object], None]
 
 
 class Tls(asyncio.Transport, asyncio.Protocol):
-    """The event loop takes it for a socket's protocol; for `protocol` it is the transport, once TLS
-    is up."""
+    """A socket's protocol for the event loop; the transport of `protocol`, once TLS is up."""
 
     __slots__ = (
         "_deliver",
@@ -63,10 +61,10 @@ class Tls(asyncio.Transport, asyncio.Protocol):
         )
         self._up = False
         self._ended = False  # the peer sends no more
-        self._said_end = False  # we have told the peer that we send no more
+        self._said_end = False  # the peer knows that we send no more
         self.set_protocol(protocol)
 
-    # The event loop calls these.
+    # Called by the event loop.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -103,7 +101,7 @@ class Tls(asyncio.Transport, asyncio.Protocol):
         if self._up:
             self._protocol.resume_writing()
 
-    # The protocol calls these.
+    # Called by the protocol.
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         try:
@@ -155,8 +153,6 @@ class Tls(asyncio.Transport, asyncio.Protocol):
         self._protocol = cast(asyncio.Protocol, protocol)
         self._deliver = self._protocol.data_received
 
-    # Inside.
-
     def _shake_hands(self) -> bool:
         """Goes on with the handshake; returns whether TLS is up."""
         try:
@@ -181,7 +177,7 @@ class Tls(asyncio.Transport, asyncio.Protocol):
         self._transport.abort()
 
     def _read(self) -> None:
-        """Delivers all bytes that have come, in one piece."""
+        """Delivers all bytes that have arrived, in one piece."""
         read, incoming = self._ssl.read, self._incoming
         parts, ends = [], False
         try:
@@ -203,7 +199,8 @@ class Tls(asyncio.Transport, asyncio.Protocol):
             self.close()
 
     def _end(self) -> bool:
-        """The peer sends no more; returns whether the connection stays open for our bytes."""
+        """Notes that the peer sends no more; returns whether the connection stays open for our
+        bytes."""
         self._ended = True
         return bool(self._protocol.eof_received())
 

@@ -1,4 +1,5 @@
-"""`ttlproxy doctor`: what is wrong with an upstream, why it matters, and the command that fixes it.
+"""`ttlproxy doctor`: finds what is wrong with an upstream, why it matters, and the command that
+fixes it.
 
 `examination` has the table of checks. Each check is a function, in `server`, `rights`, `content`
 and others, that examines a `target` and yields `finding`s. `fix` repairs what can be repaired from

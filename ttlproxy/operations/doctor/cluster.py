@@ -2,7 +2,7 @@
 would lose.
 
 Redis replicates asynchronously, so any failover may lose the last writes, except for CLUSTER
-FAILOVER without FORCE and TAKEOVER, which waits until the replica has all.
+FAILOVER without FORCE and TAKEOVER, which waits until the replica has everything.
 """
 
 from __future__ import annotations
@@ -21,19 +21,20 @@ from ttlproxy.link.connecting.known_server import unix_ms
 from ttlproxy.operations.doctor.finding import ERROR, INFO, OK, WARNING, Finding
 from ttlproxy.operations.doctor.target import Target
 
-# Clocks of two masters that differ by more are told.
+# A larger difference between the clocks of two masters is a finding.
 _SKEW_MS: Final = 1000
 _ASKED: Final[Sequence[Sequence[bytes]]] = ((b"CLUSTER", b"NODES"), (b"TIME",))
 
 
 class MasterFacts(NamedTuple):
-    """
+    """What one master tells.
+
     shown, id: its address, and its id in the Cluster
     nodes: all nodes of the Cluster, as it knows them
     now_ms: its clock
     online: how many replicas have its data, and are sent what it writes
-    is_strict: it serves no key while one slot has no master
-    any_age: its replicas may be promoted with data of any age
+    is_strict: whether it serves no key while one slot has no master
+    any_age: whether its replicas may be promoted with data of any age
     """
 
     shown: str
@@ -46,7 +47,7 @@ class MasterFacts(NamedTuple):
 
 
 async def master_facts(target: Target) -> MasterFacts | None:
-    """Returns None if it can no longer be reached, or refuses."""
+    """Returns the facts of a master; None if it can no longer be reached, or refuses."""
     redis, config = target.redis, target.config
     assert isinstance(redis, NodeOfSeveral)
     try:
@@ -66,7 +67,7 @@ async def master_facts(target: Target) -> MasterFacts | None:
 
 
 def of_cluster(masters: Sequence[MasterFacts]) -> list[Finding]:
-    """The findings about all masters together."""
+    """Returns the findings about all masters together."""
     checks = {
         "slots": _slots,
         "clocks": _clocks,
@@ -132,7 +133,8 @@ def _nodes(masters: Sequence[MasterFacts]) -> Iterator[Finding]:
 
 
 def failover(masters: Sequence[MasterFacts]) -> Iterator[Finding]:
-    """A failover loses writes where a master has no replica, or one that is behind."""
+    """Finds masters whose failover would lose writes: without a replica, or with one that is
+    behind."""
     replicas: dict[str, set[str]] = {master.id: set() for master in masters}
     for node in _told(masters):
         if node.is_there and node.master in replicas:

@@ -27,7 +27,7 @@ _COLLECTIONS = frozenset({b"hash", b"set", b"zset", b"list"})
 
 
 class KeyState(NamedTuple):
-    """The reply of key_examine.lua for one key; -1 means none."""
+    """The reply of key_examine.lua for one key; -1 stands for none."""
 
     kind: bytes
     place: bytes
@@ -109,7 +109,7 @@ _FAULTS = (
 
 
 async def content(target: Target) -> AsyncIterator[Finding]:
-    """A finding for each fault in the sample."""
+    """Yields a finding for each fault in the sample."""
     states = await _sample_states(target)
     deadlines, is_sound = sum(state.looked for state in states.values()), True
     fix = f"ttlproxy doctor --apply --upstream {target.shown}"
@@ -157,7 +157,8 @@ async def examine_keys(
 
 
 async def _sampled(target: Target) -> list[DbKey]:
-    """Keys from the schedules, and keys with an index; at most `sample` of each per database."""
+    """Returns keys from the schedules, and keys with an index; at most `sample` of each per
+    database."""
     places: dict[DbKey, None] = {}
     pages = max(_LEAST_PAGES, int(target.sample * _PAGES_FOR_ONE))
 
@@ -175,5 +176,5 @@ async def _sampled(target: Target) -> list[DbKey]:
             target.progress.at(how_far)
             if not room:
                 break
-    # An outbox has a time in the schedule, but no element that goes by it.
+    # An outbox has a time in the schedule, but its elements have no deadlines there.
     return [place for place in places if target.keys.destination(place[1]) is None]

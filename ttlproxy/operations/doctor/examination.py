@@ -36,7 +36,7 @@ SAMPLE: Final = 1000
 
 
 class Check(NamedTuple):
-    """find: yields what it finds; sound: what it means if that is nothing."""
+    """find: yields the findings; sound: the fact if there are none."""
 
     find: Callable[[Target], AsyncIterator[Finding]]
     sound: str = ""
@@ -86,8 +86,8 @@ async def examined(
     fixes: bool,
     state: Path | None = None,
 ) -> list[Finding]:
-    """The findings, the worst first, over connections of its own. If it `fixes`, it does so first,
-    and says what; `state`: the file where it keeps how far it is.
+    """Returns the findings, the worst first, over connections of its own. If it `fixes`, it does
+    that first, and reports it; `state`: the file that keeps its position.
 
     At most `sample` deadlines are examined, and as many internal keys of each database. A Redis
     that cannot be reached is a finding. Raises DoctorError if the state cannot be used.
@@ -131,7 +131,8 @@ async def _of_masters(
     masters: Sequence[NodeOfSeveral],
     examine: Callable[[Redis], Awaitable[tuple[Target, list[Finding]]]],
 ) -> tuple[list[Finding], bool]:
-    """(findings about each master and about the Cluster, whether each could be examined)."""
+    """Returns (findings about each master and about the Cluster, whether each could be
+    examined)."""
     found: list[Finding] = []
     targets: list[Target] = []
     for redis in masters:
@@ -148,7 +149,7 @@ async def _of_masters(
 
 
 async def _of(name: str, check: Check, target: Target) -> list[Finding]:
-    """The findings of one check; if Redis refuses its requests, a finding that says so."""
+    """Returns the findings of one check; if Redis refuses its requests, a finding that says so."""
     try:
         found = [each async for each in check.find(target)]
     except ResponseError as refused:
@@ -159,7 +160,8 @@ async def _of(name: str, check: Check, target: Target) -> list[Finding]:
 
 
 async def _masters(server: Upstream, settings: Settings) -> list[NodeOfSeveral]:
-    """All masters, if there are several; none where a check tells that their list is refused."""
+    """Returns all masters, if there are several; none if their list is refused, which a check
+    reports."""
     try:
         return await several_masters(server, "ttlproxy:doctor", settings.connect_timeout)
     except NoPermissionError:
@@ -177,7 +179,8 @@ def _unreached(trouble: str) -> Finding:
 
 
 def _away(upstream: Upstream, trouble: Exception, known: str = "") -> Finding:
-    """`known`: what is wrong with TLS, and how to fix it."""
+    """Returns the finding that Redis is away; `known`: what is wrong with TLS, and how to fix
+    it."""
     user = upstream.user or "default"
     found = cause(trouble, Asked(user=user))
     what, _, cure = known.partition(": ") if known else (found.what, "", found.cure)

@@ -34,10 +34,12 @@ _MARGIN = 25
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """what: the fact; why: why it matters; fix: the command that repairs it, for redis-cli or, if
-    it begins with `ttlproxy`, for a shell; or else what to do; keys: some of the keys that are
-    affected; nameless: the fact for readers who may see no names of keys, if `what` has some;
-    check: the name of the check, if it is not the one that found it.
+    """what: the fact; why: why it matters
+    fix: the command that repairs it, for redis-cli or, if it begins with `ttlproxy`, for a shell;
+    or what else to do
+    keys: some of the keys that are affected
+    nameless: the fact for readers who may see no names of keys, if `what` has some
+    check: the name of the check, if it is not the one that found it
     """
 
     severity: Severity
@@ -50,17 +52,17 @@ class Finding:
 
 
 def worst_first(findings: Sequence[Finding]) -> list[Finding]:
-    """Findings of the same severity stay in their order."""
+    """Sorts findings; those of the same severity stay in their order."""
     return sorted(findings, key=lambda finding: -finding.severity)
 
 
 def exit_code(findings: Sequence[Finding]) -> int:
-    """0: nothing above info; 3: warnings; 4: errors."""
+    """Returns 0 if nothing is above info, 3 for warnings, 4 for errors."""
     return EXIT_CODES[max((finding.severity for finding in findings), default=OK)]
 
 
 def as_json(upstream: str, findings: Sequence[Finding]) -> str:
-    """One object. New versions may add members, but never remove or redefine one."""
+    """Returns one object. New versions may add members, but never remove or redefine one."""
     report = {
         "ttlproxy": __version__,
         "upstream": upstream,
@@ -81,7 +83,7 @@ def as_json(upstream: str, findings: Sequence[Finding]) -> str:
 
 
 def as_text(upstream: str, findings: Sequence[Finding], width: int, coloured: bool) -> str:
-    """A paragraph for each finding, and the number of findings by severity."""
+    """Returns a paragraph for each finding, and the number of findings by severity."""
     lines = [f"ttlproxy {__version__} checks {upstream}", ""]
     for finding in findings:
         lines += _paragraph(finding, width, coloured)

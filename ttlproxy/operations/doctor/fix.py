@@ -1,6 +1,6 @@
 """`ttlproxy doctor --apply`: repairs what proxies keep in Redis; proxies may run meanwhile.
 
-It keeps how far it is in each database of each server, in a file if there is one.
+It keeps its position in each database of each server, in a file if one is given.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ _PAGE: Final = b"500"
 
 
 class FixState:
-    """Keeps how far the fixing is. Raises DoctorError if the file cannot be read or written, or is
-    of another run."""
+    """Keeps the position of the repair. Raises DoctorError if the file cannot be read or written,
+    or belongs to another run."""
 
     def __init__(self, path: Path | None, upstream: str, prefix: str) -> None:
-        """Notes in the file at `path`, about the internal keys with this prefix in this upstream;
-        without one, nothing is noted."""
+        """The file at `path` is about the internal keys with this prefix in this upstream; without
+        a path, nothing is kept."""
         job = {"upstream": upstream, "prefix": prefix}
         self._file = ResumeFile(path, job, "--state", DoctorError) if path else None
         self._begun = (self._file and self._file.load(_read)) or {}
 
     def begun(self, where: str) -> tuple[Place, Counter[str]]:
-        """Returns how far the walk there was, and what it had counted until then."""
+        """Returns the position of the walk there, and what it had counted until then."""
         place, counts = self._begun.get(where, (Place(), Counter[str]()))
         return place, Counter(counts)
 
     def keep(self, where: str, place: Place, counts: Counter[str]) -> None:
-        """The walk there is at this place."""
+        """Keeps the position of the walk there."""
         self._begun[where] = (place, Counter(counts))
         if self._file is not None:
             self._file.keep({"begun": self._begun})
@@ -62,9 +62,9 @@ def _read(kept: Any) -> dict[str, tuple[Place, Counter[str]]]:
 
 
 async def fixed(target: Target, state: FixState) -> None:
-    """Goes through all indexes and schedules, and says what it did in each database.
+    """Goes through all indexes and schedules, and reports what it did in each database.
 
-    It may be interrupted: what is fixed stays so, and with the same state the next one goes on
+    It may be interrupted: what is fixed stays fixed, and with the same state the next run goes on
     where it was. It drops deadlines whose element is gone, puts keys with deadlines into the
     schedule, and announces their first deadlines to the proxies. Raises DoctorError if the state
     cannot be written.
@@ -85,7 +85,7 @@ async def fixed(target: Target, state: FixState) -> None:
 
 class _Fixing:
     """Fixes one database. counts: `names` that were looked at, roughly, `keys` that were checked,
-    deadlines that were `dropped`, and keys that have deadlines, which were `announced`."""
+    deadlines that were `dropped`, and keys with deadlines, which were `announced`."""
 
     def __init__(self, target: Target, script_calls: ScriptCalls, state: FixState, db: int) -> None:
         self._target = target
@@ -98,7 +98,7 @@ class _Fixing:
         self._place, self._counts = state.begun(self._where)
 
     async def run(self) -> None:
-        """The indexes first: a walk over them is what takes long, and goes on where it was."""
+        """Begins with the indexes: the walk over them takes long, and goes on where it was."""
         keys, redis = self._target.keys, self._target.redis
         walk = KeyWalk(redis, self._db, Pace(inf), self._place, match=keys.pattern, page=LARGE_PAGE)
         try:
@@ -132,7 +132,8 @@ class _Fixing:
 
 
 async def _scheduled(target: Target, db: int) -> AsyncIterator[list[bytes]]:
-    """Keys in the schedule that have no index, in pages: the walk over indexes finds the others."""
+    """Yields keys in the schedule that have no index, page by page: the walk over indexes finds the
+    others."""
     async for page in target.schedules.pages(target.redis, db):
         keys = [key for key, _ in page]
         there = await target.ask_each(db, [(b"EXISTS", target.keys.index(key)) for key in keys])

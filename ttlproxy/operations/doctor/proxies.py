@@ -1,5 +1,5 @@
-"""Checks of proxies on the server: those that run, what others have left, and what they do not get
-done: keys that are overdue, and what waits for other slots."""
+"""Checks of proxies on the server: which run, what others have left, and what they do not get done:
+keys that are overdue, and what waits for other slots."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ async def proxies(target: Target) -> AsyncIterator[Finding]:
 
 
 async def prefixes(target: Target) -> AsyncIterator[Finding]:
-    """Proxies with another prefix do not know of deadlines under this one, nor the other way."""
+    """Finds proxies with another prefix: they do not know of deadlines under this one, nor this one
+    of theirs."""
     running, left = await other_prefixes(target.redis, target.keys.prefix), set[bytes]()
     if not target.keys.clustered:
         async for names, _ in scan(target.redis, 0, STATE + b"*", _PAGES):
@@ -59,7 +60,7 @@ async def lease(target: Target) -> AsyncIterator[Finding]:
 
 
 async def overdue(target: Target) -> AsyncIterator[Finding]:
-    """Keys that were due seconds ago, so that the reaper has had time for them."""
+    """Finds keys that were due seconds ago, so that the reaper has had time for them."""
     now_ms = await target.now_ms()
     late = await target.schedules.late(target.redis, target.databases, now_ms - _LATE_MS)
     for refusal in late.refused.values():
@@ -87,7 +88,7 @@ async def overdue(target: Target) -> AsyncIterator[Finding]:
 
 
 async def outboxes(target: Target) -> AsyncIterator[Finding]:
-    """A finding if entries have waited for long, among a sample of the outboxes."""
+    """Yields a finding if entries have waited for long, in a sample of the outboxes."""
     sample = await target.schedules.sample(target.redis, 0, target.sample)
     names = [name for name in sample if target.keys.destination(name) is not None]
     if not names:
@@ -116,7 +117,7 @@ async def outboxes(target: Target) -> AsyncIterator[Finding]:
 
 
 async def deferred(target: Target) -> AsyncIterator[Finding]:
-    """A finding for each database with unsigned deferred commands; examines a sample."""
+    """Yields a finding for each database with unsigned deferred commands; examines a sample."""
     script_calls = await target.script_calls("deferred_examine")
     pads = (await target.signer()).pads
     looked, is_sound = 0, True

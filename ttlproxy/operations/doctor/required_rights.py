@@ -1,8 +1,8 @@
 """The rights that the proxy's own user needs: one table, for docs/security.md and for the doctor.
 
-The commands that scripts call are read from the scripts, also names that scripts build at run time.
-Each request that the proxy and its subcommands send themselves is in a row; a test compares the
-rows with the sources. Knows no connection.
+The commands that scripts call are read from the scripts, including names that scripts build at run
+time. Each request that the proxy and its subcommands send themselves is in a row; a test compares
+the rows with the sources. Knows no connection.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ OPTIONS: Final = frozenset(
 
 class Right(NamedTuple):
     """words: a request that needs the right; severity: if it is missing; without: what happens
-    then."""
+    without it"""
 
     words: tuple[bytes, ...]
     severity: Severity
@@ -94,7 +94,7 @@ class Right(NamedTuple):
 _Row: TypeAlias = tuple[Severity, str, tuple[str, ...]]
 # The severity if the right is missing, what happens then, and the requests that the link, the
 # reaper, the pages and the subcommands send. KEY and CHANNEL are a client's; words in {} are
-# internal.
+# internal names.
 _IN_CLUSTER: Final[tuple[_Row, ...]] = (
     (ERROR, _STARTS, ("CLUSTER NODES",)),
     (
@@ -205,7 +205,7 @@ _ASKED: Final[tuple[_Row, ...]] = (
 
 
 def asked(keys: Keys) -> list[Right]:
-    """The requests of the proxy and its subcommands, with the names of internal keys."""
+    """Returns the requests of the proxy and its subcommands, with the names of internal keys."""
     homes = ("schedule", "state", "rules", "others", "lease", "old_layout")
     named = {f"{{{name}}}": keys.home(getattr(keys, name)) for name in homes}
     named |= {"{hello}": keys.hello, "{broadcast}": keys.broadcast, "{meeting}": MEETING}
@@ -218,7 +218,8 @@ def asked(keys: Keys) -> list[Right]:
 
 
 def scripted(names: Iterable[str] = tuple(SCRIPTS)) -> dict[bytes, tuple[Severity, str]]:
-    """Command that these scripts call -> the worst (severity, what happens) if it is refused."""
+    """Returns for each command that these scripts call the worst (severity, what happens) if it is
+    refused."""
     scripts, found = Scripts(b""), dict[bytes, tuple[Severity, str]]()
     for name in names:
         for word in _words(scripts[name].text):
@@ -227,9 +228,9 @@ def scripted(names: Iterable[str] = tuple(SCRIPTS)) -> dict[bytes, tuple[Severit
 
 
 def all_scripted(clustered: bool = True) -> set[bytes]:
-    """The commands that any script calls, including scripts for clients.
+    """Returns the commands that any script calls, including scripts for clients.
 
-    clustered: also those that are needed in front of a Cluster only
+    clustered: whether those are included that are needed only in front of a Cluster
     """
     scripts = Scripts(b"")
     scripts.suit(Traits(careful=False, clustered=clustered))
@@ -239,10 +240,11 @@ def all_scripted(clustered: bool = True) -> set[bytes]:
 def rules(
     version: tuple[int, ...] = (6, 2), field_ttls: bool = False, clustered: bool = False
 ) -> list[str]:
-    """The ACL SETUSER rules for the proxy's own user, including those that the doctor needs.
+    """Returns the ACL SETUSER rules for the proxy's own user, including those that the doctor
+    needs.
 
-    field_ttls: the server has deadlines of hash fields, whatever its version
-    clustered: it is a node of a Cluster
+    field_ttls: whether the server has deadlines of hash fields, whatever its version
+    clustered: whether it is a node of a Cluster
     """
     later = {rule for rule, since in SINCE.items() if since > version}
     later -= FIELD_TTLS if field_ttls else set()

@@ -1,5 +1,5 @@
-"""Checks of rights: which of the `required_rights` the proxy's own user does not have, whether
-clients' users can change deadlines of keys that they have no right to, and who needs a password.
+"""Checks of rights: which of the `required_rights` the proxy's own user lacks, whether clients'
+users can change deadlines of keys that they have no right to, and whether clients need a password.
 
 It sends a request for each right inside MULTI, where Redis checks the right, and then DISCARD, so
 that nothing is carried out.
@@ -19,7 +19,7 @@ from ttlproxy.operations.doctor.finding import INFO, OK, WARNING, Finding, Sever
 from ttlproxy.operations.doctor.required_rights import FIELD_TTLS, SINCE, Right, asked, scripted
 from ttlproxy.operations.doctor.target import Target
 
-# Redis had other words before 7.2.
+# Redis used other words before 7.2.
 _PLACE = re.compile(r"access (?:one of the|a|the '.*') (key|channel)", re.DOTALL)
 _SIGNS = {"key": "~", "channel": "&"}
 _OF_CHANNELS = (b"PUBLISH", b"SPUBLISH")  # `asked` has these, with a channel
@@ -29,7 +29,7 @@ _KEYS = (b"\x01 a key of nobody \x7f", b"{\xfe}another of nobody")
 
 
 async def rights(target: Target) -> AsyncIterator[Finding]:
-    """A finding for each group of missing rights with the same consequence."""
+    """Yields a finding for each group of missing rights with the same consequence."""
     needed = [*asked(target.keys), *_of_scripts(target), *_of_events(target)]
     try:
         refused = await _refused(target, needed)
@@ -51,8 +51,8 @@ async def rights(target: Target) -> AsyncIterator[Finding]:
 
 
 def _of_scripts(target: Target) -> Iterator[Right]:
-    """Rights to the commands of scripts; each request has the number of words that the server
-    requires."""
+    """Yields the rights to the commands of scripts; each request has the number of words that the
+    server requires."""
     for name, (severity, without) in scripted().items():
         known = target.commands.get(name.decode())
         count = abs(known.arity) if known else 4
@@ -67,7 +67,7 @@ def _of_events(target: Target) -> Iterator[Right]:
 
 
 async def _refused(target: Target, needed: Iterable[Right]) -> list[NoPermissionError | None]:
-    """Redis's NOPERM error for each right, or None.
+    """Returns Redis's NOPERM error for each right, or None.
 
     Raises NoPermissionError if MULTI or DISCARD is refused.
     """
@@ -83,7 +83,7 @@ async def _refused(target: Target, needed: Iterable[Right]) -> list[NoPermission
 def _missing(
     target: Target, needed: Iterable[Right], refused: Iterable[NoPermissionError | None]
 ) -> Mapping[tuple[Severity, str], list[str]]:
-    """The ACL rules that are missing, by the consequence, each for its worst one only."""
+    """Returns the ACL rules that are missing, by the consequence, each for its worst one only."""
     worst: dict[str, Right] = {}
     for right, refusal in zip(needed, refused, strict=True):
         if refusal and _is_there(target, right):
@@ -97,14 +97,15 @@ def _missing(
 
 
 def _is_there(target: Target, right: Right) -> bool:
-    """Whether the server has the command of the right; Valkey's version does not show it."""
+    """Whether the server has the command of the right; Valkey's version does not tell."""
     if right.rule in FIELD_TTLS:
         return right.words[0].decode() in target.commands
     return SINCE.get(right.rule, ()) <= target.version
 
 
 def _rule(target: Target, right: Right, refusal: ResponseError) -> str:
-    """The missing ACL rule: Redis's error says whether it is a command, a key or a channel."""
+    """Returns the missing ACL rule: Redis's error says whether it is a command, a key or a
+    channel."""
     place = _PLACE.search(f"{refusal}")
     if not place:
         return right.rule
@@ -113,7 +114,8 @@ def _rule(target: Target, right: Right, refusal: ResponseError) -> str:
 
 
 async def users(target: Target) -> AsyncIterator[Finding]:
-    """A finding if users can write to indexes of all keys, or to the state, but not to all keys."""
+    """Yields a finding if users can write to indexes of all keys, or to the state, but not to all
+    keys."""
     lines = [line.split(b" ", 2) for line in await target.ask(b"ACL", b"LIST")]
     keys = target.keys
     state, outbox = keys.home(keys.state), keys.outbox
@@ -148,7 +150,7 @@ async def users(target: Target) -> AsyncIterator[Finding]:
 
 
 async def protected_mode(target: Target) -> AsyncIterator[Finding]:
-    """A finding if clients of other machines need no password, or would need one."""
+    """Yields a finding if clients of other machines need no password, or would need one."""
     settings = target.settings
     fix = "CONFIG SET requirepass, or passwords of ACL users and ACL SETUSER default off"
     if settings.tls_auth_clients == "yes":

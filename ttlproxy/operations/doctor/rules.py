@@ -1,6 +1,6 @@
 """Checks of rules: whether those of ONEXPIRE can deliver, and which of ONWRITE have no effect.
 
-It looks at some of the keys only, so what it says of a rule holds for these.
+Only some of the keys are examined, so what is said of a rule holds for these.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from ttlproxy.operations.doctor.target import Target
 from ttlproxy.operations.key_walk import scan
 
 _SHOWN: Final = 3
-# More names are not looked at: it takes Redis some 0.1 s, in pieces.
+# Pages of names that are looked at: that takes Redis some 0.1 s, in pieces.
 _MOST_PAGES: Final = 100
 
 
 async def rules(target: Target) -> AsyncIterator[Finding]:
-    """A finding for each database with rules that are not in force or have no effect, and for each
-    destination of the wrong type."""
+    """Yields a finding for each database with rules that are not in force or have no effect, and
+    for each destination of the wrong type."""
     if target.keys.clustered and not target.keys.are_home:
         yield Finding(OK, "the rules are at another master")
         return
@@ -56,7 +56,7 @@ async def rules(target: Target) -> AsyncIterator[Finding]:
 
 
 async def _rows(target: Target, db: int) -> dict[bytes, bytes | None]:
-    """Name of a rule -> its row; None if no proxy has signed it."""
+    """Returns the row of each rule by its name; None if no proxy has signed it."""
     keys, signer = target.keys, await target.signer()
     names = sorted(listed(await target.ask(b"HGETALL", keys.home(keys.rules), db=db))[1])
     values = await target.ask(b"MGET", *map(keys.rule, names), db=db) if names else []
@@ -117,7 +117,7 @@ async def _undeliverable(target: Target, db: int, rows: Mapping[bytes, bytes]) -
 
 
 async def _without_effect(target: Target, db: int, rows: Mapping[bytes, bytes]) -> list[Finding]:
-    """Rules of ONWRITE that are for no key, by whether a key matches."""
+    """Returns findings about rules of ONWRITE that apply to no key, by whether a key matches."""
     rules = WriteRules(rows)
     keys, is_whole = await _matching(target, db, rules)
     kinds = await target.ask_each(db, [(b"TYPE", key) for key in keys])
@@ -158,12 +158,12 @@ async def _without_effect(target: Target, db: int, rows: Mapping[bytes, bytes]) 
 
 
 def _patterns(names: Sequence[bytes]) -> tuple[bytes, ...]:
-    """The patterns of some rules of ONWRITE."""
+    """Returns the patterns of some rules of ONWRITE."""
     return tuple((parted(name) or (b"", name))[1] for name in names[:_SHOWN])
 
 
 async def _matching(target: Target, db: int, rules: WriteRules) -> tuple[Sequence[bytes], bool]:
-    """(some keys that a rule matches, whether all names were looked at)."""
+    """Returns (some keys that a rule matches, whether all names were looked at)."""
     redis, found, ended, internal = target.redis, list[bytes](), 0, target.keys.prefix
     nodes = [each.plain for each in redis.masters] if isinstance(redis, NodeOfSeveral) else [redis]
     for node in nodes:

@@ -1,4 +1,4 @@
-"""Checks of scripts: whether the server compiles each one and runs those of the reaper, for a key
+"""Checks of scripts: whether the server compiles each one, and runs those of the reaper for a key
 that does not exist, so that nothing changes."""
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from ttlproxy.operations.doctor.finding import ERROR, WARNING, Finding
 from ttlproxy.operations.doctor.required_rights import SINCE, all_scripted
 from ttlproxy.operations.doctor.target import Target
 
-# The doctor's own scripts. The proxies do not load them, so they are not among theirs.
+# The doctor's own scripts, which proxies do not load.
 _PROBE: Final = files(__package__).joinpath("probe.lua").read_bytes()
 _COMPILE: Final = files(__package__).joinpath("compile.lua").read_bytes()
-# Errors from the server's current state; other checks report that.
+# Errors from the server's current state, which other checks report.
 _PASSING: Final = (
     *("READONLY", "LOADING", "MASTERDOWN", "BUSY", "MISCONF", "NOREPLICAS", "OOM", "EXECABORT"),
 )
@@ -62,7 +62,8 @@ async def scripting(target: Target) -> AsyncIterator[Finding]:
 
 
 def _missing(target: Target) -> list[str]:
-    """Commands that scripts call and that this server lacks although its version has them."""
+    """Returns commands that scripts call and that this server lacks although its version has
+    them."""
     later = {rule for rule, since in SINCE.items() if since > target.version}
     names = sorted(name.decode() for name in all_scripted(target.keys.clustered))
     return [
@@ -73,7 +74,8 @@ def _missing(target: Target) -> list[str]:
 
 
 async def _refused(target: Target) -> dict[str, str]:
-    """Scripts that do not compile, and calls that fail for other reasons than a missing right."""
+    """Returns scripts that do not compile, and calls that fail for other reasons than a missing
+    right."""
     texts = {name: script.text for name, script in target.scripts().items()}
     key = target.keys.prefix + b"!doctor"
     trials = (
@@ -84,7 +86,7 @@ async def _refused(target: Target) -> dict[str, str]:
     script_calls = await target.script_calls(*(call.script for call in trials))
     compiled = await target.ask_each(0, [(b"EVAL", _COMPILE, 0, text) for text in texts.values()])
     called = await run(target.redis, [(0, script_calls.words(call, b"0")) for call in trials])
-    # The reply is why a script does not compile, if it does not.
+    # The reply is the reason if a script does not compile, and nil otherwise.
     refused = {
         name: reply.decode(errors="replace")
         for name, reply in zip(texts, compiled, strict=True)

@@ -89,7 +89,7 @@ async def cluster(target: Target) -> AsyncIterator[Finding]:
 
 
 async def databases(target: Target) -> AsyncIterator[Finding]:
-    """A Cluster of Valkey may have more than one from 9 on."""
+    """Reports that a Cluster has more databases than one, as Valkey's may from 9 on."""
     number = target.config.get("cluster-databases", "1")
     if not target.keys.clustered or number == "1":
         return
@@ -104,7 +104,7 @@ async def databases(target: Target) -> AsyncIterator[Finding]:
 
 
 async def keyspace(target: Target) -> AsyncIterator[Finding]:
-    """Commands of later versions, or of modules, that may list keys."""
+    """Finds commands of later versions, or of modules, that may list keys."""
     keyspace = (name for name, row in target.commands.items() if b"@keyspace" in row.categories)
     if unknown := sorted(set(keyspace) - KEYSPACE - VIRTUALS.keys()):
         yield Finding(
@@ -117,7 +117,7 @@ async def keyspace(target: Target) -> AsyncIterator[Finding]:
 
 
 async def sentinels(target: Target) -> AsyncIterator[Finding]:
-    """Whether each Sentinel of the URL answers, and says what the others say."""
+    """Checks that each Sentinel of the URL answers, and agrees with the others."""
     upstream, timeout_s = target.settings.upstream, target.settings.connect_timeout
     if upstream is None or upstream.sentinels is None:
         yield Finding(OK, "no Sentinel is asked for the master")
@@ -165,7 +165,7 @@ async def layout(target: Target) -> AsyncIterator[Finding]:
     found = await target.ask(b"HMGET", keys.home(keys.state), b"layout", b"program")
     try:
         check_layout(keys.prefix, *found)
-        with suppress(ResponseError):  # it is none, or may not be read
+        with suppress(ResponseError):  # there is none, or it may not be read
             check_old_layout(keys.prefix, await target.ask(b"GET", keys.home(keys.old_layout)))
     except UnfitUpstream as other:
         yield Finding(
@@ -180,7 +180,8 @@ async def layout(target: Target) -> AsyncIterator[Finding]:
 
 
 async def tracking(target: Target) -> AsyncIterator[Finding]:
-    """HELLO must work too: on a RESP2 connection tracking is accepted but announces nothing."""
+    """Checks that tracking works, and HELLO: a RESP2 connection accepts tracking, but gets no
+    announcements."""
     words = (b"BCAST", b"PREFIX", target.keys.announcement_prefix)
     try:
         await target.ask(b"HELLO")
@@ -249,7 +250,7 @@ async def max_clients(target: Target) -> AsyncIterator[Finding]:
 
 
 async def core(target: Target) -> AsyncIterator[Finding]:
-    """This installation is the proxies' too where the doctor runs beside them."""
+    """Reports this installation, which is the proxies' too if the doctor runs beside them."""
     if not IS_COMPILED:
         yield Finding(
             INFO,
@@ -286,7 +287,8 @@ async def events(target: Target) -> AsyncIterator[Finding]:
 
 
 async def persistence(target: Target) -> AsyncIterator[Finding]:
-    """Deadlines are data: they survive a restart exactly as elements do."""
+    """Checks that data is saved: deadlines are data, and survive a restart exactly as elements
+    do."""
     info = target.info
     broken = [what for field, what in _BROKEN.items() if info.get(field, "ok") != "ok"]
     for what in broken:
@@ -355,7 +357,7 @@ async def replicas(target: Target) -> AsyncIterator[Finding]:
 
 
 async def clock(target: Target) -> AsyncIterator[Finding]:
-    """Our own clock decides nothing: only this check reads it."""
+    """Compares the two clocks; nothing else reads our own, which decides nothing."""
     before = time.time()  # noqa: TID251 - the two clocks are compared
     theirs_ms = await target.now_ms()
     after = time.time()  # noqa: TID251

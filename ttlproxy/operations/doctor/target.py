@@ -25,10 +25,10 @@ _SUBKEY_EVENTS: Final = (8, 8)
 
 @dataclass(frozen=True)
 class Target:
-    """info: INFO's default sections, parsed by redis-py; config: empty if we may not call CONFIG;
-    commands: by name, empty if we may not call COMMAND; sample: how many deadlines, and how many
-    internal keys per database, are examined; schedules: what the server's schedules are asked;
-    progress: takes how far long work is
+    """info: INFO's default sections, parsed by redis-py; config: empty if we may not call CONFIG
+    commands: by name, empty if we may not call COMMAND
+    sample: how many deadlines, and how many internal keys per database, are examined
+    schedules: asks the server's schedules; progress: shows how far long work is
     """
 
     redis: Redis
@@ -47,7 +47,7 @@ class Target:
 
     @property
     def server(self) -> str:
-        """Its name and version, for people."""
+        """The server's name and version, for people."""
         if self.info.get("server_name") == "valkey":
             return f"Valkey {self.info.get('valkey_version', '?')}"
         return f"Redis {self.info.get('redis_version', '?')}"
@@ -69,7 +69,7 @@ class Target:
         return not self.commands or "EVALSHA" in self.commands
 
     def scripts(self, *, ruled: bool = False) -> Scripts:
-        """The scripts of this server's proxies. `ruled`: there are rules."""
+        """Returns the scripts of this server's proxies. `ruled`: whether there are rules."""
         scripts, names = Scripts(self.keys.prefix), self.commands
         traits = Traits(
             "HPEXPIRETIME" in names,
@@ -82,7 +82,7 @@ class Target:
         return scripts
 
     async def script_calls(self, *names: str, ruled: bool = False) -> ScriptCalls:
-        """Calls of these scripts, which it has loaded into the server."""
+        """Loads these scripts into the server; returns what calls them."""
         scripts = self.scripts(ruled=ruled)
         for name in names:
             await self.ask(b"SCRIPT", b"LOAD", scripts[name].text)
@@ -90,13 +90,14 @@ class Target:
         return ScriptCalls(scripts, self.keys, bytes)
 
     def grant(self, refused: ResponseError, rules: str) -> str:
-        """The command that grants `rules`, if Redis refused for a missing right; else empty."""
+        """Returns the command that grants `rules`, if Redis refused for a missing right; else
+        empty."""
         is_right = isinstance(refused, NoPermissionError)
         return f"ACL SETUSER {self.user} {rules}" if is_right else ""
 
     @property
     def replicas(self) -> list[Mapping[str, Any]]:
-        """INFO's facts about each."""
+        """INFO's facts about each replica."""
         rows = [row for name, row in self.info.items() if name[:5] == "slave"]
         return [row for row in rows if isinstance(row, dict)]
 
@@ -120,7 +121,7 @@ class Target:
         return unix_ms(await self.ask(b"TIME"))
 
     async def signer(self) -> Signer:
-        """A signer with the proxies' secret."""
+        """Returns a signer with the proxies' secret."""
         file = self.settings.signing_key_file
         secret = file.at_start.encode() if file else None
         return Signer(
@@ -128,14 +129,14 @@ class Target:
         )
 
     async def others(self, db: int) -> list[bytes]:
-        """Some internal keys that are no indexes."""
+        """Returns some internal keys that are no indexes."""
         keys, slots = self.keys, self.schedules.slots()
         names = [keys.shared_in(number, keys.others) for number in slots] or [keys.others]
         requests = [(b"SRANDMEMBER", each, self.sample) for each in names]
         return list(chain.from_iterable(await self.ask_each(db, requests)))
 
     async def attached(self) -> int:
-        """The number of proxies that are connected to the server."""
+        """Returns the number of proxies that are connected to the server."""
         return await attached(self.redis, self.keys.prefix)
 
 

@@ -41,29 +41,29 @@ class Server:
         await self.redis.aclose()
 
     async def replies(self, requests: Sequence[Words]) -> list[object]:
-        """The replies, Redis's errors as exceptions. Raises MigrationError."""
+        """Returns the replies, Redis's errors as exceptions. Raises MigrationError."""
         with self.errors():
             return await run(self.redis, [(self.db, words) for words in requests])
 
     async def ask(self, *requests: Words) -> list[Any]:
-        """The replies. Raises MigrationError, also for an error of Redis."""
+        """Returns the replies. Raises MigrationError, also for an error of Redis."""
         return [self.valid(reply) for reply in await self.replies(requests)]
 
     def valid(self, reply: object) -> Any:
-        """The reply. Raises MigrationError if it is an error of Redis."""
+        """Returns the reply. Raises MigrationError if it is an error of Redis."""
         with self.errors():
             return valid(reply)
 
     async def watched(self, keys: Sequence[bytes], requests: Sequence[Words]) -> list[object]:
-        """The replies, as from `replies`, after WATCH: if one of these keys changes, `transaction`
-        does nothing."""
+        """Returns the replies, as `replies` does, after WATCH: if one of these keys changes,
+        `transaction` does nothing."""
         done, *replies = await self.replies([(b"WATCH", *keys), *requests])
         self.valid(done)
         self._watches = True
         return replies
 
     async def transaction(self, requests: Sequence[Words]) -> list[Any] | None:
-        """The replies; None if something that is watched has changed: then nothing was done.
+        """Returns the replies; None if a watched key has changed: then nothing was done.
 
         Without requests it only ends the watching.
         """
@@ -83,7 +83,7 @@ class Server:
 
     @contextmanager
     def errors(self) -> Iterator[None]:
-        """Raises MigrationError for those of Redis; UnfitKey if other keys may be in order."""
+        """Raises MigrationError for errors of Redis; UnfitKey if other keys may be in order."""
         try:
             yield
         except (RedisError, OSError) as trouble:
@@ -100,13 +100,13 @@ Pairs = Sequence[tuple[bytes, bytes | None]]
 
 
 class Scan(NamedTuple):
-    """command: what reads a page; pairs: (element, value) for each, from what the reply lists"""
+    """command: reads a page; pairs: makes (element, value) for each from what the reply lists"""
 
     command: bytes
     pairs: Callable[[Sequence[bytes]], Pairs]
 
     def words(self, key: bytes, cursor: bytes) -> Words:
-        """The request. Its reply is the next cursor, and what `pairs` takes."""
+        """Returns the request. Its reply is the next cursor, and what `pairs` takes."""
         return (self.command, key, cursor, b"COUNT", PAGE)
 
 
@@ -135,7 +135,7 @@ class Scanned(NamedTuple):
 
 
 async def scanned(server: Server, key: bytes, kind: bytes, cursor: bytes) -> Scanned:
-    """The elements from `cursor` on. Raises MigrationError."""
+    """Returns the elements from `cursor` on. Raises MigrationError."""
     scan = SCANS[kind]
     (following, listed), left_ms, time = await server.ask(
         scan.words(key, cursor), (b"PTTL", key), (b"TIME",)

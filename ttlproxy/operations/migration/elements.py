@@ -11,13 +11,13 @@ from ttlproxy.link.connecting.pipeline import Words
 
 # Elements in a page, which is one transaction at the target.
 PAGE: Final = 200
-# TYPE says this where there is no key.
+# TYPE's reply if there is no key.
 NO_KEY: Final = b"none"
 END: Final = b"0"
 
 
 class Element(NamedTuple):
-    """deadline_ms: None if it has none; value: of a hash field, or a member's score, else None."""
+    """deadline_ms: None if it has none; value: of a hash field, or a member's score, else None"""
 
     name: bytes
     deadline_ms: int | None
@@ -30,7 +30,7 @@ class Page(NamedTuple):
     key: its name at the target; kind: its type there, as TYPE says it
     cursor: of the next page, END after the last one
     key_deadline_ms: of the whole key, None if it has none, or this is of no interest
-    is_deadline_untold: the key may have one that the source does not tell
+    is_deadline_untold: whether the key may have a deadline that the source does not tell
     """
 
     key: bytes
@@ -71,8 +71,8 @@ class Outcome(StrEnum):
 
 
 class TargetState(NamedTuple):
-    """The state of the target: each element of a page, whether there is such a key at all, and Unix
-    time."""
+    """The state of the target: each element of a page, Unix time, and whether there is such a key
+    at all."""
 
     found: Sequence[Found]
     now_ms: int
@@ -82,8 +82,9 @@ class TargetState(NamedTuple):
 class Source(Protocol):
     """A source of deadlines.
 
-    slack_ms: a deadline that differs by no more is the same one
-    compares: `value` of its elements must be that at the target; otherwise both are the same data
+    slack_ms: two deadlines that differ by no more are the same
+    compares: whether the value of an element must be the one at the target; otherwise both are the
+    same data
     """
 
     parts: Sequence[Part]
@@ -91,12 +92,13 @@ class Source(Protocol):
     compares: bool
 
     def page(self, name: bytes, part: Part, cursor: bytes) -> Awaitable[Page]:
-        """The elements of key `name` from `cursor` on. If it reads what is at the target, on the
-        target's connection, it watches that. Raises MigrationError or redis-py's RedisError."""
+        """Returns the elements of key `name` from `cursor` on. If it reads what is at the target,
+        on the target's connection, it watches that. Raises MigrationError or redis-py's
+        RedisError."""
 
 
 class Target(Protocol):
-    """A target of deadlines; slack_ms: as of a source."""
+    """A target of deadlines; slack_ms: as for a source."""
 
     slack_ms: int
 
@@ -105,19 +107,19 @@ class Target(Protocol):
         RedisError."""
 
     def ttl_requests(self, page: Page, elements: Sequence[Element]) -> list[Words]:
-        """The requests that give these their deadlines, where they have none. Each element has a
-        deadline."""
+        """Returns requests that give these elements their deadlines, if they have none there. Each
+        element has a deadline."""
 
     def outcomes(self, request: Words, reply: Any) -> Counter[Outcome]:
         """Counts what has become of the elements of such a request."""
 
     def add_requests(self, page: Page, elements: Sequence[Element]) -> list[Words]:
-        """The requests that add these, which are not there, without deadlines."""
+        """Returns requests that add these elements, which are not there, without deadlines."""
 
 
 class TimedWords(NamedTuple):
     """date, read: the commands that set a deadline, and that read one; elements: the word before
-    the elements."""
+    the elements"""
 
     date: bytes
     read: bytes
@@ -137,5 +139,5 @@ NATIVE_WORDS: Final[Mapping[bytes, TimedWords]] = {
 
 
 def shown(name: bytes) -> str:
-    """A name for people."""
+    """Returns a name for people."""
     return repr(name.decode(errors="backslashreplace"))

@@ -32,7 +32,7 @@ class Options:
 
     proxy: a running ttlproxy; other: the server on the other side, None if it is the proxy
     db: the logical database, on both sides; rate: elements a second; state: the file
-    is_applied: without it, nothing is written
+    is_applied: if not, nothing is written
     """
 
     proxy: Upstream
@@ -61,7 +61,7 @@ class Ends(NamedTuple):
 
 
 class Moved(NamedTuple):
-    """walked: where the keys are gone through; server: where the target is
+    """walked: the server whose keys are gone through; server: the server with the target
 
     hint: what may be wrong if no element of the source is at the target
     """
@@ -78,7 +78,7 @@ class Job(NamedTuple):
     """A kind of import or export.
 
     summary: for --help; needs, takes: the names of options, besides those that all jobs take
-    prepare: its source and target. Raises MigrationError, or ValueError if an option is wrong
+    prepare: makes its source and target; raises MigrationError, or ValueError if an option is wrong
     """
 
     summary: str
@@ -111,7 +111,8 @@ async def _redisson(options: Options, ends: Ends) -> Moved:
 
 
 def _from(kind: str, probe: Words, what: str) -> Callable[[Options, Ends], Awaitable[Moved]]:
-    """`probe`: a request that only such a server answers; `what`: what it is, for people"""
+    """Returns `prepare` of a Job; `probe`: a request that only such a server answers; `what`: its
+    kind, for people."""
 
     async def prepare(options: Options, ends: Ends) -> Moved:
         await _probe(ends.other, probe, what)
@@ -146,7 +147,7 @@ async def _to_pairs(options: Options, ends: Ends) -> Moved:
 
 async def _probe(server: Server, words: Words, what: str) -> None:
     (reply,) = await server.replies([words])
-    is_refused = isinstance(reply, NoPermissionError)  # the key of the probe, perhaps no other one
+    is_refused = isinstance(reply, NoPermissionError)  # of the probe's key, perhaps of no other
     if isinstance(reply, ResponseError) and not is_refused:
         raise MigrationError(f"{server.shown} is not {what}: {reply}")
 

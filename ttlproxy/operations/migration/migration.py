@@ -1,4 +1,4 @@
-"""An import or export from its start to its end: what would be written, the writing, the check."""
+"""Runs an import or export from start to end: what would be written, the writing, the check."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SAVE_EVERY_S: Final = 1.0
 
 
 class Migration:
-    """`identity`: the words of the command line that must be the same for one that goes on"""
+    """`identity`: the words of the command line that must be the same for a run that goes on."""
 
     def __init__(
         self, job: Job, options: Options, identity: Mapping[str, str], timeout_s: float
@@ -37,7 +37,7 @@ class Migration:
         self._file = ResumeFile(options.state, identity, "--state", MigrationError)
 
     async def run(self, progress: Progress) -> int:
-        """Returns the exit code. Raises TtlproxyError."""
+        """Runs it; returns the exit code. Raises TtlproxyError."""
         options = self._options
         state = self._file.load(State.of) if options.is_applied else None
         async with AsyncExitStack() as stack:
@@ -91,7 +91,7 @@ class Migration:
         return DIFFERS if differs else 0
 
     async def _pass(self, moved: Moved, state: State, progress: Progress, *, is_dry: bool) -> Mover:
-        """Goes through all keys; the mover has examples.
+        """Goes through all keys; returns the mover, which has examples.
 
         The state is saved now and then, and at the end, unless it is a dry run. Raises
         MigrationError, also if there was nothing to do, because then the options are wrong.
@@ -143,7 +143,7 @@ class Migration:
 
 
 def _check_that_all_fit(mover: Mover) -> None:
-    """Raises MigrationError if there were keys that do not fit, when the others are done."""
+    """Raises MigrationError if there were keys that do not fit; called when the others are done."""
     if count := mover.state.counts[UNFIT]:
         said = "\n  ".join([f"{counted(count, 'key was', 'keys were')} left alone:", *mover.unfit])
         raise MigrationError(said)

@@ -1,4 +1,4 @@
-"""Goes through the keys of a source, gives each page to the target, and notes how far it is."""
+"""Goes through the keys of a source, gives each page to the target, and keeps its position."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ CHECKING: Final = "checking"
 
 @dataclass
 class State:
-    """
-    phase: MOVING or CHECKING; part: the number of the source's part; place: how far it is there
+    """The position of a run, and its counts.
+
+    phase: MOVING or CHECKING; part: the number of the source's part; place: the position there
     counts: of keys and of outcomes in this phase, by name; moved: those of MOVING when it is over
     """
 
@@ -34,23 +35,23 @@ class State:
 
     @classmethod
     def of(cls, kept: Any) -> Self:
-        """Reads what `kept` gave. Raises KeyError or TypeError."""
+        """Reads what `kept` returned. Raises KeyError or TypeError."""
         return cls(
             *(kept["phase"], kept["part"], Place(*kept["place"])),
             *(Counter(kept["counts"]), Counter(kept["moved"])),
         )
 
     def kept(self) -> dict[str, Any]:
-        """The state as JSON can have it."""
+        """Returns the state as JSON can have it."""
         return vars(self)
 
     def check(self) -> None:
-        """MOVING is over."""
+        """Begins CHECKING, because MOVING is over."""
         self.phase, self.part, self.place = CHECKING, 0, Place()
         self.moved, self.counts = self.counts, Counter()
 
 
-# A page is tried again so often, if its key changes meanwhile.
+# Attempts at a page whose key changes meanwhile.
 _TRIES: Final = 20
 # Names in a page of the walk, all of which are looked at again after an interruption.
 _NAMES: Final = 100
@@ -64,7 +65,7 @@ HIDDEN: Final = "hidden"
 
 
 def elements(counts: Counter[str]) -> int:
-    """The number of elements that are counted."""
+    """Returns the number of elements that are counted."""
     return counts.total() - sum(counts[name] for name in (KEYS, UNFIT, HIDDEN))
 
 
@@ -72,9 +73,9 @@ def elements(counts: Counter[str]) -> int:
 class Mover:
     """One pass over all keys.
 
-    walked: where the keys are gone through; server: where the target is
-    state: how far it is; it counts outcomes, and the names above
-    is_dry: nothing is written; the outcomes are what would be
+    walked: the server whose keys are gone through; server: the server with the target
+    state: its position; it counts outcomes, and the names above
+    is_dry: whether nothing is written; the outcomes are then what would be
     examples: some elements that are written, or would be
     unfit: what is wrong with some of the keys that do not fit
     """
@@ -91,7 +92,8 @@ class Mover:
     unfit: list[str] = field(default_factory=list)
 
     async def run(self, tell: Callable[[], None]) -> None:
-        """Goes on from where `state` is; `tell()` is called now and then. Raises MigrationError."""
+        """Goes on from the position of `state`; `tell()` is called now and then. Raises
+        MigrationError."""
         while self.state.part < len(self.source.parts):
             await self._keys(self.source.parts[self.state.part], tell)
             self.state.part, self.state.place = self.state.part + 1, Place()
@@ -128,7 +130,7 @@ class Mover:
         counts[KEYS] += 1
 
     async def _page(self, name: bytes, part: Part, cursor: bytes) -> Page:
-        """The page from `cursor` on, whose elements are done."""
+        """Moves the elements of the page from `cursor` on; returns the page."""
         for _ in range(_TRIES):
             page = await self.source.page(name, part, cursor)
             outcomes = await self._outcomes(page)
@@ -140,7 +142,7 @@ class Mover:
         return page
 
     async def _outcomes(self, page: Page) -> Counter[Outcome] | None:
-        """Returns None if the key has changed meanwhile."""
+        """Returns the outcomes of a page; None if the key has changed meanwhile."""
         if not page.elements:
             await self.server.transaction([])
             return Counter()

@@ -26,14 +26,14 @@ from ttlproxy.operations.migration.elements import (
     shown,
 )
 
-# From September 2001 to November 2286 Unix time in ms has 13 digits, and in seconds 10. So a number
+# From September 2001 to November 2286 Unix time has 13 digits in ms, and 10 in seconds. So a number
 # that is meant in the other unit is outside.
 _EARLIEST_MS: Final = 10**12
 _LATEST_MS: Final = 10**13
 
 
 class Unit(NamedTuple):
-    """ms: how many ms it has; other: the name of the unit that may be meant instead."""
+    """ms: how many ms it has; other: the name of the unit that may be meant instead"""
 
     name: str
     ms: int
@@ -44,9 +44,9 @@ UNITS: Final[Mapping[str, Unit]] = {"s": Unit("s", 1000, "ms"), "ms": Unit("ms",
 
 
 def deadline_ms(score: bytes, unit: Unit, member: bytes, key: bytes) -> int | None:
-    """A deadline from the score of a member of `key`; None if it is infinite.
+    """Returns a deadline from the score of a member of `key`; None if it is infinite.
 
-    Raises UnfitKey if it cannot be meant.
+    Raises UnfitKey if it cannot be meant as a deadline.
     """
     number = float(score)
     if number == float("inf"):
@@ -68,16 +68,17 @@ def deadline_ms(score: bytes, unit: Unit, member: bytes, key: bytes) -> int | No
 
 
 def score(deadline: int, unit: Unit) -> int:
-    """A deadline in ms as a number in the unit, never earlier."""
+    """Returns a deadline in ms as a number in the unit, never earlier."""
     return ceil(deadline / unit.ms)
 
 
 class Naming:
-    """A pattern for names, and the name that goes with each: `%1` is what the first star matched,
+    """A pattern for names, and the name that belongs to each: `%1` is what the first star matched,
     and `%K` the whole name."""
 
     def __init__(self, pattern: bytes, template: bytes, *, is_elsewhere: bool = False) -> None:
-        """`is_elsewhere`: on another server, where a key may have the same name.
+        """`is_elsewhere`: whether the other name is on another server, where a key may have the
+        same name.
 
         Raises ValueError if the template has a star's number that the pattern does not have.
         """
@@ -91,7 +92,7 @@ class Naming:
         self._is_elsewhere = is_elsewhere
 
     def other(self, name: bytes) -> bytes:
-        """The name that goes with `name`. Raises UnfitKey if they are equal."""
+        """Returns the name that belongs to `name`. Raises UnfitKey if they are equal."""
         found = filled(self._template, name, self._glob.match(name) or ())
         if found == name and not self._is_elsewhere:
             raise UnfitKey(f"{shown(name)} would belong to itself: give another name")
@@ -99,8 +100,8 @@ class Naming:
 
 
 class PairsSource:
-    """Sorted sets beside the elements, at the target itself. `naming`: from theirs to those of the
-    keys with elements."""
+    """Sorted sets beside the elements, at the target itself. `naming`: from their names to those of
+    the keys with elements."""
 
     slack_ms = 0
     compares = False
@@ -133,7 +134,8 @@ class PairsSource:
 
 
 class PairsTarget:
-    """Sorted sets beside the elements. `naming`: from names of keys with elements to theirs."""
+    """Sorted sets beside the elements. `naming`: from names of keys with elements to their
+    names."""
 
     def __init__(self, server: Server, naming: Naming, unit: Unit) -> None:
         self.slack_ms = unit.ms - 1
@@ -142,7 +144,7 @@ class PairsTarget:
         self._unit = unit
 
     async def read_state(self, page: Page, *, with_values: bool) -> TargetState:
-        """See Target. The elements themselves are not looked at."""
+        """See Target. The elements themselves are not read."""
         key = self._naming.other(page.key)
         words = (b"ZMSCORE", key, *(element.name for element in page.elements))
         requests: list[Words] = [(b"TYPE", key), (b"TIME",), words]

@@ -11,7 +11,8 @@ from ttlproxy.operations.migration.elements import Element, Found, Outcome, Page
 
 
 class How(NamedTuple):
-    """copies: what is not at the target is added; deletes: what has expired is deleted there."""
+    """copies: whether what is not at the target is added; deletes: whether what has expired is
+    deleted there"""
 
     copies: bool = False
     deletes: bool = False
@@ -63,7 +64,7 @@ class Rules(NamedTuple):
 
 
 def _is_same_value(kind: bytes, one: bytes | None, other: bytes | None) -> bool:
-    """Servers print the same score with more or fewer digits."""
+    """Compares values; servers print the same score with more or fewer digits."""
     if kind == b"zset" and one is not None and other is not None:
         return float(one) == float(other)
     return one == other

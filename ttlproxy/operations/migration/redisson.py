@@ -1,10 +1,10 @@
 """Reads what Redisson's RMapCache and RSetCache keep, for a copy that any client can read.
 
-Redisson's source (RedissonMapCache, RedissonSetCache) has the layout. An RMapCache is a hash. Each
-value has a header (struct.pack('dLc0') of Redis's Lua): the longest time without use in ms, 0 if
-there is none, and the length. The deadlines are scores of two sorted sets, in ms. An RSetCache is a
-sorted set with its deadlines, in ms, as scores. Keys and values are as the program's codec wrote
-them.
+Redisson's source (RedissonMapCache, RedissonSetCache) defines the layout. An RMapCache is a hash.
+Each value has a header (struct.pack('dLc0') of Redis's Lua): the longest time without use in ms, 0
+if there is none, and the length. The deadlines are scores of two sorted sets, in ms. An RSetCache
+is a sorted set with its deadlines, in ms, as scores. Keys and values are as the program's codec
+wrote them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ttlproxy.operations.migration.pairs import Naming
 _HEADER: Final = Struct("<dQ")
 _TIMEOUTS: Final = b"redisson__timeout__set"
 _IDLE: Final = b"redisson__idle__set"
-# A member of an RSetCache without a deadline has one in the year 2,922,877 or so.
+# The year 2,922,877 or so is the deadline of a member of an RSetCache that has none.
 _NEVER_MS: Final = 1 << 55
 
 
@@ -62,14 +62,14 @@ class RedissonSource:
 
 
 def beside(prefix: bytes, name: bytes) -> bytes:
-    """The name of a sorted set that belongs to a map."""
+    """Returns the name of a sorted set that belongs to a map."""
     return b"%b:%b" % (prefix, name) if b"{" in name else b"%b:{%b}" % (prefix, name)
 
 
 def _field(
     name: bytes, field: bytes, value: bytes, timeout: bytes | None, unused: bytes | None
 ) -> Element:
-    """Both scores may be None. Raises UnfitKey if the value has no header."""
+    """Reads a field; both scores may be None. Raises UnfitKey if the value has no header."""
     longest_idle_ms, length = (
         _HEADER.unpack_from(value) if len(value) >= _HEADER.size else (0.0, -1)
     )

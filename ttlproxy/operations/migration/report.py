@@ -1,4 +1,4 @@
-"""Makes the sentences that people read of an import or export, from counts."""
+"""Makes the sentences about an import or export that people read, from counts."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from ttlproxy.operations.migration.mover import BUSY, HIDDEN, KEYS, elements
 
 
 class Sentences(NamedTuple):
-    """The words that follow the number of elements, or of keys: before anything is written, after
-    it, and in the check at the end."""
+    """The words after the number of elements, or of keys: before anything is written, after it, and
+    in the check at the end."""
 
     dry: str
     moved: str
@@ -72,7 +72,7 @@ UNTOLD: Final = (
 _OF_KEYS: Final[Mapping[str, Sentences]] = {
     HIDDEN: Sentences(*[UNTOLD] * 3),
 }
-# Words of these sentences, and what they are of one element.
+# Words of these sentences, and their form for one element.
 _OF_ONE: Final[Mapping[str, str]] = {
     "are": "is",
     "were": "was",
@@ -90,7 +90,7 @@ FAULTS: Final = (Outcome.DATED, Outcome.ADDED, Outcome.DELETED, BUSY)
 
 
 def lines(counts: Counter[str], column: str) -> list[str]:
-    """A line for each outcome that there is; `column`: a field of Sentences."""
+    """Returns a line for each outcome that has a count; `column`: a field of Sentences."""
     return [
         f"{counted(counts[name], noun)}: {agrees(counts[name], getattr(sentences, column))}"
         for noun, rows, agrees in (("element", _ROWS, _agreeing), ("key", _OF_KEYS, _as_it_is))
@@ -100,7 +100,7 @@ def lines(counts: Counter[str], column: str) -> list[str]:
 
 
 def _agreeing(count: int, sentence: str) -> str:
-    """The sentence about one element, or as it is."""
+    """Returns the sentence as it is, or in its form for one element."""
     return _PLURAL.sub(lambda word: _OF_ONE[word[0]], sentence) if count == 1 else sentence
 
 
@@ -109,7 +109,7 @@ def _as_it_is(count: int, sentence: str) -> str:
 
 
 def so_far(counts: Counter[str]) -> str:
-    """The number of keys and of elements."""
+    """Returns the numbers of keys and of elements, for people."""
     return f"{counted(counts[KEYS], 'key')}, {counted(elements(counts), 'element')}"
 
 

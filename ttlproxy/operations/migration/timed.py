@@ -25,7 +25,7 @@ from ttlproxy.operations.migration.elements import (
     shown,
 )
 
-# Redis 8 replies with these.
+# Redis 8's replies.
 _NO_DEADLINE: Final = -1
 _NOT_THERE: Final = -2
 
@@ -34,9 +34,10 @@ class Reading(NamedTuple):
     """The way to read deadlines from a kind of server.
 
     kinds: the types that have deadlines there; slack_ms: see Source
-    requests: for these elements of a key of this type
-    deadlines: from the replies and the server's time: Unix time in ms, _NO_DEADLINE or _NOT_THERE
-    hides_whole: it may not tell the deadline of a key that has some of elements
+    requests: makes the requests for these elements of a key of this type
+    deadlines: reads the replies, with the server's time: Unix time in ms, _NO_DEADLINE or
+    _NOT_THERE
+    hides_whole: whether it may not tell the deadline of a key whose elements have some
     """
 
     kinds: Sequence[bytes]
@@ -47,7 +48,7 @@ class Reading(NamedTuple):
 
 
 def _by_table(words: Mapping[bytes, TimedWords]) -> Reading:
-    """`words`: by type"""
+    """Returns the reading of a server with these commands; `words`: by type."""
 
     def requests(key: bytes, kind: bytes, names: Sequence[bytes]) -> list[Words]:
         _, read, elements = words[kind]
@@ -60,7 +61,7 @@ def _by_table(words: Mapping[bytes, TimedWords]) -> Reading:
     return Reading(tuple(words), 0, requests, deadlines)
 
 
-# KeyDB says of an element that is not there what it says of one without a deadline.
+# KeyDB gives the same reply for an element that is not there as for one without a deadline.
 _IS_THERE: Final = {b"hash": b"HEXISTS", b"set": b"SISMEMBER", b"zset": b"ZSCORE"}
 
 
@@ -89,17 +90,18 @@ def _of_dragonfly(replies: list[Any], now_ms: int) -> list[int]:
 READINGS: Final[Mapping[str, Reading]] = {
     "ttlproxy": _by_table(PROXY_WORDS),
     "native": _by_table(NATIVE_WORDS),
-    # Both say how much time is left, so the answers to two questions differ.
-    # KeyDB 6.3.4 sets no expireEntryFat::m_whenPrimary (expire.h), and tells it.
+    # Both tell how much time is left, so the replies to two questions differ. KeyDB 6.3.4 sets no
+    # expireEntryFat::m_whenPrimary (expire.h), and tells it.
     "keydb": Reading((b"hash", b"set", b"zset"), 1000, _ask_keydb, _of_keydb, hides_whole=True),
     "dragonfly": Reading((b"hash", b"set"), 2000, _ask_dragonfly, _of_dragonfly),
 }
 
 
 class TimedSource:
-    """
-    has_data: its data is that of the target
-    copies: elements without deadlines, and deadlines of whole keys, are of interest
+    """Reads elements from a server with a Reading.
+
+    has_data: whether its data is that of the target
+    copies: whether elements without deadlines, and deadlines of whole keys, are of interest
     """
 
     def __init__(
@@ -134,12 +136,13 @@ class TimedSource:
         return Page(name, part.kind, elements, found.cursor, whole, is_untold)
 
     async def _list(self, name: bytes) -> Page:
-        """The elements of a list that have deadlines, as a proxy tells them: no list is scanned."""
+        """Returns the elements of a list that have deadlines, as a proxy tells them: lists are not
+        scanned."""
         (listed,) = await self._server.ask((b"TTLPROXY", b"KEY", name))
         return Page(name, b"list", [Element(element, int(at)) for element, at in listed])
 
 
-# The reply of a request that sets a deadline, about an element -> what has become of it.
+# The outcome by the reply, about an element, to a request that sets a deadline.
 _BY_REPLY: Final[Mapping[int, Outcome]] = {
     1: Outcome.DATED,
     0: Outcome.OTHER,
@@ -171,7 +174,7 @@ _ADDS: Final = {
 
 
 class TimedTarget:
-    """`words`: its commands, by type."""
+    """Sets deadlines with a server's own commands; `words`: these, by type."""
 
     slack_ms = 0
 

@@ -62,6 +62,7 @@ class SpecialRequests:
         self._client = client
         self._transactions = Transactions(client)
         self._subscriptions = Subscriptions(client)
+        self._is_off = False  # CLIENT REPLY OFF: no request has a reply
         self._skips = False  # CLIENT REPLY SKIP: the next request has no reply
         self._caching: list[bytes] | None = None  # CLIENT CACHING, for the next request
         self._scan = Scan(client)
@@ -104,15 +105,14 @@ class SpecialRequests:
         args, raw = requests.next()
         skips, self._skips = self._skips, False
         caching, self._caching = self._caching, None
-        client.order.muted = client.order.muted or skips
+        client.order.muted = self._is_off or skips
         if caching:
             await self._tell_caching(caching, args)
         reply = await self._reply(args, raw)
         self.blocks = False
         if reply:
             client.say(reply)
-        if skips:
-            client.order.muted = False
+        client.order.muted = self._is_off
 
     async def _reply(self, args: list[bytes], raw: bytes) -> bytes:
         """The reply to a request; empty if the client has it."""
@@ -200,7 +200,8 @@ class SpecialRequests:
         for lane in client.lanes.others:
             client.lanes.close(lane)
         client.connection_settings.clear()
-        client.order.muted = False
+        if self._is_off:  # a RESET behind CLIENT REPLY SKIP has no reply
+            self._reply_on()
         self._transactions.reset()
         self._subscriptions.reset(home)
         return await home.logs_in(args)
@@ -241,15 +242,15 @@ class SpecialRequests:
             await home.asked(PendingRequest([b"PING"], encode((b"PING",)), None))
 
     def _reply_on(self) -> bytes:
-        self._client.order.muted = False
+        self._is_off = self._client.order.muted = False
         return OK
 
     def _reply_off(self) -> bytes:
-        self._client.order.muted = True
+        self._is_off = True
         return b""
 
     def _reply_skip(self) -> bytes:
-        self._skips = not self._client.order.muted
+        self._skips = not self._is_off
         return b""
 
     async def _ok(self, args: list[bytes], raw: bytes) -> bytes:
