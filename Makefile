@@ -1,6 +1,6 @@
 # Needs Python 3.11 or later and make. PYTHON is the interpreter: make test PYTHON=python3.12
 # PYTEST has the arguments of the tests: make test PYTEST=tests/process/test_cli.py
-# BENCH has the arguments of the benchmark: make bench BENCH='--only all --json figures.json'
+# BENCH has the arguments of the benchmark: make bench BENCH='--only all --csv figures.csv'
 
 PYTHON ?= python3
 # Tests often wait, so five of them run at a time on two cores. More would be slower.
@@ -36,12 +36,12 @@ run: .venv/run.stamp
 # tests run too, and on each of these servers what depends on the version; none may be missing.
 test: .venv/dev.stamp
 	@$(BEFORE)
-	$(BIN)/pytest --progress $(QUICK) $(PYTEST)
+	$(BIN)/pytest $(QUICK) $(PYTEST)
 
 # Runs the checks and the tests that need no Redis: they are fast.
 check: .venv/dev.stamp
 	@$(BEFORE)
-	$(BIN)/pytest --progress --quick -m 'not redis' $(PYTEST) --numprocesses auto --maxprocesses 4
+	$(BIN)/pytest --quick -m 'not redis' $(PYTEST) --numprocesses auto --maxprocesses 4
 
 # Builds the image and runs it: needs root on Debian or Ubuntu, with debootstrap and buildah.
 image-test: .venv/dev.stamp $(IMAGE)/base.tar

@@ -11,6 +11,7 @@ import gc
 import importlib.util
 import logging
 import os
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -42,7 +43,6 @@ from tests.support.requirements import (
     servers_not_here,
     servers_of_a_run,
 )
-from tests.support.run_report import Progress, not_run
 from tests.support.selection import long_first, selected, tenths_of
 from tests.support.servers import LOG_SHOWN, Binary, Proxy, Server, moves_whole_slots, release
 from ttlproxy.core.keys import Keys
@@ -96,10 +96,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--tenth", type=int, choices=range(10), metavar="N", help=tenth, action="append", default=[]
     )
-    group.addoption("--progress", action="store_true", help="one line that says how much is left")
 
 
-@pytest.hookimpl(trylast=True)  # after pytest's own terminal reporter is there
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("quick"):
         os.environ.setdefault("TTLPROXY_EXAMPLES", "30")
@@ -107,9 +105,6 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     if lacking := missing():
         raise pytest.UsageError(f"TTLPROXY_REQUIRE has what is not here: {', '.join(lacking)}")
-    terminal = config.pluginmanager.get_plugin("terminalreporter")
-    if config.getoption("progress") and terminal is not None:
-        config.pluginmanager.register(Progress(terminal))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -174,7 +169,14 @@ def pytest_collection_modifyitems(
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    for line in not_run(terminalreporter, servers_not_here()):
+    """One line for each thing that this machine lacks."""
+    reasons = Counter[str]()
+    for report in terminalreporter.stats.get("skipped", []):
+        if isinstance(report.longrepr, tuple):
+            _, found, reason = report.longrepr[2].partition(NOT_HERE)
+            reasons.update([reason] * bool(found))
+    lines = [f"{reason} ({count} tests)" for reason, count in reasons.items()]
+    for line in (*servers_not_here(), *lines):
         terminalreporter.write_line(f"not run here: {line}")
 
 

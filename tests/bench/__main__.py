@@ -65,8 +65,9 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--share", type=float, default=1.0, help="of the usual requests, keys and elements"
     )
-    parser.add_argument("--json", type=Path, help="a file for all figures, after each part anew")
-    parser.add_argument("--csv", type=Path, help="the same, in the columns of docs/figures.csv")
+    parser.add_argument(
+        "--csv", type=Path, help="a file for all figures, after each part anew, as docs/figures.csv"
+    )
     parser.add_argument(
         "--into", type=Path, help="docs/figures.csv: the rows of these parts are replaced"
     )
@@ -82,8 +83,6 @@ def main(arguments: list[str] | None = None) -> int:
     for part in options.only:
         parts[part.name], reasons = run(part, options.share, options.rounds)
         absent += reasons
-        if options.json:
-            options.json.write_text(report.as_json(parts, absent, options.share))
         if options.csv:
             options.csv.write_text(report.as_csv(parts))
     if options.into:

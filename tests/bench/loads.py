@@ -7,7 +7,7 @@ import selectors
 import socket
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import chain, cycle, islice
 from time import perf_counter, perf_counter_ns
@@ -89,21 +89,23 @@ class Flood:
 
 @dataclass(frozen=True)
 class Replay:
-    """Many clients at once, each with a pipeline of different requests: `script`, repeated."""
+    """Many clients at once, each with a pipeline of different requests: `script`, repeated.
+
+    sessions: those whose clients send; if None, new ones
+    """
 
     script: Sequence[Words]
     requests: int
     clients: int = 50
     pipeline: int = 1
+    sessions: Sessions | None = None
 
     def __call__(self, target: Target) -> Run:
         """Raises hiredis.ReplyError if a reply is an error."""
         chunks = _chunks(self.script, self.pipeline)
         turns = -(-self.requests // self.pipeline)
-        with ExitStack() as stack:
-            players = [
-                stack.enter_context(_Player(target.port)) for _ in range(min(self.clients, turns))
-            ]
+        with closing(Sessions(min(self.clients, turns))) as new:
+            players = (self.sessions or new).at(target.port)
             began = perf_counter()
             _play(players, islice(cycle(chunks), turns), self.pipeline)
             return Run(turns * self.pipeline, perf_counter() - began)
@@ -126,25 +128,6 @@ class Sessions:
         for players in self._players.values():
             for player in players:
                 player.socket.close()
-
-
-@dataclass(frozen=True)
-class Continued:
-    """As Replay, but by clients that were connected before."""
-
-    sessions: Sessions
-    script: Sequence[Words]
-    requests: int
-    pipeline: int = 1
-
-    def __call__(self, target: Target) -> Run:
-        """Raises hiredis.ReplyError if a reply is an error."""
-        chunks = _chunks(self.script, self.pipeline)
-        turns = max(self.requests // self.pipeline, 1)
-        players = self.sessions.at(target.port)
-        began = perf_counter()
-        _play(players, islice(cycle(chunks), turns), self.pipeline)
-        return Run(turns * self.pipeline, perf_counter() - began)
 
 
 @dataclass(frozen=True)

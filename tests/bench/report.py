@@ -1,14 +1,10 @@
-"""Figures as a table for people and as JSON. Does not know how they were measured."""
+"""Figures as a table for people and as CSV. Does not know how they were measured."""
 
 from __future__ import annotations
 
 import csv
 import io
-import json
-import os
-import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from statistics import median
 
 from tests.bench.scenarios import Row
@@ -16,33 +12,23 @@ from tests.bench.targets import DIRECT
 
 
 def table(rows: Sequence[Row]) -> str:
-    """A Markdown table. If all rows have the same figure, only the heading names it."""
-    figures = {row.figure for row in rows}
-    (only,) = figures if len(figures) == 1 else ("",)
-    head = [
-        *("test", "pipeline", "target", *(() if only else ("figure",))),
-        *(f"{only}, median" if only else "median", "min to max", "of direct", "of HAProxy"),
-    ]
-    lines = [head, ["---"] * len(head)]
-    lines += [_cells(row, not only) for row in rows]
-    return "\n".join(f"|{'|'.join(line)}|" if line[0] == "---" else _line(line) for line in lines)
+    """A Markdown table."""
+    head = ("test", "pipeline", "target", "figure", "median", "min to max")
+    lines = [(*head, "of direct", "of HAProxy"), ("---",) * 8, *map(_cells, rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
-def _cells(row: Row, with_figure: bool) -> list[str]:
-    return [
+def _cells(row: Row) -> tuple[str, ...]:
+    return (
         row.test,
         "-" if row.pipeline is None else str(row.pipeline),
         row.target,
-        *((row.figure,) if with_figure else ()),
+        row.figure,
         _number(row.median),
         f"{_number(min(row.values))} to {_number(max(row.values))}",
         _ratio(row.of_first) + _of(row),
         _ratio(row.of_haproxy),
-    ]
+    )
 
 
 def _of(row: Row) -> str:
@@ -81,13 +67,3 @@ def merged(file: str, parts: Mapping[str, Sequence[Row]]) -> str:
     kept = [line for line in file.splitlines(True)[1:] if line.partition(",")[0] not in parts]
     head, rows = new.split("\n", 1)
     return f"{head}\n{''.join(kept)}{rows}"
-
-
-def as_json(parts: Mapping[str, Sequence[Row]], absent: Sequence[str], share: float) -> str:
-    """All figures of each round, and the machine they were measured on."""
-    figures = [{"part": part, **asdict(row)} for part, rows in parts.items() for row in rows]
-    where = {"python": platform.python_version(), "system": platform.platform()}
-    return json.dumps(
-        {**where, "cpus": os.cpu_count(), "share": share, "absent": absent, "figures": figures},
-        indent=1,
-    )

@@ -18,11 +18,11 @@ from tests.bench.targets import HAPROXY, Target
 
 @dataclass(frozen=True)
 class Result:
-    """A run, and the CPU time that Redis and the proxy, if there is one, used for it."""
+    """A run, and the CPU time in µs that Redis and the proxy, if there is one, used for it."""
 
     run: Run
-    redis: usage.Cpu
-    proxy: usage.Cpu
+    redis_us: float = 0.0
+    proxy_us: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -96,14 +96,13 @@ def one_round(scenario: Scenario) -> dict[str, Result]:
 def _result(case: Case) -> Result:
     before = _used(case.target)
     run = case.load(case.target)
-    redis, proxy = (now.since(then) for now, then in zip(_used(case.target), before, strict=True))
-    return Result(run, redis, proxy)
+    return Result(run, *(now - then for now, then in zip(_used(case.target), before, strict=True)))
 
 
-def _used(target: Target) -> tuple[usage.Cpu, usage.Cpu]:
+def _used(target: Target) -> tuple[float, float]:
     """The CPU time used by Redis and by the proxy."""
-    proxy = usage.cpu(target.proxy.pid) if target.proxy else usage.NONE
-    return usage.total(usage.cpu(server.pid) for server in target.masters), proxy
+    proxy = [target.proxy.pid] if target.proxy else []
+    return usage.cpu_us(*(server.pid for server in target.masters)), usage.cpu_us(*proxy)
 
 
 def _rows(scenario: Scenario, measure: Measure, rounds: Sequence[dict[str, Result]]) -> list[Row]:

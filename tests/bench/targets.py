@@ -17,7 +17,7 @@ from tests.support.processes import START_TIMEOUT_S, Process, attempts, free_por
 from tests.support.servers import Binary, Proxy, Server, find_binaries, release
 
 DIRECT, HAPROXY, TWEMPROXY, TTLPROXY = "direct", "haproxy", "twemproxy", "ttlproxy"
-ENVOY, FLOOR = "envoy", "floor"
+ENVOY = "envoy"
 # The first versions with HPEXPIRE and HSETEX, by brand.
 _FIELD_EXPIRY = {"": (8, 0), "valkey": (9, 0)}
 
@@ -111,7 +111,6 @@ _OTHERS = {
         lambda: ("-v", "0", "-s", str(free_port()), "-a", "127.0.0.1", "-c"),
     ),
     ENVOY: _envoy("false", "type: STATIC"),
-    FLOOR: _Other(sys.executable, "{port} {upstream}", lambda: ("-m", "tests.bench.floor")),
 }
 _ENVOY_OF_CLUSTER = _envoy(
     "true", "lb_policy: CLUSTER_PROVIDED\n    cluster_type: {{name: envoy.clusters.redis}}"
@@ -217,7 +216,7 @@ class Stage:
         self._stack.callback(end)
 
     def others(self, direct: Target) -> list[Target]:
-        """Other proxies in front of a Redis, those that are installed, and the floor."""
+        """Other proxies in front of a Redis, those that are installed."""
         found = (self._other(name, other, direct) for name, other in _OTHERS.items())
         return [target for target in found if target is not None]
 

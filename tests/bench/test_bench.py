@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -13,15 +12,13 @@ from pathlib import Path
 import pytest
 
 from tests.bench import targets
-from tests.bench.__main__ import main, run
+from tests.bench.__main__ import main
 from tests.bench.loads import OneByOne, Run
 from tests.bench.measures import RATE, percentile
 from tests.bench.parts import PARTS, Part, fleet, memory
-from tests.bench.parts.reaping import Storm
 from tests.bench.report import as_csv, merged, table
 from tests.bench.scenarios import Case, Measure, Result, Row, Scenario, measured, one_round
 from tests.bench.targets import Stage, find_program
-from tests.bench.usage import NONE
 from tests.docs import quoted_figures
 from tests.support.requirements import absent
 from tests.support.servers import Proxy
@@ -80,16 +77,14 @@ def test_each_scenario_gives_each_of_its_figures(part: Part, stage: Stage) -> No
 def test_the_figures_of_a_run_are_printed_and_written(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    file, rows = tmp_path / "figures.json", tmp_path / "figures.csv"
+    file = tmp_path / "figures.csv"
     part = ["--only", "latency", "--share", "0.001", "--rounds", "3"]
-    assert main([*part, "--json", str(file), "--csv", str(rows)]) == 0
+    assert main([*part, "--csv", str(file)]) == 0
     printed = capsys.readouterr().out
-    figures = json.loads(file.read_text())["figures"]
-    assert {len(row["values"]) for row in figures} == {3}
-    assert {row["target"] for row in figures} >= {"direct", "ttlproxy"}
-    assert {row["part"] for row in figures} == {"latency"}
-    assert len(quoted_figures.read(rows)) == len(figures)
-    assert all(f"| {row['target']} | {row['figure']} |" in printed for row in figures)
+    figures = quoted_figures.read(file).values()
+    assert {row.target for row in figures} >= {"direct", "ttlproxy"}
+    assert {row.part for row in figures} == {"latency"}
+    assert all(f"| {row.target} | {row.figure} |" in printed for row in figures)
 
 
 def _rounds(**rates: list[float]) -> list[dict[str, Result]]:
@@ -97,7 +92,7 @@ def _rounds(**rates: list[float]) -> list[dict[str, Result]]:
     names, values = list(rates), zip(*rates.values(), strict=True)
     return [
         {
-            name: Result(Run(seconds=1 / rate, latencies_us=[rate]), NONE, NONE)
+            name: Result(Run(seconds=1 / rate, latencies_us=[rate]))
             for name, rate in zip(names, each, strict=True)
         }
         for each in values
@@ -122,20 +117,6 @@ def test_the_added_time_is_told_of_all_but_the_first(stage: Stage) -> None:
     assert (other.target, other.figure, other.values) == ("other", "added p50, µs", [50, -20])
 
 
-def test_elements_of_a_storm_fall_due_evenly_in_each_key_and_over_all() -> None:
-    storm = Storm(keys=4, elements=40, over_ms=1000, together=2, figures=())
-    requests = list(storm.requests(5000))
-    deadlines_ms = [words[3] for words in requests]
-    assert deadlines_ms == [5000 + 50 * number for number in range(20)]
-    assert [words[1] for words in requests[:5]] == ["k0", "k1", "k2", "k3", "k0"]
-    assert len({(words[1], field) for words in requests for field in words[6::2]}) == 40
-
-
-def test_a_part_whose_program_is_absent_is_left_out_with_that_reason() -> None:
-    part = Part("part", "", lambda stage: [], needs=("no-such-program",))
-    assert run(part, SHARE, 1) == ([], ["part: no-such-program is not installed"])
-
-
 def test_figures_of_a_part_replace_those_that_were_there() -> None:
     row = Row("GET", 16, "ttlproxy", "requests/s", "direct", [9e4], [0.9], [])
     file = as_csv({"one": [row], "other": [row]})
@@ -143,12 +124,3 @@ def test_figures_of_a_part_replace_those_that_were_there() -> None:
     head, other, one = again.splitlines()
     assert (head, other) == (file.splitlines()[0], file.splitlines()[2])
     assert one == "one,GET,16,ttlproxy,requests/s,5,5,5,0.90,direct,"
-
-
-def test_a_figure_of_one_kind_stands_in_the_heading() -> None:
-    row = Row("GET", 16, "ttlproxy", "requests/s", "direct", [9e4, 1e5, 5e4], [0.9, 0.8, 0.7], [])
-    assert table([row]).splitlines() == [
-        "| test | pipeline | target | requests/s, median | min to max | of direct | of HAProxy |",
-        "|---|---|---|---|---|---|---|",
-        "| GET | 16 | ttlproxy | 90,000 | 50,000 to 100,000 | 0.80 | - |",
-    ]

@@ -2,40 +2,13 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple
-
-_TICK_US = 1e6 / os.sysconf("SC_CLK_TCK")
 
 
-class Cpu(NamedTuple):
-    """CPU time in µs, of all threads. The total is exact to the nanosecond, user and system time to
-    a tick of the kernel (usually 10 ms)."""
-
-    total_us: float
-    user_us: float
-    system_us: float
-
-    def since(self, earlier: Cpu) -> Cpu:
-        return Cpu(*(now - then for now, then in zip(self, earlier, strict=True)))
-
-
-NONE = Cpu(0, 0, 0)
-
-
-def cpu(pid: int) -> Cpu:
-    threads = Path(f"/proc/{pid}/task").iterdir()
-    total_ns = sum(int((thread / "schedstat").read_text().split()[0]) for thread in threads)
-    # Fields 14 and 15 of proc(5), counted after the name, which may contain anything.
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return Cpu(total_ns / 1000, int(fields[11]) * _TICK_US, int(fields[12]) * _TICK_US)
-
-
-def total(used: Iterable[Cpu]) -> Cpu:
-    """That of several processes."""
-    return Cpu(*map(sum, zip(*used, strict=True)))
+def cpu_us(*pids: int) -> float:
+    """CPU time in µs of these processes, all threads together, exact to the nanosecond."""
+    threads = [thread for pid in pids for thread in Path(f"/proc/{pid}/task").iterdir()]
+    return sum(int((thread / "schedstat").read_text().split()[0]) for thread in threads) / 1000
 
 
 def forget_peak(pid: int) -> None:

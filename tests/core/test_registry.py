@@ -125,18 +125,6 @@ def test_a_reap_answered_before_an_announcement_does_not_undo_it() -> None:
         assert _bound(registry) <= 300
 
 
-def test_a_late_answer_of_three_reaps_does_not_undo_an_announcement() -> None:
-    registry = _registry()
-    registry.begin_reap((0, b"k"))
-    registry.begin_reap((0, b"k"))
-    registry.set_first_deadline((0, b"k"), 200)
-    registry.end_reap((0, b"k"))
-    registry.announced(0, b"k", 300)
-    registry.begin_reap((0, b"k"))
-    registry.set_first_deadline((0, b"k"), None)
-    assert _bound(registry) <= 300
-
-
 def test_the_answer_of_a_reap_counts_once_earlier_ones_are_over() -> None:
     registry = _registry()
     registry.begin_reap((0, b"k"))
@@ -288,13 +276,6 @@ def test_a_proxy_that_is_alone_hears_nothing_before_it_has_asked_for_something()
     registry.expect()
     registry.others(False)
     assert registry.expecting, "a rule may be announced"
-
-
-def test_a_new_family_is_of_interest_where_names_are_looked_at() -> None:
-    registry = Registry()
-    registry.families.tell(registry.families_changed)
-    registry.families.add([b"k"])
-    assert registry.rules.literal_prefixes == (b"k",)
 
 
 def _asked(asker: Asker, key: bytes, now_ms: int) -> bool:

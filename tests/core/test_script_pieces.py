@@ -157,18 +157,6 @@ def test_only_one_piece_knows_the_layout_of_an_index_and_of_the_schedule() -> No
     assert touching.keys() - {"index"} == KNOWS_THE_LAYOUT.keys(), touching
 
 
-def test_a_call_on_an_index_outside_of_the_piece_is_found() -> None:
-    for call in (
-        "redis.call('ZSCORE', index, element)",
-        "try('ZADD', schedule, 1, data)",
-        "redis.pcall('COPY', data, target_index)",
-        "try('ZREM', unpack(KEYS, 1, 2))",
-    ):
-        assert _touches_the_layout(call), call
-    for call in ("index_get(index, element)", "try('DEL', absent_key(index, prefix))"):
-        assert not _touches_the_layout(call), call
-
-
 HELLO = {
     "lib/clock": "-- The time.\n-- GIVES: now\nlocal now = 1\n",
     "lib/late": "-- Is it late?\n-- NEEDS: clock.lua noon\n-- GIVES: is_late\n"
@@ -216,20 +204,3 @@ def test_a_name_that_a_piece_gives_inside_a_function_is_not_there_behind_it() ->
 
 def test_names_that_only_unused_functions_need_may_be_missing() -> None:
     assert _text("-- include late", "return 2", given="") == "return 2\n"
-
-
-@pytest.mark.parametrize(
-    ("source", "declared", "free"),
-    [
-        ("local a, b = a, c", "a b", "a c"),
-        ("local function f(x) return f(x, y) end", "f", "y"),
-        ("function g.h(...) return { k = v, ... } end", "", "g v"),
-        ("for i = n, m do t[i] = i end i()", "", "n m t i"),
-        ("repeat local done = f() until done or over", "", "f over"),
-        ("if a then local b = 1 elseif b then c = 'd' end", "", "a b c"),
-        ("while #q > 0 do q = -q.next('q') .. p end", "", "q p"),
-    ],
-)
-def test_names_are_read_as_lua_reads_them(source: str, declared: str, free: str) -> None:
-    found = names(source)
-    assert (found.declared, found.free) == ({*declared.split()}, {*free.split()})

@@ -131,10 +131,6 @@ def test_behind_a_blocking_command_unknown_keys_count(world: World) -> None:
     assert world.names("BLPOP l 0", "HSET h f v") == [b"BLPOP", b"EVALSHA"]
 
 
-def test_after_a_flush_of_scripts_their_text_is_sent(world: World) -> None:
-    assert world.names("SCRIPT FLUSH", "HTTLFIELD h f") == [b"SCRIPT", b"EVAL"]
-
-
 def test_a_command_that_replaces_a_key_is_rewritten_if_that_key_is_managed(world: World) -> None:
     world.registry.announced(0, b"h", NOW_MS + 9)
     assert world.names("SET h v", "SET other v", "SORT h", "SORT h STORE x", "SORT x STORE h") == [
@@ -283,13 +279,6 @@ def test_internal_keys_may_be_named_where_they_are_shown(world: World) -> None:
     assert world.names("GET __ttl:x") == [b"EVALSHA"]
     world.rights.shows_internal = True
     assert world.names("GET __ttl:x") == [b"GET"]
-
-
-def test_a_request_that_begins_in_pieces_counts_for_later_ones(world: World) -> None:
-    world.registry.announced(0, b"other", NOW_MS + 9)
-    multi = encode((b"MULTI",))
-    assert world.take(multi[:9]) + world.take(multi[9:]) == multi
-    assert world.names("HSET h f v")[-1] == b"EVAL"
 
 
 @pytest.mark.parametrize(("has_action", "name"), [(True, b"EVALSHA"), (False, b"HEXPIRE")])

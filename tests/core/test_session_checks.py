@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from tests.support.session_world import NOW_MS, World, passes
 from ttlproxy.core.registry import UNKNOWN, Registry
 from ttlproxy.core.write_rules import WriteRule, WriteRules, name_of
-from ttlproxy.wire import Requests, encode
+from ttlproxy.wire import encode
 
 READ = encode((b"SISMEMBER", b"k1", b"m"))
 OTHER = encode((b"SISMEMBER", b"other", b"m"))
@@ -147,11 +145,6 @@ def test_redis_is_asked_only_for_users_with_all_rights_and_in_schedules_that_are
     assert (_asked(world, READ) is not None) == asks
 
 
-def test_in_a_transaction_redis_is_not_asked(world: World) -> None:
-    world.take(MULTI)
-    assert _asked(world, READ) is None
-
-
 def test_a_chunk_that_is_put_back_is_read_anew(world: World) -> None:
     assert _asked(world, READ)
     world.session.put_back()
@@ -165,69 +158,6 @@ def test_a_chunk_that_is_put_back_is_read_anew(world: World) -> None:
 
 
 WRITES = WRITE + encode((b"HSET", b"k2", b"f", b"v")) + encode((b"HSET", b"k3", b"f", b"v"))
-SETTERS = b"".join(encode((b"HEXPIREFIELD", key, b"f", b"9")) for key in (b"k1", b"k2", b"k3"))
-
-
-@pytest.mark.parametrize("chunk", [WRITES, SETTERS, WRITE])
-def test_writes_that_are_one_call_may_stop_and_wait_for_no_reap(world: World, chunk: bytes) -> None:
-    world.session.may_stop = True
-    ((name, *_),) = Requests().feed(world.take(chunk))
-    assert name == b"EVALSHA"
-    assert world.step.stopping is not None
-    assert not world.step.is_held
-    assert world.step.requests == 1
-
-
-@pytest.mark.parametrize("carried_out", range(4))
-@pytest.mark.parametrize("chunk", [WRITES, SETTERS])
-def test_calls_that_redis_has_not_carried_out_are_left_and_not_counted(
-    world: World, carried_out: int, chunk: bytes
-) -> None:
-    world.session.may_stop = True
-    world.take(chunk)
-    stopping, counts = world.step.stopping, world.counts
-    assert stopping is not None
-    world.answer(b"*%d\r\n" % carried_out)
-    requests = Requests().feed(chunk)
-    left = b"".join(encode(tuple(words)) for words in requests[carried_out:])
-    assert world.session.stopped(stopping) == left
-    assert counts.virtual + counts.rewritten == carried_out
-    assert (counts.virtual if chunk == SETTERS else counts.rewritten) == carried_out
-    assert world.session.script_calls.counts[stopping.script] == carried_out
-
-
-def _must_not_stop(world: World) -> None:
-    world.session.may_stop = False
-
-
-def _are_not_trusted(world: World) -> None:
-    world.rights.set_users([WIDE, b"user narrow on nopass ~__ttl:* +@all"])
-
-
-@pytest.mark.parametrize("before", [_must_not_stop, _are_not_trusted])
-def test_else_they_wait_for_a_reap(world: World, before: Callable[[World], None]) -> None:
-    world.session.may_stop = True
-    before(world)
-    world.take(WRITES)
-    assert world.step.stopping is None
-    assert world.step.reap_places == {(0, b"k1"), (0, b"k2"), (0, b"k3")}
-
-
-@pytest.mark.parametrize(
-    "chunk",
-    [
-        WRITE + PING,
-        PING + WRITE,
-        WRITE + encode((b"SADD", b"k2", b"m")),
-        encode((b"HSET", b"k1", b"f", b"v" * 500)) * 70,
-    ],
-    ids=["and another", "behind another", "two calls", "too long"],
-)
-def test_so_do_chunks_that_are_more_than_one_call_or_long(world: World, chunk: bytes) -> None:
-    world.session.may_stop = True
-    world.take(chunk)
-    assert world.step.stopping is None
-    assert (0, b"k1") in world.step.reap_places
 
 
 def test_a_call_does_not_stop_if_nothing_is_due(world: World) -> None:

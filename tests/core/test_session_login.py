@@ -8,16 +8,6 @@ from tests.support.session_world import NOW_MS, World
 from ttlproxy.wire import encode
 
 
-@pytest.mark.parametrize(
-    "words", [(b"HSETEX", b"h", b"FIELDS", b"3", *[b"f"] * 7), (b"HTTLFIELD", b"h", b"f" * 16385)]
-)
-def test_redis_refuses_too_much_before_a_login(world: World, words: tuple[bytes, ...]) -> None:
-    world.rights.set_users([b"user default on #af ~* +@all"])
-    world.say("RESET")
-    assert world.names("HTTLFIELD h f") == [b"EVALSHA"]
-    assert world.take(encode(words)) == encode(words)
-
-
 def test_a_login_waits_until_what_is_owed_before_it_has_come() -> None:
     world = World(asks_login=True)
     ping, login = encode((b"PING",)), encode((b"AUTH", b"word"))
@@ -82,16 +72,6 @@ def test_of_a_client_that_tries_many_users_only_some_are_kept(world: World) -> N
         world.say(f"AUTH user:{number} word")
     assert len(world.session.users) <= 17
     assert b"user:99" in world.session.users
-
-
-def test_after_reset_a_client_is_served_where_redis_asks_for_no_login(world: World) -> None:
-    _, call = world.say("RESET", "HTTLFIELD h f")
-    assert call[1] == world.scripts["hash_ttl"].sha
-
-
-def test_a_word_alone_is_a_password_and_no_user(world: World) -> None:
-    world.say("AUTH word")
-    assert world.session.users == {b"default"}
 
 
 def test_the_reply_to_a_login_tells_who_the_client_is(world: World) -> None:

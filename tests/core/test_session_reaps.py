@@ -156,12 +156,3 @@ def test_a_key_that_a_blocking_command_took_from_is_swept_with_the_next_request(
     assert world.step.sweep_after == {b"l"}
     world.say("PING")
     assert not world.step.sweep_after
-
-
-def test_a_key_that_gets_deadlines_late_while_a_large_value_comes_is_swept(world: World) -> None:
-    request = encode((b"APPEND", b"k", b"v" * 300_000))
-    world.take(request[:100_000])
-    world.take(request[100_000:200_000])
-    world.registry.announced(0, b"k", NOW_MS + 9)
-    world.take(request[200_000:])
-    assert world.step.sweep_after == {b"k"}

@@ -28,13 +28,6 @@ def test_a_key_that_falls_due_before_exec_is_reaped_then(world: World) -> None:
     assert world.step.reap_places == {(0, b"h")}
 
 
-def test_a_key_that_becomes_managed_before_exec_is_reaped_then(world: World) -> None:
-    world.say("MULTI", "HLEN h")
-    world.registry.announced(0, b"h", NOW_MS - 1)
-    world.say("EXEC")
-    assert world.step.reap_places == {(0, b"h")}
-
-
 def test_without_any_managed_key_a_transaction_passes_raw(world: World) -> None:
     assert world.names("MULTI", "HSET h f v", "EXEC") == [b"MULTI", b"HSET", b"EXEC"]
 

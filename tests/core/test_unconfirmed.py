@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
-from redis.asyncio import Redis
 
 from tests.support.session_world import KEYS, NOW_MS, World, read_registry
 from ttlproxy.core.registry import UNKNOWN, Registry
-from ttlproxy.link.knowledge.confirmations import Confirmations
 from ttlproxy.scripts import Scripts, Traits
 from ttlproxy.scripts.unconfirmed import Events, Flush, Swap, UnconfirmedChanges
-
-# A connection that is passed on and never used.
-NOBODY = Redis()
 
 
 @pytest.fixture
@@ -185,60 +178,3 @@ def test_keys_that_a_transaction_may_change_are_swept_at_once_and_when_it_is_car
 def _request(line: str) -> bytes:
     words = line.encode().split()
     return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%b\r\n" % (len(w), w) for w in words)
-
-
-# --- looks
-
-
-async def test_a_look_ends_with_what_has_changed_and_all_who_wait_go_on(
-    unconfirmed: UnconfirmedChanges,
-) -> None:
-    confirmations, asked = Confirmations(unconfirmed), list[str]()
-
-    async def look(redis: Redis) -> bool:
-        asked.append("look")
-        return len(asked) == 2
-
-    beat = asyncio.create_task(confirmations.until_beat(60, NOBODY, look))
-    await asyncio.gather(confirmations.confirm(), confirmations.confirm())
-    assert asked == ["look"] * 3, "once more, when what was doubtful is known"
-    beat.cancel()
-
-
-async def test_nothing_is_believed_after_a_look_that_found_nothing_until_one_does(
-    scripts: Scripts, unconfirmed: UnconfirmedChanges
-) -> None:
-    confirmations, changes = Confirmations(unconfirmed), False
-
-    async def look(redis: Redis) -> bool:
-        return changes
-
-    beat = asyncio.create_task(confirmations.until_beat(60, NOBODY, look))
-    unconfirmed.note(Flush(), Registry())
-    await confirmations.confirm()
-    assert not unconfirmed.believed
-    changes = True
-    await confirmations.confirm()
-    assert unconfirmed.believed
-    beat.cancel()
-
-
-async def test_a_beat_comes_though_nobody_asks_for_a_look(unconfirmed: UnconfirmedChanges) -> None:
-    async def look(redis: Redis) -> bool:
-        raise AssertionError
-
-    await Confirmations(unconfirmed).until_beat(0.001, NOBODY, look)
-
-
-async def test_a_waiting_client_goes_on_if_the_link_is_lost_in_the_middle(
-    unconfirmed: UnconfirmedChanges,
-) -> None:
-    confirmations = Confirmations(unconfirmed)
-
-    async def look(redis: Redis) -> bool:
-        raise ConnectionError
-
-    beat = asyncio.create_task(confirmations.until_beat(60, NOBODY, look))
-    await confirmations.confirm()
-    with pytest.raises(ConnectionError):
-        await beat

@@ -52,19 +52,6 @@ def test_a_callback_at_the_end_of_a_turn_may_write(run: Run) -> None:
     run(main)
 
 
-def test_the_writes_of_a_turn_go_out_at_its_end_in_order(run: Run) -> None:
-    async def main() -> None:
-        async with _connected() as (transport, far):
-            write = WriteBatch().writer(transport, Tally())
-            write(b"one ")
-            write(b"two")
-            assert _arrived(far) == b""
-            await asyncio.sleep(0)
-            assert _arrived(far) == b"one two"
-
-    run(main)
-
-
 def test_data_that_is_flushed_before_the_end_goes_out_once(run: Run) -> None:
     async def main() -> None:
         async with _connected() as (transport, far):

@@ -26,7 +26,3 @@ def test_every_command_of_the_server_has_a_row_or_a_reason(server: AnyServer) ->
     if release(server.name) > (7, 0):
         pytest.skip("the rows are those of 7.0's commands")
     assert _of(server) - names() - REASONS.keys() == set()
-
-
-def test_no_command_has_both_a_row_and_a_reason() -> None:
-    assert names() & REASONS.keys() == set()

@@ -41,27 +41,6 @@ def test_among_equals_the_earlier_is_first(talk: Talk) -> None:
     )
 
 
-def test_a_condition_refuses_what_it_refuses_in_a_sorted_set(talk: Talk) -> None:
-    talk(
-        """
-        LBADD lb XX 1 a         -> 0
-        LBRANK lb a             -> nil
-        LBADD lb gt 1 a         -> 1
-        LBADD lb LT 2 b         -> 1
-        LBADD lb NX 9 a         -> 0
-        LBADD lb GT 1 a         -> 0
-        LBADD lb GT 0 a         -> 0
-        LBADD lb LT 3 b         -> 0
-        LBTOP lb 0 -1           -> [[0, "b", "2"], [1, "a", "1"]]
-        LBADD lb GT 2 a         -> 0
-        LBADD lb LT 1 b         -> 0
-        LBTOP lb 0 -1           -> [[0, "a", "2"], [1, "b", "1"]]
-        LBADD lb Xx 5 b         -> 0
-        LBAROUND lb b 0         -> [[0, "b", "5"]]
-        """
-    )
-
-
 def test_scores_are_exact_to_the_last_of_64_bits(talk: Talk) -> None:
     talk(
         f"""
@@ -187,16 +166,6 @@ def test_a_leaderboard_lives_and_moves_as_the_one_key_that_it_is(talk: Talk) -> 
         DBSIZE                  -> 0
         """
     )
-
-
-def test_a_restored_leaderboard_is_what_was_dumped(client: Client) -> None:
-    for score, member in ((1, "z"), (MAX, "m"), (1, "a")):
-        client.ask("LBADD", "lb", score, member)
-    client.ask("RESTORE", "again", 0, client.ask("DUMP", "lb"))
-    expected = [[0, b"m", b"%d" % MAX], [1, b"z", b"1"], [2, b"a", b"1"]]
-    assert client.ask("LBTOP", "again", 0, -1) == expected
-    assert client.ask("LBADD", "again", 1, "m") == 0
-    assert client.ask("LBRANK", "again", "m") == 2
 
 
 # --- refused in the middle

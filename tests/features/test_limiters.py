@@ -178,23 +178,6 @@ RATES = [
 ]
 
 
-def test_eight_thousand_a_second_are_a_token_each_125_microseconds(direct: Client) -> None:
-    clocked, start_us = _Clocked(direct), YEAR_2100_US
-    words = b"CL.THROTTLE b 0 8000 1".split()
-    times = [us for n in range(2000) for us in (start_us + 125 * n, start_us + 125 * n + 124)]
-    replies = direct.ask_many([clocked.words(us, words) for us in times])
-    assert [reply[0] for reply in replies] == [0, 1] * 2000
-
-
-def test_another_rate_on_the_same_bucket_finds_it_as_full_as_it_was(direct: Client) -> None:
-    clocked, now_us = _Clocked(direct), YEAR_2100_US
-    before = direct.ask(*clocked.words(now_us, b"CL.THROTTLE b 9 7 1 5".split()))
-    assert before == [0, 10, 5, -1, 1]
-    # 5/7 s are missing; at the other rate that is 71.43 of a hundred tokens.
-    after = direct.ask(*clocked.words(now_us, b"CL.THROTTLE b 99 100 1 0".split()))
-    assert after == [0, 100, 28, -1, 1]
-
-
 def test_a_bucket_of_another_rate_is_full_in_the_first_whole_microsecond(direct: Client) -> None:
     """5/7 s are 714,285.71 us; the other rate counts in whole ones."""
     clocked, now_us = _Clocked(direct), YEAR_2100_US
@@ -215,35 +198,6 @@ def test_a_token_is_not_there_a_moment_early_where_doubles_round_up(direct: Clie
         words = b"CL.THROTTLE b %d %d %d %d" % (count - 1, count, period_s, quantity)
         reply = direct.ask(*clocked.words(now_us, words.split()))
         assert reply == bucket.take(Fraction(now_us, 1_000_000), quantity)
-
-
-def test_decisions_at_the_servers_own_time_agree_with_exact_fractions(
-    client: Client, direct: Client
-) -> None:
-    """Two TIMEs bound the microsecond of the decision; the key's value tells it exactly."""
-    bucket = _Bucket(20, 8000, 1)
-    for _ in range(300):
-        begun, reply, ended = client.ask_many(
-            [("TIME",), ("CL.THROTTLE", "b", 20, 8000, 1, 3), ("TIME",)], transaction=True
-        )
-        times = range(_us(begun), _us(ended) + 1)
-        outcomes = []
-        for us in times:
-            then = _Bucket(20, 8000, 1, bucket.full)
-            outcomes.append((then.take(Fraction(us, 1_000_000), 3), then.full))
-        full = [after for answer, after in outcomes if answer == reply]
-        assert full, (reply, outcomes)
-        held = direct.ask("GET", "b")
-        if held is None:
-            assert max(full) < Fraction(direct.now_ms() + 1, 1000)
-            continue
-        us, rest, count, _ = map(int, held.split())
-        bucket.full = Fraction(us * count + rest, count * 1_000_000)
-        assert bucket.full in full
-
-
-def _us(time: list[bytes]) -> int:
-    return int(time[0]) * 1_000_000 + int(time[1])
 
 
 @pytest.mark.parametrize("name", ["CL.THROTTLE", "INCREX"])

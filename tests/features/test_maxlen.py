@@ -117,17 +117,6 @@ def test_elements_without_a_deadline_count_as_well(every: Talk) -> None:
     """)
 
 
-def test_expired_elements_need_no_room(every: Talk) -> None:
-    every("""
-        PUT k [MAXLEN 2 PX 20] a                -> 1
-        PUT k [MAXLEN 2 EX 100] b               -> 1
-        wait 20
-        PUT k [MAXLEN 2 EX 100] c               -> 1
-        PUT k [MAXLEN 2 EX 100] a               -> -1
-        LEN k                                   -> 2
-    """)
-
-
 def test_a_deadline_already_past_needs_no_room(every: Talk) -> None:
     every("""
         ADD k a b                               -> 2
@@ -159,31 +148,6 @@ def test_the_earliest_deadlines_make_room_and_those_without_one_last(
         wait 1
         LEN k                                   -> 1
         HTTLFIELD k b                           -> 100
-    """)
-
-
-def test_what_was_evicted_has_made_room_at_once(every: Talk) -> None:
-    every("""
-        PUT k [MAXLEN 2 EX 100] a b             -> 2
-        PUT k [MAXLEN 2 EVICT EX 300] c d       -> 2
-        PUT k [MAXLEN 2 EX 300] e               -> -1
-        PUT k [MAXLEN 3 EX 300] e               -> 1
-        PUT k [MAXLEN 3 EX 400] f               -> -1
-        PUT k [MAXLEN 3 EVICT EX 400] f         -> 1
-        wait 1
-        LEN k                                   -> 3
-        HTTLFIELD k f                           -> 400
-    """)
-
-
-def test_what_is_written_is_not_evicted_for_itself(every_one_by_one: Talk) -> None:
-    every_one_by_one("""
-        PUT k [MAXLEN 3 EX 100] a               -> 1
-        PUT k [EX 200] b c                      -> 2
-        PUT k [MAXLEN 3 EVICT EX 300] a d       -> 1
-        wait 1
-        LEN k                                   -> 3
-        HTTLFIELD k FIELDS 2 a d                -> [300, 300]
     """)
 
 
@@ -232,17 +196,6 @@ def test_an_evicted_element_needs_room_to_come_back(every: Talk) -> None:
         PUT k [MAXLEN 3 EX 300] a               -> 1
         PUT k [MAXLEN 3 EX 300] d               -> -1
         HTTLFIELD k FIELDS 4 a b c d            -> [300, 100, 300, -2]
-    """)
-
-
-def test_each_element_makes_room_once(every_one_by_one: Talk) -> None:
-    every_one_by_one("""
-        PUT k [EX 100] a b c d e                -> 5
-        PUT k [] never                          -> 1
-        PUT k [MAXLEN 2 EVICT EX 200] x y       -> 2
-        wait 1
-        LEN k                                   -> 2
-        HTTLFIELD k FIELDS 2 x y                -> [200, 200]
     """)
 
 

@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.routed_world import FarEnd, Master, RoutedWorld
-from ttlproxy.core.keys import SLOTS, slot
 from ttlproxy.proxy.routed import chunk, routing
 from ttlproxy.wire import Requests, encode
 
@@ -23,20 +22,12 @@ AWAY = b"-TRYAGAIN Multiple keys\r\n"
 ONE, TWO, THREE = KEYS = (b"key:0", b"key:1", b"key:3")
 
 
-def _master(key: bytes) -> int:
-    return slot(key) * MASTERS // SLOTS
-
-
 def _get(*keys: bytes) -> bytes:
     return b"".join(encode((b"GET", key)) for key in keys)
 
 
 def _bulk(text: bytes) -> bytes:
     return b"$%d\r\n%b\r\n" % (len(text), text)
-
-
-def test_the_keys_here_are_of_all_masters() -> None:
-    assert [*map(_master, KEYS)] == [0, 1, 2]
 
 
 _TEXTS = st.one_of(

@@ -51,9 +51,9 @@ def pinged(server: Server) -> Iterator[Latencies]:
     def ping(client: Connection) -> None:
         due_s = perf_counter()
         while not (latencies.wall and over.wait(max(due_s - perf_counter(), 0))):
-            first_due_s, used = due_s, usage.cpu(server.pid)
+            first_due_s, used_us = due_s, usage.cpu_us(server.pid)
             client.ask("PING")
-            now_s, redis_ms = perf_counter(), usage.cpu(server.pid).since(used).total_us / 1000
+            now_s, redis_ms = perf_counter(), (usage.cpu_us(server.pid) - used_us) / 1000
             while due_s <= now_s:
                 latencies.wall.append((now_s - due_s) * 1000)
                 latencies.redis.append(redis_ms * (now_s - due_s) / (now_s - first_due_s))

@@ -53,7 +53,7 @@ PARTS = (
     Part("managed", "native commands on keys that have far deadlines", managed.scenarios, _FLOODED),
     Part("virtual", "commands that set deadlines, beside native ones", virtual.scenarios, _FLOODED),
     Part("onwrite", "rules of ONWRITE, beside none and SADDEX", onwrite.scenarios, _FLOODED),
-    Part("scripts", "HSETEX beside its script, HSETEX and HGET one to one", scripts.scenarios),
+    Part("scripts", "HSETEX, beside its script", scripts.scenarios),
     Part("attached", "HSETEX with 1, 10 and 50 proxies attached", attached.scenarios),
     Part("latency", "added to a request of a client that is alone", latency.scenarios),
     Part(

@@ -83,7 +83,7 @@ def _until_idle(processes: Sequence[Process]) -> None:
     """Returns when the processes have almost nothing to do."""
     used_us = -math.inf
     for _ in attempts(_IDLE_AFTER_S, "idle proxies"):
-        before_us, used_us = used_us, sum(usage.cpu(process.pid).total_us for process in processes)
+        before_us, used_us = used_us, usage.cpu_us(*(process.pid for process in processes))
         if used_us - before_us < _IDLE_US * len(processes):
             return
         time.sleep(_LOOK_S)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from itertools import product
 from random import Random
 
-from tests.bench.loads import ANY, Continued, Flood, Sessions, Words, fill
+from tests.bench.loads import ANY, Flood, Replay, Sessions, Words, fill
 from tests.bench.measures import PROXY_CPU, RATE
 from tests.bench.scenarios import Case, Scenario
 from tests.bench.targets import Stage
@@ -57,12 +57,12 @@ def scenarios(stage: Stage) -> list[Scenario]:
             Case("direct, three masters", direct, at_nodes),
         ]
 
-    def continued(name: str, key: str, pipeline: int) -> Continued:
+    def continued(name: str, key: str, pipeline: int) -> Replay:
         random = Random(pipeline)
         numbers = (random.randrange(count) for _ in range(_KEYS))
         script = [_words(name, f"{key}{number:012}") for number in numbers]
         requests = stage.scaled(round(PIPELINES[pipeline] * _IN_SESSIONS))
-        return Continued(sessions, script, requests, pipeline)
+        return Replay(script, requests, pipeline=pipeline, sessions=sessions)
 
     def cpu(name: str, pipeline: int) -> list[Case]:
         anywhere, of_one = (continued(name, key, pipeline) for key in (_RANDOM, _OF_ONE))

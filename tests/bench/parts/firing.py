@@ -55,13 +55,13 @@ class Fired:
         due_ms = self._write(target, direct)
         time.sleep((due_ms - direct.now_ms()) / 1000)
         pids = (target.redis.pid, target.proxy.pid)
-        before = [usage.cpu(pid) for pid in pids]
+        before = [usage.cpu_us(pid) for pid in pids]
         _await(direct, self.pending)
         seconds = (direct.now_ms() - due_ms) / 1000
-        spent = [usage.cpu(pid).since(then) for pid, then in zip(pids, before, strict=True)]
+        spent = [usage.cpu_us(pid) - then for pid, then in zip(pids, before, strict=True)]
         direct.close()
         proxy.close()
-        redis_us, proxy_us = (cpu.total_us / self.elements for cpu in spent)
+        redis_us, proxy_us = (us / self.elements for us in spent)
         return Run(found={RATE: self.elements / seconds, REDIS: redis_us, PROXY: proxy_us})
 
     def _write(self, target: Target, direct: Client) -> int:

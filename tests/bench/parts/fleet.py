@@ -136,7 +136,7 @@ class Idle:
     def _used(self, target: Target) -> tuple[float, float, float]:
         """(µs of CPU, commands, bytes) beyond those of the other Redis, which this asks as much."""
         of_both = [
-            (usage.cpu(each.redis.pid).total_us, *_traffic(each.port))
+            (usage.cpu_us(each.redis.pid), *_traffic(each.port))
             for each in (target, self.unattached)
         ]
         cpu_us, commands, sent = (mine - other for mine, other in zip(*of_both, strict=True))
@@ -162,18 +162,18 @@ class Started:
     asks: bool
 
     def __call__(self, target: Target) -> Run:
-        proxy, before = Proxy(target.redis.url, asks=self.asks), usage.cpu(target.redis.pid)
+        proxy, before = Proxy(target.redis.url, asks=self.asks), usage.cpu_us(target.redis.pid)
         began_s = perf_counter()
         try:
             with Connection(proxy.start().port, timeout_s=120) as client:
                 client.ask("GET", "none")
                 took_s = perf_counter() - began_s
-            used = usage.cpu(target.redis.pid).since(before)
+            used_us = usage.cpu_us(target.redis.pid) - before
             mib = proxy.rss_bytes() / 2**20
         finally:
             proxy.remove()
         return Run(
-            found={FIRST_REPLY: took_s, START_CPU: used.total_us / 1000, MEMORY: mib},
+            found={FIRST_REPLY: took_s, START_CPU: used_us / 1000, MEMORY: mib},
         )
 
 
@@ -210,12 +210,12 @@ class Storm:
         return run
 
     def _measured(self, target: Target, happens: Callable[[], object]) -> Run:
-        before, (_, sent) = usage.cpu(target.redis.pid), _traffic(target.port)
+        before, (_, sent) = usage.cpu_us(target.redis.pid), _traffic(target.port)
         began_s = perf_counter()
         with pinged(target.redis) as latencies:
             happens()
         took_s = perf_counter() - began_s
-        used, (_, now_sent) = usage.cpu(target.redis.pid).since(before), _traffic(target.port)
+        used_us, (_, now_sent) = usage.cpu_us(target.redis.pid) - before, _traffic(target.port)
         members = self._fleet.size.all
         ping = latencies.percentile(99)
         return Run(
@@ -223,7 +223,7 @@ class Storm:
                 PING: ping.wall,
                 PING_CPU: ping.redis,
                 ALL_DONE: took_s,
-                STORM_CPU: used.total_us / 1000 / members,
+                STORM_CPU: used_us / 1000 / members,
                 STORM_KIB: (now_sent - sent) / 1024 / members,
             }
         )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from tests.bench.loads import ANY, Flood, Words, fill
-from tests.bench.measures import CPU, RATE
+from tests.bench.measures import PROXY_CPU, RATE
 from tests.bench.scenarios import Case, Scenario
 from tests.bench.targets import Stage, Target
 
@@ -62,7 +62,7 @@ def scenarios(stage: Stage) -> list[Scenario]:
     targets = _filled(stage, SIZES)
     loads = [Traffic(*each) for each in product(("GET", "SET"), SIZES, CLIENTS, PIPELINES)]
     return [
-        Scenario(each.title, _cases(stage, targets, each), (RATE, *CPU), each.pipeline)
+        Scenario(each.title, _cases(stage, targets, each), (RATE, PROXY_CPU), each.pipeline)
         for each in loads
     ]
 

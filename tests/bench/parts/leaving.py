@@ -82,7 +82,7 @@ def _connected(target: Target) -> int:
 
 
 def _used(target: Target) -> float:
-    return usage.cpu(target.proxy.pid).total_us if target.proxy else 0.0
+    return usage.cpu_us(target.proxy.pid) if target.proxy else 0.0
 
 
 _WAYS = {"close": _close, "reset": _reset, "are ended by Redis": _kill}

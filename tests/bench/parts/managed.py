@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from tests.bench.loads import ANY, Flood, Words, fill
-from tests.bench.measures import CPU, RATE, REDIS_CPU
+from tests.bench.measures import PROXY_CPU, RATE, REDIS_CPU
 from tests.bench.scenarios import Case, Scenario
 from tests.bench.targets import Stage
 
@@ -67,7 +67,7 @@ def scenarios(stage: Stage) -> list[Scenario]:
                 Case("far deadlines", proxy, load(name, "timed", kind, rest, pipeline)),
                 Case("direct", direct, load(name, "plain", kind, rest, pipeline)),
             ],
-            (RATE, REDIS_CPU, *CPU),
+            (RATE, REDIS_CPU, PROXY_CPU),
             pipeline,
         )
         for (name, kind, rest), pipeline in product(COMMANDS, PIPELINES)

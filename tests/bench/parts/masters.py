@@ -17,9 +17,7 @@ from tests.bench.targets import Stage, Target
 from tests.support.redis_client import Client
 
 _RATE, _BY_CPU = "elements removed/s", "elements removed in a second of CPU"
-_CORE = Measure(
-    "proxy, % of a core", lambda result: result.proxy.total_us / result.run.seconds / 1e4
-)
+_CORE = Measure("proxy, % of a core", lambda result: result.proxy_us / result.run.seconds / 1e4)
 _REST_S = 5.0
 # In all slots; that decides, and not how many are in each.
 _MANAGED = 200_000
@@ -67,7 +65,7 @@ class Due:
             before, began = self._used(target), perf_counter()
             self._wait(clients)
             took_s = perf_counter() - began
-        used_s = self._used(target).since(before).total_us / 1e6
+        used_s = (self._used(target) - before) / 1e6
         elements = self.storm.elements
         return Run(seconds=took_s, found={_RATE: elements / took_s, _BY_CPU: elements / used_s})
 
@@ -87,9 +85,9 @@ class Due:
             if perf_counter() - began > _OVER_S:
                 raise TimeoutError(f"{self.storm.name}: they are not removed")
 
-    def _used(self, target: Target) -> usage.Cpu:
+    def _used(self, target: Target) -> float:
         processes = [*target.masters, *([target.proxy] if target.proxy else [])]
-        return usage.total(usage.cpu(process.pid) for process in processes)
+        return usage.cpu_us(*(process.pid for process in processes))
 
 
 def _now_s(client: Client) -> float:

@@ -1,4 +1,4 @@
-"""HSETEX alone, and HSETEX and HGET one to one on the same keys.
+"""HSETEX.
 
 Compared with a direct call of the same script, which shows what the proxy costs; with the smallest
 possible script, of TIME, ZADD and HSET; and with servers that have an HSETEX of their own.
@@ -6,9 +6,8 @@ possible script, of TIME, ZADD and HSET; and with servers that have an HSETEX of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from hashlib import sha1
-from itertools import chain, product
 
 from tests.bench.loads import Replay, Words, fill
 from tests.bench.measures import PROXY_CPU, RATE, REDIS_CPU
@@ -66,27 +65,16 @@ def scenarios(stage: Stage) -> list[Scenario]:
     ]
     for _, target, write in ways:
         fill(target, map(write, keys))
+    requests = {pipeline: stage.scaled(count) for pipeline, count in PIPELINES.items()}
     return [
         Scenario(
-            name,
+            "HSETEX",
             [
-                Case(way, target, _load(stage, script(write, keys), pipeline))
+                Case(way, target, Replay([write(key) for key in keys], count, pipeline=pipeline))
                 for way, target, write in ways
             ],
             (RATE, REDIS_CPU, PROXY_CPU),
             pipeline,
         )
-        for (name, script), pipeline in product(_SCRIPTS.items(), PIPELINES)
+        for pipeline, count in requests.items()
     ]
-
-
-def _load(stage: Stage, script: Sequence[Words], pipeline: int) -> Replay:
-    return Replay(script, stage.scaled(PIPELINES[pipeline]), pipeline=pipeline)
-
-
-_SCRIPTS: dict[str, Callable[[Write, Sequence[bytes]], list[Words]]] = {
-    "HSETEX": lambda write, keys: [write(key) for key in keys],
-    "HSETEX and HGET": lambda write, keys: list(
-        chain.from_iterable((write(key), (b"HGET", key, b"field")) for key in keys)
-    ),
-}
