@@ -1,13 +1,13 @@
--- A command as it came, while the slot of its keys is on its way to another master, and no master has an index
--- of them: TRYAGAIN if one has by now. It stands for scripts that name more keys, which Redis refuses meanwhile.
+-- Sends a command unchanged, while the slot of its keys is being moved to another master, and no master has an index of
+-- them: TRYAGAIN if this one has an index now. It replaces scripts with more keys, which Redis refuses during a move.
 -- KEYS:
 -- ARGV: count index... word...
--- RESULT: the command's, in the client's RESP version
+-- RESULT: the reply of the command, in the client's RESP version
 -- include try
 redis.setresp(3)
 local first_word = 2 + ARGV[1]
 for i = 2, first_word - 1 do
-  -- A key that the master of a leaving slot lacks is an error there.
+  -- An error if the slot is leaving this master and the key is not here.
   if redis.pcall('EXISTS', ARGV[i]) == 1 then
     return redis.error_reply('TRYAGAIN the slot is on its way to another master')
   end
