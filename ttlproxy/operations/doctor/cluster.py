@@ -27,7 +27,7 @@ _ASKED: Final[Sequence[Sequence[bytes]]] = ((b"CLUSTER", b"NODES"), (b"TIME",))
 
 
 class MasterFacts(NamedTuple):
-    """What one master tells.
+    """Facts about one master, from its replies.
 
     shown, id: its address, and its id in the Cluster
     nodes: all nodes of the Cluster, as it knows them
@@ -133,8 +133,7 @@ def _nodes(masters: Sequence[MasterFacts]) -> Iterator[Finding]:
 
 
 def failover(masters: Sequence[MasterFacts]) -> Iterator[Finding]:
-    """Finds masters whose failover would lose writes: without a replica, or with one that is
-    behind."""
+    """Finds masters whose failover would lose writes: without a replica, or with one that lags."""
     replicas: dict[str, set[str]] = {master.id: set() for master in masters}
     for node in _told(masters):
         if node.is_there and node.master in replicas:

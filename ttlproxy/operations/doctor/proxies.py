@@ -1,5 +1,5 @@
-"""Checks of proxies on the server: which run, what others have left, and what they do not get done:
-keys that are overdue, and what waits for other slots."""
+"""Checks of proxies on the server: which run, which others have left keys, which keys are overdue,
+and which commands wait for other slots."""
 
 from __future__ import annotations
 
