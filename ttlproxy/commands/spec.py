@@ -268,9 +268,9 @@ class OnWrite(NamedTuple):
     key.
 
     type: of the key, in Redis's words
-    keeps: whether existing elements keep their deadlines, unless the rule says REFRESH script: it
-    gets the name of the command, the rule (`WriteRule.how`), `what`, and the words of the request
-    after the key
+    keeps: whether existing elements keep their deadlines, unless the rule says REFRESH
+    script: it gets the name of the command, the rule (`WriteRule.how`), `what`, and the words of
+    the request after the key
     parted: returns the script and these last words for commands whose requests differ
     """
 
