@@ -443,3 +443,17 @@ def test_what_is_written_just_before_its_slot_goes_gets_its_deadline(
         source, target = target, source
     if source is not ends[0]:
         masters.move(SLOT, source, target)
+
+
+@pytest.mark.any_server
+def test_nulls_are_in_replies_of_a_server_s_own_hash_commands(valkey_masters: Masters) -> None:
+    number = SLOT * 3 // SLOTS
+    ends = valkey_masters.nodes[number], valkey_masters.nodes[(number + 1) % 3]
+    fields = ("FIELDS", 3, "none", "a", "none")
+    with closing(Client(valkey_masters.proxy.port)) as client:
+        client.ask("SADDEX", FRIEND, 1000, "a")  # so the key's family has deadlines
+        client.ask("HSET", KEY, "a", 1, "b", 2)
+        with _open(*ends):
+            assert client.ask("HGETEX", KEY, "EX", 100, *fields) == [None, b"1", None]
+        valkey_masters.move(SLOT, ends[1], ends[0])
+        client.ask("DEL", KEY, FRIEND)

@@ -6,7 +6,8 @@ import gc
 
 import pytest
 
-from tests.support.session_world import NOW_MS, World, passes
+from tests.support.session_world import KEYS, NATIVES, NOW_MS, World, passes
+from ttlproxy.commands import KeySpec, Native, Router
 from ttlproxy.wire import Requests, encode
 from ttlproxy.wire.scanner import Scanner
 
@@ -298,6 +299,23 @@ def test_deadlines_are_ours_where_a_rule_may_say_what_becomes_of_elements(
     world.registry.has_action = lambda key: has_action and key == b"h"
     assert world.names("HEXPIRE h 9 FIELDS 1 f") == [name]
     assert world.names("HEXPIRE other 9 FIELDS 1 f") == [b"HEXPIRE"]
+
+
+def test_a_rule_that_is_set_before_in_the_transaction_counts(world: World) -> None:
+    assert world.names("MULTI", "HEXPIRE h 9 FIELDS 1 f")[-1] == b"HEXPIRE"
+    assert world.names("ONEXPIRE h KEEP", "HEXPIRE h 9 FIELDS 1 f")[-1] == b"EVAL"
+    assert world.names("EXEC") == [b"EXEC"]
+    assert world.names("HEXPIRE h 9 FIELDS 1 f")[-1] == b"HEXPIRE"
+
+
+@pytest.mark.parametrize("request_", ["HSETEX h 9 f v", "HSETEX h MAXLEN 5 EX 9 FIELDS 1 f v"])
+def test_a_form_that_the_server_lacks_is_ours_while_the_slot_moves(request_: str) -> None:
+    hsetex = Native("HSETEX", -6, frozenset({"write"}), (KeySpec("RW"),))
+    world = World(router=Router([*NATIVES, hsetex]))
+    world.registry.announced(0, b"h", NOW_MS + 9)
+    world.session.unindexed = True
+    (words,) = world.say(request_)
+    assert KEYS.index(b"h") in words[3 : 3 + int(words[2])]
 
 
 @pytest.mark.parametrize(

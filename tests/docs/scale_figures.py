@@ -9,22 +9,24 @@ from tests.bench.parts import fleet
 from tests.docs.quoted_figures import PROXY_CPU, RATE, REDIS_CPU, all_of, table
 from ttlproxy.link.knowledge import modes
 
-PODS: Final = (10, 100, 1000, 10_000)
 MASTERS: Final = 30
 # Up to so many proxies hear of all keys, further ones ask at each request.
 _FEW: Final = modes.FEW
 _ALL, _ON_DEMAND = fleet.MODES
-# A fleet of a thousand pods: how many proxies are attached if each pod has one, and else.
+_KINDS: Final = {_ALL: "get broadcasts", _ON_DEMAND: "ask at each request"}
+# How proxies may be attached, and how many they are.
 _WAYS: Final = {
-    "a sidecar in each of 1,000 pods": 1000,
-    "one on each of 50 nodes": 50,
     "a tier of 10": 10,
+    "one on each of 50 nodes": 50,
+    "a sidecar in each of 1,000 pods": 1000,
+    "a sidecar in each of 10,000 pods": 10_000,
 }
-_ANNOUNCED, _LATER, _IDLE, _START = (
-    "HSETEX, announced",
-    "HSETEX, not announced",
-    "idle",
-    "start of one",
+_ANNOUNCED, _IDLE, _START = "HSETEX, announced", "idle", "start of one"
+# Requests for which a proxy that asks pays more, or does not.
+_ASKED: Final = (
+    "GET, keys named once",
+    "HSETEX, keys named again",
+    "HGET, keys of a family with deadlines named once",
 )
 
 
@@ -34,20 +36,19 @@ def _values(test: str, name: str) -> dict[str, float]:
     return {each.target: float(each.median) for each in rows}
 
 
-def _empty_and_managed(test: str, name: str) -> tuple[float, float]:
-    empty, managed = _values(test, name).values()
-    return empty, managed
+def _managed(test: str, name: str, mode: str = _ON_DEMAND) -> tuple[str, float]:
+    """The number of managed keys, in words, and the figure with them."""
+    _, (target, value) = _values(f"{test}, {mode}", name).items()
+    return target, value
 
 
-def _managed_keys(test: str, name: str) -> str:
-    _, target = _values(test, name)
-    return target
-
-
-def _storms(mode: str) -> list[str]:
-    """The names of the tests, the one on an empty Redis first."""
-    found = dict.fromkeys(each.test for each in all_of("fleet") if " proxies, " in each.test)
-    return [name for name in found if name.endswith(mode)]
+def _storm(mode: str) -> str:
+    """The name of the test with managed keys."""
+    return next(
+        each.test
+        for each in all_of("fleet")
+        if " managed keys, " in each.test and each.test.endswith(mode)
+    )
 
 
 def _hearing_us(attached: int) -> float:
@@ -74,29 +75,20 @@ def _announced_us(attached: int) -> float:
 
 def _rest_cores(attached: int, mode: str = _ON_DEMAND) -> float:
     """Of Redis, with managed keys, while nobody asks for anything."""
-    return attached * _of_mode(_IDLE, fleet.IDLE_CPU, mode)[1] / 1e6
-
-
-def _of_mode(test: str, name: str, mode: str = _ON_DEMAND) -> tuple[float, float]:
-    return _empty_and_managed(f"{test}, {mode}", name)
-
-
-def _writes(attached: int) -> str:
-    """How many announced writes a second one Redis can take."""
-    return _shown(max(1 - _rest_cores(attached), 0) * 1e6 / _announced_us(attached))
+    return attached * _managed(_IDLE, fleet.IDLE_CPU, mode)[1] / 1e6
 
 
 def _writes_of_master(attached: int) -> str:
-    """The same for a master of a Cluster, where all hear of all keys."""
+    """How many announced writes a second a master of a Cluster can take: all hear of all keys."""
     return _shown(max(1 - _rest_cores(attached, _ALL), 0) * 1e6 / _hearing_us(attached))
 
 
 def _of_rest(name: str, mode: str = _ON_DEMAND) -> Callable[[int], float]:
-    return lambda attached: attached * _of_mode(_IDLE, name, mode)[1]
+    return lambda attached: attached * _managed(_IDLE, name, mode)[1]
 
 
-def _start_ms(mode: str = _ON_DEMAND) -> float:
-    return _values(_storms(mode)[-1], fleet.STORM_CPU)["all start"]
+def _start_ms() -> float:
+    return _values(_storm(_ON_DEMAND), fleet.STORM_CPU)["all start"]
 
 
 def _shown(value: float) -> str:
@@ -112,107 +104,66 @@ def _percent(cores: float) -> str:
 
 
 def costs() -> str:
-    managed = _managed_keys(f"{_IDLE}, {_ALL}", fleet.IDLE_CPU)
-    most = _managed_keys(f"{_START}, {_ALL}", fleet.MEMORY)
-    rows = [
-        (
-            f"Redis, CPU of a write that is announced, {number:,} attached",
-            *(f"{_shown(_announced(mode)[number])} µs" for mode in fleet.MODES),
-        )
-        for number in fleet.ATTACHED
-    ]
-    later = [max(_values(f"{_LATER}, {mode}", REDIS_CPU).values()) for mode in fleet.MODES]
-    rows += [
-        (
-            "Redis, CPU of a write that is not announced, any number",
-            *(f"{_shown(each)} µs" for each in later),
-        ),
-        *_both("Redis, CPU of a proxy at rest", managed, _IDLE, fleet.IDLE_CPU, " µs a second"),
-        *_both("commands of a proxy at rest", managed, _IDLE, fleet.IDLE_COMMANDS, " a second"),
-        *_both("traffic of a proxy at rest", managed, _IDLE, fleet.IDLE_BYTES, " B a second"),
-        *_both("connections of a proxy, of its own", managed, _IDLE, fleet.CONNECTIONS, "")[1:],
-        *_both("Redis, memory for these", managed, _IDLE, fleet.BUFFERS, " KiB")[1:],
-        *_both("memory of a proxy", most, _START, fleet.MEMORY, " MiB"),
-        *_both("first reply after the start of a proxy", most, _START, fleet.FIRST_REPLY, " s"),
-        (
-            "Redis, CPU of the start of one of a thousand",
-            *(f"{_shown(_start_ms(mode))} ms" for mode in fleet.MODES),
-        ),
-    ]
-    return table(("what", "gets broadcasts", "asks at each request"), rows)
-
-
-def _both(what: str, managed: str, test: str, name: str, unit: str) -> list[tuple[str, str, str]]:
-    """A row for an empty Redis, and one with managed keys."""
-    all_, asked = (_of_mode(test, name, mode) for mode in fleet.MODES)
-    return [
-        (f"{what}, {keys}", _shown(all_[at]) + unit, _shown(asked[at]) + unit)
-        for at, keys in enumerate(("empty Redis", managed))
-    ]
+    rows = []
+    for what, test, name, unit in (
+        ("Redis, CPU at rest", _IDLE, fleet.IDLE_CPU, " µs a second"),
+        ("connections of its own", _IDLE, fleet.CONNECTIONS, ""),
+        ("memory", _START, fleet.MEMORY, " MiB"),
+        ("first reply after its start", _START, fleet.FIRST_REPLY, " s"),
+    ):
+        (keys, heard), (_, asked) = (_managed(test, name, mode) for mode in fleet.MODES)
+        rows.append((f"{what}, {keys}", _shown(heard) + unit, _shown(asked) + unit))
+    return table(("of proxies that", *_KINDS.values()), rows)
 
 
 def one_redis() -> str:
-    connections, commands = _of_rest(fleet.CONNECTIONS), _of_rest(fleet.IDLE_COMMANDS)
-    sent, kib = _of_rest(fleet.IDLE_BYTES), _of_rest(fleet.BUFFERS)
-    mib = _of_mode(_START, fleet.MEMORY)[1]
+    connections = _of_rest(fleet.CONNECTIONS)
+    _, mib = _managed(_START, fleet.MEMORY)
     rows = [
         (
-            f"{pods:,}",
-            _shown(connections(pods)),
-            f"{_shown(kib(pods) / 1024)} MiB",
-            _shown(commands(pods)),
-            f"{_shown(sent(pods) / 1e6)} MB",
-            _percent(_rest_cores(pods)),
-            f"{_shown(_announced_us(pods))} µs",
-            _writes(pods),
-            f"{_shown(_start_ms() * pods / 1000)} s",
-            f"{_shown(mib * pods / 1024)} GiB",
+            way,
+            _shown(connections(attached)),
+            _percent(_rest_cores(attached)),
+            f"{_shown(_announced_us(attached))} µs",
+            f"{_shown(_start_ms() * attached / 1000)} s",
+            f"{_shown(mib * attached / 1024)} GiB",
         )
-        for pods in PODS
+        for way, attached in _WAYS.items()
     ]
     head = (
-        *("pods", "connections", "Redis's memory for them", "commands a second", "bytes a second"),
-        *("of a core", "an announced write", "such writes a second, at most", "all starts"),
+        *("proxies", "connections of theirs", "Redis at rest, of a core", "an announced write"),
+        *("Redis, CPU when all start", "memory of all proxies"),
     )
-    return table((*head, "memory of all proxies"), rows)
+    return table(head, rows)
 
 
 def masters() -> str:
-    connections, commands = _of_rest(fleet.CONNECTIONS, _ALL), _of_rest(fleet.IDLE_COMMANDS, _ALL)
+    connections = _of_rest(fleet.CONNECTIONS, _ALL)
     rows = [
         (
-            f"{pods:,}",
-            _shown(connections(pods)),
-            _shown(connections(1) * MASTERS),
-            _shown(commands(pods) * MASTERS),
-            _percent(_rest_cores(pods, _ALL)),
-            _writes_of_master(pods),
+            way,
+            _shown(connections(attached)),
+            _percent(_rest_cores(attached, _ALL)),
+            _writes_of_master(attached),
         )
-        for pods in PODS
-    ]
-    head = ("pods", "connections to each master", "of each proxy", "commands a second, all masters")
-    return table((*head, "of a core, each master", "announced writes a second to each"), rows)
-
-
-def ways() -> str:
-    rows = [
-        (way, _percent(_rest_cores(attached)), f"{_shown(_announced_us(attached))} µs")
         for way, attached in _WAYS.items()
     ]
-    return table(("proxies", "Redis at rest, of a core", "an announced write"), rows)
+    head = ("proxies", "connections to each master", "each master at rest, of a core")
+    return table((*head, "announced writes a second to each, at most"), rows)
 
 
 def storms() -> str:
+    names = (fleet.PING, fleet.ALL_DONE, fleet.STORM_CPU)
     rows = []
-    for test in (name for mode in fleet.MODES for name in _storms(mode)):
-        for target, ping_ms in _values(test, fleet.PING_CPU).items():
-            wall, took, cpu, kib = (
-                _shown(_values(test, name)[target])
-                for name in (fleet.PING, fleet.ALL_DONE, fleet.STORM_CPU, fleet.STORM_KIB)
-            )
-            rows.append((test, target, _shown(ping_ms), wall, took, cpu, kib))
-    names = (fleet.ALL_DONE, fleet.STORM_CPU, fleet.STORM_KIB)
-    return table(("", "what happens", "PING p99, ms of Redis's CPU", "by the clock", *names), rows)
+    for mode in fleet.MODES:
+        found = [_values(_storm(mode), name) for name in names]
+        rows += [
+            (target, _KINDS[mode], *(_shown(each[target]) for each in found))
+            for target in found[0]
+            if target.startswith("all ")
+        ]
+    head = ("1,000 proxies", "which", "PING p99, ms", fleet.ALL_DONE, fleet.STORM_CPU)
+    return table(head, rows)
 
 
 def knowledge() -> str:
@@ -220,7 +171,7 @@ def knowledge() -> str:
     found = {each[:5]: each for each in all_of("knowledge")}
     rows = []
     for (_, test, pipeline, target, name), each in found.items():
-        if name != RATE or target != _ON_DEMAND:
+        if test not in _ASKED or name != RATE or target != _ON_DEMAND:
             continue
         costs_us = [
             float(found["knowledge", test, pipeline, _ON_DEMAND, cpu].median)
@@ -233,10 +184,9 @@ def knowledge() -> str:
 
 
 SECTIONS: Final = {
-    "scale knowledge": knowledge,
-    "scale costs": costs,
     "scale one Redis": one_redis,
+    "scale costs": costs,
+    "scale knowledge": knowledge,
     "scale masters": masters,
-    "scale ways": ways,
     "scale storms": storms,
 }

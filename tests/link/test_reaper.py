@@ -9,20 +9,21 @@ import asyncio
 import os
 import signal
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, closing
+from contextlib import ExitStack, asynccontextmanager, closing
 
 import pytest
 
 from tests.conftest import StartServer
 from tests.link.conftest import FAR_MS, KEYS, S, manage, until
 from tests.link.running import ids
+from tests.support.cluster import Cluster
 from tests.support.containers import AnyServer
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection
 from tests.support.redis_client import Client
 from tests.support.redis_content import LEASE
 from tests.support.server_queries import calls, connections, info
-from tests.support.servers import release
+from tests.support.servers import Binary, Server, release
 from ttlproxy.addresses import Upstream
 from ttlproxy.config import Settings
 from ttlproxy.core.counters import Counters
@@ -362,6 +363,21 @@ def _ours_of(direct: Client) -> list[bytes]:
     """The ids of its connections."""
     lines = [line for line in direct.ask("CLIENT", "LIST").splitlines() if b":reaper " in line]
     return [line.split()[0].removeprefix(b"id=") for line in lines]
+
+
+@pytest.mark.any_server
+@pytest.mark.parametrize("clustered", [False, True])
+async def test_a_reap_counts_as_a_use_of_the_key_only_before_a_cluster(
+    valkey_binary: Binary, clustered: bool
+) -> None:
+    with ExitStack() as stack:
+        made = Cluster(valkey_binary, nodes=1) if clustered else Server(valkey_binary)
+        stack.enter_context(made)
+        server = made.nodes[0] if isinstance(made, Cluster) else made
+        async with _reaping(server.url):
+            await until(lambda: any("e" in each["flags"] for each in _ours(server)))
+            (ours,) = _ours(server)
+            assert ("T" in ours["flags"]) != clustered
 
 
 async def test_its_connection_is_not_evicted_and_is_opened_again(

@@ -4,8 +4,10 @@
 -- ARGV: count index... word...
 -- RESULT: the reply of the command, in the client's RESP version
 -- include try
-redis.setresp(3)
 local first_word = 2 + ARGV[1]
+-- In RESP3 a null ends an array of Lua. The replies of these are the same in both, but for the form of a null.
+local has_nulls = ({ HGETEX = true, HGETDEL = true })[string.upper(ARGV[first_word])]
+redis.setresp(has_nulls and 2 or 3)
 for i = 2, first_word - 1 do
   -- An error if the slot is leaving this master and the key is not here.
   if redis.pcall('EXISTS', ARGV[i]) == 1 then

@@ -111,7 +111,7 @@ def _override(
             state.transaction.passed.update(keys)
         _native(state, route, args, now_ms)
         return None
-    if state.unindexed and managed and not ruled:
+    if state.unindexed and managed and not ruled and is_ours is False:
         words = state.script_calls.unindexed(route.keys(args), args)
         if words is not None:
             state.changes()
@@ -172,13 +172,14 @@ def _apply_ttl(state: SessionState, route: Route, args: list[bytes]) -> Sequence
 
 def _is_ours(state: SessionState, override: Override, args: list[bytes]) -> bool | None:
     """Whether a script must carry out a request although none of its keys is managed; None if that
-    depends on a rule of ONEXPIRE that is still being read."""
+    depends on a rule of ONEXPIRE that is still being read, or set before it in the transaction."""
     if override.always is not None and override.always(args):
         return True
     if not override.is_native:
         return False
     found = {state.registry.has_action(key) for key in override.keys(args)}
-    return True if True in found else None if None in found else False
+    is_unsure = None in found or (state.transaction is not None and state.transaction.tells_all)
+    return True if True in found else None if is_unsure else False
 
 
 def _matters_later(state: SessionState, override: Override) -> bool:

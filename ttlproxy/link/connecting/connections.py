@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 import random
 import socket
-from collections.abc import Callable, Iterable, Mapping
-from functools import cache
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache, partial
 from typing import Any, Final, cast
 
 import redis
@@ -180,7 +180,7 @@ class _TlsConnection(_TcpConnection, SSLConnection):
         }
 
 
-async def _greet(connection: AbstractConnection, *more: tuple[bytes, ...]) -> None:
+async def _greet(connection: AbstractConnection, *, more: Sequence[tuple[bytes, ...]] = ()) -> None:
     """Logs in and sets the names of connection and library, in one packet; redis-py takes three.
 
     `more`: further requests, which older servers may refuse, as they may refuse SETINFO.
@@ -203,11 +203,6 @@ async def _greet(connection: AbstractConnection, *more: tuple[bytes, ...]) -> No
                 raise
 
 
-async def _greet_unevictable(connection: AbstractConnection) -> None:
-    """Greets, and keeps Redis from evicting the connection."""
-    await _greet(connection, (b"CLIENT", b"NO-EVICT", b"ON"), (b"CLIENT", b"NO-TOUCH", b"ON"))
-
-
 def client(
     upstream: Upstream,
     name: str,
@@ -215,7 +210,7 @@ def client(
     keepalive_s: int = 0,
     *,
     patient: bool = False,
-    evictable: bool = True,
+    settings: Sequence[tuple[bytes, ...]] = (),
     heard: Callable[[], None] = nothing,
     opened: Callable[[], None] = nothing,
     dials: Dials | None = None,
@@ -224,7 +219,7 @@ def client(
 
     `timeout_s` limits connecting and, unless the connection is `patient`, each reply. A patient one
     waits as long as its TCP connection lives: its user must notice when the server has vanished, as
-    the link does. If it is not `evictable`, Redis does not close it when memory is short. Each
+    the link does. `settings`: requests that follow the greeting, and that Redis may refuse. Each
     reply calls `heard`, each opening `opened`; `dials` counts openings and failures.
     """
     pool = ConnectionPool(
@@ -239,7 +234,7 @@ def client(
         protocol=2,
         max_connections=1,
         retry=Retry(NoBackoff(), 0),
-        redis_connect_func=_greet if evictable else _greet_unevictable,
+        redis_connect_func=partial(_greet, more=settings),
         socket_timeout=None if patient else timeout_s,
     )
     return Redis.from_pool(pool)

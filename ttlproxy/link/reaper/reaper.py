@@ -41,6 +41,9 @@ from ttlproxy.net.tasks import run_all
 if TYPE_CHECKING:
     from ttlproxy.link.life.link import Link
 
+_NO_EVICT: Final = (b"CLIENT", b"NO-EVICT", b"ON")
+# Not before a Cluster: a master of Redis 8.2 may crash with it.
+_NO_TOUCH: Final = (b"CLIENT", b"NO-TOUCH", b"ON")
 # The smallest batch.
 _LEAST = 10
 # Keys of the first calls that are sent together.
@@ -245,14 +248,14 @@ class Reaper:
 
     def _client(self, *, patient: bool) -> Redis:
         timeout_s, keepalive_s = self._settings.connect_timeout, self._settings.tcp_keepalive
-        upstream = self._link.upstream
+        upstream, clustered = self._link.upstream, self._context.keys.clustered
         return client(
             upstream,
             "ttlproxy:reaper",
             timeout_s,
             keepalive_s,
             patient=patient,
-            evictable=False,
+            settings=(_NO_EVICT,) if clustered else (_NO_EVICT, _NO_TOUCH),
             dials=self._context.counters.dials,
         )
 
