@@ -5,7 +5,7 @@
 -- RESULT: the reply of the command, in the client's RESP version
 -- include try
 local first_word = 2 + ARGV[1]
--- In RESP3 a null ends an array of Lua. The replies of these are the same in both, but for the form of a null.
+-- In RESP3 a null ends an array of Lua. The replies to these commands are the same in RESP2, except for nulls.
 local has_nulls = ({ HGETEX = true, HGETDEL = true })[string.upper(ARGV[first_word])]
 redis.setresp(has_nulls and 2 or 3)
 for i = 2, first_word - 1 do
