@@ -1,5 +1,5 @@
-"""Parts of the status page beside figures: clients, parked keys, masters, rules, and the doctor's
-findings.
+"""Parts of the status page other than figures: clients, parked keys, masters, rules, and the
+doctor's findings.
 
 Names of keys and clients' addresses are what users have written, so they are left out if the
 inspector is off.

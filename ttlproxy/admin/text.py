@@ -15,7 +15,7 @@ def shown(name: bytes) -> str:
 
 
 def typed(text: str) -> bytes:
-    """Returns the name that `shown` shows as `text`; what is no escape stands for itself."""
+    """Returns the name that `shown` shows as `text`; other characters mean themselves."""
     plain, at = b"", 0
     for found in _ESCAPE.finditer(text):
         plain += text[at : found.start()].encode() + (bytes.fromhex(found[1] or "5c"))

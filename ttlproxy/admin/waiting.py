@@ -1,5 +1,4 @@
-"""Counts what waits in Redis beside the elements with deadlines: deferred commands, and kept
-elements.
+"""Counts deferred commands and kept elements, which wait in Redis.
 
 The set of other internal keys has their names. If there are many, a random sample stands for all;
 the schedule is read, too, for what is due next, so it is rarely missed.

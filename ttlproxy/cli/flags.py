@@ -114,7 +114,7 @@ def explained(names: Iterable[str]) -> str:
 
 
 def metavar(name: str, setting: Setting) -> str:
-    """Returns the word that stands for the value of a setting."""
+    """Returns the placeholder of the value of a setting."""
     return "|".join(setting.kind.choices) or name.rpartition("_")[2].upper()
 
 

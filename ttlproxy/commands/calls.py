@@ -143,8 +143,8 @@ def replacing(name: str, positions: Sequence[KeySpec], *, needed_later: bool = T
     """Returns the override of a command that replaces the keys with access REPLACED, and reads the
     others.
 
-    A request that is too long for Lua goes on as it came, and its keys are swept. A command that is
-    not `needed_later` writes strings.
+    A request that is too long for Lua is passed on unchanged, and its keys are swept. A command
+    that is not `needed_later` writes strings.
     """
 
     def replaced(args: Args) -> Args:

@@ -1,4 +1,4 @@
-"""COMMAND and ACL CAT with the virtual commands beside Redis's own: the script call that a request
+"""COMMAND and ACL CAT with Redis's commands and the virtual ones: the script call that a request
 for one of the two becomes, and what it says of each command.
 
 A script gets rows and documentation as JSON and puts them into Redis's reply. In the JSON, `{"ok":
@@ -6,8 +6,8 @@ A script gets rows and documentation as JSON and puts them into Redis's reply. I
 
 The forms of a command, as text, become the tree of arguments that COMMAND DOCS shows. `key [NX|XX]
 FIELDS numfields field [field ...]` is read as `redis-cli help` writes it: words in capitals and
-signs are tokens, brackets are options, bars stand between alternatives, of which one must be there
-if braces are around them. `[x ...]` repeats the x before it, or means any number of x if there is
+signs are tokens, brackets are options, bars are between alternatives, of which one is needed if
+braces are around them. `[x ...]` repeats the x before it, or means any number of x if there is
 none.
 """
 
@@ -229,7 +229,7 @@ class Catalogue:
     Redis answers a request itself if it would refuse it, or if none of these commands is asked for.
     longer: virtual commands that the server has too, but not with as many words, or not in each
     form
-    heard: category -> what the server's ACL CAT lists, as far as the link has read it
+    heard: category -> what the server's ACL CAT lists, if the link has read it
     """
 
     def __init__(

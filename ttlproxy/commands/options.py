@@ -29,7 +29,7 @@ def one_of(*words: bytes) -> Conditions:
 
 
 class Form(NamedTuple):
-    """The arguments of such a command, besides its key.
+    """The arguments of a command with a deadline, besides its key.
 
     width: words per element; keep: the word for no new deadline; capped: whether it takes MAXLEN
     """
@@ -43,7 +43,7 @@ class Form(NamedTuple):
 
 
 class TimedOptions(NamedTuple):
-    """A parsed request of such a command.
+    """A parsed request of a command with a deadline.
 
     cap: MAXLEN as scripts take it, see scripts/lib/words.lua
     """

@@ -136,7 +136,7 @@ class Counted(NamedTuple):
         return cls(noun.keyword, bad_count, errors.count_mismatch(noun.many))
 
     def elements(self, args: Sequence[bytes], at: int = 2) -> Sequence[bytes]:
-        """The elements; the keyword must stand at `at`. Raises Refused."""
+        """Returns the elements; the keyword must be the word at `at`. Raises Refused."""
         if args[at].upper() != self.keyword:
             raise Refused(errors.missing_keyword(self.keyword))
         found = args[at + 2 :]

@@ -88,8 +88,8 @@ VIRTUALS = (
 
 
 def _plan_section(args: Args) -> Call | None:
-    """Plans INFO, which goes on as it came unless it asks for our section: scripts cannot always
-    run."""
+    """Plans INFO. It is passed on unchanged unless it asks for our section, because scripts cannot
+    always run."""
     asks = {b"TTLPROXY", b"ALL", b"EVERYTHING"}.intersection(word.upper() for word in args[1:])
     return Call("proxy_info", (), args[1:]) if asks else None
 

@@ -1,6 +1,6 @@
 """The proxy's knowledge of one command, looked up for each request.
 
-Beside it are the commands that may go over a shared connection to Redis, and a cache of the
+It also has the commands that may go over a shared connection to Redis, and a cache of the
 beginnings of requests: nearly all requests of a command have the same options, for another key and
 other elements, and to read the options takes four times as long as to find them in the cache.
 """
@@ -95,7 +95,7 @@ class Stateful(NamedTuple):
     """A command that changes what later ones mean: see session/connection_commands.py.
 
     arity: as Redis counts it, for servers that do not tell it
-    before_login: whether Redis carries it out for a client that has not logged in
+    before_login: whether Redis executes it for a client that has not authenticated
     logs_in: whether it may log a client in
     always_ends_transaction: whether it also does so if Redis refuses it for its number of words
     """
@@ -111,7 +111,7 @@ class Route:
     """The facts about a command.
 
     positions: those of its keys; subcommands: those of each subcommand
-    sweeps: whether it may leave stale index entries if it goes on as it came
+    sweeps: whether it may leave stale index entries if it is passed on unchanged
     stateful: set if it changes what later commands mean
     override: also of a virtual command if the server has a command of that name
     survey: only of the server's own commands
@@ -179,7 +179,8 @@ class Route:
         return [key for spec in self._positions(args) or () for key in spec.words(args)]
 
     def written(self, args: Sequence[bytes]) -> Sequence[bytes]:
-        """Returns the keys that the request, as it came, may change without their index."""
+        """Returns the keys that the request, passed on unchanged, may change without their
+        index."""
         positions = self._positions(args) if self.sweeps else ()
         if positions is None:
             return args[1:]

@@ -110,16 +110,16 @@ class Tables(NamedTuple):
 class Router:
     """The routes of the commands of one server.
 
-    passthrough: name -> key kind, for the commands that need only a look at their keys; each name
-    in upper and in lower case, which is how clients send it
-    keyless: the same names -> NO_KEY, for when no key needs a look
+    passthrough: name -> key kind, for the commands of which only the keys must be checked; each
+    name in upper and in lower case, which is how clients send it
+    keyless: the same names -> NO_KEY, for when no key must be checked
     unread: the same as passthrough for when no key is managed: NO_KEY for commands that only read,
     without those that may write other keys than their first argument
     direct, setters: name -> route, for the writes, and for our own commands that set deadlines,
     that have a fast path
     shareable: the names of commands that may go over a connection to Redis that clients share, in
     upper and in lower case
-    plain, known: tables for whole chunks; the second is for when keys are looked up
+    plain, known: tables for whole chunks; the second is for when keys are checked
     categories: the ACL categories that our commands are in
     natives: the rows of the server's COMMAND reply
     heard: what its ACL CAT lists, by category

@@ -129,8 +129,8 @@ class Call(NamedTuple):
     word. For `origin` it puts the database and a blank before the first word of `argv`.
 
     elements_at: if not 0, `argv` is two words and the elements, which end the request from this
-    position on, and the call depends only on their number; 2: the one element is there, and more
-    words follow
+    position on, and the call depends only on their number; 2: there is one element, at position 2,
+    and more words follow it
     """
 
     script: str
@@ -180,7 +180,7 @@ class Virtual:
     None if it does not wait
     tells_all: whether it announces its change to all proxies
     integers: names of arguments that are integers here, but not in all commands
-    hint: one form in place of all, for hints while somebody types, if no form says enough
+    hint: one form in place of all, for hints while a user types, if no form says enough
     """
 
     name: str
@@ -264,10 +264,11 @@ class Direct(NamedTuple):
 
 
 class OnWrite(NamedTuple):
-    """How a command writes elements if a rule of ONWRITE matches the key.
+    """The script call in place of a command that writes elements, if a rule of ONWRITE matches the
+    key.
 
     type: of the key, in Redis's words
-    keeps: whether elements that are there keep their deadlines, unless the rule says REFRESH
+    keeps: whether existing elements keep their deadlines, unless the rule says REFRESH
     script: it gets the name of the command, the rule (`WriteRule.how`), `what`, and the words of
     the request after the key
     parted: returns the script and these last words for commands whose requests differ
@@ -292,10 +293,10 @@ class Override:
     plan: makes the call for a request whose arity is right
     keys: the script is needed if one of these data keys is managed
     targets: keys that it may make managed, in `other_db`
-    takes: whether a script can do the request; if not, its keys are reaped, it goes on as it came,
-    and the keys are swept
+    takes: whether a script can do the request; if not, its keys are reaped, the request is passed
+    on unchanged, and the keys are swept
     needed_later: whether the script is also needed if a key may become managed before the request
-    is carried out
+    is executed
     always: whether the script is needed even if no key is managed
     is_native: whether the server has the command itself, and it sets deadlines: the script is
     needed if ONEXPIRE has a rule for one of the keys, and otherwise leaves it to the server
@@ -342,7 +343,7 @@ class Survey:
     """A command of Redis about all keys, all commands or the server as a whole.
 
     plan: makes the call for a request whose arity is right, or other words to send in its place;
-    None means the request as it came
+    None: the request is passed on unchanged
     of_keys: whether it sees keys, so that all that is due must be gone
     heard: whether its script repeats what the link has read by ACL CAT, which not every client may
     call

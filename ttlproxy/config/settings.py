@@ -423,7 +423,7 @@ class Settings:
 
     @property
     def may_replace_lines(self) -> bool:
-        """Whether a terminal may have a line that the next one replaces: only one process writes
+        """Whether a line on a terminal may be replaced by the next one: only one process writes
         there, for people."""
         return self.log_format == "text" and self.workers == 1
 

@@ -61,7 +61,9 @@ class Pace:
 class KeyWalk:
     """Goes through the keys of database `db`, from `place` on.
 
-    Like SCAN, it returns a key that is there all the time at least once, and may return one twice.
+    Like SCAN, it returns each key that exists all the time at least once, and may return a key
+    twice.
+
     place: its position; the last page of `pages` counts only when the next one is asked for, so a
     walk that is stopped repeats its page
     """

@@ -32,7 +32,7 @@ _BY_REASON: Final = {
 
 
 class Group(NamedTuple):
-    """Keys that are parked for the same reason. why: of counters.PARKED; said: Redis's words; fix:
+    """Keys that are parked for the same reason. why: of counters.PARKED; said: Redis's error; fix:
     a line for a shell, empty if none is known"""
 
     why: str

@@ -26,7 +26,7 @@ def room(limit: int, most: int, processes: int) -> int:
 
 def beside_clients(clients: int, processes: int) -> int:
     """Raises the limit as far as possible; returns how many connections to masters of a Cluster
-    each process may have beside its share of the clients, each of which needs at least one."""
+    each process may have besides its share of the clients, each of which needs at least one."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     limit = _PLENTY if hard == resource.RLIM_INFINITY else min(hard, _PLENTY)
     if soft == resource.RLIM_INFINITY:

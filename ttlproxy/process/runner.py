@@ -92,7 +92,7 @@ class Signals:
 
     @property
     def ending(self) -> str:
-        """How the proxy ends, in words for the log."""
+        """The way in which the proxy ends, in words for the log."""
         return f"stopping at once, because {self.why_now}" if self.now.is_set() else "stopping"
 
     def stop_soon(self) -> None:

@@ -78,8 +78,8 @@ class Expired(Sender, Generic[Flag, MaybeWords, Rules, AllTaken, AllLeft, Deadli
     ) -> Flag:
         """Sets the deadline of elements that native commands write in keys that match the pattern.
 
-        jitter: up to this many percent more; refresh: existing elements get it anew, too; keepttl:
-        they keep what they have
+        jitter: up to this many percent more
+        refresh: existing elements get it anew, too; keepttl: they keep the one that they have
         maxlen: how many elements a key may have; evict: whether others make room
         """
         reply: Flag = self.execute_command(
@@ -223,7 +223,7 @@ class Queues(Sender, Generic[Int, MaybeInt, MaybeWord, MaybeWords, MaybeLease, A
         id: Value | None = None,
         condition: Condition | None = None,
     ) -> MaybeWord:
-        """Carries out a command later, and returns its id; None if the condition is not met."""
+        """Defers a command, and returns its id; None if the condition is not met."""
         reply: MaybeWord = self.execute_command(
             "DEFER",
             *words.expiry(ex, px, exat, pxat),

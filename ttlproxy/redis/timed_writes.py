@@ -12,8 +12,8 @@ Int = TypeVar("Int")
 
 
 class TimedWrites(Sender, Generic[Int]):
-    """One of ex, px, exat and pxat is the deadline: with none of them, and without keepttl, the
-    elements lose theirs.
+    """One of ex, px, exat and pxat is the deadline: without any of them, and without keepttl, the
+    elements lose their deadlines.
 
     ex, px: seconds and milliseconds, or a timedelta; exat, pxat: Unix time, or a datetime
     keepttl: elements keep the deadline that they have

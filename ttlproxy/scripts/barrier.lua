@@ -1,4 +1,4 @@
--- Does nothing. A server that holds back the writes of clients holds this script back too.
+-- Does nothing. While a server delays writes of clients, it delays this script too.
 -- KEYS:
 -- ARGV:
 -- RESULT: 1

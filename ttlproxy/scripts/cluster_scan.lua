@@ -2,7 +2,7 @@
 -- READS
 -- KEYS: data
 -- ARGV: option...
--- RESULT: the command's; the cursor is as it was, and a page may have fewer names
+-- RESULT: the reply of the command; the cursor is unchanged, and a page may have fewer names
 -- include visible
 local reply = redis.pcall('CLUSTERSCAN', data, unpack(ARGV, first_option))
 if reply.err then

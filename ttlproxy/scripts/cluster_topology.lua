@@ -1,9 +1,9 @@
--- CLUSTER MYID, NODES, REPLICAS, SHARDS or SLOTS with the nodes of core/cluster_view.py: the proxy.
--- These have no replicas.
+-- CLUSTER MYID, NODES, REPLICAS, SHARDS or SLOTS with the nodes of core/cluster_view.py, which are addresses of the
+-- proxy and have no replicas.
 -- READS
 -- KEYS:
 -- ARGV: resp what host mine node...
--- RESULT: the command's
+-- RESULT: the reply of the command
 -- `mine` is the number of the node that is asked. Each node is its id, its port and its slots: `a1b2 6380 0-99 200`.
 local nodes = {}
 for number = first_node, #ARGV do
@@ -56,7 +56,7 @@ if what == 'slots' then
   end)
   return found
 end
--- Lua loses the order of a map, by which some clients of RESP2 go.
+-- Lua loses the order of a map, on which some clients of RESP2 rely.
 local function fields(...)
   local pairs_of, made = { ... }, {}
   if resp ~= '3' then

@@ -1,7 +1,7 @@
--- COMMAND COUNT, our commands included.
+-- COMMAND COUNT with our commands.
 -- READS
 -- KEYS:
 -- ARGV: ours
--- RESULT: the command's
+-- RESULT: the reply of the command
 local count = redis.pcall('COMMAND', 'COUNT')
 return type(count) == 'number' and count + ours or count

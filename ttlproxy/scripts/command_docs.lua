@@ -2,7 +2,7 @@
 -- READS
 -- KEYS:
 -- ARGV: resp json argument...
--- RESULT: the command's
+-- RESULT: the reply of the command
 -- include command_replies
 -- Redis leaves out names that it does not know.
 local reply = ask(unpack(ARGV, first_argument))

@@ -2,7 +2,7 @@
 -- READS
 -- KEYS:
 -- ARGV: names argument...
--- RESULT: the command's
+-- RESULT: the reply of the command
 local reply = redis.pcall('COMMAND', 'LIST', unpack(ARGV, first_argument))
 if not reply.err then
   for name in string.gmatch(names, '%S+') do

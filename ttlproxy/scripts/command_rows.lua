@@ -2,9 +2,9 @@
 -- READS
 -- KEYS:
 -- ARGV: resp json argument...
--- RESULT: the command's; ours have as many columns as Redis's own
+-- RESULT: the reply of the command; rows of our commands have as many columns as those of Redis
 -- include command_replies
--- Our commands have no subcommands, like GET: under RESP3 that is an empty set or array, by server.
+-- Our commands have no subcommands, like GET: under RESP3 some servers write an empty set, others an empty array.
 local native = ask('INFO', 'get')[1] or {}
 local subcommands = 10
 
@@ -38,7 +38,7 @@ local reply = ask(unpack(ARGV, first_argument))
 if reply.err then
   return reply
 end
--- Redis 6.2 answers COMMAND INFO without names with an empty array.
+-- The reply of Redis 6.2 to COMMAND INFO without names is an empty array.
 if #reply > 0 then
   for name in pairs(our_commands) do
     reply[#reply + 1] = row(name)

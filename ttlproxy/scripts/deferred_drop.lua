@@ -1,7 +1,7 @@
 -- UNDEFER: deletes deferred commands.
 -- KEYS: deferred deferred_index schedule others data
 -- ARGV: id...
--- RESULT: how many there were
+-- RESULT: how many existed
 -- include try
 -- include index
 -- include others

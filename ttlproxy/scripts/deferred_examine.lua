@@ -1,8 +1,8 @@
 -- Counts deferred commands of a key that no proxy has signed, for `ttlproxy doctor`.
 -- KEYS: deferred
 -- ARGV: inner outer count
--- At most about `count` are looked at.
--- RESULT: how many
+-- About `count` commands are checked.
+-- RESULT: how many are not signed
 -- include deferred
 -- include signed
 local page, unsigned = redis.pcall('HSCAN', deferred, 0, 'COUNT', count), 0

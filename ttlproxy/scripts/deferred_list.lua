@@ -16,7 +16,7 @@ for i = 1, #page, 2 do
   local packed = redis.call('HGET', deferred, page[i])
   local words = packed and deferred_words(packed, deferred_target(deferred))
   if words then
-    -- 0 for a command that is due but still here.
+    -- 0 for a command that is due, but not executed yet.
     local left = math.max(tonumber(page[i + 1]) - now, 0)
     found[#found + 1] = { page[i], left, unpack(words) }
   end

@@ -1,7 +1,7 @@
--- DEFER: writes down a command that will be carried out at its time.
+-- DEFER: stores a command that will be executed at its due time.
 -- KEYS: deferred deferred_index schedule others data
 -- ARGV: origin how id signature word...
--- RESULT: the id; null where the condition is not met
+-- RESULT: the id; null if the condition is not met
 -- include words
 -- include try
 -- include clock
@@ -10,7 +10,7 @@
 -- include others
 -- include deferred_names
 local command = { unpack(ARGV, first_word) }
--- The order of generated ids as bytes is the order of their arrival.
+-- The ids that are generated sort as bytes in the order of their arrival.
 if flag == '0' then
   local number = time[1] * 1000000 + time[2]
   repeat
@@ -18,8 +18,8 @@ if flag == '0' then
   until redis.call('HEXISTS', deferred, id) == 0
 end
 
--- A client may defer only what it may do now. Redis 6.2 cannot be asked: there the command is tried on a
--- key of a type that it refuses, or on a channel that nobody listens to.
+-- A client may defer only commands that it may call now. Redis 6.2 has no acl_check_cmd: there the command is tried on
+-- a key of another type, or on a channel without subscribers.
 local function may_run()
   local name, absent = command[1], absent_deferred_key(deferred)
   if redis.acl_check_cmd then

@@ -1,4 +1,4 @@
--- FIELDTTL: the time that a hash field or a set member has left, as Dragonfly gives it.
+-- FIELDTTL: the time that a hash field or a set member has left, as in Dragonfly.
 -- READS
 -- KEYS: data index
 -- ARGV: element

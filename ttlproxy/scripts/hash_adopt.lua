@@ -1,4 +1,4 @@
--- Deadlines that the server keeps for fields of a hash become ours, one page of fields at a time.
+-- Moves deadlines of hash fields that the server has to the index, one page of fields at a time.
 -- KEYS: data index schedule
 -- ARGV: db cursor
 -- RESULT: the next cursor, 0 at the end

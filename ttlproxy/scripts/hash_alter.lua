@@ -1,8 +1,8 @@
--- HINCRBY, HINCRBYFLOAT in a key with a rule of ONWRITE: a new field gets its deadline, one that is there keeps
--- its own.
+-- HINCRBY, HINCRBYFLOAT in a key with a rule of ONWRITE: a new field gets the deadline of the rule; a field that exists
+-- keeps its own, except with REFRESH.
 -- KEYS: data index schedule
 -- ARGV: origin how field value
--- RESULT: the command's
+-- RESULT: the reply of the command
 -- include keeps_all
 local old = keeps_all and redis.pcall('HGET', data, field)
 if type(old) == 'string' and type(redis.pcall('ZCARD', index)) == 'number' then
@@ -28,7 +28,7 @@ end
 -- include native
 -- include int64
 local command = string.upper(name)
--- Redis looks at the number before the type: of another type, the command itself says what is wrong.
+-- Redis checks the number before the type: for a key of another type, the error is that of the command.
 local seen = has('')
 if type(seen) == 'table' then
   if string.find(seen.err, 'WRONGTYPE', 1, true) then
@@ -38,7 +38,7 @@ if type(seen) == 'table' then
 end
 local there = has(field)
 if command == 'HINCRBY' then
-  -- Lua would round a reply beyond 2^53. Redis itself refuses what is no 64-bit integer.
+  -- Lua would round a reply beyond 2^53. Redis itself refuses sums that are not 64-bit integers.
   local old = redis.call('HGET', data, field) or '0'
   local sum = (tonumber(old) or 0) + (tonumber(value) or 0)
   if math.abs(sum) >= 2 ^ 53 and is_int64_sum(old, value) then

@@ -1,7 +1,7 @@
--- HDEL: the deadlines of the fields go with them.
+-- HDEL: deletes fields with their deadlines.
 -- KEYS: data index schedule
 -- ARGV: element...
--- RESULT: the command's
+-- RESULT: the reply of the command
 local command, first_word, named, step, finder = 'HDEL', first_element, first_element, 1, false
 -- include fast_write
 local takes_memory = false

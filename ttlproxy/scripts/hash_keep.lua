@@ -1,7 +1,7 @@
--- HSETNX, HINCRBYFLOAT: a field that is there keeps its deadline, a new one has none.
+-- HSETNX, HINCRBYFLOAT: a field that exists keeps its deadline, a new one has none.
 -- KEYS: data index schedule
 -- ARGV: command field value
--- RESULT: the command's
+-- RESULT: the reply of the command
 local first_word, named, step, finder = 2, 2, 2, 'HEXISTS'
 -- include fast_write
 -- include try

@@ -1,4 +1,4 @@
--- Refuses a malformed command on hash fields; errors that Redis would find first come first.
+-- Refuses a malformed command on hash fields; if Redis would find another error first, returns that one.
 -- READS
 -- KEYS: data
 -- ARGV: name amount base text

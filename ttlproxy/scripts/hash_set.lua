@@ -1,7 +1,7 @@
 -- HSET, HMSET: the written fields lose their deadlines.
 -- KEYS: data index schedule
 -- ARGV: command pair...
--- RESULT: the command's
+-- RESULT: the reply of the command
 local first_word, named, step, finder = first_pair, first_pair, 2, false
 -- include fast_write
 local takes_memory = true
@@ -10,7 +10,7 @@ local takes_memory = true
 -- include index
 -- include hash
 if (#ARGV - first_pair) % 2 == 0 then
-  -- A field without a value: the error is Redis's, and nothing is written.
+  -- A field without a value: Redis returns its error, and nothing is written.
   return try(command, data, unpack(ARGV, first_pair, first_pair + 2))
 end
 -- include check_type

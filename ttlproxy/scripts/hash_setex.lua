@@ -31,7 +31,7 @@ end
 -- include timed_write
 -- include hash_maxlen
 -- include maxlen
--- Valkey has conditions on the key too: NX and XX.
+-- Valkey also has conditions on the key: NX and XX.
 local of_fields = string.match(condition, 'F[NX]X') or ''
 local of_key = string.match(string.gsub(condition, of_fields, ''), '^[NX]X')
 if of_key and redis.call('EXISTS', data) ~= (of_key == 'XX' and 1 or 0) then
@@ -63,7 +63,7 @@ end
 if #fields < wanted then
   return 0
 end
--- HSET clears the deadlines that the server keeps.
+-- HSET clears the deadlines that the server has.
 local kept = {}
 for _, field in ipairs(flag == '1' and fields or {}) do
   kept[field] = native_deadline(field)

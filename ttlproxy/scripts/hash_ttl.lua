@@ -2,7 +2,7 @@
 -- READS
 -- KEYS: data index
 -- ARGV: unit base single element...
--- RESULT: for each field the time in units of so many ms, -1 no deadline, -2 no such field
+-- RESULT: for each field the time, in units of `unit` ms; -1 no deadline, -2 no such field
 -- include try
 -- include clock
 -- include index

@@ -1,8 +1,8 @@
--- HSET, HMSET, HSETNX in a key with a rule of ONWRITE: the written fields get its deadline. With KEEPTTL those
--- that are there keep theirs.
+-- HSET, HMSET, HSETNX in a key with a rule of ONWRITE: the written fields get the deadline of the rule; with KEEPTTL
+-- fields that exist keep theirs.
 -- KEYS: data index schedule
 -- ARGV: origin how pair...
--- RESULT: the command's
+-- RESULT: the reply of the command
 local named, step, fast_how = first_pair, 2, '^(%d)(%+?)(%d+)$'
 local command = string.upper(string.match(origin, '%S+$'))
 -- include fast_deadline
@@ -23,7 +23,7 @@ end
 -- include deadline
 -- include hash
 if (#ARGV - first_pair) % 2 == 0 then
-  -- A field without a value: the error is Redis's, and nothing is written.
+  -- A field without a value: Redis returns its error, and nothing is written.
   return try(command, data, unpack(ARGV, first_pair, first_pair + 2))
 end
 -- include check_type

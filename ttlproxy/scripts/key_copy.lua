@@ -1,7 +1,7 @@
--- COPY: copies the index too, also to another database; that of the old target is dropped.
+-- COPY: copies the index too, also to another database; the index of the old target is deleted.
 -- KEYS: data target index target_index schedule
 -- ARGV: db there replace word...
--- RESULT: the command's
+-- RESULT: the reply of the command
 -- include try
 -- include index
 index_guard(target_index)

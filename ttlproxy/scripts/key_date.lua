@@ -1,8 +1,8 @@
--- Gives elements without a deadline that of a rule of ONWRITE, one page of the key at a time.
+-- Gives elements without a deadline the deadline of a rule of ONWRITE, one page of the key at a time.
 -- KEYS: data index schedule
 -- ARGV: db cursor of_hash of_set of_zset of_list
 -- RESULT: [the next cursor, 0 at the end; how many got a deadline]
--- The last four are the rules for each type, as for other scripts (lib/rule.lua), '' where there is none.
+-- The last four are the rules for each type, as in lib/rule.lua; '' if there is none.
 -- include try
 -- include clock
 -- include index

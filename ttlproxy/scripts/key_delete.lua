@@ -1,7 +1,7 @@
 -- DEL, UNLINK: delete data, index and schedule entry together.
 -- KEYS: schedule key...
 -- ARGV: command
--- RESULT: the command's
+-- RESULT: the reply of the command
 -- The keys are all data keys, then all their indexes.
 -- include try
 -- include index

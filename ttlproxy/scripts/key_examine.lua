@@ -1,11 +1,11 @@
--- Examines what Redis holds for one key, for `ttlproxy doctor`; changes nothing.
+-- Examines a key, its index and its place in the schedule, for `ttlproxy doctor`; changes nothing.
 -- READS
 -- KEYS: data index schedule
 -- ARGV: count
--- RESULT: [type, type of what stands in the place of the index, ms left to the key, ms left to it as noted there,
---   its place in the schedule or -1, first deadline or -1, deadlines looked at, those of them whose
---   element is gone]
--- At most `count` deadlines are looked at; none of a long list.
+-- RESULT: [type, type of the key in the place of the index, ms until the key expires, the same by the index, when it
+--   needs attention by the schedule or -1, first deadline or -1, deadlines checked, those of them whose element does
+--   not exist]
+-- At most `count` deadlines are checked; none of a long list.
 -- include clock
 -- include index
 -- include finders

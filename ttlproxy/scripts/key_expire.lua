@@ -1,7 +1,7 @@
--- EXPIRE and its family: the index notes when its key expires.
+-- EXPIRE, PEXPIRE, EXPIREAT, PEXPIREAT: also writes to the index when the key expires.
 -- KEYS: data index schedule
 -- ARGV: db command argument...
--- RESULT: the command's
+-- RESULT: the reply of the command
 -- include try
 -- include clock
 -- include index

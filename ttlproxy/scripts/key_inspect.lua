@@ -1,9 +1,9 @@
--- One key for the inspector: a page of its elements that have a deadline, the earliest first.
+-- For the inspector: a page of the elements of a key that have a deadline, the earliest first.
 -- READS
 -- KEYS: data index
 -- ARGV: offset count most
--- RESULT: [now in ms, type, elements in all or -1, elements with a deadline, ms the key itself has left
---   or -1, [[the element's first `most` bytes, its length, deadline in ms] ...]]
+-- RESULT: [now in ms, type, elements in all or -1, elements with a deadline, ms until the key expires or -1,
+--   [[the first `most` bytes of the element, its length, deadline in ms] ...]]
 -- include clock
 -- include index
 -- include lengths

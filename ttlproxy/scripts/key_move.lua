@@ -1,7 +1,7 @@
--- MOVE: the index moves along to the other database.
+-- MOVE: moves the index to the other database too.
 -- KEYS: data index schedule
 -- ARGV: db there
--- RESULT: the command's
+-- RESULT: the reply of the command
 -- include try
 -- include index
 -- include databases
@@ -15,7 +15,7 @@ end)
 local first = moves and index_first(index)
 if first and not failure then
   local attention = schedule_get(schedule, data) or ms(first)
-  -- All that Redis may refuse is tried before anything is moved.
+  -- Every command that Redis may refuse is tried before anything is moved.
   index_guard(index)
   announce_guard()
   index_leave(data, index, schedule, there)

@@ -1,7 +1,7 @@
 -- PERSIST: the key does not expire any more; the deadlines of elements stay.
 -- KEYS: data index schedule
 -- ARGV: db
--- RESULT: the command's
+-- RESULT: the reply of the command
 -- include try
 -- include clock
 -- include index

@@ -1,7 +1,7 @@
--- RENAME, RENAMENX: the index moves along; that of the old target is dropped.
+-- RENAME, RENAMENX: renames the index too; the index of the old target is deleted.
 -- KEYS: data target index target_index schedule
 -- ARGV: db command
--- RESULT: the command's
+-- RESULT: the reply of the command
 -- include try
 -- include index
 local function there(key)

@@ -1,8 +1,8 @@
--- Any command that can replace whole keys: the indexes of replaced keys are dropped.
+-- Any command that can replace whole keys: deletes the indexes of replaced keys.
 -- KEYS: schedule key...
 -- ARGV: count word...
--- RESULT: the command's
--- The keys are the `count` that may be replaced, those that are only read, then the indexes of both.
+-- RESULT: the reply of the command
+-- The keys are the `count` keys that may be replaced, keys that are only read, then the indexes of all.
 -- include try
 -- include index
 redis.setresp(3)
@@ -25,7 +25,7 @@ if type(reply) == 'table' and reply.err then
   -- include noperm
   return noperm(reply.err, ARGV[first_word]) or reply
 end
--- A key that still has its type was replaced too, unless the reply says no, as for SET NX.
+-- A key that still has its type was replaced too, unless the reply says no, for example to SET NX.
 local done = reply and reply ~= 0
 for i = first_key, last do
   local after = kind(KEYS[i])

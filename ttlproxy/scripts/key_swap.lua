@@ -1,7 +1,7 @@
 -- SWAPDB: tells every proxy that two databases have changed places.
 -- KEYS:
 -- ARGV: one other
--- RESULT: the command's
+-- RESULT: the reply of the command
 -- include try
 -- include index
 announce_swap_guard(prefix)

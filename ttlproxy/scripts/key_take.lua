@@ -1,4 +1,4 @@
--- TAKE: returns elements that were kept at their deadline, and removes them.
+-- TAKE: returns elements that a rule with KEEP kept at their deadline, and removes them.
 -- KEYS: data kept others
 -- ARGV: count
 -- A count of 0 means all.

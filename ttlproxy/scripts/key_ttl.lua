@@ -1,8 +1,8 @@
--- TTL, PTTL, EXPIRETIME, PEXPIRETIME: when the key itself expires, also where Redis has a later time.
+-- TTL, PTTL, EXPIRETIME, PEXPIRETIME: when the key really expires, also if Redis has a later expiry.
 -- READS
 -- KEYS: data index
 -- ARGV: command
--- RESULT: the command's
+-- RESULT: the reply of the command
 -- include try
 -- include clock
 -- include index

@@ -1,7 +1,7 @@
 -- EXPIREMEMBER and its variants: sets the deadline of one element, as KeyDB does.
 -- KEYS: data index schedule
 -- ARGV: origin how element...
--- RESULT: 1 set, or deleted where it is already past; 0 no such key or element
+-- RESULT: 1 set, or deleted because the time is past; 0 no such key or element
 -- include words
 -- include try
 -- include clock

@@ -1,7 +1,7 @@
 -- PERSIST key member: removes the deadline of one element, as KeyDB does.
 -- KEYS: data index schedule
 -- ARGV: db single element...
--- RESULT: 1 removed, 0 there was none
+-- RESULT: 1 removed; 0 no deadline or no such element
 -- include try
 -- include index
 -- include any

@@ -1,8 +1,8 @@
--- TTL, PTTL key member: the time that one element has left, as KeyDB gives it.
+-- TTL, PTTL key member: the time that one element has left, as in KeyDB.
 -- READS
 -- KEYS: data index
 -- ARGV: unit element
--- RESULT: the time in units of so many ms, rounded; -1 no such element or no deadline, -2 no such key
+-- RESULT: the time, in units of `unit` ms, rounded; -1 no such element or no deadline, -2 no such key
 -- include try
 -- include clock
 -- include index

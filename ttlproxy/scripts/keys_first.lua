@@ -1,9 +1,9 @@
--- The first deadline of each of some keys.
+-- The first deadline of each key.
 -- READS
 -- KEYS: key...
 -- ARGV:
--- RESULT: for each key its first deadline in ms, -1 without an index, null where something else than an
---   index stands in its place
+-- RESULT: for each key its first deadline in ms, -1 without an index, null if a key of another type is in the place of
+--   the index
 -- The keys are all data keys, then all their indexes.
 -- include try
 -- include index

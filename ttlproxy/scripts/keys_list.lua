@@ -2,7 +2,7 @@
 -- READS
 -- KEYS:
 -- ARGV: command...
--- RESULT: the command's; of SCAN the cursor is as it was, and a page may have fewer names
+-- RESULT: the reply of the command; of SCAN the cursor is unchanged, and a page may have fewer names
 -- include visible
 local reply = redis.pcall(unpack(ARGV))
 if reply.err then

@@ -2,9 +2,9 @@
 -- READS
 -- KEYS:
 -- ARGV:
--- RESULT: the command's, nil where there are internal keys alone
+-- RESULT: the reply of the command, nil if there are only internal keys
 -- include visible
--- Nearly every internal key has a data key beside it, so about half of the picks are good.
+-- Nearly every internal key belongs to a data key, so about half of the picks are data keys.
 local enough = 100
 for _ = 1, enough do
   local name = redis.pcall('RANDOMKEY')
@@ -12,7 +12,7 @@ for _ = 1, enough do
     return name
   end
 end
--- If nearly all keys are internal, SCAN looks for the others, from a random place once all round.
+-- If nearly all keys are internal, SCAN looks for the others, from a random cursor to the end, then from the beginning.
 local anywhere = redis.call('TIME')[2]
 for _, cursor in ipairs({ anywhere, '0' }) do
   repeat

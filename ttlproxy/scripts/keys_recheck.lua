@@ -1,11 +1,11 @@
--- Looks at some managed keys again: somebody may have changed them without a proxy.
+-- Checks managed keys again, because somebody may have changed them without a proxy.
 -- READS
 -- KEYS: key...
 -- ARGV: turn
--- RESULT: for each key its first deadline in ms; -1 without an index; null where the index is to be swept: the key
---   is gone, expires at another time, or lacks an element that has a deadline, or something else stands in its place
---   or in the index's
--- The keys are all data keys, then all their indexes. Of many deadlines some are looked at, in the next turn others;
+-- RESULT: for each key its first deadline in ms; -1 without an index; null if the index must be swept: the key does not
+--   exist, expires at another time, or lacks an element that has a deadline, or a key of another type is in its place
+--   or in that of the index
+-- The keys are all data keys, then all their indexes. Of many deadlines a few are checked, in the next turn others;
 -- none of a long list.
 local LOOKED_AT, SHORT = 8, 128
 local OUTBOX = const.OUTBOX .. prefix
@@ -14,7 +14,7 @@ local data
 -- include index
 -- include finders
 
--- Entries of an outbox have no deadlines of their own.
+-- The entries of an outbox are not elements of its index.
 local function has_all(kind, elements)
   if string.sub(data, 1, #OUTBOX) == OUTBOX or kind == 'list' and redis.call('LLEN', data) > SHORT then
     return true

@@ -1,9 +1,9 @@
--- Counts the elements of some keys by their deadlines.
+-- Counts the elements of each key by their deadlines.
 -- READS
 -- KEYS: key...
 -- ARGV: edge...
--- RESULT: for each key [type, elements with a deadline, those due before now + edge for each edge (ms,
---   ascending)]; the counts end with the first that is all
+-- RESULT: for each key [type, elements with a deadline, for each edge (ms, ascending) the elements due before
+--   now + edge]; the counts end when all elements are counted
 -- The keys are all data keys, then all their indexes.
 -- include clock
 -- include index

@@ -2,7 +2,7 @@
 -- READS
 -- KEYS: data
 -- ARGV: member count
--- RESULT: [rank, member, score] of each, best first; none around nobody
+-- RESULT: [rank, member, score] of each, best first; none if there is no such member
 -- include leaderboard
 local spot = spot_of(member)
 if not spot then

@@ -2,7 +2,7 @@
 -- READS
 -- KEYS: data
 -- ARGV: member
--- RESULT: the rank, null for nobody
+-- RESULT: the rank, null if there is no such member
 -- include leaderboard
 local spot = spot_of(member)
 return spot and rank_of(member, spot)

@@ -1,7 +1,7 @@
 -- LBREM: removes members.
 -- KEYS: data
 -- ARGV: member...
--- RESULT: how many there were
+-- RESULT: how many existed
 -- include leaderboard
 local entries = {}
 for i = first_member, #ARGV do

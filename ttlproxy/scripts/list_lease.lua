@@ -1,9 +1,9 @@
--- LEASE: moves items from the right end of a list to a set, with a deadline, in one step. An item that
--- the set already has stays in the list, and the next one is taken.
+-- LEASE: moves elements from the right end of a list to a set, with a deadline, in one step. An element that the set
+-- already has stays in the list, and the next one is moved.
 -- KEYS: data target index target_index schedule
 -- ARGV: origin how
--- RESULT: the item, with flag 1 an array of at most `cap` of them; null where there is none. With a condition, the same and
---   its token: see lib/leased.lua
+-- RESULT: the element, with flag 1 an array of at most `cap` elements; null if there is none. With a condition, that
+--   and the token: see lib/leased.lua
 -- include words
 -- include try
 -- include clock
@@ -14,7 +14,7 @@
 -- include list_length
 -- include events
 -- include may_call
--- How many more entries are looked at than are wanted.
+-- How many more entries than `wanted` are read at most.
 local LOOK = 1000
 local wanted = tonumber(cap)
 local there = redis.pcall('SISMEMBER', target, '')
@@ -22,7 +22,7 @@ if type(there) == 'table' then
   return there
 end
 
--- The walk goes from the right, so it meets the copy of a value first that LREM then removes.
+-- The walk goes from the right, as LREM does below, so it finds the copy of a value that LREM removes.
 local function choose()
   local items, met, seen = {}, {}, 0
   local most = math.min(length, wanted + LOOK)
@@ -53,7 +53,7 @@ for _, item in ipairs(items) do
   index_set(target_index, item, at)
 end
 index_was_set(db, prefix, target, target_index, schedule, now, before, at)
--- An item that may not be removed is not leased.
+-- No element is leased if the client may not remove it from the list.
 may('LREM', data, -1, items[1])
 batches(1, #items, function(from, to)
   try('SADD', target, unpack(items, from, to))

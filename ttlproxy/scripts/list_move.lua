@@ -1,8 +1,8 @@
--- LMOVE, RPOPLPUSH: the deadline moves along; an equal value at the target keeps its own. The source
--- loses the deadline with its last copy. A value that has none gets that of a rule of ONWRITE for the target.
+-- LMOVE, RPOPLPUSH: moves the deadline too; an equal value at the target keeps its own. The source loses the deadline
+-- with its last copy. A value without a deadline gets that of a rule of ONWRITE for the target.
 -- KEYS: data target index target_index schedule
 -- ARGV: db command rule end...
--- RESULT: the command's
+-- RESULT: the reply of the command
 -- include try
 -- include clock
 -- include index
@@ -25,7 +25,7 @@ if data == target or type(value) ~= 'string' then
 end
 local deadline = index_get(index, value)
 local by_rule = not deadline and deadline_by_rule()
--- If it has no deadline on either side, no walk along a list is needed.
+-- If the value has no deadline in either list, no walk along a list is needed.
 if not (deadline or by_rule or index_get(target_index, value)) then
   return move()
 end

@@ -1,8 +1,8 @@
--- LPOP, RPOP: the deadline of the value goes with its last copy. A stale entry would do no harm: it is
--- cleared when its value comes back, and reaped when it falls due.
+-- LPOP, RPOP: the deadline of the value is removed with its last copy. A stale entry does no harm: it is cleared when
+-- the value is pushed again, and reaped when it is due.
 -- KEYS: data index schedule
 -- ARGV: command
--- RESULT: the command's
+-- RESULT: the reply of the command
 local end_of = { LPOP = '0', RPOP = '-1' }
 local next_one = not dry_run and not counting and redis.pcall('LINDEX', data, end_of[command])
 if type(next_one) == 'string' and not redis.pcall('ZSCORE', index, next_one) then

@@ -1,8 +1,8 @@
--- LPUSH, RPUSH, LPUSHX, RPUSHX: a value that is in the list keeps its deadline, which then holds for
--- the new copy too; a new value has none.
+-- LPUSH, RPUSH, LPUSHX, RPUSHX: a value that is in the list keeps its deadline, and the new copy has the same; a new
+-- value has none.
 -- KEYS: data index schedule
 -- ARGV: command element...
--- RESULT: the command's
+-- RESULT: the reply of the command
 local first_word, named, step, finder = first_element, first_element, 1, false
 -- include fast_write
 -- include try

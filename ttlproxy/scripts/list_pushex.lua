@@ -2,7 +2,7 @@
 -- If it is already past, they are removed, but counted in the reply.
 -- KEYS: data index schedule
 -- ARGV: origin how element...
--- RESULT: how many live entries the list has after the push, -1 where they are too many
+-- RESULT: how many live entries the list has after the push, -1 if they are too many
 local named, step, fast_how = first_element, 1, '^(0)(%+?)(%d+)$'
 -- include fast_deadline
 if deadline and type(redis.pcall('LLEN', data)) == 'number' then
@@ -32,7 +32,7 @@ end
 if cap ~= '' then
   look_for(index_due(index, now, -1), 1)
 end
--- Each push makes the list longer, even if an equal value is there.
+-- Each push makes the list longer, even if an equal value exists.
 local fits, _, _, live = has_room(values, pushed)
 if not fits then
   return const.TOO_MANY

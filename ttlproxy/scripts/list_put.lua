@@ -1,8 +1,9 @@
--- LINSERT, LSET in a key with a rule of ONWRITE: a value without a deadline gets that of the rule, with equal
--- values in the list; one that has a deadline keeps it. The deadline of a replaced value goes with its last copy.
+-- LINSERT, LSET in a key with a rule of ONWRITE: a value without a deadline gets that of the rule, with equal values in
+-- the list; a value with a deadline keeps it, except with REFRESH. The deadline of a replaced value is removed with its
+-- last copy.
 -- KEYS: data index schedule
 -- ARGV: origin how word...
--- RESULT: the command's
+-- RESULT: the reply of the command
 -- include words
 -- include try
 local command, element = string.upper(name), ARGV[#ARGV]
@@ -10,7 +11,7 @@ local function put()
   return try(command, data, unpack(ARGV, first_word))
 end
 
--- LINSERT looks at this word before the type of the key.
+-- LINSERT checks this word before the type of the key.
 local is_side = ({ BEFORE = true, AFTER = true })[string.upper(ARGV[first_word])]
 if command == 'LINSERT' and not is_side then
   return put()
@@ -33,7 +34,7 @@ if command == 'LSET' then
 else
   place = redis.pcall('LPOS', data, ARGV[first_word + 1])
 end
--- No such place, or the element is there already and keeps its deadline.
+-- No such place, or the element is already at this place and keeps its deadline.
 if not place or type(place) == 'table' or (old == element and keeps) then
   return put()
 end

@@ -1,8 +1,8 @@
--- LREM: the deadline of the value goes with its last copy. A stale entry would do no harm: it is
--- cleared when its value comes back, and reaped when it falls due.
+-- LREM: the deadline of the value is removed with its last copy. A stale entry does no harm: it is cleared when the
+-- value is pushed again, and reaped when it is due.
 -- KEYS: data index schedule
 -- ARGV: count element
--- RESULT: the command's
+-- RESULT: the reply of the command
 local command, first_word, named, step, finder = 'LREM', 1, 2, 1, false
 -- include fast_write
 -- include try

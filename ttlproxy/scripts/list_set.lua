@@ -1,9 +1,9 @@
--- LSET: the deadline of the old value goes with its last copy. The new value has none, unless an equal
--- one is there with a deadline. A stale entry would do no harm: it is cleared when its value comes back,
--- and reaped when it falls due.
+-- LSET: the deadline of the old value is removed with its last copy. The new value has none, unless the list has an
+-- equal value with a deadline. A stale entry does no harm: it is cleared when the value is pushed again, and reaped
+-- when it is due.
 -- KEYS: data index schedule
 -- ARGV: at element
--- RESULT: the command's
+-- RESULT: the reply of the command
 local named, step, finder = 2, 1, false
 -- include index_stays
 local replaced = index_stays and redis.pcall('LINDEX', data, at)

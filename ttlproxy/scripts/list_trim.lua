@@ -1,16 +1,16 @@
--- LTRIM: deadlines go with the last copies of their values. A stale entry would do no harm: it is
--- cleared when its value comes back, and reaped when it falls due.
+-- LTRIM: the deadline of a value is removed with its last copy. A stale entry does no harm: it is cleared when the
+-- value is pushed again, and reaped when it is due.
 -- KEYS: data index schedule
 -- ARGV: start stop
--- RESULT: the command's
+-- RESULT: the reply of the command
 -- include try
 -- include index
 -- include list
 -- include list_clear
 local length = redis.pcall('LLEN', data)
 
--- Values that may lose their last copy: those that LTRIM removes, or all that have deadlines, whichever
--- are fewer.
+-- Returns values that may lose their last copy: those that LTRIM removes, or all that have deadlines, whichever are
+-- fewer.
 local function candidates()
   local from, to = tonumber(start), tonumber(stop)
   if type(length) == 'table' or not (from and to) then

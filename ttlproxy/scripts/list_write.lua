@@ -1,8 +1,8 @@
--- LPUSH, RPUSH, LPUSHX, RPUSHX in a key with a rule of ONWRITE: a value without a deadline gets that of the rule,
--- with equal values in the list; one that has a deadline keeps it.
+-- LPUSH, RPUSH, LPUSHX, RPUSHX in a key with a rule of ONWRITE: a value without a deadline gets that of the rule, with
+-- equal values in the list; a value with a deadline keeps it, except with REFRESH.
 -- KEYS: data index schedule
 -- ARGV: origin how element...
--- RESULT: the command's
+-- RESULT: the reply of the command
 local named, step, fast_how = first_element, 1, '^(%d)(%+?)(%d+)$'
 -- include fast_deadline
 if deadline and not string.find(origin, 'x', 1, true) and type(redis.pcall('LLEN', data)) == 'number' then
@@ -37,7 +37,7 @@ if length == 0 and string.sub(name, -1) == 'x' then
   return try(command, data, ARGV[first_element])  -- 0, or that the server is full
 end
 if evict ~= '' and #ARGV - first_element >= tonumber(cap) then
-  -- The last ones stay, as with an LTRIM behind each push.
+  -- The last ones stay, as with an LTRIM after each push.
   first_element = #ARGV - tonumber(cap) + 1
 end
 -- include pushed_values
@@ -45,14 +45,14 @@ if cap ~= '' then
   look_for(values, 1)
   look_for(index_due(index, now, -1), 1)
 end
--- Each push makes the list longer, even if an equal value is there.
+-- Each push makes the list longer, even if an equal value exists.
 local may_push, surplus, _, live = has_room(values, pushed, false, true)
 if not may_push then
   return too_many()
 end
 local reply = (live or length) + pushed - surplus
 
--- Equal values have one deadline, so a copy of what is pushed cannot be evicted: those at the other end go.
+-- Equal values have one deadline, so a copy of a pushed value cannot be evicted: those at the other end are removed.
 local trimmed, copies_of = {}, {}
 local page, following
 while surplus > 0 and following ~= false do

@@ -1,19 +1,19 @@
--- Counts what waits beside the elements with deadlines: deferred commands, and elements kept for TAKE.
+-- Counts deferred commands, and elements kept for TAKE.
 -- READS IN ALL SLOTS
 -- KEYS: others
 -- ARGV: sample words lists
--- At most `sample` names of other internal keys are looked at, picked by chance. `words` has the three
--- characters of the word of each slot of a Cluster to look at, and `others` is that of any slot; elsewhere
--- `words` is empty. If `lists` is 1, the names are listed.
--- RESULT: [names there are, names looked at, deferred commands, when the first is due, kept elements, when the
---   first was due, names]; times are in ms, -1 for none
+-- At most `sample` names of other internal keys are read, picked at random. In front of a Cluster, `words` has the
+-- tags, of three characters, of the slots to read, and `others` is the key of any slot; else `words` is empty. If
+-- `lists` is 1, the names are listed.
+-- RESULT: [names in all, names read, deferred commands, when the first is due, kept elements, when the first was due,
+--   names]; times are in ms, -1 for none
 -- include index
 local LATER, KEPT = prefix .. const.LATER, prefix .. const.KEPT
 -- A kept element, its value and its deadline are three items of a list.
 local ITEMS = 3
 local places, total = {}, 0
 
--- Something else may stand in the place of each key.
+-- A key of another type may be in the place of each key.
 local function note(place)
   local size = tonumber(redis.pcall('SCARD', place)) or 0
   if size > 0 then
@@ -52,7 +52,7 @@ end
 local most, looked_at, list = math.min(total, tonumber(sample)), 0, {}
 for _, place in ipairs(places) do
   local name, before, after = unpack(place)
-  -- Each place's share, rounded so that all together are `most`.
+  -- The share of each place, rounded so that the sum is `most`.
   local share = math.floor(after * most / total) - math.floor(before * most / total)
   local names = share > 0 and redis.pcall('SRANDMEMBER', name, share) or {}
   for _, each in ipairs(names) do

@@ -1,8 +1,7 @@
--- Repairs the set of others and the list of rules, which clients may have changed, and removes counts
--- that are too old.
+-- Repairs the set of others and the hash of rules, which clients may have changed, and removes counts that are too old.
 -- KEYS: others rules
 -- ARGV: name...
--- The names are those that were found in the database, or among the others.
+-- The names were found in the database, or in the set of others.
 -- RESULT: OK
 -- include try
 -- include clock

@@ -1,18 +1,18 @@
--- Carries out entries of an outbox that is in another slot, in their order, and each once: how far the
--- entries of each term of that slot have come is written down in the same step.
+-- Executes entries of an outbox that is in another slot, in their order, and each once: for each term of that slot, the
+-- number of the last entry is stored in the same step.
 -- KEYS: schedule progress key...
 -- ARGV: db source until_ms entry...
--- RESULT: [now in ms, how many of the entries are done, how many of these were done by this call, Redis's
---   error for the next entry or nil]
--- `source` is the number of the outbox's slot. The keys are the destinations, then their indexes. After
--- `until_ms` nothing is done: by then others may have carried the entries, and have forgotten it.
+-- RESULT: [now in ms, how many of the entries are done, how many of these were done by this call, Redis's error for the
+--   next entry or nil]
+-- `source` is the number of the outbox's slot. The keys are the destinations, then their indexes. After `until_ms`
+-- nothing is done: by then another proxy may have carried the entries, and the stored number may be deleted.
 -- include try
 -- include clock
 -- include index
 -- include others
 -- include netstrings
 local LASTS_MS = 86400000
--- The terms of a slot that are remembered: it gets a new one at a failover, or where it moves.
+-- How many terms of a slot are stored: it gets a new term at a failover, or when it is moved.
 local TERMS = 16
 local count = (#KEYS - first_key + 1) / 2
 local index_name = {}
@@ -22,7 +22,7 @@ end
 -- include clear_stale
 -- include destination
 
--- A value is `until when it is kept`, then `term number` for each term, the latest last.
+-- A value is the time in ms until which it is stored, then `term number` for each term, the latest last.
 local terms, numbers = {}, {}
 
 local function remember(term, done)
@@ -40,7 +40,7 @@ local function progress_now()
   return table.concat(words, ' ')
 end
 
--- Forgets slots from which nothing has come for long. Each call looks at two, as it adds one at most.
+-- Deletes slots from which nothing has come for LASTS_MS. Each call checks two, because it adds at most one.
 local function forget_some()
   for _, other in ipairs(redis.pcall('HRANDFIELD', progress, 2)) do
     local kept = string.match(redis.call('HGET', progress, other), '^(%d+) ')
@@ -66,7 +66,7 @@ local function carry_out(words)
   return type(reply) == 'table' and reply.err and reply or nil
 end
 
--- Does as carry_out; an error that would end the script must not keep us from writing down what has been done.
+-- Like carry_out, but also after an error that would end the script: the number of the last entry must be stored.
 local function carried_out(words)
   local is_over, trouble = pcall(carry_out, words)
   return is_over and trouble or not is_over and (type(trouble) == 'table' and trouble or { err = trouble }) or nil
@@ -82,7 +82,7 @@ end
 for term, number in string.gmatch(before or '', ' (%x+) (%d+)') do
   remember(term, tonumber(number))
 end
--- The first write: what Redis refuses here is refused before anything is carried out.
+-- The first write: if Redis refuses it, no entry has been executed.
 try('HSET', progress, source, progress_now())
 others_add(progress)
 local done, fresh, trouble = 0, 0, failure

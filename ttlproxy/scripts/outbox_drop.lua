@@ -1,9 +1,9 @@
--- Removes entries of an outbox that were carried to their slot, from its front on as far as they are these.
--- A failover may have put others there; and another proxy may have removed them.
+-- Removes entries of an outbox that were carried to their slot, from its front on, up to the first other entry: after a
+-- failover there may be others; or another proxy may have removed them.
 -- KEYS: data index schedule
 -- ARGV: id...
 -- RESULT: how many entries are left
--- An id is `term number`, with which the entry begins.
+-- An id is the `term number` at the beginning of an entry.
 -- include try
 -- include index
 -- include others

@@ -2,7 +2,7 @@
 -- READS
 -- KEYS: data
 -- ARGV: count bytes
--- RESULT: [how many there are, entry...]; fewer than `count` if they have more than `bytes` together
+-- RESULT: [number of entries in all, entry...]; fewer than `count` if these have `bytes` bytes or more together
 local found, left, at = { redis.call('LLEN', data) }, tonumber(bytes), 0
 while at < tonumber(count) and left > 0 do
   local entry = redis.call('LINDEX', data, at)

@@ -2,7 +2,8 @@
 
 The header of a piece says what it needs and what it gives:
 
-    -- NEEDS: try.lua clock.lua data index -- GIVES: deadlines_changed
+    -- NEEDS: try.lua clock.lua data index
+    -- GIVES: deadlines_changed
 
 `try.lua` is a piece that must be included before; the other words are locals that must be declared
 before, by the script, its header or another piece. Names that only unused functions of a piece need

@@ -2,7 +2,7 @@
 -- READS
 -- KEYS:
 -- ARGV: line...
--- RESULT: each as a status, as Redis gives those of its own
+-- RESULT: each as a simple string, as in HELP replies of Redis
 local lines = {}
 for number, line in ipairs(ARGV) do
   lines[number] = { ok = line }

@@ -2,8 +2,8 @@
 -- READS
 -- KEYS:
 -- ARGV: section elsewhere argument...
--- `elsewhere`: how many keys are managed in other databases; empty if the section tells it of all.
--- RESULT: the command's, under RESP3 a verbatim string where Lua has those: from Redis 7.0 on
+-- `elsewhere`: how many keys are managed in other databases; empty if the section has the number of all.
+-- RESULT: the reply of the command, under RESP3 a verbatim string from Redis 7.0 on, where Lua has these
 -- include verbatim
 local reply = redis.pcall('INFO', unpack(ARGV, first_argument))
 if type(reply) == 'table' and reply.err then

@@ -1,19 +1,19 @@
--- Removes elements past their deadline, at most `limit` of each key; of a long list more, at the same
--- cost. No other script removes what is due, for sessions or for the reaper. If a rule says so, elements
--- are handed on first.
+-- Removes elements past their deadline, at most `limit` of each key; of a long list more, at the same cost. No other
+-- script removes elements that are due, for sessions or for the reaper. If there is a rule, elements are delivered
+-- first.
 -- KEYS: schedule rules key...
 -- ARGV: db limit budget version inner outer nonce count action...
--- RESULT: nil where the rules are not of that version any more; else now in ms; how long the script
---   took in us; in front of a Cluster when the first key of the schedule needs attention then, in ms,
---   '' if it is empty; for each key that it got to Redis's error where what is due cannot be handed on, or
---   [removed, first deadline left in ms or -1, 1 if the index has entries without an element and 2 if it is gone, type,
---    how late the earliest of those that were due is, in ms, handed on, of these too often,
---    commands that nobody has signed]
--- After `budget` us no further key is begun. The keys are `count` data keys, then all destinations that
--- are keys, or their outboxes, then the indexes of all. The actions are some words for each data key, the
--- first '' if it has no rule: how, destination, dead letters, and an outbox for each of these two, ''
--- if it is in the key's slot. There are no actions without rules. `inner` and `outer` are for signatures,
--- '' if no key holds deferred commands; `nonce` is a word that no call has had before, for outboxes.
+-- RESULT: nil if the rules do not have that version any more; else now in ms; how long the script took in us; in front
+--   of a Cluster when the first key of the schedule needs attention after this call, in ms, '' if it is empty; for each
+--   key that was reaped Redis's error if elements cannot be delivered, or
+--   [removed, first deadline left in ms or -1, 1 if the index has entries without an element and 2 if the index is
+--    lost, type, how late the earliest of the due elements is in ms, delivered, of these dead-lettered,
+--    commands without a valid signature]
+-- After `budget` us no further key is begun. The keys are `count` data keys, then all destinations that are keys, or
+-- their outboxes, then the indexes of all. There are five words of actions for each data key, the first '' if it has no
+-- rule: how, destination, dead letters, and an outbox for each of these two, '' if it is in the slot of the key. There
+-- are no actions without rules. `inner` and `outer` are for signatures, '' if no key has deferred commands; `nonce` is
+-- a word that no call has had before, for outboxes.
 -- include try
 -- include clock
 -- include stopwatch
@@ -25,22 +25,22 @@ local data, index
 -- include deferred_names
 local WORDS_OF_ACTION = 5
 local all = (#KEYS - first_key + 1) / 2
--- The elements that this call may still hand on, at up to 10 us each.
+-- The number of elements that this call may still deliver, at up to 10 us each.
 local actions_left = 250
 local deliver
 if ARGV[first_action] then
   -- include deliver
 end
 
--- Takes all entries of a list from its front, and pushes those that stay to its end: 330 ns an entry;
--- marking an entry for removal costs 3 us (Redis 7.0, a million entries). Not used if events are on:
--- subscribers would see pushes.
+-- Removes all entries of a list from its front, and pushes those that stay to its end: 330 ns an entry. To set an entry
+-- for its removal costs 3 us (Redis 7.0, a million entries). Not used with keyspace events: subscribers would see
+-- pushes.
 local function rewrite(elements)
   local goes, removed, left = {}, 0, redis.call('LLEN', data)
   for _, element in ipairs(elements) do
     goes[element] = true
   end
-  -- Changes nothing, but is refused if LTRIM is; after it, a full server refuses the script nothing.
+  -- Changes nothing, but fails if LTRIM is refused; after it, a full server refuses no command of the script.
   try('LTRIM', data, 0, -1)
   while left > 0 and not failure do
     local page, stay = redis.call('LRANGE', data, 0, math.min(left, const.LONG_PAGE) - 1), {}
@@ -75,7 +75,7 @@ local function remove_due(kind, elements)
 end
 -- include lengths
 
--- Redis publishes hexpired for fields that are there, and for no others.
+-- Redis publishes hexpired only for fields that exist.
 local function publish_expired(kind, due)
   local letter, expired = string.sub(kind, 1, 1), {}
   if not string.find(events, letter) then
@@ -92,7 +92,7 @@ local function publish_expired(kind, due)
   notify(letter, 'expired', db, data, expired)
 end
 
--- The schedule is written once, at the end. If that fails, keys are only looked at earlier than needed.
+-- The schedule is written once, at the end. If that fails, keys are only checked earlier than needed.
 local entries = {}
 
 local function reschedule()
@@ -106,7 +106,7 @@ local function reschedule()
   return bound
 end
 
--- Work since the clock was read last, in elements or what costs as much as one.
+-- The work since the clock was read last; the unit is the cost of one element.
 local worked = 0
 local OUTBOX = const.OUTBOX .. prefix
 
@@ -148,14 +148,14 @@ local function reap(number)
     due, trouble, fired, dead_lettered = deliver(kind, due, number)
   end
   publish_expired(kind, due)
-  -- Unlike elsewhere, the elements go first: if that is refused, they keep their deadlines.
+  -- Unlike in other scripts, elements are removed before their deadlines: if that is refused, they keep these.
   local removed = remove_due(kind, due)
   index_remove_first(index, due, found, ends)
   if failure then
     return
   end
   if is_over and trouble then
-    -- A client that writes there in the meantime writes to a new key.
+    -- A client that writes to the key in the meantime writes to a new key.
     index_outlives(data, index)
   elseif is_over and not index_due(index, ends + 1, 1)[1] then
     try('DEL', data)
@@ -167,8 +167,8 @@ local function reap(number)
   return trouble or { removed, first or const.NO_DEADLINE, fault, kind, late, fired, dead_lettered, 0 }
 end
 
--- Whether there is no time for another key. Reading the clock costs as much as an element, so it is
--- read once in a hundred.
+-- Returns whether there is no time for another key. Reading the clock costs as much as one element, so it is read once
+-- per hundred.
 local function is_over()
   if worked < 100 then
     return false
@@ -177,8 +177,8 @@ local function is_over()
   return actions_left <= 0 or passed_us() > tonumber(budget)
 end
 
--- '*' means any version: somebody changes it all the time. `+version` comes in front of a Cluster, where a
--- slot may lack the latest version, and learns it here.
+-- '*' means any version: somebody changes it all the time. In front of a Cluster it is `+version`: a slot may not have
+-- the latest version yet, which is written here.
 local current = redis.pcall('HGET', rules, const.VERSION)
 current = type(current) == 'string' and current or ''
 local own = string.match(version, '^%+(.*)$')

@@ -22,7 +22,7 @@ if redis.call('EXISTS', rule) == 1 or redis.call('HEXISTS', rules, ':' .. patter
   version = next_version()
   try('DEL', rule)
   try('HDEL', rules, ':' .. pattern)
-  -- In front of a Cluster the version stays, for the other slots have it.
+  -- In front of a Cluster the version stays, because the other slots have it.
   if left <= 1 and '' .. home_tag == '' then
     try('DEL', rules)
   else

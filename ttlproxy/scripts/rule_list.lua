@@ -2,8 +2,8 @@
 -- READS
 -- KEYS: rules
 -- ARGV: pattern...
--- RESULT: [pattern, word, ...], nil where there is none; without a pattern one for each, the longest
---   pattern first, which is the order in which they count
+-- RESULT: [pattern, word, ...], nil if there is none; without a pattern a list of all rules, the longest pattern first,
+--   because the first one that matches is used
 -- include stored_rules
 local function rule_of(pattern)
   local words = words_of_rule(pattern)

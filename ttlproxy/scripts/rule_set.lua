@@ -1,10 +1,10 @@
--- ONEXPIRE with an action: sets what becomes of elements at their deadline, in keys of a pattern. ONWRITE
--- with a time: sets the deadlines of elements that native commands write there.
+-- ONEXPIRE with an action: sets the action for elements at their deadline, in keys that match a pattern. ONWRITE with a
+-- time: sets the deadlines of elements that native commands write to such keys.
 -- KEYS: rules rule others sample...
 -- ARGV: db pattern row signature counts samples slots verb dest...
 -- RESULT: OK
--- The samples are matching keys and destinations: Redis checks that the client may touch them. In front of a
--- Cluster they are netstrings, and `slots` are those that are told of the new version: see slots_learn.lua.
+-- The samples are matching keys and destinations: Redis checks that the client may access them. In front of a Cluster
+-- they are netstrings, and `slots` are the slots that get the new version: see slots_learn.lua.
 -- include try
 -- include clock
 -- include index
@@ -22,7 +22,7 @@ local refusal = refused_sample(samples) or refusal_of(verb)
 if refusal then
   return refusal
 end
--- A limit, because each proxy reads all rules when one changes, and searches them for each due key.
+-- A limit, because each proxy reads all rules when one changes, and searches all for each due key.
 local most = 1000
 if redis.call('EXISTS', rule) == 0 and redis.call('HLEN', rules) > most then
   return {

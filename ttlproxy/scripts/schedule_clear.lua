@@ -1,6 +1,6 @@
--- Removes what stands in the place of the schedule and is no sorted set.
+-- Deletes a key of another type than a sorted set in the place of the schedule.
 -- KEYS: schedule
 -- ARGV:
--- RESULT: 1 removed, 0 it is one, or there is nothing
+-- RESULT: 1 deleted; 0 it is a sorted set, or does not exist
 -- include index
 return schedule_make_room(schedule)

@@ -1,8 +1,8 @@
--- Puts a key that has an index into the schedule if it is missing there or stands too late, and tells
--- every proxy.
+-- Writes a key that has an index to the schedule if it is missing there, or has too late a time; and announces that to
+-- all proxies.
 -- KEYS: data index schedule
 -- ARGV: db
--- RESULT: 1 put there, 0 it stood there in time
+-- RESULT: 1 written; 0 its time was right, or it has no deadlines
 -- include try
 -- include clock
 -- include index

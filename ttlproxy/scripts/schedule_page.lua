@@ -2,7 +2,7 @@
 -- READS
 -- KEYS: schedule
 -- ARGV: offset count most
--- RESULT: [now in ms, keys, [[the key's first `most` bytes, its length, when in ms] ...]]
+-- RESULT: [now in ms, keys in all, [[the first `most` bytes of the key, its length, when in ms] ...]]
 -- include clock
 -- include index
 -- include page

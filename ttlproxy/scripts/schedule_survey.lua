@@ -2,8 +2,7 @@
 -- READS
 -- KEYS: schedule
 -- ARGV: some edge...
--- RESULT: [keys, keys due before now + edge for each edge (ms, ascending), at most `some` keys picked by
---   chance]
+-- RESULT: [keys, for each edge (ms, ascending) the keys due before now + edge, at most `some` keys picked at random]
 -- include clock
 -- include index
 local counts = {}

@@ -1,7 +1,7 @@
--- SADD: a member that is there keeps its deadline, a new one has none.
+-- SADD: a member that exists keeps its deadline, a new one has none.
 -- KEYS: data index schedule
 -- ARGV: member...
--- RESULT: the command's
+-- RESULT: the reply of the command
 local command, first_word, named, step, finder = 'SADD', first_member, first_member, 1, 'SISMEMBER'
 -- include fast_write
 -- include try

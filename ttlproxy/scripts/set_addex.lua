@@ -1,7 +1,7 @@
 -- SADDEX: adds members to a set and gives them their deadline in one step.
 -- KEYS: data index schedule
 -- ARGV: origin how member...
--- RESULT: how many members are new, -1 where they are too many
+-- RESULT: how many members are new, -1 if they are too many
 local named, step, fast_how = first_member, 1, '^(0)(%+?)(%d+)$'
 -- include fast_deadline
 if deadline and type(redis.pcall('SISMEMBER', data, '')) == 'number' then
@@ -21,9 +21,9 @@ end
 -- include timed_write
 -- include set_maxlen
 -- include maxlen
--- Whether the script must know before the write which members are there.
+-- Whether the script must know before the write which members exist.
 local looks = condition ~= '' or cap ~= '' or at_once
--- With MAXLEN, members past their deadline are not there.
+-- With MAXLEN, members past their deadline count as absent.
 local gone = cap ~= '' and past_deadline() or {}
 local members, met, added = {}, {}, 0
 for i = first_member, #ARGV do

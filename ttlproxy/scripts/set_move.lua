@@ -1,8 +1,8 @@
--- SMOVE: the deadline moves along; an equal member at the target keeps its own. One that has none gets that of
+-- SMOVE: moves the deadline too; an equal member at the target keeps its own. A member without a deadline gets that of
 -- a rule of ONWRITE for the target, if there is one.
 -- KEYS: data target index target_index schedule
 -- ARGV: db member rule...
--- RESULT: the command's
+-- RESULT: the reply of the command
 -- include try
 -- include clock
 -- include index
@@ -18,7 +18,7 @@ local there = redis.pcall('SISMEMBER', target, member)
 if data == target or has(member) ~= 1 or type(there) == 'table' then
   return move()
 end
--- Redis moves a member on a full server, too.
+-- Redis moves a member on a full server too.
 index_write_when_full(target_index, prefix)
 index_guard(target_index)
 local deadline = index_get(index, member) or deadline_by_rule()

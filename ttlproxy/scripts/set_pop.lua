@@ -1,8 +1,8 @@
--- SPOP: the deadlines of the members go with them. A stale entry would do no harm: it is cleared when
--- its member comes back, and reaped when it falls due.
+-- SPOP: removes the deadlines of the members too. A stale entry does no harm: it is cleared when the member is added
+-- again, and reaped when it is due.
 -- KEYS: data index schedule
 -- ARGV: count...
--- RESULT: the command's, in the client's RESP version
+-- RESULT: the reply of the command, in the client's RESP version
 -- include try
 -- include index
 -- include clear

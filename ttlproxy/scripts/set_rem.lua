@@ -1,7 +1,7 @@
--- SREM: the deadlines of the members go with them.
+-- SREM: removes members with their deadlines.
 -- KEYS: data index schedule
 -- ARGV: element...
--- RESULT: the command's
+-- RESULT: the reply of the command
 local command, first_word, named, step, finder = 'SREM', first_element, first_element, 1, false
 -- include fast_write
 local takes_memory = false

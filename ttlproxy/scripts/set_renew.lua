@@ -1,7 +1,7 @@
--- RENEW: a later end of a lease, if it still has the token.
+-- RENEW: sets a new deadline of a lease, if it still has the token.
 -- KEYS: data index schedule
 -- ARGV: origin how token element
--- RESULT: the new token, null if that lease is over
+-- RESULT: the new token, null if that lease has ended
 -- include words
 -- include try
 -- include clock

@@ -1,7 +1,7 @@
--- UNLEASE: removes items whose lease still has the token.
+-- UNLEASE: removes elements whose lease still has the token.
 -- KEYS: data index schedule
 -- ARGV: token element...
--- RESULT: how many there were
+-- RESULT: how many were removed
 -- include try
 -- include clock
 -- include index

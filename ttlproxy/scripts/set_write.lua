@@ -1,7 +1,8 @@
--- SADD in a key with a rule of ONWRITE: a new member gets its deadline, one that is there keeps its own.
+-- SADD in a key with a rule of ONWRITE: a new member gets the deadline of the rule; a member that exists keeps its own,
+-- except with REFRESH.
 -- KEYS: data index schedule
 -- ARGV: origin how member...
--- RESULT: the command's
+-- RESULT: the reply of the command
 local named, step, fast_how = first_member, 1, '^(%d)(%+?)(%d+)$'
 -- include keeps_all
 local there = keeps_all and redis.pcall('SMISMEMBER', data, unpack(ARGV, first_member)) or {}
@@ -17,7 +18,7 @@ if there[1] and met == #there then
 end
 -- include fast_deadline
 if deadline and met == 0 then
-  -- A key that is no set is left to the general part.
+  -- The general part handles a key that is not a set.
   if there[1] or digit == '0' and type(redis.pcall('SISMEMBER', data, '')) == 'number' then
     -- include fast_date
     local added = dated and redis.pcall('SADD', data, unpack(ARGV, first_member))

@@ -3,9 +3,9 @@
 -- READS IN ALL SLOTS
 -- KEYS:
 -- ARGV: slots
--- `slots` has four characters for each slot to look at: its word, and `+` if it may have a set of others,
--- `R` if it may also know the version of the rules, `L` if it may also have the lease.
--- RESULT: the command's
+-- `slots` has four characters for each slot to count: its tag, and `+` if it may have a set of others, `R` if it may
+-- also have the version of the rules, `L` if it may also have the lease, else a space.
+-- RESULT: the reply of the command
 -- include index
 local hidden = 0
 
@@ -33,6 +33,6 @@ for at = 1, #slots, 4 do
     count(tonumber(redis.pcall('SCARD', prefix .. const.OTHERS .. tag)) or 0)
   end
 end
--- Behind EXISTS, which removes a lease that has expired: DBSIZE would count it.
+-- After EXISTS, which deletes a lease that has expired: DBSIZE would count it.
 local size = redis.pcall('DBSIZE')
 return type(size) == 'table' and size or size - hidden

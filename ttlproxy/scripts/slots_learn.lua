@@ -1,10 +1,10 @@
--- Tells the slots of a Cluster's node which version of the rules is in force.
+-- Writes the version of the rules to the slots of a node of a Cluster.
 -- KEYS:
 -- ARGV: version slots announces
--- `slots` has the three characters of the word of each slot, the hash tag of its internal keys.
--- RESULT: the words of those that could not be told
--- `announces` is 1 if this node's proxies are told of it, because rules of ONWRITE may have changed. Without a
--- version nothing else is done.
+-- `slots` has the tag, of three characters, of each slot, which is the hash tag of its internal keys.
+-- RESULT: the tags of the slots where Redis refused it
+-- `announces` is 1 if the proxies of this node get an announcement, because rules of ONWRITE may have changed. If
+-- `version` is empty, nothing but that is done.
 -- include slot_versions
 local refused = version ~= '' and slots_learn(version, slots) or {}
 if announces ~= '1' then
@@ -18,5 +18,5 @@ for at = 1, #slots, 3 do
     return refused
   end
 end
--- All are on their way: whoever takes them over is told.
+-- All slots are being moved: the proxies of the nodes that get them will know.
 return refused

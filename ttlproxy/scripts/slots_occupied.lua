@@ -1,10 +1,10 @@
--- Which slots of a Cluster's node may have managed keys: those whose schedule is not known to be empty. A
--- slot that has left, or is on its way, is among them, because Redis does not let a script look there.
+-- The slots of a node of a Cluster that may have managed keys: those whose schedule is not known to be empty, also
+-- slots that another node has or gets, because Redis does not let a script read them.
 -- READS IN ALL SLOTS
 -- KEYS:
 -- ARGV: words
--- `words` has the three characters of the word of each slot to look at.
--- RESULT: the words of these slots, as one text
+-- `words` has the tag, of three characters, of each slot to check.
+-- RESULT: the tags of these slots, as one text
 -- include index
 local found = {}
 for at = 1, #words, 3 do

@@ -1,9 +1,9 @@
--- Which slots of a Cluster's node have managed keys.
+-- The slots of a node of a Cluster that have managed keys.
 -- READS IN ALL SLOTS
 -- KEYS: schedule
 -- ARGV: word...
--- The schedule is that of any slot; a word is the hash tag of a slot.
--- RESULT: [[the position of its word, keys, when the first needs attention in ms] ...], without empty slots
+-- The schedule is that of any slot; a word is the tag of a slot.
+-- RESULT: [[the number of the word, from 0 on, keys, when the first needs attention in ms] ...], without empty slots
 -- include index
 local name, found = string.sub(schedule, 1, -#slot_tag - 1), {}
 for at = first_word, #ARGV do

@@ -1,7 +1,7 @@
--- Removes the state that all proxies of a server share, if no database has anything else of theirs.
+-- Deletes the state that all proxies of a server share, if no database has other internal keys.
 -- KEYS: state others
 -- ARGV: database...
--- RESULT: 1 if it is gone
+-- RESULT: 1 if it is deleted, else 0
 for i = first_database, #ARGV do
   redis.call('SELECT', ARGV[i])
   local left = redis.call('EXISTS', prefix .. const.SCHEDULE .. slot_tag, prefix .. const.RULES .. slot_tag)

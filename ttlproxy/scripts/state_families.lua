@@ -1,8 +1,8 @@
--- Notes families whose keys have deadlines beside the state of the proxies, if that is there.
+-- Adds families whose keys have deadlines to the state of the proxies, if there is one.
 -- KEYS: state
 -- ARGV: whole family...
--- `whole` is 1 if the proxy knows all families of this server. Only then their number tells that these are all.
--- RESULT: how many there are; -1 without a state, or if there may be others
+-- `whole` is 1 if the proxy knows all families of this server. Only then their number is stored, as that of all.
+-- RESULT: how many families there are; -1 without a state, or if there may be others
 -- include try
 local fields = redis.pcall('HMGET', state, 'layout', 'families')
 if fields.err then
@@ -11,7 +11,7 @@ end
 if not fields[1] then
   return -1
 end
--- Removes nothing; after this first write, a full server refuses the script nothing.
+-- Removes nothing; after this first write, a full server refuses no command of the script.
 try('DEL', prefix .. const.NONE .. slot_tag)
 for i = first_family, #ARGV do
   try('HSET', state, const.FAMILY .. ARGV[i], '')

@@ -1,4 +1,4 @@
--- INCREX ... BYFLOAT: adds to a number as string_increx.lua does.
+-- INCREX ... BYFLOAT: like string_increx.lua, for a float.
 -- KEYS: data scratch
 -- ARGV: resp how increment lowest highest expiry
 -- RESULT: the value, and by how much it was changed
@@ -12,9 +12,9 @@ if type(text) == 'table' then
 end
 text = text or '0'
 
--- The sum of a text and a number as INCRBYFLOAT would make it of long doubles, and with its errors.
--- INCRBYFLOAT itself is not called: before Redis 7.0 it may shrink the list of arguments that the calls of
--- scripts share, unnoticed (src/networking.c, rewriteClientCommandArgument), where realloc is that of libc.
+-- Returns the sum of a text and a number, computed with long doubles as by INCRBYFLOAT, or the error of that.
+-- INCRBYFLOAT itself is not called: before Redis 7.0, with the allocator of libc, it may shrink the list of arguments
+-- that the calls of scripts share, which Redis does not notice (src/networking.c, rewriteClientCommandArgument).
 local function long_double_sum(word, number)
   redis.set_repl(redis.REPL_NONE)
   try('HSET', scratch, '', number)
@@ -27,13 +27,13 @@ local function long_double_sum(word, number)
   return reply
 end
 
--- Text; a double under RESP3.
+-- Returns text; a double under RESP3.
 local function reply_of(number)
   local digits = shown(number)
   return resp == '3' and { double = tonumber(digits) } or digits
 end
 
--- The number in the key, or nil and an error. Redis knows more ways to write a number.
+-- Returns the number in the key, or nil and an error. Redis accepts more notations than decimal().
 local function current()
   local found = decimal(text)
   if found then
@@ -47,7 +47,7 @@ local function current()
   return nil, is_infinite and { err = 'ERR value cannot be Infinity' } or reply
 end
 
--- Long doubles may not reach a bound by adding, so it is written as it is.
+-- A sum of long doubles may miss the bound, so the bound itself is written.
 local function write(_, applied, bound)
   local written = bound and shown(bound) or long_double_sum(text, shown(applied))
   if type(written) == 'table' then

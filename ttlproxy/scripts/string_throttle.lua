@@ -1,6 +1,6 @@
--- CL.THROTTLE: the generic cell rate algorithm, exactly. A time is a pair: whole microseconds, and the
--- rest in units of 1/count us, because a token comes every `period / count`. The key holds when the
--- bucket will be full again, as a time and its count, and when that was written.
+-- CL.THROTTLE: the generic cell rate algorithm, exactly. A time is a pair: whole microseconds, and the rest in units of
+-- 1/count us, because a token comes every `period / count`. The value of the key is the time when the bucket will be
+-- full again, its count, and when it was written.
 -- KEYS: data
 -- ARGV: how
 -- RESULT: limited, limit, remaining, seconds until a retry, or -1, seconds until the bucket is full
@@ -15,7 +15,7 @@ local cost = { numbers[3], numbers[4] }
 local burst = { numbers[5], numbers[6] }
 local interval = { numbers[7], numbers[8] }
 
--- number * factor / divisor: the whole part and the rest. All are below 2^31, so all steps are exact.
+-- Returns number * factor / divisor: the whole part and the remainder. All are below 2^31, so all steps are exact.
 local function scaled(number, factor, divisor)
   local high = math.floor(number / 65536)
   local product = high * factor
@@ -42,8 +42,9 @@ end
 local clock = redis.call('TIME')
 local now = { clock[1] * 1000000 + clock[2], 0 }
 
--- When the bucket is full, from the key; rounded up if it was written for another count. Also by how
--- many us the clock was set back, as far as it shows: as many tokens are missing now as then.
+-- Returns the time when the bucket is full, from the key; rounded up if it was written for another count. Also returns
+-- by how many us the clock is before the time of that write, because it was set back; then as many tokens are missing
+-- as at that time.
 local function full_at()
   local text = redis.pcall('GET', data)
   if type(text) ~= 'string' then
@@ -58,7 +59,7 @@ local function full_at()
   return sum({ tonumber(us) - back, 0 }, { 0, left > 0 and parts + 1 or parts }), back
 end
 
--- The whole tokens that come in this time.
+-- Returns the number of whole tokens that come in this time.
 local function tokens(time)
   if time[1] < 0 then
     return 0
@@ -77,7 +78,7 @@ local function tokens(time)
   return found
 end
 
--- Rounded as redis-cell does: milliseconds down, then seconds up.
+-- Rounds as redis-cell does: milliseconds down, then seconds up.
 local function seconds(time)
   return math.ceil(math.floor(time[1] / 1000) / 1000)
 end

@@ -1,7 +1,7 @@
--- Drops index entries whose element is gone, one page at a time, and writes down when the key expires.
+-- Removes index entries whose element does not exist, one page at a time, and writes to the index when the key expires.
 -- KEYS: data index schedule
 -- ARGV: cursor count
--- RESULT: [the next cursor, 0 at the end; dropped; first deadline left in ms, -1 without an index]
+-- RESULT: [the next cursor, 0 at the end; removed; first deadline left in ms, -1 without an index]
 -- include try
 -- include clock
 -- include index
@@ -13,7 +13,7 @@ if not find then
   return failure or { '0', 0, const.NO_DEADLINE }
 end
 if kind == 'list' then
-  -- One walk for all entries, if the index has no more of them than the list.
+  -- One walk for all entries, if the index does not have more entries than the list.
   count = math.max(count, redis.call('LLEN', data))
 end
 local page = index_scan(index, cursor, count)

@@ -2,8 +2,8 @@
 -- READS
 -- KEYS: rules
 -- ARGV: name...
--- RESULT: [pattern, word, ...], nil where there is none; without a name one for each, the longest pattern
---   first, then in the order of bytes, one for a type before one for all
+-- RESULT: [pattern, word, ...], nil if there is none; without a name a list of all rules, the longest pattern first,
+--   then in the order of bytes, a rule for one type before a rule for all
 -- include stored_rules
 if ARGV[first_name] then
   local rule = words_of_rule(ARGV[first_name])

@@ -1,8 +1,7 @@
--- ZADD, GEOADD: a member whose score is written loses its deadline; one that NX, XX, GT or LT skips
--- keeps it.
+-- ZADD, GEOADD: a member whose score is written loses its deadline; a member that NX, XX, GT or LT skips keeps it.
 -- KEYS: data index schedule
 -- ARGV: how tuple...
--- RESULT: the command's
+-- RESULT: the reply of the command
 local named, step, finder = first_tuple + 1, 2, false
 if string.sub(how, 1, 6) == 'GEOADD' then
   named, step = first_tuple + 2, 3

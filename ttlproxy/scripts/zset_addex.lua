@@ -1,13 +1,13 @@
 -- ZADDEX: adds members to a sorted set and gives them their deadline in one step.
 -- KEYS: data index schedule
 -- ARGV: origin how tuple...
--- RESULT: as ZADD's, -1 where the members are too many
+-- RESULT: as of ZADD, -1 if the members are too many
 local named, step, fast_how = first_tuple + 1, 2, '^(0)(%+?)(%d+)$'
 -- include fast_deadline
 if deadline and type(redis.pcall('ZSCORE', data, '')) ~= 'table' then
   local are_numbers = true
   for i = first_tuple, #ARGV, 2 do
-    -- Others may be numbers for Redis too; it is asked below.
+    -- Redis may accept other texts as numbers too; below it checks them itself.
     are_numbers = are_numbers and #ARGV[i] < 100 and string.find(ARGV[i], '^%-?%d+%.?%d*$')
   end
   if are_numbers then

@@ -1,8 +1,8 @@
--- ZINCRBY, ZADD INCR in a key with a rule of ONWRITE: a new member gets its deadline, one that is there keeps its
--- own.
+-- ZINCRBY, ZADD INCR in a key with a rule of ONWRITE: a new member gets the deadline of the rule; a member that
+-- exists keeps its own, except with REFRESH.
 -- KEYS: data index schedule
 -- ARGV: origin how what argument...
--- RESULT: the command's, in the client's RESP version
+-- RESULT: the reply of the command, in the client's RESP version
 -- include keeps_all
 local old = keeps_all and redis.pcall('ZSCORE', data, ARGV[#ARGV])
 if what == 'ZINCRBY' and type(old) == 'string' and type(redis.pcall('ZCARD', index)) == 'number' then
@@ -25,7 +25,7 @@ end
 -- include rule_date
 how = what
 -- include options
--- Redis looks at the number before the type: of another type, the command itself says what is wrong.
+-- Redis checks the number before the type: for a key of another type, the error is that of the command.
 local seen = has('')
 if type(seen) == 'table' then
   if string.find(seen.err, 'WRONGTYPE', 1, true) then

@@ -1,7 +1,7 @@
--- ZREMRANGEBYRANK, ZREMRANGEBYSCORE, ZREMRANGEBYLEX: the deadlines of the members go with them.
+-- ZREMRANGEBYRANK, ZREMRANGEBYSCORE, ZREMRANGEBYLEX: remove members with their deadlines.
 -- KEYS: data index schedule
 -- ARGV: command from to
--- RESULT: the command's
+-- RESULT: the reply of the command
 -- include try
 -- include index
 -- include clear

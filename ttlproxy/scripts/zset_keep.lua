@@ -1,7 +1,7 @@
--- ZINCRBY, ZADD INCR: a member that is there keeps its deadline, a new one has none.
+-- ZINCRBY, ZADD INCR: a member that exists keeps its deadline, a new one has none.
 -- KEYS: data index schedule
 -- ARGV: how argument...
--- RESULT: the command's, in the client's RESP version
+-- RESULT: the reply of the command, in the client's RESP version
 local named, step, finder = #ARGV, 1, 'ZSCORE'
 -- include index_stays
 if index_stays and how == 'ZINCRBY' then

@@ -1,8 +1,8 @@
--- ZPOPMIN, ZPOPMAX without a count: the deadline of the member goes with it. A stale entry would do no
--- harm: it is cleared when its member comes back, and reaped when it falls due.
+-- ZPOPMIN, ZPOPMAX without a count: removes the deadline of the member too. A stale entry does no harm: it is cleared
+-- when the member is added again, and reaped when it is due.
 -- KEYS: data index schedule
 -- ARGV: command
--- RESULT: the command's, in the client's RESP version
+-- RESULT: the reply of the command, in the client's RESP version
 -- include try
 -- include index
 redis.setresp(3)

@@ -1,4 +1,4 @@
--- Refuses a malformed command on sorted-set members; errors that Redis would find first come first.
+-- Refuses a malformed command on sorted-set members; if Redis would find another error first, returns that one.
 -- READS
 -- KEYS: data
 -- ARGV: name amount base text

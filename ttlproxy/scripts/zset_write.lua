@@ -1,14 +1,15 @@
--- ZADD, GEOADD in a key with a rule of ONWRITE: a member whose score is new gets its deadline, one with an equal
--- score keeps its own, with KEEPTTL each that is there. One that NX, XX, GT or LT skips stays as it is.
+-- ZADD, GEOADD in a key with a rule of ONWRITE: a member whose score changes gets the deadline of the rule; with an
+-- equal score ZADD lets it keep its own, except with REFRESH; with KEEPTTL it always keeps it. A member that NX, XX, GT
+-- or LT skips stays unchanged.
 -- KEYS: data index schedule
 -- ARGV: origin how what tuple...
--- RESULT: the command's
+-- RESULT: the reply of the command
 local named, step, fast_how = first_tuple + 1, 2, '^(%d)(%+?)(%d+)$'
 -- include fast_deadline
 if deadline and what == 'ZADD' and type(redis.pcall('ZSCORE', data, '')) ~= 'table' then
   local are_numbers, members = true, {}
   for i = first_tuple, #ARGV, 2 do
-    -- Others may be numbers for Redis too; it is asked below.
+    -- Redis may accept other texts as numbers too; below it checks them itself.
     are_numbers = are_numbers and #ARGV[i] < 100 and string.find(ARGV[i], '^%-?%d+%.?%d*$')
     members[#members + 1] = ARGV[i + 1]
   end

@@ -1,7 +1,7 @@
 """The memory of processes, and of the proxy's control group (cgroup); whether the settings fit it.
 
 Knows Linux's files: Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst of the kernel.
-On other systems nothing is known of the group. Workers are numbered: pids would make ever new
+On other systems nothing is known about the group. Workers are numbered: pids would make ever new
 series.
 """
 

@@ -748,7 +748,7 @@ static PyObject *looked_up(PyObject *heads, Bytes name, Bytes rest, Bytes number
  * 1, with `*at` after the request; 0 if there is no template, -1 with an exception. */
 static int find_template(PyObject *heads, Bytes name, const char **at, const char *end, Py_ssize_t count, Part *part)
 {
-    const char *behind, *split; /* where the key ends; where the elements end that precede other words, or the reverse */
+    const char *behind, *split; /* the ends of the key, and of the elements before other words (or the reverse) */
     Py_ssize_t tail_at = 0;
     PyObject *found;
     Bytes word, rest;
@@ -807,7 +807,7 @@ static int may_call(Calls *calls, const Part *part, int *is_managed)
     return 1;
 }
 
-/* Returns whether one of `count` words is the key of an earlier request that sets deadlines; these may be due at once. */
+/* Returns whether one of `count` words is the key of an earlier request that sets deadlines; they may be due at once. */
 static int names_set(const Calls *calls, const char *at, const char *end, Py_ssize_t count)
 {
     Bytes word;

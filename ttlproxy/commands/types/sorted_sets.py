@@ -65,7 +65,7 @@ def _parted(name: str, args: Args) -> tuple[Args, Args]:
 
 
 def _adding(name: str) -> Override:
-    """Returns the override of ZADD or GEOADD; a malformed request goes on as it came, and Redis
+    """Returns the override of ZADD or GEOADD; a malformed request is passed on unchanged, and Redis
     refuses it."""
     width = _WIDTHS[name]
 

@@ -92,7 +92,7 @@ class OneServer:
 
 
 class _Met(NamedTuple):
-    """One of several servers, and what it says it is."""
+    """One of several servers, and the identity that it reports."""
 
     server: Upstream
     identity: Identity

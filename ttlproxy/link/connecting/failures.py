@@ -232,7 +232,7 @@ _SHOWN = {"deferred": "a deferred command", "rule": "a rule of ONEXPIRE"}
 
 
 class UnreachableError(ResponseError):
-    """Stands for an error of Redis if another master cannot be reached."""
+    """Raised in place of an error of Redis if another master cannot be reached."""
 
 
 def reason(refusal: ResponseError) -> str:

@@ -32,9 +32,9 @@ _MANY = 1 << 30
 
 
 class Identity(NamedTuple):
-    """Which server this is, and in which role.
+    """The identity and the role of a server.
 
-    run_id: new after each start of a server; empty if it tells none
+    run_id: new after each start of a server; empty if it does not report one
     trackers: the number of clients that track keys, as each proxy does
     databases: those that hold keys
     is_clustered: whether it is a node of a Cluster
@@ -58,7 +58,7 @@ class Identity(NamedTuple):
 
     @property
     def attached(self) -> int:
-        """The number of proxies, this one among them; 0 if the server does not tell."""
+        """The number of proxies, this one among them; 0 if the server does not report that."""
         return self.trackers if self.trackers < _MANY else 0
 
     def is_other(self, met: Identity) -> bool:
@@ -100,7 +100,7 @@ def cached_scripts(memory: bytes) -> int:
 
 def maxlen_refusals(info: Mapping[str, str]) -> int:
     """The number of requests that got TTLMAXLEN since the server's start, or since its statistics
-    were reset; 0 if it does not tell."""
+    were reset; 0 if it does not report that."""
     _, _, count = info.get("errorstat_TTLMAXLEN", "").partition("count=")
     return int(count or 0)
 
@@ -115,7 +115,7 @@ _FASTEST = 1.0005
 class ServerClock:
     """Estimates the server's clock from its replies, never as too early: a late one costs a reap.
 
-    `on_jump` is called when somebody has set that clock, forward or back.
+    `on_jump` is called when that clock was set, forward or back.
     """
 
     __slots__ = ("_earliest_ms", "_latest_ms", "_offset_ms", "_on_jump")
@@ -177,11 +177,11 @@ class KnownServer:
 
     @property
     def attached(self) -> int:
-        """The number of its proxies, as far as it tells: it counts all clients that track keys."""
+        """The number of its proxies, at most: it counts all clients that track keys."""
         return self.identity.attached if self.identity is not None else 0
 
     def is_new(self, found: Identity) -> bool:
-        """Whether what is known of the last server does not hold for this one."""
+        """Whether knowledge of the last server does not hold for this one."""
         known = self.identity
         return known is None or not known.run_id or known.run_id != found.run_id
 
@@ -216,7 +216,7 @@ class KnownServer:
 
     @property
     def is_master(self) -> bool:
-        """Whether it was a master when it last told its role."""
+        """Whether it was a master when it last reported its role."""
         return self.identity is not None and self.identity.is_master
 
     def change(self) -> None:
@@ -283,7 +283,7 @@ def listed_clients(listed: bytes) -> list[dict[bytes, bytes]]:
 
 
 async def other_prefixes(redis: Redis, prefix: bytes) -> set[bytes]:
-    """Returns the other prefixes that proxies have, as far as connections' names show them. Raises
+    """Returns the other prefixes that proxies have, from the names of connections. Raises
     ResponseError."""
     (listed,) = await run(redis, [(0, (b"CLIENT", b"LIST"))])
     named = {client.get(b"name", b"") for client in listed_clients(valid(listed))}

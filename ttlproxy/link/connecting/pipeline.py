@@ -139,10 +139,10 @@ def error(reply: object) -> ResponseError | None:
 
 
 def _outcome(db: int, actual: int, refusal: ResponseError | None, reply: object) -> object:
-    """Returns the reply, unless the request was carried out in another database than it was for.
+    """Returns the reply, unless the request was executed in another database than it was for.
 
     `actual`: the database where it was; `refusal`: of the SELECT before it. A number that is out of
-    range came from a client that believes its own SELECT, and nothing is there.
+    range came from a client that believes its own SELECT, and that database is empty.
     """
     if refusal is None or actual == db or "out of range" in str(refusal):
         return reply

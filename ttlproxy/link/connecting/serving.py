@@ -1,4 +1,4 @@
-"""Tells whether clients are served now: the link decides, others ask or wait here."""
+"""Whether clients are served now: the link decides, others read it or wait here."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ A key of a family gets deadlines only when all proxies know the family: from the
 sends writes there with the clearing of their deadlines. The client that has set a rule gets OK only
 when all proxies have heard of the rule.
 
-Such news are published. A proxy acknowledges them by subscribing to their channel, once no write is
+News are published. A proxy acknowledges them by subscribing to their channel, once no write is
 under way that was sent before it knew them. So Redis knows how many have acknowledged: the news are
 sure when as many have as there are proxies. No clock is needed: a proxy that ends is no longer a
 subscriber, and a new one asks for all channels before it serves (decisions/0036). A proxy that does

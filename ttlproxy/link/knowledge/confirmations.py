@@ -44,7 +44,8 @@ class Confirmations:
         self._trust: asyncio.TimerHandle | None = None
 
     async def confirm(self) -> None:
-        """Ends when the link has looked at what has just gone to Redis, or after 1 s."""
+        """Ends when the link has checked the effect of a request that was just sent to Redis, or
+        after 1 s."""
         over = self._over
         self._wanted = True
         self._asked.set()

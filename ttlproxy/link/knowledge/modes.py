@@ -32,7 +32,7 @@ _LATELY: Final = 3
 
 
 class Modes:
-    """The mode of this proxy, and what it knows of the others'.
+    """The mode of this proxy, and the known modes of the others.
 
     channel: that of all proxies which work together; empty before the first connection
     news: what was told before the present connection: see activation.py

@@ -198,7 +198,7 @@ class Heartbeat:
     def look_again(self) -> None:
         """Looks at everything at once, because a request may have changed what was seen.
 
-        It looks again a second later, because the request may not have been carried out yet.
+        It looks again a second later, because the request may not have been executed yet.
         """
         self._beats.be_thorough()
         self._confirmations.beat()

@@ -129,8 +129,9 @@ class Holds:
             await self._until("family", lambda: self._be_sure(places))
 
     async def until_all_know_rules(self) -> None:
-        """Ends when all proxies have heard of the rules that are stored now, and what was sent by
-        older rules has been carried out. Raises TimeoutError after hold_max, pauses not counted."""
+        """Ends when all proxies have heard of the rules that are stored now, and requests that were
+        sent by older rules have been executed. Raises TimeoutError after hold_max, pauses not
+        counted."""
         await self._until("rules", self._tell_all)
 
     async def indexed(self, places: Collection[DbKey]) -> dict[bytes, bool]:

@@ -1,4 +1,4 @@
-"""The link: everything the proxy itself asks of Redis, and whether Redis is there.
+"""The link: everything the proxy itself asks of Redis, and whether Redis is reachable.
 
 A life of the link belongs to one server. It ends when that server cannot be reached or is no master
 any more, or when new connections reach another server. The clients' sessions end with it unless the
@@ -308,7 +308,7 @@ class Link:
 
     @property
     def trouble(self) -> str:
-        """Why Redis is away; empty while it is there."""
+        """Why Redis is away; empty if it is not."""
         return self._outage_log.reason
 
     async def _live(self) -> None:

@@ -93,7 +93,7 @@ class ListWaiters:
     async def wait(
         self, place: DbKey, attempt: Attempt, limit: asyncio.Future[None], number: int = 0
     ) -> bool:
-        """Waits for an item of the list at `place`, behind those with lower numbers.
+        """Waits for an item of the list at `place`, after those with lower numbers.
 
         Ends when an attempt was answered, or `limit` is done: returns whether it was answered.
         """

@@ -3,7 +3,7 @@
 Managed keys are checked again, because another proxy, or a client without one, may have deleted or
 replaced a key, and no announcement tells that. One of several proxies walks over the schedules for
 this, a page at each regular heartbeat, for some 2 us a key, and has such keys swept. Until then a
-deleted key counts as managed, which is no error: scripts carry out its commands, and its fields get
+deleted key counts as managed, which is no error: scripts execute its commands, and its fields get
 our deadlines even where the server has its own.
 """
 

@@ -185,7 +185,7 @@ class Masters:
 
     @property
     def trouble(self) -> str:
-        """Why requests may have to wait; empty if every slot is served."""
+        """The reason why requests may have to wait; empty if every slot is served."""
         if None not in self.owners:
             return ""
         troubles = [

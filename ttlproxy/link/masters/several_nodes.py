@@ -29,7 +29,7 @@ _SCRIPTS: Final = frozenset(b"EVAL EVALSHA EVAL_RO EVALSHA_RO".split())
 class NodeOfSeveral(RoutingRedis):
     """One of several masters.
 
-    shown: its address; node: what it is in the Cluster
+    shown: its address; node: the node of the Cluster that it is
     plain: a connection whose requests all go to this node; masters: all, this one too
     """
 

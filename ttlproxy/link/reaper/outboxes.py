@@ -1,8 +1,8 @@
 """Carries what waits in the outboxes of one master to the masters of the destinations.
 
 An outbox is in the slot of the keys whose elements it has, and is for one other slot. Its entries
-are read, carried out in the other slot, and removed: each step is a script. The other slot notes
-how far it has come (scripts/outbox_apply.lua), so any step may be done twice, by any proxy.
+are read, executed in the other slot, and removed: each step is a script. The other slot notes how
+far it has come (scripts/outbox_apply.lua), so any step may be done twice, by any proxy.
 """
 
 from __future__ import annotations
@@ -244,7 +244,7 @@ class Outboxes:
         done: list[tuple[_Entries, int]],
         troubles: dict[DbKey, ResponseError],
     ) -> list[DbKey]:
-        """Removes what was carried out; returns the outboxes that have more."""
+        """Removes the entries that were executed; returns the outboxes that have more."""
         registry, more = self._context.registry, list[DbKey]()
         for load, _ in done:
             registry.begin_reap(load.place)

@@ -80,7 +80,7 @@ def plan(queue: deque[DbKey], pace: Portion) -> dict[DbKey, int]:
     """Takes the keys of the next request from the front of `queue`; returns a limit of elements for
     each.
 
-    So keys with much due and keys with little take part alike.
+    So keys with many due elements do not delay keys with few.
     """
     return {queue.popleft(): pace.batch for _ in range(min(len(queue), pace.keys))}
 

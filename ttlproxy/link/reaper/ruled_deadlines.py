@@ -2,8 +2,8 @@
 
 Where the write's own step could not, elements get deadlines by rules of ONWRITE here: those that
 have none, a page of a key at a time. The server's own deadlines of hash fields become ours if
-ONEXPIRE has a rule, because what the server removes cannot be handed on. New deadlines of these
-hashes are always ours: see Override.is_native.
+ONEXPIRE has a rule, because elements that the server removes cannot be delivered. New deadlines of
+these hashes are always ours: see Override.is_native.
 """
 
 from __future__ import annotations

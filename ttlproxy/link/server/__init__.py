@@ -1,2 +1,2 @@
-"""What the proxy knows of a server, and what it puts there: users, commands, scripts, the shared
+"""Facts about a server, and the proxy's own things on it: users, commands, scripts, the shared
 state."""

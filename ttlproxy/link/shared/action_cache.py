@@ -1,4 +1,4 @@
-"""The rules of ONEXPIRE and ONWRITE in each database, as far as this proxy has read them.
+"""The rules of ONEXPIRE and ONWRITE in each database that this proxy has read.
 
 A script that acts on rules is given their version, and refuses all but the current one. So old
 rules here do no harm. In front of a Cluster each slot knows the version; a script refuses older

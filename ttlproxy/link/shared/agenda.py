@@ -119,13 +119,14 @@ class Parked:
 
 
 class Agenda:
-    """When to look next, which keys to sweep when, and which to leave alone for now.
+    """The plan of the reaper: when it checks the schedules next, which keys are swept when, and
+    which are parked.
 
-    leads: whether this proxy's reaper is the one that acts at deadlines, as far as it knows; all
-    others are not woken by them
+    leads: whether this proxy's reaper is the one that acts at deadlines, as it believes; the others
+    do not wake at deadlines
     next_ms: when something may be due; woken: set when that becomes earlier
     stands_in_ms: when to try to lead, because something is late
-    sweep_after_ms: how long a request has to be carried out before its keys are swept
+    sweep_after_ms: the time for a request to be executed before its keys are swept
     """
 
     def __init__(self) -> None:

@@ -1,9 +1,9 @@
 """Barriers: requests that Redis holds back when it holds back the writes of its clients.
 
-If a barrier is answered, requests sent long before it have been carried out. If it is not, while
-Redis answers reads, writes are paused (CLIENT PAUSE ... WRITE). A read goes out before each
-barrier, in the same packet: its reply shows that Redis has the barrier, too, and would have
-answered it. A connection that is being opened, or delivers nothing for a while, proves no pause.
+If a barrier is answered, requests sent long before it have been executed. If it is not, while Redis
+answers reads, writes are paused (CLIENT PAUSE ... WRITE). A read goes out before each barrier, in
+the same packet: its reply shows that Redis has the barrier, too, and would have answered it. A
+connection that is being opened, or delivers nothing for a while, proves no pause.
 """
 
 from __future__ import annotations

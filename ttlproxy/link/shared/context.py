@@ -34,11 +34,11 @@ from ttlproxy.scripts.script_calls import ScriptCalls
 
 
 async def _nothing(redis: Redis) -> None:
-    """Stands for a look at the state while there is no link."""
+    """Replaces `look_at_state` while there is no link."""
 
 
 async def _no_slots() -> Collection[int]:
-    """Stands for `known_slots` if nothing is known of the server."""
+    """Replaces `known_slots` if nothing is known about the server."""
     return ()
 
 
@@ -64,7 +64,8 @@ class StateLink(Protocol):
 
 
 class Teller(Protocol):
-    """The part of a link that tells its server's proxies news (link/knowledge/activation.py)."""
+    """The part of a link that announces news to the proxies of its server
+    (link/knowledge/activation.py)."""
 
     async def until_all_have_acknowledged(self, news: Collection[bytes]) -> None: ...
 

@@ -1,4 +1,4 @@
-"""The number of proxies that are attached to a server, as far as a heartbeat has seen: no I/O.
+"""The number of proxies that are attached to a server, from the last heartbeat: no I/O.
 
 If there are many, each looks less often, and leaves to one of them what one can do for all.
 """
@@ -15,7 +15,7 @@ _LONGEST: Final = 15
 
 
 class Fleet:
-    """What is known of the number of proxies.
+    """The number of proxies, from the last heartbeat.
 
     attached: an upper bound, this proxy included, because all clients that track keys may count
     is_alone: whether this is certainly the only one; before the first heartbeat nothing is certain
@@ -31,5 +31,5 @@ class Fleet:
 
     @property
     def stretch(self) -> float:
-        """How many times as long as one of a few a proxy waits between two heartbeats."""
+        """The factor by which the pause between two heartbeats is longer than with few proxies."""
         return 1.0 if self.are_few else min(self.attached / _TOGETHER, _LONGEST)

@@ -10,7 +10,7 @@ from ttlproxy.link.shared.schedule_queries import Late
 
 
 class Overdue:
-    """What the last look has found.
+    """The findings of the last look.
 
     keys: how many are overdue in all databases
     broken: databases, or slots of a Cluster, where another type of key is in place of the schedule

@@ -89,7 +89,7 @@ async def cluster(target: Target) -> AsyncIterator[Finding]:
 
 
 class MasterFacts(NamedTuple):
-    """What one master tells.
+    """Facts about one master, from its replies.
 
     shown, id: its address, and its id in the Cluster
     nodes: all nodes of the Cluster, as it knows them

@@ -1,6 +1,6 @@
 """Checks a sample of what proxies keep in Redis against the data that it belongs to.
 
-One script examines each key, so that nothing changes meanwhile.
+One script call examines a key, so that nothing changes during it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _COLLECTIONS = frozenset({b"hash", b"set", b"zset", b"list"})
 
 
 class KeyState(NamedTuple):
-    """The reply of key_examine.lua for one key; -1 stands for none."""
+    """The reply of key_examine.lua for one key; -1 means none."""
 
     kind: bytes
     place: bytes
@@ -42,7 +42,8 @@ class KeyState(NamedTuple):
 class Fault(NamedTuple):
     """One way in which the content can be wrong.
 
-    many: how the finding describes several such keys; holds: whether a key has this fault
+    many: how the finding describes several keys with this fault; holds: whether a key has this
+    fault
     """
 
     check: str

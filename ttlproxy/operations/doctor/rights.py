@@ -2,7 +2,7 @@
 users can change deadlines of keys that they have no right to, and whether clients need a password.
 
 It sends a request for each right inside MULTI, where Redis checks the right, and then DISCARD, so
-that nothing is carried out.
+that nothing is executed.
 """
 
 from __future__ import annotations

@@ -243,7 +243,8 @@ async def clients(target: Target) -> AsyncIterator[Finding]:
 
 
 async def core(target: Target) -> AsyncIterator[Finding]:
-    """Reports this installation, which is the proxies' too if the doctor runs beside them."""
+    """Reports this installation, which is also that of the proxies if the doctor runs on their
+    machine."""
     if not IS_COMPILED:
         yield Finding(
             INFO,

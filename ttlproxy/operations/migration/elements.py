@@ -27,10 +27,10 @@ class Element(NamedTuple):
 class Page(NamedTuple):
     """Some elements of a key.
 
-    key: its name at the target; kind: its type there, as TYPE says it
+    key: its name at the target; kind: its type there, as in the reply to TYPE
     cursor: of the next page, END after the last one
     key_deadline_ms: of the whole key, None if it has none, or this is of no interest
-    is_deadline_untold: whether the key may have a deadline that the source does not tell
+    is_deadline_untold: whether the key may have a deadline that the source does not report
     """
 
     key: bytes

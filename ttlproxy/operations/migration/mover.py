@@ -73,7 +73,7 @@ def elements(counts: Counter[str]) -> int:
 class Mover:
     """One pass over all keys.
 
-    walked: the server whose keys are gone through; server: the server with the target
+    walked: the server whose keys are walked over; server: the server with the target
     state: its position; it counts outcomes, and the names above
     is_dry: whether nothing is written; the outcomes are then what would be
     examples: some elements that are written, or would be

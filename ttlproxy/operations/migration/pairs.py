@@ -1,4 +1,4 @@
-"""Sorted sets with the deadlines of elements of another key, as people keep them beside it."""
+"""Sorted sets with the deadlines of elements of another key, as many programs keep them."""
 
 from __future__ import annotations
 
@@ -100,8 +100,8 @@ class Naming:
 
 
 class PairsSource:
-    """Sorted sets beside the elements, at the target itself. `naming`: from their names to those of
-    the keys with elements."""
+    """Sorted sets with the deadlines of elements, on the target itself. `naming`: from their names
+    to those of the keys with elements."""
 
     slack_ms = 0
     compares = False
@@ -134,8 +134,8 @@ class PairsSource:
 
 
 class PairsTarget:
-    """Sorted sets beside the elements. `naming`: from names of keys with elements to their
-    names."""
+    """Sorted sets with the deadlines of elements. `naming`: from names of keys with elements to
+    their names."""
 
     def __init__(self, server: Server, naming: Naming, unit: Unit) -> None:
         self.slack_ms = unit.ms - 1

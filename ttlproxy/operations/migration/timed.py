@@ -37,7 +37,7 @@ class Reading(NamedTuple):
     requests: makes the requests for these elements of a key of this type
     deadlines: reads the replies, with the server's time: Unix time in ms, _NO_DEADLINE or
     _NOT_THERE
-    hides_whole: whether it may not tell the deadline of a key whose elements have some
+    hides_whole: whether it may not report the deadline of a key whose elements have deadlines
     """
 
     kinds: Sequence[bytes]
@@ -136,7 +136,7 @@ class TimedSource:
         return Page(name, part.kind, elements, found.cursor, whole, is_untold)
 
     async def _list(self, name: bytes) -> Page:
-        """Returns the elements of a list that have deadlines, as a proxy tells them: lists are not
+        """Returns the elements of a list that have deadlines, from a proxy's replies: lists are not
         scanned."""
         (listed,) = await self._server.ask((b"TTLPROXY", b"KEY", name))
         return Page(name, b"list", [Element(element, int(at)) for element, at in listed])

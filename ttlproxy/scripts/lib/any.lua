@@ -1,5 +1,5 @@
--- has() and remove() for a key whose type is found out here. has() gives 1 or 0, or Redis's error.
--- `kind` is the type; if `finders` has no command for it, the key has no elements, or there is no key.
+-- has() and remove() for a key of any type. has() returns 1 or 0, or Redis's error.
+-- `kind` is the type; `finders` has no command for a type without elements, or if the key does not exist.
 -- NEEDS: try.lua data
 -- GIVES: has remove kind finders
 local kind = redis.call('TYPE', data).ok

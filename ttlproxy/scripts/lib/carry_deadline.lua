@@ -1,4 +1,5 @@
--- An element that is new at the target brings its deadline along; without one, a stale entry is cleared.
+-- Sets the deadline that a moved element had in the source key also in the target key; without a deadline, removes a
+-- stale entry there.
 -- NEEDS: try.lua clock.lua index.lua target target_index schedule db
 -- GIVES: carry_deadline
 local function carry_deadline(element, deadline)

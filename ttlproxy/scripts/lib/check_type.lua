@@ -1,4 +1,4 @@
--- WRONGTYPE comes before every other error.
+-- Returns WRONGTYPE before any other error.
 -- NEEDS: has
 local seen = has('')
 if type(seen) == 'table' then

@@ -1,6 +1,5 @@
--- Clears deadlines that values which are pushed now must not get: one that a consumer left behind when it
--- took an equal value, and one that is past while an equal value waits for its reap. Another value in the
--- place of an index has no deadlines.
+-- Clears deadlines that pushed values must not get: of an equal value that a consumer has taken, and of an equal
+-- value that is past its deadline, but not reaped yet. A key of another type in the place of an index has no deadlines.
 -- NEEDS: clock.lua index.lua schedule index_name
 -- GIVES: clear_stale
 local function clear_stale(list, values)

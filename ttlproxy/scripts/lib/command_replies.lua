@@ -38,8 +38,8 @@ end
 
 local our_commands = cjson.decode(json)
 
--- Calls COMMAND in the RESP version of the reply. A null in it is `false` here, which is a null again
--- for the client, under RESP3 too, because the script ends in RESP2.
+-- Calls COMMAND in the RESP version of the client. Lua has `false` for a null in the reply, and Redis makes a null of
+-- it again, under RESP3 only because the script ends in RESP2.
 local function ask(...)
   if is_resp3 then
     redis.setresp(3)

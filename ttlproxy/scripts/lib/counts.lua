@@ -1,6 +1,5 @@
--- Counts how often elements of a key were handed on, for rules with a MAX: a sorted set. A score is
--- const.COUNT_STEP times the second of the last time, plus the count. An entry is forgotten a month after
--- its last time.
+-- Counts how often elements of a key were delivered, for rules with a MAX. The counts are in a sorted set. A score is
+-- const.COUNT_STEP times the second of the last delivery, plus the count. An entry is removed a month after that.
 -- NEEDS: index.lua others.lua
 -- GIVES: count_of counts_refusal count_set count_forget counts_tidy
 local MONTH = 2592000
@@ -10,7 +9,7 @@ local function count_of(index, element)
   return score and tonumber(score) % const.COUNT_STEP or 0
 end
 
--- Redis's error if a client has put something else in the place of the counts, else nil.
+-- Returns Redis's error if a client has put a key of another type in the place of the counts, else nil.
 local function counts_refusal(index)
   local reply = redis.pcall('ZSCORE', counts_name(index), '')
   return type(reply) == 'table' and reply.err and reply or nil

@@ -1,4 +1,4 @@
--- `here`: the client's database. within(): calls `act` in another database, and comes back.
+-- `here`: the client's database. within(): calls `act` in another database and selects the client's again.
 -- NEEDS: try.lua index.lua db
 -- GIVES: here within
 local here = actual_db(db)
@@ -6,7 +6,7 @@ if not here then
   return { err = const.UNKNOWN_DATABASE }
 end
 
--- In a dry run too: it reads there.
+-- Not by try(), because a dry run too must read in the other database.
 local function select_database(number)
   local reply = redis.pcall('SELECT', number)
   failure = failure or reply.err and reply or nil

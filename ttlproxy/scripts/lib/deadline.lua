@@ -1,4 +1,4 @@
--- `at`: the deadline, `amount` in ms, counted from now if base is 1; nil if amount is ''.
+-- `at`: the deadline in ms; `amount`, plus the time of the server if `base` is 1; nil if `amount` is ''.
 -- NEEDS: clock.lua amount base name
 -- GIVES: at at_once
 local at = tonumber(amount)
@@ -8,10 +8,10 @@ if at then
     return { err = "ERR invalid expire time in '" .. name .. "' command" }
   end
 end
--- Whether elements that get this deadline are removed in this step. Not if there are rules of ONEXPIRE, for a rule may
--- say what becomes of them: then they are due now, and stay until they are reaped. The proxy's own knowledge counts, because
--- clients may write to the list of rules; and so does the list, because the proxy may not have read the rules that came
--- with a replica's data. A Cluster's slot has only their version, also after the last.
+-- Whether elements that get this deadline are removed in this step. Not if there are rules of ONEXPIRE, because a rule
+-- may deliver them: then they are due now, and stay until they are reaped. Both are checked: what the proxy knows,
+-- because clients may write to the hash of rules; and the hash, because the proxy may not have read the rules that came
+-- with a replica's data. A Cluster's slot has only the version of the rules, also after the last one was deleted.
 local at_once = at and at <= now and not ruled
 if at_once then
   local fields = redis.pcall('HKEYS', prefix .. const.RULES .. slot_tag)

@@ -1,5 +1,5 @@
--- The deadlines that a rule of ONWRITE gives. `rule_words` is a rule as in rule.lua, perhaps one for each database;
--- '' without one.
+-- The deadlines by a rule of ONWRITE. `rule_words` is a rule as in rule.lua, or one for each database; '' if there is
+-- none.
 -- NEEDS: clock.lua index.lua db rule_words
 -- GIVES: rule_ttl deadline_by_rule
 if string.find(rule_words, '=', 1, true) then
@@ -10,7 +10,7 @@ if rule_jitter and rule_jitter ~= '' then
   math.randomseed(tonumber(time[2]))
 end
 
--- One for each element; nil without a rule.
+-- Returns a deadline for one element; nil without a rule.
 local function deadline_by_rule()
   if not rule_ttl then
     return nil

@@ -1,5 +1,5 @@
--- Exact decimal numbers of any length: Lua's own are exact only up to 2^53. A number is a list of limbs
--- of seven digits, the lowest first, with 21 digits behind the point; only the last may be negative.
+-- Exact decimal numbers of any length: numbers of Lua are exact only up to 2^53. A number is a list of limbs of seven
+-- digits, the lowest first, with 21 digits after the point; only the last limb may be negative.
 -- GIVES: decimal plus is_less shown
 local LIMB, FRACTION = 10000000, 21
 
@@ -12,7 +12,7 @@ local function carried(limbs)
   return limbs
 end
 
--- The number in a text; nil if Redis would not write a number like that.
+-- Reads a number; returns nil if Redis would not write a number like that.
 local function decimal(text)
   local sign, whole, fraction = string.match(text, '^(%-?)(%d+)%.?(%d*)$')
   if not whole or #fraction > FRACTION then
@@ -43,7 +43,7 @@ local function is_less(one, other)
   return is_negative(plus(one, other, -1))
 end
 
--- The number as text, as Redis writes it.
+-- Returns the number as Redis writes it.
 local function shown(number)
   if is_negative(number) then
     return '-' .. shown(plus({ 0 }, number, -1))

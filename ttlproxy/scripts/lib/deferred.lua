@@ -1,4 +1,4 @@
--- Reads a hash of deferred commands. It may hold anything: clients may write there.
+-- Reads a hash of deferred commands. It may contain anything, because clients may write to it.
 -- GIVES: deferred_words
 -- include deferred_names
 local VERBS = {
@@ -6,8 +6,8 @@ local VERBS = {
   PUBLISH = true, SPUBLISH = true, DEL = true, UNLINK = true,
 }
 
--- The words of a command, and its signature. Nothing if DEFER takes no such command, or if the command
--- is not for `target`, the key that the hash belongs to.
+-- Returns the words of a command, and its signature; nothing if DEFER does not accept that command, or if it is not
+-- for `target`, the key that the hash belongs to.
 local function deferred_words(packed, target)
   local readable, signature, command = pcall(cmsgpack.unpack, packed)
   if not readable or type(command) ~= 'table' then

@@ -1,9 +1,9 @@
--- Hands on elements that are past their deadline, as a rule says (core/expiry_actions.py), before they
--- are removed: everybody sees an element in its key or at its destination, at any time.
+-- Delivers elements that are past their deadline, by a rule of ONEXPIRE (core/expiry_actions.py), before they are
+-- removed: at any time an element is in its key or at its destination.
 -- NEEDS: try.lua clock.lua index.lua list.lua others.lua first_key all first_action data index
 -- NEEDS: WORDS_OF_ACTION deliver actions_left passed_us
--- How many elements are handed on together. No call may keep the server busy for long, so another page
--- is begun only while the call has taken less than this many us, and has some of these bytes left.
+-- The number of elements that are delivered together, a page. No call may keep the server busy for long, so another
+-- page is begun only if the call has taken less than MOST_US us, and `bytes_left` is above 0.
 local PAGE, MOST_US = 50, 3000
 local bytes_left = 1048576
 local rule, kind
@@ -45,7 +45,8 @@ local function all_by(command)
   end
 end
 
--- The value of each element, '' if its type has none; false if the element is gone, as after a pop.
+-- Each function returns the value of each element, '' if the type has no values; false if the element has gone, for
+-- example by a pop.
 local readers = { hash = all_by('HMGET'), zset = all_by('ZMSCORE') }
 
 function readers.set(elements)
@@ -56,7 +57,7 @@ function readers.set(elements)
   return values
 end
 
--- The times that an element is handed on: in a list, once for each equal value, as they go together.
+-- Returns how often an element is delivered: in a list, once for each equal value, because they expire together.
 local function copies_of(element)
   if kind ~= 'list' then
     return 1
@@ -74,8 +75,8 @@ function readers.list(elements)
   return values
 end
 
--- The cost of handing a text on, in bytes. JSON of one byte that is not ASCII takes longer than a copy
--- of a hundred bytes.
+-- Returns the cost of delivering a text, in bytes. To write one byte that is not ASCII as JSON takes longer than to
+-- copy a hundred bytes.
 local function weight(text)
   return #text * (rule.payload == 'EVENT' and string.find(text, '[\128-\255]') and 100 or 1)
 end
@@ -91,7 +92,7 @@ local function entry_of(element, value, due, why)
   }
 end
 
--- The elements that are there, as many as this call may hand on; adds those that are not to `gone`.
+-- Returns the elements that exist, as many as this call may deliver; adds those that do not to `gone`.
 local function entries_of(elements, gone)
   local found, values = {}, readers[kind](elements)
   local deadlines, reasons = index_deadlines(index, elements)
@@ -129,7 +130,7 @@ local function payload_of(entry)
   return payloads[rule.payload or kind == 'hash' and 'VALUE' or 'ELEMENT'](entry)
 end
 
--- Each handler hands entries on; returns how many, and Redis's error if that is not all of them.
+-- Each handler delivers entries; returns how many it delivered, and Redis's error if that is not all of them.
 local handlers = {}
 
 local function push(dest, entries)
@@ -151,7 +152,7 @@ end
 
 handlers.LPUSH, handlers.RPUSH = push, push
 
--- A handler that sends entries one by one, up to the first that Redis refuses.
+-- Returns a handler that sends entries one by one, up to the first that Redis refuses.
 local function one_by_one(send)
   return function(dest, entries)
     for done, entry in ipairs(entries) do
@@ -193,7 +194,7 @@ handlers.KEEP = one_by_one(function(_, entry)
   return redis.pcall('RPUSH', kept_name(index), entry.element, entry.value, entry.due)
 end)
 
--- One command for each copy; equal values of a list go together.
+-- Returns the commands that deliver an entry: one XADD for each copy; one push for up to const.LONG_PAGE copies.
 local function commands_for(dest, entry)
   local commands = {}
   if rule.verb == 'XADD' then
@@ -224,7 +225,7 @@ local function post(to, entries)
   return trouble and 0 or #entries, trouble
 end
 
--- The error if nothing can be handed on to a destination; nil if it can.
+-- Returns the error if nothing can be delivered to a destination, else nil.
 local function destination_error(to)
   if rule.verb == '@' then
     return { err = 'CROSSSLOT the destination of a rule is in another slot than the key' }
@@ -238,8 +239,8 @@ local function destination_error(to)
   return TYPES[rule.verb] and destination_refusal(rule.verb, to.name)
 end
 
--- The commands that remove elements, here on a key that does not exist: what may not be removed is not
--- handed on. They are also the first write, after which a full server refuses the script nothing.
+-- The commands that remove elements, tried on a key that does not exist: an element is not delivered if it may not be
+-- removed. They are also the first write, after which a full server refuses no command of the script.
 local PROBES = {
   hash = { { 'HDEL', '' } },
   set = { { 'SREM', '' } },
@@ -256,7 +257,7 @@ local function removal_error()
   end
 end
 
--- Splits entries, in their order: those for the destination, and those handed on MAX times already.
+-- Splits entries, in their order, into those for the destination, and those that were delivered MAX times already.
 local function split_by_count(entries)
   if rule.most == 0 then
     return entries, {}
@@ -270,7 +271,7 @@ local function split_by_count(entries)
   return deliverable, exhausted
 end
 
--- Hands entries on; adds their elements to `gone`, and calls `count` for each.
+-- Delivers entries; adds their elements to `gone`, and calls `count` for each entry.
 local function hand_on(to, entries, gone, count)
   local done, trouble = 0, nil
   if entries[1] and to.box then
@@ -296,7 +297,7 @@ local function forget(entry)
   count_forget(index, entry.element)
 end
 
--- Hands one page on. Returns how many entries, how many of these were dead-lettered, Redis's error.
+-- Delivers one page. Returns how many entries were delivered, how many of these were dead-lettered, and Redis's error.
 local function deliver_page(elements, gone)
   local deliverable, exhausted = split_by_count(entries_of(elements, gone))
   local trouble = deliverable[1] and destination_error(rule.dest)
@@ -313,8 +314,8 @@ local function deliver_page(elements, gone)
   return done + dead_lettered, dead_lettered, trouble
 end
 
--- Returns the elements that may be removed now, Redis's error or nil, how many entries were handed on,
--- and how many of these were dead-lettered.
+-- Returns the elements that may be removed now, Redis's error or nil, how many entries were delivered, and how many of
+-- these were dead-lettered.
 function deliver(type_, due, number)
   rule, kind = rule_at(number), type_
   local gone, fired, dead_lettered, at = {}, 0, 0, 1

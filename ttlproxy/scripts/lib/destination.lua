@@ -1,8 +1,8 @@
--- Says where elements may be handed on to.
+-- Checks the destination of a rule.
 -- GIVES: TYPES destination_refusal
 local TYPES = { LPUSH = 'list', RPUSH = 'list', XADD = 'stream' }
 
--- The error if nothing can be handed on to `dest` by that command; nil if it can.
+-- Returns the error if nothing can be delivered to `dest` by that command, else nil.
 local function destination_refusal(verb, dest)
   if string.sub(dest, 1, #prefix) == prefix then
     return { err = 'WRONGTYPE the destination of a rule cannot be an internal key' }

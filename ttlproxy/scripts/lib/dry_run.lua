@@ -1,10 +1,10 @@
--- The end of a script for a client that may lack a right. The script runs twice: first as a dry run, which
--- asks Redis about each write instead of doing it. So either nothing is refused, or nothing changes.
+-- The end of a script for a client that may lack permissions. The script runs twice: first as a dry run, which asks
+-- Redis whether each write is allowed instead of doing it. So if Redis refuses one command, nothing has changed.
 -- NEEDS: script
 -- include dry_run_replies
 -- include noperm
 
--- acl_check_cmd fails for a command that the server does not have.
+-- acl_check_cmd raises an error for a command that the server does not have.
 local function ask(command, ...)
   local is_known, may = pcall(redis.acl_check_cmd, command, ...)
   if not (is_known and may) then

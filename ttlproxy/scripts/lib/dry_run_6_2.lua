@@ -1,17 +1,17 @@
--- lib/dry_run.lua for Redis before 7.0, which cannot be asked: each command is tried in a form that Redis
--- rejects only after it has checked the client's rights, or that changes nothing.
+-- lib/dry_run.lua for Redis before 7.0, which has no acl_check_cmd: each command is tried in a form that Redis rejects
+-- only after it has checked the client's permissions, or that changes nothing.
 -- NEEDS: script index only_key
 -- include dry_run_replies
 -- include noperm
 
--- A key that does not exist, and that the client may touch. A leaderboard has no member '-', and of a
--- string only the last write, PERSIST, is tried on the key itself.
+-- A key that does not exist, and that the client may access. In a script without an index it is the key itself: a
+-- leaderboard has no member '-', and scripts on strings use it only for PERSIST, their last write.
 local nowhere = index and prefix .. const.NONE .. string.sub(index, #prefix + 1)
   or only_key
   or prefix .. const.ANNOUNCEMENT .. 'nowhere' .. slot_tag
 
--- Command -> its words: K is the key of the call, N the key that does not exist. A command that is not
--- here is the first write of its script, so it needs no trial.
+-- Command -> its words: K is the key of the call, N the key that does not exist. A command that is not here is the
+-- first write of its script, so it need not be tried.
 local trials = {
   COPY = 'K K -',
   DEL = 'N',
@@ -58,7 +58,7 @@ local trials = {
 -- Commands that have no such form are tried on a key of another type.
 local creators = { HSETNX = { '', '' }, LPUSH = { '' }, RPUSH = { '' }, SADD = { '' } }
 
--- Redis's error, if it comes before a command is carried out, else nil.
+-- Returns Redis's error if Redis checks for it before it executes a command, else nil.
 local function refusal_in(text, command)
   local refusal = noperm(text, command)
   if refusal then
@@ -72,8 +72,8 @@ local function refusal_in(text, command)
   end
 end
 
--- Tries a command on the index, which is of another type than data, or on a string. If the client may
--- not write that, it gets no first deadline either, and the data is the first write.
+-- Tries a command on the index, whose type is not that of the data, or on a string. If the client may not write that
+-- string, it may not set the first deadline of a key either, and the command is the first write.
 local function tried_elsewhere(command)
   local there = index and redis.pcall('EXISTS', index)
   if type(there) == 'table' then

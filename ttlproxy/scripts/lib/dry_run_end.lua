@@ -1,4 +1,4 @@
--- The dry run. No read may be refused either, except that a client need not have MOVE (lib/index.lua).
+-- The dry run. It fails also if Redis refuses a read; only MOVE may be refused (actual_db in lib/index.lua).
 -- NEEDS: script ask noperm.lua
 local reading = setmetatable({}, { __index = redis })
 function reading.pcall(command, ...)

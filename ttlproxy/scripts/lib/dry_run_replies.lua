@@ -1,4 +1,4 @@
--- The replies to writes in a dry run, if a script needs another one than a number.
+-- The replies to writes in a dry run, where a script needs another reply than a number.
 -- GIVES: replies
 local replies = {
   HINCRBYFLOAT = '0',

@@ -1,4 +1,4 @@
--- A list of answer(element) for each element, up to the first failure.
+-- Returns a list of answer(element) for each element, up to the first failure.
 -- NEEDS: try.lua first_element
 -- GIVES: each
 local function each(answer)

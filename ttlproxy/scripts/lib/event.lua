@@ -1,8 +1,8 @@
--- JSON that carries any bytes. UTF-8 stays as it is; each other byte, 0x80 to 0xff, becomes \udc80 to
--- \udcff. Valid UTF-8 never decodes to these, so nothing is lost (Python calls it surrogateescape).
+-- JSON for any bytes. UTF-8 stays unchanged; each other byte, 0x80 to 0xff, becomes \udc80 to \udcff. Valid UTF-8 has
+-- none of these, so the bytes can be restored (surrogateescape in Python).
 -- GIVES: json_of
 
--- First byte of a UTF-8 sequence -> the pattern of a whole one. Other bytes begin none.
+-- First byte of a UTF-8 sequence -> the pattern of a whole sequence. No sequence begins with another byte.
 local leads = {}
 
 local function lead(from, to, pattern)
@@ -11,7 +11,7 @@ local function lead(from, to, pattern)
   end
 end
 
--- The text with each byte that is not UTF-8 escaped; the text has bytes from 0x80 on.
+-- Escapes each byte that is not UTF-8, in a text that has bytes from 0x80 on.
 local function carried(text)
   if not leads[194] then
     lead(194, 223, '^.[\128-\191]')

@@ -1,6 +1,6 @@
 -- Keyspace events as Redis names them: hexpire, hexpired and hpersist (7.4), with their fields (8.8,
--- src/notify.c), and the same for the other types. `events` are the letters of notify-keyspace-events
--- that concern us. By pcall: a client without the right to the channel leaves no event.
+-- src/notify.c), and events of the same form for the other types. `events` are the letters of notify-keyspace-events
+-- that concern these. By pcall: if the client may not publish to the channel, there is no event.
 -- NEEDS: index.lua
 -- GIVES: notify
 local function wants(letters)

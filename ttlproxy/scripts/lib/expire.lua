@@ -15,7 +15,7 @@ local function forbids(word, old)
   end
 end
 
--- Valkey allows two conditions, and each may refuse.
+-- Valkey allows two conditions; both must be met.
 local function refuses(old)
   return forbids(string.sub(condition, 1, 2), old) or forbids(string.sub(condition, 3), old)
 end

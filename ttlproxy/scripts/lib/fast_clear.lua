@@ -1,6 +1,6 @@
--- The fast path of a native write whose elements lose their deadlines, behind fast_write.lua. Others keep theirs,
--- so that the schedule stays as it is. `takes_memory`: whether a full server refuses the command; then it must
--- refuse before the deadlines are gone.
+-- The fast path of a native write whose elements lose their deadlines, after fast_write.lua. It is taken only if other
+-- elements keep deadlines, so that the schedule does not change. `takes_memory`: whether a full server refuses the
+-- command; then the server must refuse before the deadlines are removed.
 -- NEEDS: command first_word named step takes_memory index data
 if not dry_run and not counting and #ARGV < const.LONG_PAGE and (#ARGV - first_word + 1) % step == 0 then
   local cleared = {}
@@ -11,7 +11,7 @@ if not dry_run and not counting and #ARGV < const.LONG_PAGE and (#ARGV - first_w
   local probe = class == 'h' and 'HEXISTS' or class == 's' and 'SISMEMBER' or 'ZSCORE'
   if
     type(dated) == 'number'
-    -- One of them may tell when the key expires.
+    -- One entry may say when the key expires.
     and (dated > #cleared + 1 or dated > #cleared and not redis.pcall('ZSCORE', index, const.KEY_EXPIRY))
     and type(redis.pcall(probe, data, '')) ~= 'table'
     and (not takes_memory or redis.pcall('ZADD', index, 'XX', 'GT', '0', '') == 0)

@@ -1,7 +1,7 @@
 -- Gives the elements in ARGV, from number `named` on in steps of `step`, the deadline of fast_deadline.lua.
--- `dated`: whether Redis took all of it. An earlier first deadline is put into the schedule, and announced if it
--- comes soon, before it is in the index: if Redis refuses a step, the general part of the script finds the index as
--- it was, or all done that it would not do again.
+-- `dated`: whether Redis accepted every step. An earlier first deadline is written to the schedule, and announced if it
+-- comes soon, before it is written to the index: if Redis refuses a step, either the index is unchanged, and the
+-- general part of the script does everything, or what that part does not repeat is done.
 -- NEEDS: fast_deadline.lua clock.lua named step data index schedule
 -- GIVES: dated
 local dated = true

@@ -1,11 +1,11 @@
--- The fast path of a command that sets deadlines begins here, before any function is made, which is half of
--- what a script costs. It is for a time to come, without conditions, limits and subscribers, and for a key
--- without an expiry of its own, or with one that the index knows. `fast_how` is what `how` looks like then: a
--- digit, perhaps a plus, and the time.
--- `deadline` is that time, as text; nil if the script must go on below. `first` is the first deadline of all
--- before, nil without an index.
+-- The beginning of the fast path of a command that sets deadlines. It comes before any function is made, because that
+-- is half of the cost of a script. It is for a time in the future, without conditions, limits and keyspace events, and
+-- for a key without expiry, or whose expiry is in the index. `fast_how` is the pattern of `how` for such a command: a
+-- digit, a plus or none, and the time.
+-- `deadline` is that time, as text; nil if the general part of the script must run. `first` is the first deadline of
+-- the key before, nil without an index.
 -- `known` is the database, if `origin` has its number.
--- Numbers for Redis are written as text, because a conversion costs 0.2 us.
+-- Constant numbers for Redis are written as text, because a conversion costs 0.2 us.
 -- NEEDS: fast_how origin how index data
 -- GIVES: known deadline digit first is_earlier
 -- include clock
@@ -21,7 +21,7 @@ if not dry_run and events == '' and digit and known and #ARGV < const.LONG_PAGE 
     if first and first < 0 then
       ends, head = -first, redis.pcall('ZRANGE', index, '1', '1', 'WITHSCORES')
       first = tonumber(head[2])
-      -- Before 7.2 the clock may tick between two looks at it.
+      -- Before 7.2 the clock may tick between two commands that read it.
       local own = now + left - (ruled and const.KEPT_MS or 0)
       ends = first and ends > now and math.abs(own - ends) <= 2 and left
     end

@@ -1,5 +1,5 @@
--- The fast path of a command that sets the deadline of elements, if all of them are there, or none. In a list
--- only for one element, because the general part looks for many in one walk.
+-- The fast path of a command that sets the deadline of elements, if all of them exist, or none. In a list only for one
+-- element, because the general part looks for many in one walk.
 -- NEEDS: finder first_element data
 local named, step, fast_how = first_element, 1, '^(%d)(%+?)(%d+)$'
 -- include fast_deadline

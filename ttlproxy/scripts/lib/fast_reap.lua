@@ -1,16 +1,17 @@
--- The fast path of a reap: the first keys whose deadlines are all past and few, so that no others are to be planned;
--- nothing is handed on or published. It ends before functions are made, if these are all keys.
+-- The fast path of a reap: for the first keys, as long as each has few deadlines, which are all past, so that the key
+-- leaves the schedule, and nothing is delivered or published. If all keys are like that, the script ends here, before
+-- any function is made.
 -- NEEDS: try.lua clock.lua stopwatch.lua schedule rules first_key first_action limit budget version count
 -- GIVES: first_attention removers reaped over reached
 
--- In front of a Cluster, when the first key of the schedule needs attention, as text, or Redis's error.
+-- In front of a Cluster, returns when the first key of the schedule needs attention, as text, or Redis's error.
 local function first_attention()
   local head = slot_tag ~= '' and redis.pcall('ZRANGE', schedule, '0', '0', 'WITHSCORES') or {}
   return head.err and head or head[2] or ''
 end
 
 local removers = { hash = 'HDEL', set = 'SREM', zset = 'ZREM', list = 'LREM' }
--- What is told of each key, the keys that leave the schedule, and how many these are.
+-- The reply, the keys that leave the schedule, and how many these are.
 local reaped, over, reached = { now, 0, '' }, {}, 0
 
 do

@@ -1,4 +1,4 @@
--- For each type, a function that says whether an element is there: nil, false or 0 if it is not.
+-- For each type, a function that looks for an element; it returns nil, false or 0 if the element does not exist.
 -- NEEDS: data
 -- GIVES: finders
 local function by(command)

@@ -8,7 +8,7 @@ local function size()
   return redis.call('HLEN', data)
 end
 
--- Some elements, and the place where the others begin, false after the last.
+-- Returns some elements, and the cursor for the next ones, false after the last.
 local function some(cursor)
   local reply, fields = redis.call('HSCAN', data, cursor or 0, 'COUNT', const.PAGE), {}
   for i = 1, #reply[2], 2 do

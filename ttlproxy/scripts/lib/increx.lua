@@ -1,4 +1,4 @@
--- INCREX of a number of either kind: what its bounds allow is decided here, so that a refusal writes nothing.
+-- INCREX of an integer or a float: the bounds are checked here, so that nothing is written if they are exceeded.
 -- NEEDS: try.lua decimal.lua data how increment lowest highest expiry
 -- GIVES: increx
 local function set_expiry()
@@ -15,8 +15,9 @@ local function set_expiry()
   end
 end
 
--- `value` is what the key holds. write(sum, applied, bound) writes the sum, which is the bound if there is
--- one, and returns what was written, or nil and an error. reply_of(number) is a number as the client gets it.
+-- `value` is the value of the key. write(sum, applied, bound) writes the sum, `applied` more than the value; with
+-- `bound`, the sum is that bound. It returns the number that was written, or nil and an error. reply_of(number) returns
+-- a number as the client gets it.
 local function increx(value, write, reply_of)
   local low, high = decimal(lowest), decimal(highest)
   local sum = plus(value, decimal(increment), 1)

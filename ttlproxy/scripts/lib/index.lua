@@ -1,6 +1,5 @@
--- The index of a data key (element -> deadline in ms), and the schedule (data key -> when it needs
--- attention). No other file knows how they are laid out, except for those that are listed, with reasons, in
--- tests/core/test_script_pieces.py.
+-- The index of a data key (element -> deadline in ms), and the schedule (data key -> when it needs attention). Only
+-- this file knows their format; tests/core/test_script_pieces.py lists the exceptions, with reasons.
 -- NEEDS: try.lua db
 -- GIVES: ms index_get index_deadlines index_first index_ends index_count index_may_have_entries index_kind
 -- GIVES: index_scan index_page index_due index_due_and_ends is_no_index index_elements index_sample index_size index_due_count schedule_get schedule_has
@@ -11,14 +10,15 @@
 -- GIVES: index_arrived index_move index_write_when_full index_attention entries_write schedule_make_room
 -- GIVES: index_release expiry_is_noted kept_until key_left bound_of index_outlives
 --
--- If the key expires by itself, one entry says when: its score is that instant, negative, so it is the first of all.
--- The index has no expiry itself, because with `maxmemory-policy volatile-*` Redis evicts what has one. Instead that entry
--- tells, once the instant is past, that the deadlines are of a key that is no more (decisions/0033).
--- While there are rules of ONEXPIRE, Redis gets a later expiry of the key, so that what is due before the key ends can
--- be handed on first. Then the key is kept: the entry says when it really ends, and the reap removes it (decisions/0034).
+-- If the key itself has an expiry, one entry says when: its score is that time, negative, so it is the first entry.
+-- The index has no expiry, because with `maxmemory-policy volatile-*` Redis evicts keys with one. Instead that entry
+-- shows, when its time is past, that the deadlines belong to a key that has expired (decisions/0033).
+-- While there are rules of ONEXPIRE, Redis gets a later expiry of the key, so that elements which are due before the
+-- key expires can be delivered first. Then the key is kept: the entry says when it really expires, and the reap removes
+-- it (decisions/0034).
 local EXPIRY = const.KEY_EXPIRY
 
--- All digits of a number, as text: Lua by itself prints 14.
+-- Returns a number as text with all digits; tostring() writes only 14.
 local function ms(number)
   return string.format('%.0f', number)
 end
@@ -28,7 +28,7 @@ local function index_get(index, element)
   return score and tonumber(score)
 end
 
--- For elements that have a deadline: the deadlines, and why each element goes. A score that ends in .5
+-- For elements that have a deadline, returns the deadlines, and why each element is removed. A score that ends in .5
 -- means evicted, not expired.
 local function index_deadlines(index, elements)
   local deadlines, reasons = {}, {}
@@ -40,9 +40,9 @@ local function index_deadlines(index, elements)
   return deadlines, reasons
 end
 
--- The first deadline, and when the key expires as far as the index knows: each nil if there is none.
+-- Returns the first deadline, and when the key expires by the index; each nil if there is none.
 local function index_head(index)
-  -- These are texts, because a conversion of a number costs 0.2 us.
+  -- The ranks are texts, because a conversion of a number costs 0.2 us.
   local head = redis.call('ZRANGE', index, '0', '0', 'WITHSCORES')
   local score = head[2] and tonumber(head[2])
   if score and score < 0 then
@@ -56,31 +56,30 @@ local function index_first(index)
   return (index_head(index))
 end
 
--- When the key expires as far as the index knows, or nil; nil, too, if something else is in the index's place.
+-- Returns when the key expires by the index, or nil; nil also if a key of another type is in the place of the index.
 local function index_ends(index)
   local score = redis.pcall('ZSCORE', index, EXPIRY)
-  -- In RESP3 a table.
+  -- In RESP3 a score is a table.
   score = type(score) == 'table' and score.double or type(score) == 'string' and tonumber(score)
   return score and -score or nil
 end
 
--- The number of entries of an index, or of the schedule; 0 if something else is in its place.
+-- Returns the number of entries of an index, or of the schedule; 0 if a key of another type is in its place.
 local function index_count(place)
   return tonumber(redis.pcall('ZCARD', place)) or 0
 end
 
--- Whether an index, or the schedule, may have entries: also if something else is in its place, and if Redis
--- does not say it.
+-- Returns whether an index, or the schedule, may have entries; true also if Redis replies with an error.
 local function index_may_have_entries(place)
   return redis.pcall('ZCARD', place) ~= 0
 end
 
--- The type of what stands in the place of an index; 'zset' for an index.
+-- Returns the type of the key in the place of an index; 'zset' for an index.
 local function index_kind(index)
   return redis.call('TYPE', index).ok
 end
 
--- [the next cursor, [element, ...]], or Redis's error.
+-- Returns [the next cursor, [element, ...]], or Redis's error.
 local function index_scan(index, cursor, count)
   local page, elements = redis.pcall('ZSCAN', index, cursor, 'COUNT', count), {}
   if page.err then
@@ -94,18 +93,18 @@ local function index_scan(index, cursor, count)
   return { page[1], elements }
 end
 
--- [element, deadline, ...], the earliest first, or Redis's error, as for an offset that is no number.
+-- Returns [element, deadline, ...], the earliest first, or Redis's error, for example if the offset is not a number.
 local function index_page(index, offset, count)
   return redis.pcall('ZRANGEBYSCORE', index, '0', '+inf', 'WITHSCORES', 'LIMIT', offset, count)
 end
 
--- Elements past their deadline: `deadline < now`, as for Redis's keys and hash fields. Redis's error if
--- something else stands in the place of the index.
+-- Returns elements past their deadline: `deadline < now`, as for Redis's keys and hash fields; or Redis's error if a
+-- key of another type is in the place of the index.
 local function index_due(index, now, limit)
   return redis.pcall('ZRANGEBYSCORE', index, '0', '(' .. ms(now), 'LIMIT', '0', limit)
 end
 
--- `index_due` for a reap. Also returns when the key expires as far as the index knows.
+-- `index_due` for a reap. Also returns when the key expires by the index, if that is past.
 local function index_due_and_ends(index, now, limit)
   local due = redis.pcall('ZRANGEBYSCORE', index, '-inf', '(' .. ms(now), 'LIMIT', '0', limit)
   if due[1] == EXPIRY then
@@ -115,18 +114,18 @@ local function index_due_and_ends(index, now, limit)
   return due
 end
 
--- Whether this is Redis's error because something else stands in the place of an index. Callers drop
--- it, because otherwise each reap or sweep would fail.
+-- Returns whether this is Redis's error because a key of another type is in the place of an index. Callers delete that
+-- key, because otherwise each reap or sweep would fail.
 local function is_no_index(reply)
   return reply.err and string.find(reply.err, 'WRONGTYPE', 1, true)
 end
 
--- Elements in the order of their deadlines: all, or `count` from rank `from` on.
+-- Returns elements in the order of their deadlines: all, or `count` from rank `from` on.
 local function index_elements(index, from, count)
   return redis.call('ZRANGEBYSCORE', index, '0', '+inf', 'LIMIT', from or 0, count or -1)
 end
 
--- Some elements, each at most once, in no order.
+-- Returns up to `count` elements, each at most once, picked at random.
 local function index_sample(index, count)
   local found = {}
   for _, element in ipairs(redis.call('ZRANDMEMBER', index, count)) do
@@ -137,42 +136,42 @@ local function index_sample(index, count)
   return found
 end
 
--- The number of elements that have a deadline.
+-- Returns the number of elements that have a deadline.
 local function index_size(index)
   return redis.call('ZCOUNT', index, '0', '+inf')
 end
 
--- The number of elements past their deadline at an instant; 0 if something else is in the index's place.
+-- Returns how many elements are past their deadline at a time in ms; 0 if a key of another type is in the place of the
+-- index.
 local function index_due_count(index, at)
   return tonumber(redis.pcall('ZCOUNT', index, '0', '(' .. ms(at))) or 0
 end
 
--- When a key needs attention, as text; false if it is not in the schedule.
+-- Returns when a key needs attention, as text; false if it is not in the schedule.
 local function schedule_get(schedule, data)
   return redis.call('ZSCORE', schedule, data)
 end
 
--- Whether a key is in the schedule; something else may be in the schedule's place.
+-- Returns whether a key is in the schedule; a key of another type may be in the place of the schedule.
 local function schedule_has(schedule, data)
   return type(redis.pcall('ZSCORE', schedule, data)) == 'string'
 end
 
--- The number of keys that need attention at an instant.
+-- Returns how many keys need attention at a time in ms.
 local function schedule_due_count(schedule, at)
   return redis.call('ZCOUNT', schedule, '-inf', '(' .. ms(at))
 end
 
--- `count` keys of the schedule, picked at random.
+-- Returns up to `count` keys of the schedule, picked at random.
 local function schedule_some(schedule, count)
   return redis.call('ZRANDMEMBER', schedule, count)
 end
 
 local known_db
 
--- The database that this connection is in; nil if it is none of those that the session believes in. A
--- session does not know whether a SELECT succeeded, so it says "?3,0" for all that it may be in, the latest
--- first. A MOVE to the same database is an error, which shows the right one. If the client may not call
--- MOVE, the first is believed.
+-- Returns the number of the connection's database; nil if it is none of those in `db`. A session may not know yet
+-- whether a SELECT succeeded; then `db` is for example "?3,0", the possible databases, the latest first. A MOVE to the
+-- same database is an error, which shows the right one. If the client may not call MOVE, returns the first.
 local function actual_db(db)
   if string.sub(db, 1, 1) ~= '?' then
     return string.match(db, '^%d+')
@@ -193,8 +192,8 @@ end
 
 local guarded = false
 
--- Changes nothing, but is refused if the client may not announce a deadline, or if nobody can tell its
--- database. On a full server SET must come first: after MOVE it would be allowed.
+-- Changes nothing, but fails if the client may not announce a deadline, or if its database cannot be found out. On a
+-- full server SET must come first: after MOVE it would be allowed.
 local function announce_guard()
   if not guarded then
     guarded = true
@@ -206,12 +205,12 @@ local function announce_guard()
   end
 end
 
--- Whether a deadline must be announced: it is earlier than the first one before it, if there was one.
+-- Returns whether a deadline must be announced: there was none before, or the first one was later.
 local function is_earlier(before, at)
   return not before or at < before
 end
 
--- `before`: what index_first returned before; index_was_set must get the same.
+-- `before`: the first deadline before the change; index_was_set must get the same.
 local function index_set(index, element, deadline, before)
   if is_earlier(before, deadline) then
     announce_guard()
@@ -237,7 +236,7 @@ local function index_set_all(index, elements, deadline, before)
   end)
 end
 
--- An element must make room: see index_deadlines.
+-- Makes an element due, as evicted: see index_deadlines.
 local function index_evict(index, element, now)
   announce_guard()
   return try('ZADD', index, string.format('%.1f', now - 1.5), element)
@@ -248,8 +247,8 @@ local function index_remove(index, ...)
   return try('ZREM', index, ...)
 end
 
--- `index_remove` for `elements`, which are all or some of the first `count` of the index. `ends`: whether it also says
--- when the key expires.
+-- `index_remove` for `elements`, all or some of the first `count` elements of the index. `ends`: whether the index has
+-- an entry that says when the key expires.
 local function index_remove_first(index, elements, count, ends)
   if #elements == count and count > 0 then
     return try('ZREMRANGEBYRANK', index, ends and '1' or '0', ends and count or count - 1)
@@ -259,12 +258,12 @@ local function index_remove_first(index, elements, count, ends)
   end)
 end
 
--- The key that counts how often elements were handed on (lib/counts.lua), in the slot of the index.
+-- Returns the name of the key that counts how often elements were delivered (lib/counts.lua), in the slot of the index.
 local function counts_name(index)
   return prefix .. const.COUNTS .. string.sub(index, #prefix + 1)
 end
 
--- `index_remove` for elements that end, or lose their deadline: their counts begin again.
+-- `index_remove` for elements that are removed, or lose their deadline: also deletes their counts.
 local function index_clear(index, ...)
   if counting then
     local counts = counts_name(index)
@@ -281,26 +280,26 @@ local function index_persist(index, element)
   return index_clear(index, element), false
 end
 
--- Changes nothing, but is refused if the server is full or the client has no right to the index. It is
--- for scripts whose first write would else be one that a full server allows.
+-- Changes nothing, but fails if the server is full, or if the client may not write to the index. It is for scripts
+-- whose first write would otherwise be one that a full server allows.
 local function index_guard(index)
   try('ZADD', index, 'XX', 'GT', 0, '')
 end
 
--- The key where elements wait for TAKE, in the slot of the index.
+-- Returns the name of the key where elements wait for TAKE, in the slot of the index.
 local function kept_name(index)
   return prefix .. const.KEPT .. string.sub(index, #prefix + 1)
 end
 
--- The name of a key that never exists, in the slot of the index. Clients that may not touch the key may
--- not touch this name either.
+-- Returns the name of a key that never exists, in the slot of the index. The client may access it only if it may access
+-- the index.
 local function absent_key(index, prefix)
   return prefix .. const.NONE .. string.sub(index, #prefix + 1)
 end
 
--- Tells proxies that the index's key needs attention at `first`, by a key that exists for a moment and whose name is
--- the message, if that is soon: they read the schedules as far ahead. Without `now` it may be. The key is in the
--- Cluster slot of the index.
+-- Tells proxies that the key of the index needs attention at `first`, by a key that exists for a moment and whose name
+-- is the message. Does so only within const.ANNOUNCED_MS from `now`, because proxies read the schedules that far ahead;
+-- without `now`, always. The message is in the Cluster slot of the index.
 local function announce(db, prefix, index, first, now)
   if failure or now and first - now >= const.ANNOUNCED_MS then
     return
@@ -311,8 +310,8 @@ local function announce(db, prefix, index, first, now)
   try('DEL', name)
 end
 
--- Changes nothing, but is refused if the client may not announce a swap. A full server allows it, as
--- it allows SWAPDB: Redis asks for memory only before the first write of a script, and DEL needs none.
+-- Changes nothing, but fails if the client may not announce a swap. A full server allows it, as it allows SWAPDB: Redis
+-- checks the memory only before the first write of a script, and DEL needs none.
 local function announce_swap_guard(prefix)
   try('DEL', prefix .. const.ANNOUNCEMENT .. slot_tag)
   try('SET', prefix .. const.ANNOUNCEMENT .. slot_tag, '', 'XX')
@@ -330,7 +329,7 @@ local function clock_ms()
   return clock[1] * 1000 + math.floor(clock[2] / 1000)
 end
 
--- When a key expires by itself, nil if it does not, false if there is no such key.
+-- Returns when a key expires in Redis, nil if it does not, false if it does not exist.
 local function key_ends(data)
   local left, before = redis.call('PTTL', data), nil
   if left == -2 then
@@ -338,7 +337,7 @@ local function key_ends(data)
   elseif left < 0 then
     return nil
   end
-  -- Before 7.2 the clock goes on while a script runs; a tick between the two would make it a ms too late.
+  -- Before 7.2 the clock goes on while a script runs; after a tick between the two commands the time would be too late.
   local after = clock_ms()
   while after ~= before do
     before, left = after, redis.call('PTTL', data)
@@ -347,29 +346,29 @@ local function key_ends(data)
   return after + left
 end
 
--- Before 7.2 the clock may tick between two looks at it.
+-- Before 7.2 the clock may tick between two commands that read it.
 local function is_same_instant(one, other)
   return one and other and math.abs(one - other) <= 2 or not (one or other)
 end
 
--- Whether Redis has a later expiry of a key than it really has.
+-- Returns whether a key is kept: `ends`, its expiry in Redis, is later than `noted`, the one in the index.
 local function is_kept(ends, noted)
   return ends and noted and math.abs(ends - noted - const.KEPT_MS) <= const.KEPT_SLACK_MS
 end
 
--- Whether the index knows when its key expires, and the key is kept if there are rules.
+-- Returns whether the index has the expiry of its key, and the key is kept if there are rules.
 local function expiry_is_noted(data, index)
   local ends, noted = key_ends(data), index_ends(index)
   return is_same_instant(ends, noted and ruled and noted + const.KEPT_MS or noted)
 end
 
--- When a kept key really ends; nil if it is not kept.
+-- Returns when a kept key really expires; nil if it is not kept.
 local function kept_until(data, index)
   local noted = index_ends(index)
   return noted and is_kept(key_ends(data), noted) and noted or nil
 end
 
--- The ms that a key has left, as PTTL says them of one that is not kept.
+-- Returns how many ms a key has until it expires: of a key that is not kept, the reply of PTTL.
 local function key_left(data, index, now)
   local ends = kept_until(data, index)
   return ends and math.max(ends - now, 0) or redis.call('PTTL', data)
@@ -379,7 +378,7 @@ local function key_expires_at(data, ends)
   try('PEXPIREAT', data, ms(ends))
 end
 
--- Gives the key its own expiry back, if it is kept: its index goes. If that is past, Redis deletes the key.
+-- Deletes the index of a key. A kept key gets its own expiry back; if that is past, Redis deletes the key.
 local function index_drop(data, index, schedule)
   local ends = kept_until(data, index)
   if ends then
@@ -389,7 +388,7 @@ local function index_drop(data, index, schedule)
   try('ZREM', schedule, data)
 end
 
--- A lower bound of when something of the key is gone.
+-- Returns a lower bound of the time when the key, or one of its elements, expires; nil without deadlines.
 local function bound_of(first, ends)
   return first and ends and math.min(first, ends) or first
 end
@@ -402,10 +401,10 @@ local function index_write_expiry(index, ends)
   end
 end
 
--- Call it before a script relies on deadlines of `data`, or adds some. Drops the index if its key is gone, or has
--- expired and is another one now; otherwise writes down when the key expires, which somebody may have changed without
--- a proxy. A key that is there after the instant that was written down may have been renewed just before it, or be a
--- new one: then it counts as new, because an element that never expires is better than a new one that goes.
+-- Call it before a script relies on deadlines of `data`, or adds some. Deletes the index if its key has gone, or has
+-- expired and been created again; otherwise writes to the index when the key expires, which somebody may have changed
+-- without a proxy. A key that exists after the time in the index either had its expiry changed just before, or is a new
+-- one. It counts as new, because an old element that does not expire does less harm than a new one that is lost.
 -- Returns the first deadline, nil without one, and when the key expires, if it does.
 local function index_follow(data, index, schedule, now)
   local first, noted = index_head(index)
@@ -430,8 +429,8 @@ local function index_follow(data, index, schedule, now)
   return first, ends
 end
 
--- When a key needs attention that has its first deadline and expires at these instants. Before the key expires it is
--- looked at, because somebody may have renewed it without a proxy: early enough, and once more as late as possible.
+-- Returns when a key needs attention: at `first`, its first deadline, or before `ends`, when it expires. The key is
+-- checked 1000 and 100 ms before it expires, because somebody may have changed its expiry without a proxy.
 local function attention_at(first, ends, now)
   if not ends then
     return first
@@ -444,12 +443,12 @@ local function attention_at(first, ends, now)
   return math.min(first, ends)
 end
 
--- Call it after elements of `data` got the deadline `at`; `before`: what index_follow returned before.
+-- Call it after elements of `data` got the deadline `at`; `before`: the first deadline, from index_follow.
 local function index_was_set(db, prefix, data, index, schedule, now, before, at)
   if not is_earlier(before, at) then
     return
   end
-  -- The first key of its slot is announced in any case: proxies know which slots have some.
+  -- The first key of its slot is always announced, because proxies have a list of the slots with keys.
   local opens
   if before then
     try('ZADD', schedule, 'LT', ms(at), data)
@@ -468,13 +467,13 @@ local function index_was_set(db, prefix, data, index, schedule, now, before, at)
   announce(db, prefix, index, at, not opens and now)
 end
 
--- Call it after `cleared` elements lost their deadline: the schedule entry goes with the last one. A dry
--- run assumes that it was the last one.
+-- Call it after as many elements as `cleared` lost their deadline: after the last one, the schedule entry is removed. A
+-- dry run assumes that it was the last one.
 local function index_was_cleared(data, index, schedule, cleared)
   if type(cleared) ~= 'number' or cleared == 0 then
     return
   end
-  -- Scripts that pop have replies of RESP3, where scores are tables.
+  -- The score of EXPIRY is not read here, because scripts that pop get replies of RESP3, where scores are tables.
   local left = index_count(index)
   if (left == 1 or dry_run) and redis.call('ZSCORE', index, EXPIRY) then
     local ends = kept_until(data, index)
@@ -492,11 +491,11 @@ local function index_was_cleared(data, index, schedule, cleared)
   end
 end
 
--- Deletes data keys with their indexes: in KEYS from `first` on are so many data keys, then the indexes.
--- `command`: DEL or UNLINK. Returns how many data keys there were.
+-- Deletes data keys with their indexes: KEYS has `count` data keys from `first` on, then their indexes. `command`: DEL
+-- or UNLINK. Returns how many data keys existed.
 local function index_delete(command, schedule, first, count)
   local removed, last = 0, first + count - 1
-  -- Removes nothing, because no client's key has that name; it tells whether the client may.
+  -- Removes nothing, because no client's key has that name; it fails if the client may not write to the schedule.
   try('ZREM', schedule, prefix)
   for from = first, last, const.UNPACK_MAX do
     local to = math.min(from + (const.UNPACK_MAX - 1), last)
@@ -507,26 +506,26 @@ local function index_delete(command, schedule, first, count)
   return removed
 end
 
--- A write that a full server allows, and after which it refuses the script nothing.
+-- A write that a full server allows, and after which it refuses no command of the script.
 local function index_write_when_full(index, prefix)
   try('DEL', absent_key(index, prefix))
 end
 
--- Lets a key live on whose end has come, but not what is to be handed on before.
+-- Lets a key exist after it should expire, while elements that must be delivered before that remain.
 local function index_outlives(data, index)
   try('PERSIST', data)
   index_write_expiry(index, nil)
 end
 
--- If EXPIRE or its like deletes the key at once, though something that is due by then is to be handed on first: when the
--- key ends, and the conditions that matter.
+-- If EXPIRE, PEXPIRE, EXPIREAT or PEXPIREAT would delete the key at once, although elements that are due by then must
+-- be delivered first, returns when the key expires, and the conditions that matter; else nil.
 local function ends_at_once(first, now, command, time, ...)
   if not (ruled and first and time and string.find(time, '^-?%d+$')) then
     return nil
   end
   local at = tonumber(time) * (string.sub(command, 1, 1) == 'P' and 1 or 1000)
   at = math.max(at + (string.find(command, 'AT$') and 0 or now), now)
-  -- The clock goes on until Redis compares.
+  -- 5 ms, because the clock goes on until Redis executes the command.
   if at < first or at > now + 5 then
     return nil
   end
@@ -541,8 +540,8 @@ local function ends_at_once(first, now, command, time, ...)
   return at, conditions
 end
 
--- Changes when `data` expires by itself, by a command of Redis and its arguments. Returns Redis's reply. An earlier
--- instant is announced, so that the reaper looks in time; if the client may not do that, it looks later.
+-- Changes the expiry of `data`, by a command of Redis and its arguments. Returns Redis's reply. An earlier expiry is
+-- announced, so that the reaper checks the key in time; if the client may not do that, it checks the key later.
 local function index_expire(db, prefix, data, index, schedule, now, command, ...)
   local first, noted = index_head(index)
   if noted and noted < now then
@@ -553,7 +552,7 @@ local function index_expire(db, prefix, data, index, schedule, now, command, ...
   end
   local kept = noted and is_kept(key_ends(data), noted)
   if kept then
-    -- Redis decides about conditions. It would delete a key whose end comes while this script runs.
+    -- Redis checks the conditions, so it needs the real expiry; but it deletes a key that expires during this script.
     key_expires_at(data, math.max(noted, now + const.SOON_MS))
   end
   if dry_run then
@@ -565,10 +564,10 @@ local function index_expire(db, prefix, data, index, schedule, now, command, ...
   if over then
     command, conditions = 'PEXPIREAT', { ms(now + const.KEPT_MS), unpack(conditions) }
   end
-  -- After this write a full server refuses the script nothing.
+  -- After this write a full server refuses no command of the script.
   local reply = try(command, data, unpack(conditions or { ... }))
   if kept and reply ~= 1 then
-    -- By pcall, because Redis may have refused the command.
+    -- Not by try(), which does nothing if Redis has refused the command.
     redis.pcall('PEXPIREAT', data, ms(noted + const.KEPT_MS))
   elseif first and reply == 1 then
     local ends = over or key_ends(data)
@@ -603,22 +602,21 @@ local function index_leave(data, index, schedule, database)
   try('ZREM', schedule, data)
 end
 
--- Call it after the index of `data` came unchanged from another name or database.
+-- Call it after the index of `data` was moved or copied, unchanged, from another name or database.
 local function index_arrived(db, prefix, data, index, schedule, attention)
   try('ZADD', schedule, attention, data)
   announce(db, prefix, index, tonumber(attention))
 end
 
--- Call it before a key goes elsewhere without its index, which has no deadlines: if it tells of the end of a kept key
--- (index_was_cleared), the key gets its own expiry back.
+-- Call it before a key is moved or copied without its index, which has no deadlines: if the index has the expiry of a
+-- kept key (index_was_cleared), the key gets its own expiry back.
 local function index_release(data, index, schedule)
   if index_ends(index) then
     index_drop(data, index, schedule)
   end
 end
 
--- Moves the index and the schedule entry from one data key to another, whose own
--- index is dropped.
+-- Moves the index and the schedule entry from one data key to another, whose own index is deleted.
 local function index_move(db, prefix, source, source_index, target, target_index, schedule)
   local first = index_first(source_index)
   if not first then
@@ -627,7 +625,7 @@ local function index_move(db, prefix, source, source_index, target, target_index
     return
   end
   local attention = schedule_get(schedule, source) or ms(first)
-  -- All that Redis may refuse is tried before anything is moved; the first write needs no memory.
+  -- Every command that Redis may refuse is tried before anything is moved; the first write needs no memory.
   try('ZREM', schedule, prefix)
   index_guard(target_index)
   announce_guard()
@@ -636,14 +634,14 @@ local function index_move(db, prefix, source, source_index, target, target_index
   index_arrived(db, prefix, target, target_index, schedule, attention)
 end
 
--- The first deadline of `data`, or nil, when it needs attention next, and the first instant at which something goes.
+-- Returns the first deadline of `data`, or nil; when the key needs attention next; and bound_of.
 local function index_attention(data, index, schedule, now)
   local first, ends = index_follow(data, index, schedule, now)
   return first, first and attention_at(first, ends, now), bound_of(first, ends)
 end
 
--- Changes the schedule, or an index if no proxy need know. `entries`: [deadline, key or element, ...];
--- `over`: keys or elements that leave.
+-- Changes the schedule, or an index, without telling proxies. `entries`: [deadline, key or element, ...]; `over`: keys
+-- or elements to remove.
 local function entries_write(place, entries, over)
   batches(1, #over, function(from, to)
     try('ZREM', place, unpack(over, from, to))
@@ -653,7 +651,7 @@ local function entries_write(place, entries, over)
   end)
 end
 
--- Removes what stands in the place of the schedule and is none. Returns 1 if it did.
+-- Deletes a key of another type in the place of the schedule. Returns 1 if there was one, else 0.
 local function schedule_make_room(schedule)
   local kind = redis.call('TYPE', schedule).ok
   if kind == 'none' or kind == 'zset' then

@@ -1,8 +1,8 @@
--- The fast path of a native write begins here, before any function is made, which is half of what a script
--- costs. `index_stays`: whether the write leaves all deadlines as they are, because the elements in ARGV, from
--- number `named` on in steps of `step`, have none, or are there and keep theirs. `finder` is the command that
--- finds an element which keeps its deadline, false if none does. If the index does not stay, or if Redis
--- refuses the write, the script goes on below and begins again.
+-- The beginning of the fast path of a native write. It comes before any function is made, because that is half of the
+-- cost of a script. `index_stays`: whether the write changes no deadline, because the elements in ARGV, from number
+-- `named` on in steps of `step`, have none, or exist and keep theirs. `finder` is the command that looks for an element
+-- that keeps its deadline; false if the write keeps none. If `index_stays` is false, or if Redis refuses the write, the
+-- general part of the script does everything.
 -- NEEDS: named step finder index data
 -- GIVES: index_stays
 local index_stays = not dry_run and not counting and #ARGV < const.LONG_PAGE

@@ -1,9 +1,9 @@
--- Integers of 64 bits as texts: Lua's own are exact only up to 2^53.
+-- Integers of 64 bits as texts: numbers of Lua are exact only up to 2^53.
 -- GIVES: is_int64_sum
--- The last is the greatest that a 64-bit integer can have, in two parts of which the second has nine digits.
+-- The greatest 64-bit integer in two parts, of which the second has nine digits.
 local HIGHEST, LAST = 9223372036, 854775807
 
--- The sign, and both parts; nil if Redis would not read the text as an integer.
+-- Returns the sign, and both parts; nil if Redis would not read the text as an integer.
 local function int64(text)
   local sign, digits = string.match(text, '^(%-?)([1-9]%d*)$')
   if text == '0' then
@@ -19,7 +19,7 @@ local function fits(sign, high, low)
   return high < HIGHEST or high == HIGHEST and low <= LAST + (sign == '-' and 1 or 0)
 end
 
--- Whether both are 64-bit integers, and their sum is one.
+-- Returns whether both are 64-bit integers, and their sum is one.
 local function is_int64_sum(one, other)
   local sign, high, low = int64(one)
   local sign_too, high_too, low_too = int64(other)

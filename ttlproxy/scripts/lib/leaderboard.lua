@@ -1,21 +1,21 @@
--- A leaderboard is one sorted set. Each member has two entries, all with the score 0, so that their
--- bytes alone order them, the rows before the places:
---   row    'r' spot member            the table, best first
---   place  's' length member spot     where a member's row is
--- A spot is 15 bytes: the standing, which is 2^63-1 minus the score, in 8 bytes, and the arrival in 7:
--- one more than that of the last member that came to the same score.
+-- A leaderboard is one sorted set. Each member has two entries. All entries have the score 0, so Redis sorts them by
+-- their bytes, the rows before the places:
+--   row    'r' spot member            the members, best first
+--   place  's' length member spot     finds the row of a member
+-- A spot has 15 bytes: 8 of the standing, which is 2^63-1 minus the score, and 7 of the arrival, which is one more than
+-- that of the last member with the same standing.
 -- NEEDS: data
 -- GIVES: rows STANDING size place_of row_of spot_of rank_of standing_of halves is_better score_of move
 -- include try
 local ROW, PLACE, STANDING, SPOT = 'r', 's', 8, 15
 
--- The number of entries. WRONGTYPE if the key is no leaderboard.
+-- The number of entries. Returns WRONGTYPE if the key is not a leaderboard.
 local size = redis.pcall('ZCARD', data)
 if type(size) == 'table' then
   return size
 end
 if size > 0 then
-  -- REV finds the last entry at once; by its rank, Redis would search for it.
+  -- REV finds the last entry at once; by its rank, Redis searches for it.
   local last = redis.call('ZRANGE', data, 0, 0, 'REV', 'WITHSCORES')
   if size % 2 == 1 or last[2] ~= '0' or string.sub(last[1], 1, 1) ~= PLACE then
     return { err = 'WRONGTYPE Operation against a key holding the wrong kind of value' }
@@ -30,7 +30,7 @@ local function row_of(member, spot)
   return ROW .. spot .. member
 end
 
--- The spot of a member; nil if it is not in the leaderboard.
+-- Returns the spot of a member; nil if it is not in the leaderboard.
 local function spot_of(member)
   local place = place_of(member)
   local entry = redis.call('ZRANGEBYLEX', data, '[' .. place, '+', 'LIMIT', 0, 1)[1]
@@ -47,19 +47,19 @@ local function standing_of(spot)
   return string.sub(spot, 1, STANDING)
 end
 
--- A standing as two numbers, because Lua's are exact only up to 2^53. The smaller standing is better.
+-- Returns a standing as two numbers, because numbers of Lua are exact only up to 2^53. The smaller standing is better.
 local function halves(standing)
   return struct.unpack('>I4I4', standing)
 end
 
--- Whether one standing is better than another. Lua compares strings by the locale, so numbers are used.
+-- Returns whether one standing is better than another. Lua compares strings by the locale, so numbers are used.
 local function is_better(one, other)
   local high, low = halves(one)
   local other_high, other_low = halves(other)
   return high < other_high or high == other_high and low < other_low
 end
 
--- The score of a standing, in decimal digits.
+-- Returns the score of a standing, in decimal digits.
 local function score_of(standing)
   local high, low = halves(standing)
   high, low = 2 ^ 31 - 1 - high, 2 ^ 32 - 1 - low
@@ -76,7 +76,7 @@ local function score_of(standing)
   return sign .. string.format('%.0f%06.0f', upper, lower % 10 ^ 6)
 end
 
--- The spot of the next arrival at a standing.
+-- Returns the spot of the next arrival at a standing.
 local function next_spot(standing)
   local first = ROW .. standing
   local last = redis.call(
@@ -85,8 +85,8 @@ local function next_spot(standing)
   return standing .. struct.pack('>I7', arrival)
 end
 
--- Moves a member to a standing, from its spot if it has one. The new entries are added before the old
--- ones are removed, so that the key lives; what Redis may refuse is tried before that.
+-- Moves a member to a standing, from its spot if it has one. The new entries are added before the old ones are removed,
+-- because Redis deletes an empty key; commands that Redis may refuse are tried first.
 local function move(member, standing, spot)
   local arrived = next_spot(standing)
   if spot then
@@ -99,7 +99,7 @@ local function move(member, standing, spot)
   end
 end
 
--- [rank, member, score] of the members from one rank to another, as far as there are any.
+-- Returns [rank, member, score] of each member from one rank to another.
 local function rows(from, to)
   from, to = math.max(from, 0), math.min(to, size / 2 - 1)
   local found = {}

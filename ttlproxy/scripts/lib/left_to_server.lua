@@ -1,5 +1,6 @@
--- A command that the server has itself: the server carries it out unless the key has deadlines of ours. `flag` is
--- 2 or 3 then in place of 0 or 1; 4 or 5 where a rule of ONEXPIRE may match the key that no proxy has read yet.
+-- A command that the server has itself: the server executes it if the key has no deadlines in an index. For such a
+-- command `flag` is 2 or 3 instead of 0 or 1; 4 or 5 if a rule of ONEXPIRE that the proxy has not read yet may match
+-- the key.
 -- NEEDS: words.lua try.lua index.lua index
 -- GIVES: is_left carry_out with_time
 local is_left = flag > '1'
@@ -8,7 +9,7 @@ local is_left = flag > '1'
   and not (flag > '3' and redis.call('EXISTS', prefix .. const.RULES .. slot_tag) == 1)
 flag = flag % 2 == 1 and '1' or '0'
 
--- Sends the words, a number behind them, and all of ARGV from `first` on: fields, or pairs of `step` words.
+-- Sends the words, then FIELDS with their number, and all of ARGV from `first` on: fields, each of `step` words.
 local function carry_out(words, first, step)
   words[#words + 1] = 'FIELDS'
   words[#words + 1] = (#ARGV - first + 1) / step
@@ -23,7 +24,7 @@ local function carry_out(words, first, step)
   return noperm(failure.err, name) or failure
 end
 
--- The option for the time that HSETEX and HGETEX take; `instead` where flag is 1.
+-- Adds the option of HSETEX and HGETEX for the time to the words; `instead` if `flag` is 1.
 local function with_time(words, instead)
   if flag == '1' then
     words[#words + 1] = instead

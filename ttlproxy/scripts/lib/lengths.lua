@@ -1,3 +1,3 @@
--- The command that counts a key's elements.
+-- Type -> the command that counts the elements of a key.
 -- GIVES: lengths
 local lengths = { hash = 'HLEN', set = 'SCARD', zset = 'ZCARD', list = 'LLEN' }

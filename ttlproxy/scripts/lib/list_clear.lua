@@ -17,8 +17,8 @@ local function clear_absent(values, first)
   index_was_cleared(data, index, schedule, cleared)
 end
 
--- `clear_absent` after values were removed. A dry run does not know which are left, so it assumes that one of
--- them, with a deadline, is not.
+-- `clear_absent` after values were removed. A dry run does not know which values are left, so it assumes that one value
+-- with a deadline is not.
 local function clear_removed(values)
   if dry_run then
     index_get(index, '')

@@ -1,4 +1,4 @@
--- `length`: how long the list is. WRONGTYPE comes before every other error.
+-- `length`: the number of entries of the list. Returns WRONGTYPE before any other error.
 -- NEEDS: data
 -- GIVES: length
 local length = redis.pcall('LLEN', data)

@@ -10,8 +10,8 @@ local function size()
   return length
 end
 
--- Some values, those farthest from the pushed end first, and the place where the others begin, false
--- after the last.
+-- Returns some values, those farthest from the pushed end first, and the cursor for the next ones, false after the
+-- last.
 local function some(place)
   local from, values = place or 0, {}
   if string.sub(name, 1, 1) == 'r' then

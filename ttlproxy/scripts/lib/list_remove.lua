@@ -1,5 +1,5 @@
--- remove_all: removes every entry that equals one of the values; returns how many there were. For many
--- values one walk finds the places: those at the ends are trimmed, the others made equal for one LREM.
+-- remove_all: removes every entry that equals one of the values; returns how many it removed. If there are many values,
+-- one walk finds the entries: LTRIM removes those at the ends; the others are made equal, and one LREM removes them.
 -- NEEDS: try.lua list.lua data
 -- GIVES: remove_all
 local function remove_one_by_one(values)
@@ -10,7 +10,7 @@ local function remove_one_by_one(values)
   return removed
 end
 
--- The places of all entries that equal one of the values, and how long the list is.
+-- Returns the positions of all entries that equal one of the values, and the length of the list.
 local function places(values)
   local wanted, found, length = {}, {}, redis.call('LLEN', data)
   for _, value in ipairs(values) do
@@ -28,8 +28,8 @@ local function remove_all(values)
   if #values <= FEW then
     return remove_one_by_one(values)
   end
-  -- The shortest value replaces the others, so that the list never grows. It is removed first: a full
-  -- server allows LREM, and after that LSET too.
+  -- The shortest value replaces the others, so that the list never grows. It is removed first, because a full server
+  -- allows LREM, and after that LSET too.
   local shortest = values[1]
   for _, value in ipairs(values) do
     shortest = #value < #shortest and value or shortest

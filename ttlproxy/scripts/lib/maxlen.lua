@@ -1,13 +1,12 @@
--- MAXLEN: at most `cap` elements are live after a write; elements past their deadline do not count, even
--- if they are not reaped yet. With `evict` others make room: their deadline becomes now, and the link
--- reaps them. Each type has size(), copies(element), how often it has an element, some(place), and
--- `copies_share`: whether it has copies of an element, which share its deadline.
+-- MAXLEN: at most `cap` elements are live after a write; elements past their deadline do not count, even if they are
+-- not reaped yet. With `evict`, other elements are evicted to make room: they become due now, and the link reaps them.
+-- Each type has size(); copies(element), how often the key has an element; some(cursor); and `copies_share`: whether
+-- there may be copies of an element, which share its deadline.
 -- NEEDS: words.lua clock.lua deadline.lua index.lua size copies copies_share some index data schedule
 -- GIVES: has_room past_deadline
 
--- Evicts `over` elements: those with the earliest deadlines first, those without a deadline last.
--- It spares the `written` ones; the elements `gone` already are the first `past` entries of the index.
--- Returns how many it has evicted.
+-- Evicts `over` elements: those with the earliest deadlines first, those without a deadline last; none of the set
+-- `written`. The elements of the set `gone` are the first `past` entries of the index. Returns how many it has evicted.
 local function evict_others(over, written, gone, past)
   local before, chosen, all = (index_follow(data, index, schedule, now)), {}, over
 
@@ -46,8 +45,8 @@ local function evict_others(over, written, gone, past)
   return all - over
 end
 
--- Which elements are past their deadline, as a set; how many index entries those have. If the write of
--- `elements` brings copies back, it counts as one before their deadline, when nothing was past its own.
+-- Returns the set of elements past their deadline, and how many entries of the index these have. If the write would
+-- give new copies to one of them, the write counts as if it were before all deadlines: then the set is empty.
 local function past_deadline(elements)
   local gone, due = {}, index_due(index, now, -1)
   for _, element in ipairs(due) do
@@ -61,7 +60,7 @@ local function past_deadline(elements)
   return gone, #due
 end
 
--- The number of live elements, and what past_deadline() tells.
+-- Returns the number of live elements, and the results of past_deadline().
 local function count_live(elements)
   local live, gone, past = size(), past_deadline(elements)
   for element in pairs(gone) do
@@ -70,7 +69,7 @@ local function count_live(elements)
   return live, gone, past
 end
 
--- Which elements are written; how many of them are live; how many come back because of the write.
+-- Returns the set of elements that are written; how many of them are live; and how many are live again by the write.
 local function count_written(elements, gone)
   local written, kept, revived = {}, 0, 0
   for _, element in ipairs(elements) do
@@ -98,13 +97,13 @@ local function drop_gone(elements, gone)
   end
 end
 
--- Whether there is room for `elements`; `added` of them are new. Call it before the write.
--- May evict others to make room. There is always room if none of them is new, and for elements that
--- go at once because their deadline is past. With `existing` (XX) only existing elements are written:
--- those past their deadline are dropped from `elements`. A list `may_trim`, where others making room is not
--- enough: then the second result is how many of its own copies of `elements` must go. The third one is
--- how many of `elements` come back, as new ones; the fourth one how many elements are live before the
--- write, without those that make room.
+-- Returns whether there is room for `elements`, of which `added` are new. Call it before the write.
+-- May evict other elements to make room. There is always room if no element is new, and for elements that are removed
+-- at once because their deadline is past. With `existing` (XX) only existing elements are written: those past their
+-- deadline are removed from `elements`. With `may_trim`, for a list, there is room even if `elements` alone are too
+-- many; then the second result is how many copies of `elements` must be removed. The third result is how many of
+-- `elements` are live again by the write, as new ones; the fourth one how many elements are live before the write,
+-- without the evicted ones.
 local function has_room(elements, added, existing, may_trim)
   if cap == '' or #elements == 0 then
     return true, 0, 0

@@ -1,6 +1,6 @@
--- Checks whether the client may call a command later on: if not, Redis's refusal is in `failure`.
--- Redis 6.2 cannot be asked; there the command is tried on a key that does not exist. The right to read
--- the key itself is known, because the script has read it.
+-- Checks whether the client may call a command that follows; if not, Redis's error is in `failure`. Redis 6.2 has no
+-- acl_check_cmd; there the command is tried on a key that does not exist. The client may read the key itself, because
+-- the script has read it.
 -- NEEDS: try.lua index.lua index
 -- GIVES: may
 local function may(command, key, ...)

@@ -1,7 +1,7 @@
--- Our deadline of a hash field takes the place of the one that the server keeps.
+-- The deadline of a hash field in the index replaces the one that the server has.
 -- NEEDS: try.lua index.lua data
 -- include native_deadline
--- Setting or removing our deadline also removes the server's, which publishes the event for that.
+-- To set or to remove a deadline in the index also removes the one of the server, which publishes its event.
 if field_ttls then
   local our_set, our_persist = index_set, index_persist
 

@@ -1,4 +1,4 @@
--- Hash fields may also have deadlines that the server keeps; the earlier of the two counts.
+-- The server may also have deadlines of hash fields; the earlier one is the field's deadline.
 -- NEEDS: index.lua data
 -- GIVES: native_deadline
 local function native_deadline(field)

@@ -1,4 +1,4 @@
--- The words of a row of netstrings, from number `number` on, as far as the text can be read.
+-- Returns the words of a row of netstrings, from number `number` on, as far as the text can be read.
 -- GIVES: words_from
 local function words_from(number, text)
   local found, at = {}, 1

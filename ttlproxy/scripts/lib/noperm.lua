@@ -1,11 +1,11 @@
--- Redis's errors for missing rights. Inside scripts they begin with ERR, in 6.2 even with a line number;
--- here they are as outside of scripts, so that clients know them.
+-- Redis's errors for missing permissions. Inside scripts they begin with ERR, in 6.2 even with a line number; here they
+-- become the errors that Redis has outside scripts.
 -- GIVES: plain_text noperm
 local function plain_text(text)
   return (string.gsub(text, '^@user_script: %d+: %-?', ''))
 end
 
--- The error, if it says that a right is missing, else nil. `command` is the refused one, if it is known.
+-- Returns the error if it says that a permission is missing, else nil. `command`: the refused command, if it is known.
 local function noperm(text, command)
   text = plain_text(text)
   -- From 7.2 on.

@@ -1,4 +1,4 @@
--- Splits `how`: `command`, and `options`, which has the options as a list and each also as a key.
+-- Splits `how` into `command` and `options`, a list of the options that also has each one as a key.
 -- NEEDS: how
 -- GIVES: command options called
 local options = {}
@@ -8,7 +8,7 @@ for word in string.gmatch(how, '%S+') do
 end
 local command = table.remove(options, 1)
 
--- The words of a call: the command, the key, the options, and ARGV from one place to another.
+-- Returns the words of a call: the command, the key, the options, and ARGV from number `from` to number `to`.
 local function called(key, from, to)
   local words = { command, key, unpack(options) }
   for i = from, to do

@@ -1,5 +1,5 @@
--- The set of internal keys that are neither indexes nor shared, so that DBSIZE can leave them out.
--- Clients may write there, so it may hold anything, and errors are ignored.
+-- The set of internal keys that are neither indexes nor shared, so that DBSIZE does not count them. Clients may write
+-- to it, so it may contain anything, and errors are ignored.
 -- GIVES: others_add others_gone
 local function others_add(name)
   if dry_run then

@@ -1,14 +1,14 @@
--- Outboxes: what a rule sends to another slot of a Cluster waits in a list of the key's slot, until a proxy
--- has carried it there (outbox_apply.lua). An entry is `term number ` and a command, a row of netstrings.
--- Within a term numbers grow, and the other slot knows the last of each term. A term ends with the server's
--- replication history: a failover may lose entries that were carried already, and then others must not get
--- their numbers.
+-- Outboxes: commands that a rule sends to another slot of a Cluster wait in a list in the slot of the key, until a
+-- proxy has carried them there (outbox_apply.lua). An entry is `term number ` and a command, a row of netstrings.
+-- Within a term numbers grow, and the other slot stores the last number of each term. A term ends with the server's
+-- replication history: a failover may lose entries that were carried already, and other entries must not get their
+-- numbers.
 -- NEEDS: try.lua clock.lua index.lua others.lua db nonce schedule index_name
 -- GIVES: outbox_begin outbox_refusal outbox_add
 local STATE = const.OUTBOX .. prefix .. slot_tag
 local term, number
 
--- Call it before anything is handed on: what Redis may refuse is tried here. Returns its error, or nil.
+-- Call it before anything is delivered: writes that Redis may refuse are tried here. Returns Redis's error, or nil.
 local function outbox_begin()
   if term then
     return
@@ -30,7 +30,7 @@ local function outbox_begin()
   return type(reply) == 'table' and reply or nil
 end
 
--- The error if nothing can be added now, else nil.
+-- Returns the error if nothing can be added now, else nil.
 local function outbox_refusal(box)
   local there = redis.pcall('LLEN', box)
   if type(there) == 'table' then

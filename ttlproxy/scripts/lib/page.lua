@@ -1,4 +1,4 @@
--- [name, when, ...] -> for each [the name's first `most` bytes, its length, when in ms].
+-- [name, time, ...] -> a list of [the first `most` bytes of the name, its length, the time in ms].
 -- GIVES: cut_page
 local function cut_page(page, most)
   local found = {}

@@ -1,4 +1,4 @@
--- Takes the deadline from the elements in ARGV; returns the reply.
+-- Removes the deadlines of the elements in ARGV; returns the reply.
 -- NEEDS: try.lua index.lua has index data schedule db single
 -- include events
 -- include each

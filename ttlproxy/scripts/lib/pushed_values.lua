@@ -1,4 +1,4 @@
--- The values that a push adds, each once, and how many it pushes.
+-- `values`: those that a push adds, each once. `pushed`: how many it adds, with duplicates.
 -- NEEDS: first_element
 -- GIVES: values pushed met
 local values, met = {}, {}

@@ -1,18 +1,18 @@
--- Carries out the commands that are deferred for a key (deferred_set.lua), one by one, in the order of
--- their due times; each leaves its hash in the same step. A command that Redis refuses stays, and the
--- others go on. One that no proxy has signed is not carried out, and is looked at again in an hour.
+-- Executes the commands that are deferred for a key (deferred_set.lua), one by one, in the order of their due times;
+-- each is removed from its hash in the same step. A command that Redis refuses stays, and the next ones are executed.
+-- A command that no proxy has signed is not executed, and is checked again after an hour.
 -- NEEDS: try.lua clock.lua index.lua others.lua schedule entries data index limit actions_left worked
 -- NEEDS: reschedule
 -- GIVES: reap_deferred
 -- include deferred
 -- include signed
--- The limits of one call: how many commands it looks at, and how many bytes they have together. Each
--- word costs 300 ns, as much as a few hundred bytes, and counts as WORD bytes.
+-- The limits of one call: how many commands it reads, and how many bytes they have together. Each word costs 300 ns, as
+-- much as a few hundred bytes, and counts as WORD bytes.
 local MOST_SEEN, MOST_BYTES, WORD = 1000, 1048576, 256
 local SET_ASIDE_MS = 3600000
 
--- A pushed value that is not in the list must not get the deadline that an equal one has left behind. A
--- value that is in the list shares its deadline; if that is past, the push waits.
+-- A pushed value that is not in the list must not get the deadline of an equal value that was removed before. A value
+-- that is in the list shares its deadline; if that is past, the push waits.
 local function clear_stale_deadlines(list, list_index, values)
   if index_size(list_index) == 0 then
     return
@@ -30,7 +30,7 @@ local function clear_stale_deadlines(list, list_index, values)
   index_was_cleared(list, list_index, schedule, cleared)
 end
 
--- Drops the deadlines of a key, and its pairs in `entries`, which the schedule will get.
+-- Deletes the deadlines of a key, and removes it from `entries`, which are written to the schedule later.
 local function drop_deadlines(key, key_index)
   index_drop(key, key_index, schedule)
   for i = #entries, 2, -2 do
@@ -41,7 +41,7 @@ local function drop_deadlines(key, key_index)
   end
 end
 
--- Carries one command out. Returns Redis's error, or nil.
+-- Executes one command. Returns Redis's error, or nil.
 local function run(command, target_index)
   local name, target = command[1], command[2]
   local trouble
@@ -54,14 +54,14 @@ local function run(command, target_index)
   return type(reply) == 'table' and reply.err and reply or nil
 end
 
--- The words of a command that a proxy has signed for this key; nil for anything else.
+-- Returns the words of a command that a proxy has signed for this key; nil for anything else.
 local function signed_command(packed, target)
   local words, signature = deferred_words(packed, target)
   return words and signature == signature_of(const.DEFERRED, words) and words or nil
 end
 
--- Returns the ids of the commands that were carried out or are gone, the ids of the unsigned ones, and
--- Redis's first error.
+-- Returns the ids of the commands that were executed or are not in the hash, the ids of the unsigned ones, and Redis's
+-- first error.
 local function carry_out(ids, most)
   local target, target_index = deferred_target(data), prefix .. string.sub(data, #LATER + 1)
   local done, unsigned, size, trouble = {}, {}, 0, nil
@@ -93,8 +93,8 @@ local function set_aside(ids)
 end
 
 local function reap_deferred()
-  -- Changes nothing, but is refused if a command could not be removed after it. It is also the first
-  -- write, after which a full server refuses the script nothing.
+  -- Changes nothing, but fails if executed commands could not be removed. It is also the first write, after which a
+  -- full server refuses no command of the script.
   try('HDEL', absent_key(index, prefix), '')
   local due = index_due(index, now, MOST_SEEN)
   if failure or due.err then

@@ -1,5 +1,6 @@
--- Elements whose deadline is already past are removed together, after all deadlines are written, and in
--- one call, for which Redis publishes one event. `is_past` has those elements, and others that are due now.
+-- Elements whose deadline is already past are removed together, after all deadlines are written, and in one call, for
+-- which Redis publishes one event. `is_past` has those elements, and others that got a deadline in the past but stay
+-- until they are reaped.
 -- NEEDS: try.lua remove
 -- GIVES: is_past remove_at_end remove_past
 local is_past, removals = {}, {}

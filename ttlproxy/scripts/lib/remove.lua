@@ -1,4 +1,4 @@
--- Removes the elements in ARGV with their deadlines; returns how many there were.
+-- Removes the elements in ARGV with their deadlines; returns how many existed.
 -- NEEDS: try.lua first_element remove
 -- include clear
 clear(ARGV, first_element)

@@ -1,6 +1,6 @@
--- The rule of ONWRITE for a write. `how` is as in words.lua: the digit is 1 if elements that are there keep
--- their deadlines, and a K that also those do which are overwritten; without a rule there is no time. The mark is the jitter, in percent. Where the client may be
--- in one of several databases, there is one for each: `3=1+1000;0=1`.
+-- The rule of ONWRITE for a write. `how` is as in words.lua: the digit is 1 if elements that exist already keep their
+-- deadlines, and there is a K if overwritten ones do too; without a rule there is no time. The mark is the jitter, in
+-- percent. If the database of the client is one of several, there is a rule for each: `3=1+1000;0=1`.
 -- NEEDS: words.lua index.lua how
 -- GIVES: keeps too_many
 if string.find(how, '=', 1, true) then
@@ -16,14 +16,14 @@ if string.find(how, '=', 1, true) then
 end
 local keeps = flag == '1'
 
--- Redis's error where MAXLEN leaves no room.
+-- Returns the error if MAXLEN leaves no room.
 local function too_many()
   return {
     err = string.format('TTLMAXLEN a rule of ONWRITE allows this key %s elements at most', cap),
   }
 end
 
--- With a jitter each element gets a deadline of its own, later than `deadline` by a random part of the time.
+-- With a jitter, each element gets a deadline of its own: `deadline` plus a random part of the jitter.
 if mark ~= '' and amount ~= '' then
   math.randomseed(tonumber(redis.call('TIME')[2]))
   local most = tonumber(amount) * tonumber(mark) / 100

@@ -1,5 +1,5 @@
--- After a write: gives `element` the deadline `at`, or clears a stale one if there is no rule. Before the
--- write, rule_guard() has Redis refuse what it may refuse.
+-- Call rule_date() after a write: it gives `element` the deadline `at`, or clears a stale one if there is no rule. Call
+-- rule_guard() before the write: it fails if Redis will refuse the deadline.
 -- NEEDS: try.lua clock.lua deadline.lua index.lua index data schedule db
 -- GIVES: rule_guard rule_date
 -- include events

@@ -1,5 +1,5 @@
--- Which values get the rule's deadline when they are put into a list: with REFRESH all, else those that have none.
--- A deadline without a value is of one that is gone. An index is faster to look at than a list.
+-- Returns the values that get the rule's deadline when they are put into a list: with REFRESH all, else those without
+-- a deadline, and those with a stale one, which are not in the list. The index is read first, because a list is slower.
 -- NEEDS: rule.lua index.lua list.lua index
 -- GIVES: dated_by_rule
 local function dated_by_rule(values)

@@ -1,4 +1,4 @@
--- Redis's error, or ours, if a client may not set a rule: it may not do the action itself, or nobody can.
+-- Returns the error if a client may not set a rule: it may not execute the action itself, or the action is impossible.
 -- NEEDS: try.lua visible.lua first_dest
 -- GIVES: refusal_of
 local WORDS = { LPUSH = { '' }, RPUSH = { '' }, XADD = { '*', '', '' } }
@@ -8,7 +8,8 @@ local function is_unknown(command)
   return string.find(reply.err, 'Unknown Redis c', 1, true)
 end
 
--- Redis's error if the client may not call it. Tried on a key of another type, where it does nothing.
+-- Returns Redis's error if the client may not call a command. It is tried on a key of another type, where it changes
+-- nothing.
 local function refused(command)
   local probe = prefix .. const.ANNOUNCEMENT .. 'probe' .. slot_tag
   try('DEL', probe)
@@ -18,7 +19,7 @@ local function refused(command)
   return reply and not string.find(reply.err, 'WRONGTYPE', 1, true) and reply
 end
 
--- Before 7.0, Redis cannot be asked whether a client may publish to a channel.
+-- Before 7.0, a script cannot find out whether a client may publish to a channel.
 local function refused_channel(command)
   for i = first_dest, #ARGV do
     if redis.acl_check_cmd and not redis.acl_check_cmd(command, ARGV[i], '') then

@@ -1,9 +1,9 @@
--- Whether the client may touch keys of any slot of a Cluster. A script may not name them, and Redis checks
--- rights before it looks where a key is.
+-- Checks whether the client may access keys of any slot of a Cluster. A script may not access keys of other slots, but
+-- Redis checks permissions before the slot.
 -- GIVES: refused_sample
 -- include netstrings
 -- include noperm
--- Redis's error for the first that the client may not touch. `samples`: a row of netstrings.
+-- Returns Redis's error for the first key that the client may not access. `samples`: a row of netstrings.
 local function refused_sample(samples)
   for _, sample in ipairs(words_from(1, samples)) do
     if redis.acl_check_cmd and not redis.acl_check_cmd('SET', sample, '', 'GET') then

@@ -1,4 +1,4 @@
--- has() and remove() for a set. has() gives 1 or 0, or Redis's error.
+-- has() and remove() for a set. has() returns 1 or 0, or Redis's error.
 -- NEEDS: try.lua data
 -- GIVES: has remove
 local function has(element)

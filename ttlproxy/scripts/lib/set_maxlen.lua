@@ -8,7 +8,7 @@ local function size()
   return redis.call('SCARD', data)
 end
 
--- Some elements, and the place where the others begin, false after the last.
+-- Returns some elements, and the cursor for the next ones, false after the last.
 local function some(cursor)
   local reply = redis.call('SSCAN', data, cursor or 0, 'COUNT', const.PAGE)
   return reply[2], reply[1] ~= '0' and reply[1]

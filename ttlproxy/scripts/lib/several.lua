@@ -1,8 +1,8 @@
--- Behind a script on one key, which is a function here: it may be called for several requests at once, because a
--- call costs Redis more than a write. Then KEYS is the schedule, and data and index of each request; ARGV has the
--- words of each behind how many these are. The reply has those of all: a request that fails stops no other.
--- If KEYS ends with the schedule once more, nobody knows whether something is due: the call ends before the first
--- request whose key needs attention, so the reply may have fewer elements than there are requests.
+-- The end of a script on one key, which is the function `script` here: it may be called for several requests at once,
+-- because a call costs Redis more than a write. Then KEYS is the schedule, and data and index of each request; ARGV has
+-- for each request the number of its words, and these. The reply is a list of all replies; after a request that fails,
+-- the others go on. If KEYS ends with the schedule once more, a key may need attention: the call ends before the first
+-- request whose key does, so the list may be shorter than there are requests.
 -- NEEDS: script
 if #KEYS == 3 then
   return script(KEYS, ARGV)
@@ -15,7 +15,7 @@ if last_key % 2 == 0 then
   for i = 2, last_key, 2 do
     keys[#keys + 1] = KEYS[i]
   end
-  -- The numbers are text in RESP2. Something else may be in the schedule's place: then nothing is known of any key.
+  -- In RESP2 the numbers are text. A key of another type may be in the place of the schedule: then no request runs.
   attention = redis.pcall('ZMSCORE', KEYS[1], unpack(keys))
   if attention.err then
     return replies

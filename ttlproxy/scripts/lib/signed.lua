@@ -1,5 +1,5 @@
--- The signature by which a proxy knows what it has signed itself: HMAC-SHA1 (core/signing.py). `inner`
--- and `outer` are its padded keys.
+-- The signature of rules and deferred commands by proxies: HMAC-SHA1 (core/signing.py). `inner` and `outer` are the
+-- padded keys.
 -- NEEDS: inner outer
 -- GIVES: signature_of
 local function raw(digest)

@@ -1,8 +1,8 @@
--- The version of the rules in the slots of a Cluster's node. The rules stand in the home slot; in any other
--- slot the hash of that name has their version only, so that reap.lua knows of each change.
+-- The version of the rules in the slots of a node of a Cluster. The rules are in the home slot; in any other slot the
+-- hash of that name has only their version, so that reap.lua detects each change.
 -- GIVES: slots_learn rules_spread
--- Writes it where it is lower. Returns the words of the slots where Redis refuses that: another node has
--- them, or they are on their way there.
+-- Writes the version to each slot whose version is lower. Returns the tags of the slots where Redis refuses that,
+-- because another node has the slot, or the slot is being moved.
 local function slots_learn(version, slots)
   local refused = {}
   for at = 1, #slots, 3 do
@@ -19,7 +19,7 @@ local function slots_learn(version, slots)
   return refused
 end
 
--- The error if not every slot could be told of a rule that has just changed, else nil.
+-- Writes the version after a rule has changed. Returns the error if Redis refuses it in a slot, else nil.
 local function rules_spread(version, slots)
   if dry_run then
     return

@@ -1,5 +1,5 @@
--- TIME stands still in scripts of newer servers (Redis 8.2 and Valkey 9.1; not Redis 7.0), which have os.clock instead:
--- the CPU time of the server in s. `passed_us()`: how long the script has taken so far.
+-- In scripts of newer servers (Redis 8.2 and Valkey 9.1; not Redis 7.0) TIME does not advance; these have os.clock
+-- instead, the CPU time of the server in s. `passed_us()`: how long the script has taken so far.
 -- NEEDS: clock.lua
 -- GIVES: passed_us
 local timer = rawget(_G, 'os')

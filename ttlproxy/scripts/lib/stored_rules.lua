@@ -1,4 +1,4 @@
--- The rules at their home, as ONEXPIRE and ONWRITE show them.
+-- The rules as they are stored in Redis, and as ONEXPIRE and ONWRITE show them.
 -- NEEDS: rules
 -- GIVES: words_of_rule is_wrong_type rules_listed is_of_write
 -- include netstrings
@@ -10,7 +10,7 @@ local function is_of_write(name)
   return string.sub(name, 1, #const.WRITE_RULE) == const.WRITE_RULE
 end
 
--- The words that are shown; what Redis has said if there is no such rule, or it may not be read.
+-- Returns the words that are shown; Redis's reply if there is no such rule, or if it may not be read.
 local function words_of_rule(name)
   local signed = redis.pcall('GET', place_of(name))
   if type(signed) ~= 'string' then
@@ -23,13 +23,14 @@ local function is_wrong_type(reply)
   return type(reply) == 'table' and reply.err and string.find(reply.err, 'WRONGTYPE', 1, true)
 end
 
--- Asks Redis if it can be asked, because each refusal would be logged.
+-- acl_check_cmd, if the server has it, because Redis would log each refused GET.
 local function may_read(name)
   return not redis.acl_check_cmd or redis.acl_check_cmd('GET', place_of(name))
 end
 
--- The results of `rule_of(name)` for each name that `is_ours(name)` and that the client may read, the longest pattern
--- first, then in the order of bytes, one for a type before one for all; what Redis has said if it does not list them.
+-- Returns `rule_of(name)` for each name that fulfils `is_ours(name)` and that the client may read: the longest pattern
+-- first, then in the order of bytes, a rule for one type before a rule for all. Returns Redis's error if it refuses to
+-- list them.
 local function rules_listed(is_ours, rule_of)
   local fields = redis.pcall('HKEYS', rules)
   if fields.err then

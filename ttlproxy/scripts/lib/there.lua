@@ -1,5 +1,5 @@
--- A page of the index without the entries whose element is gone: those of elements that were popped or
--- removed just now are dropped a moment later.
+-- Returns a page of the index without entries whose element does not exist: after an element is popped or removed, its
+-- entry stays for a moment.
 -- NEEDS: data
 -- GIVES: there
 -- include finders

@@ -3,7 +3,7 @@
 -- GIVES: write_timed
 -- include events
 -- include deadlines_changed
--- The elements that are not there.
+-- Returns the elements that do not exist.
 local function new_ones(elements)
   local found = {}
   for _, element in ipairs(elements) do
@@ -14,9 +14,9 @@ local function new_ones(elements)
   return found
 end
 
--- Gives elements the deadline `at`, or none if it is nil; with `keep`, elements that are there keep
--- theirs. `write` writes the elements. Elements that go at once are written too, because Redis 8 publishes
--- both events; with `keep` they are not, because some stay as they are.
+-- Gives elements the deadline `at`, or none if it is nil; with `keep`, elements that exist keep theirs. `write` writes
+-- the elements. Elements that are removed at once are written before, because Redis 8 publishes both events; but not
+-- with `keep`, because elements that exist stay unchanged.
 local function write_timed(elements, keep, write)
   local before, changed, cleared = (index_follow(data, index, schedule, now)), keep and new_ones(elements) or elements, 0
   local dated = at and not at_once and changed or {}

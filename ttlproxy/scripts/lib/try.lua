@@ -1,6 +1,6 @@
--- Writes by pcall. The first error is kept in `failure`; after it nothing more is written. So a client
--- without the right, or of a full server, gets Redis's own error text. In a dry run nothing is written:
--- Redis is asked whether the client may do it (lib/dry_run.lua).
+-- Writes by pcall. The first error is in `failure`; after it nothing more is written. So a client without permission,
+-- or of a full server, gets the text of Redis's error. In a dry run nothing is written: Redis is asked whether the
+-- client may call the command (lib/dry_run.lua).
 -- GIVES: failure try batches
 local failure
 
@@ -13,14 +13,15 @@ local function try(...)
   end
   local reply = redis.pcall(...)
   if type(reply) == 'table' and reply.err then
-    -- Before OOM, READONLY and MISCONF, Redis 6.2 says where in the script it happened.
+    -- In the text of OOM, READONLY and MISCONF, Redis 6.2 begins with the line of the script.
     reply.err = string.match(reply.err, '^@user_script: %d+: %-(.*)$') or reply.err
     failure = failure or reply
   end
   return reply
 end
 
--- Calls act(first, last) for parts of the range that unpack can take. Fields stay with their values.
+-- Calls act(first, last) for parts of the range that are short enough for unpack. UNPACK_MAX is a multiple of 2 and 3,
+-- so the words of one element stay together.
 local function batches(first, last, act)
   for at = first, last, const.UNPACK_MAX do
     act(at, math.min(at + (const.UNPACK_MAX - 1), last))

@@ -1,4 +1,4 @@
--- The time that each element in ARGV has left, or its deadline; returns the reply.
+-- Returns the reply with the time that each element in ARGV has left, or with its deadline.
 -- NEEDS: clock.lua index.lua has index base unit single
 -- include each
 local function left(element)

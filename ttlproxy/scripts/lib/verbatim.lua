@@ -1,5 +1,4 @@
--- A verbatim string, which is a bulk string under RESP2. Scripts of 6.2 have none, so there Redis is
--- asked in RESP2.
+-- A verbatim string, which is a bulk string under RESP2. Scripts of 6.2 have none, so there they call Redis in RESP2.
 -- GIVES: verbatim plain
 local has_verbatim = redis.REDIS_VERSION_NUM ~= nil
 if has_verbatim then

@@ -6,7 +6,7 @@ local function is_internal(name)
   return string.sub(name, 1, #prefix) == prefix or name == STATE or string.sub(name, 1, #OUTBOX) == OUTBOX
 end
 
--- The names that are not internal, in their order.
+-- Returns the names that are not internal, in their order.
 local function visible(names)
   local found = {}
   for _, name in ipairs(names) do

@@ -1,8 +1,7 @@
--- Unpacks the first two words. They are packed because a client that has not logged in may send Redis 7
--- at most ten words, and a command on one element must fit into them.
--- origin: `db name`. how: a digit, the conditions, the time (with a plus if it counts from now), then
--- MAXLEN after a slash, with an E if others are evicted; `cap` and `evict` are '' if not given. Last, the
--- mark of a rule of ONWRITE after `#`.
+-- Unpacks the first two words. They are packed because Redis 7 accepts at most ten words from a client that has not
+-- authenticated, and a command on one element must fit into them.
+-- origin: `db name`. how: a digit; the conditions; the time in ms, after a plus if it counts from now; MAXLEN after a
+-- slash, with an E if it evicts; `cap` and `evict` are '' if not given; last, the mark of a rule of ONWRITE after `#`.
 -- NEEDS: origin how
 -- GIVES: db name cap evict mark flag condition amount base
 local db, name = string.match(origin, '^(%S+) (%S+)$')

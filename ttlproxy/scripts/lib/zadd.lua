@@ -1,9 +1,9 @@
--- For ZADD and GEOADD: their words stand in ARGV from `first_tuple` on, `width` words for each member.
+-- For ZADD and GEOADD: ARGV has their words from `first_tuple` on, `width` words for each member.
 -- NEEDS: try.lua index.lua options.lua first_tuple index data
 -- GIVES: check_numbers written_members
 local width = command == 'GEOADD' and 3 or 2
 
--- Has Redis check the numbers before any is written, by writes that change nothing.
+-- Makes Redis check the numbers before any is written, by writes that change nothing.
 local function check_numbers()
   local absent = absent_key(index, prefix)
   batches(first_tuple, #ARGV, function(from, to)
@@ -11,11 +11,10 @@ local function check_numbers()
   end)
 end
 
--- The members whose score ZADD will write, how many of them are new, how many changes it counts, and the
--- members whose score is another one then.
--- Decided as ZADD does (zsetAdd in Redis's t_zset.c): an equal score is written, unless GT or LT is
--- given. HSET of an equal value clears the deadline too (Redis 8). A member that is named again is
--- compared with what was written before.
+-- Returns the members whose score ZADD will write, how many of them are new, how many it adds or changes, and the
+-- members whose score becomes a different one.
+-- As in ZADD (zsetAdd in Redis's t_zset.c), an equal score is written, unless GT or LT is given; HSET of an equal value
+-- clears the deadline too (Redis 8). A member that is given again is compared with the score that was written before.
 local function written_members()
   local members, scores, added, updated, altered = {}, {}, 0, 0, {}
 

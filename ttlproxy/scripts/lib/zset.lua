@@ -1,5 +1,5 @@
--- has() and remove() for a sorted set. has() gives 1 or 0, or Redis's error. Call it under RESP2 only,
--- where a score is a string.
+-- has() and remove() for a sorted set. has() returns 1 or 0, or Redis's error. Call it under RESP2 only, where a score
+-- is a string.
 -- NEEDS: try.lua data
 -- GIVES: has remove
 local function has(element)

@@ -8,7 +8,7 @@ local function size()
   return redis.call('ZCARD', data)
 end
 
--- Some elements, lowest scores first, and the place where the others begin, false after the last.
+-- Returns some elements, lowest scores first, and the cursor for the next ones, false after the last.
 local function some(place)
   local from = place or 0
   local members = redis.call('ZRANGE', data, from, from + (const.PAGE - 1))
