@@ -91,8 +91,8 @@ class Watchable(Protocol):
         """Whether the requests that are measured have been written."""
 
     def watch(self, data: bytes, over: Over) -> None:
-        """Calls `over` when `data`, which was just written, has been answered; a way on a shared
-        connection: when what is written next has been."""
+        """Calls `over` when `data`, which was just written, has been answered. On a shared
+        connection it is called when the next write has been answered."""
 
 
 Take = Callable[[bytes], None]

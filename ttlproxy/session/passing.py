@@ -91,8 +91,8 @@ class Passing(SessionState):
         self._names_hidden = False  # whether one of these may name an internal key
 
     def passes_unheard(self, data: bytes) -> int:
-        """Returns the number of requests of a chunk that passes unchanged and without effects,
-        whatever may have been announced; 0 for any other chunk.
+        """Returns the number of requests of a chunk that passes unchanged and without effects, even
+        if announcements have not been read yet; 0 for any other chunk.
 
         This is the common case, and this method does all that it needs.
         """

@@ -297,9 +297,8 @@ class Masters:
         return [each for each in others if not own.issuperset(each.slots)]
 
     def _miss(self) -> None:
-        """Notes that this process now misses what one more master's proxies are told. News told at
-        one master are told at most of the others, so only if two are away may something be
-        missed."""
+        """Notes that this process now misses the announcements of one more master. Each is made
+        on most of the masters, so something may be missed only if two are away."""
         owners = (each.link for each in self._masters.values() if each.slots)
         if sum(link.announcements.connection is None for link in owners) > 1:
             self._known.clear()

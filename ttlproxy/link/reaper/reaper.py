@@ -3,10 +3,10 @@
 One proxy reaps for all while it holds the lease. The lease only saves work, because the reap script
 is atomic. While nothing is due, nothing is written to Redis.
 
-The proxy that held the lease last leads: it alone wakes at deadlines; as long as nobody has held
-it, each of a few proxies does. The reapers of all others sleep. Their heartbeats see what is late,
-and some of them then try for the lease, when it ends. So no proxy has to know which of them are
-ready to take over.
+The last holder of the lease leads: only its reaper wakes at deadlines. Until there has been a
+holder, the reaper of each proxy wakes, if there are few proxies. The heartbeats of the others see
+what is late, and some of these then try for the lease, when it ends. So no proxy has to know which
+others are ready to take over.
 
 The size of a request is computed without Redis and without a clock (`plan`, `OneCall`,
 `ManyCalls`).

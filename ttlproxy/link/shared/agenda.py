@@ -172,8 +172,8 @@ class Agenda:
         self.look_at(0)
 
     def stand_in(self, at_ms: int) -> None:
-        """Plans a look at `at_ms` because something is late, and an attempt to lead, if another
-        proxy does."""
+        """Plans a look at `at_ms`, because something is late. If another proxy leads, this one then
+        tries to get the lease."""
         if not self.leads:
             self.stands_in_ms = min(self.stands_in_ms, at_ms)
         self.look_at(at_ms)

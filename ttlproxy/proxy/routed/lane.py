@@ -206,7 +206,8 @@ class Lane:
         self._write(data, 0)
 
     def on_the_way(self, request: PendingRequest) -> bytes | None:
-        """A request in the form that it has while its slot is on its way from this lane's master.
+        """Returns the bytes to send while the slot of a request is migrating from this lane's
+        master.
 
         This lane knows the keys of the slot, until it has moved. None if something is due in its
         keys: nothing can be reaped before. The lane is open.
@@ -502,7 +503,7 @@ class Lane:
         self._write(data, count)
 
     def expects(self, step: Step) -> None:
-        """The pending requests say so."""
+        """Does nothing: the pending requests tell which replies are expected."""
 
     def ask(self, request: bytes, tell: Tell) -> None:
         """Sends a request of ours in place of the last one in flight."""
