@@ -22,6 +22,7 @@ from tests.bench.targets import Stage, find_program
 from tests.docs import quoted_figures
 from tests.support.requirements import absent
 from tests.support.servers import Proxy
+from ttlproxy.link.knowledge import modes
 
 pytestmark = [pytest.mark.redis, pytest.mark.long]
 
@@ -51,11 +52,14 @@ def stage(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
     """Its proxies are forked, because the figures do not matter here."""
     for module in (targets, fleet, memory):
         monkeypatch.setattr(module, "Proxy", partial(Proxy, forked=True))
+    few = modes.FEW
     with ExitStack() as stack:
         yield Stage(stack, SHARE)
+    assert few == modes.FEW, "proxies of later tests in this process decide themselves"
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("part", PARTS, ids=lambda part: part.name)
 def test_each_scenario_gives_each_of_its_figures(part: Part, stage: Stage) -> None:
     for program in part.needs:

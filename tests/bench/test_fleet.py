@@ -13,7 +13,7 @@ from tests.support.processes import wait_until
 from tests.support.server_queries import calls, clients, connections
 from tests.support.servers import Server
 
-pytestmark = [pytest.mark.long, pytest.mark.any_server]
+pytestmark = [pytest.mark.long, pytest.mark.any_server, pytest.mark.timeout(600)]
 
 SIZE = Size(real=1, replayed=2)
 

@@ -28,7 +28,7 @@ from tests.support.request_streams import SEEDS, Vocabulary, keys_of, pieces, ro
 from tests.support.servers import Binary, Server
 from ttlproxy.proxy.routed.routing_table import STEPS
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 
 MODE = re.compile(rb"\$4\r\nmode\r\n\$\d+\r\n\w+\r\n")
 # The last number counts the channels at one master.

@@ -563,6 +563,7 @@ def test_calls_leave_no_memory_behind() -> None:
     assert sys.getallocatedblocks() - before < 200
 
 
+@pytest.mark.timeout(600)  # it compiles the core
 def test_random_bytes_break_nothing_under_the_sanitizers() -> None:
     if shutil.which("gcc") is None or core is twin:
         absent("cc", "no gcc here, or no headers of Python")

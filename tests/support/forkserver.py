@@ -7,8 +7,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
 from typing import IO
 
@@ -23,6 +23,19 @@ def set_asking(asks: bool | None) -> None:
 
     if asks is not None:
         modes.FEW = 0 if asks else 1 << 30  # type: ignore[misc]
+
+
+@contextmanager
+def asking(asks: bool | None) -> Iterator[None]:
+    """Does as `set_asking` for a while."""
+    from ttlproxy.link.knowledge import modes
+
+    before = modes.FEW
+    set_asking(asks)
+    try:
+        yield
+    finally:
+        modes.FEW = before  # type: ignore[misc]
 
 
 def _run(

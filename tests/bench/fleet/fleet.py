@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.bench.fleet.recording import recorded, write
-from tests.support.forkserver import set_asking
+from tests.support.forkserver import asking
 from tests.support.servers import ROOT, Server
 
 
@@ -46,8 +46,8 @@ class Fleet:
         folder = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="ttlproxy-bench-"))
         recording = Path(folder, "recording.json")
         if size.replayed:
-            set_asking(asks)
-            write(asyncio.run(recorded(redis, words, restarts)), recording)
+            with asking(asks):
+                write(asyncio.run(recorded(redis, words, restarts)), recording)
         self._children = [
             self._launch(redis.port, each, recording, words, asks)
             for each in (Size(size.real, 0), Size(0, size.replayed))

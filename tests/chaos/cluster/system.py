@@ -114,7 +114,7 @@ class ClusterSystem:
         def is_known() -> bool:
             return all({each.port for each in self.view(node)} == ports for node in self.nodes)
 
-        wait_until(is_known, "all nodes know the relays")
+        wait_until(is_known, "all nodes know the relays", _PATIENCE_S)
 
     def announce(self, node: Node) -> None:
         """After its start."""
