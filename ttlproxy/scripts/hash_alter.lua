@@ -26,7 +26,6 @@ end
 -- include maxlen
 -- include rule_date
 -- include native
--- include int64
 local command = string.upper(name)
 -- Redis checks the number before the type: for a key of another type, the error is that of the command.
 local seen = has('')
@@ -41,8 +40,12 @@ if command == 'HINCRBY' then
   -- Lua would round a reply beyond 2^53. Redis itself refuses sums that are not 64-bit integers.
   local old = redis.call('HGET', data, field) or '0'
   local sum = (tonumber(old) or 0) + (tonumber(value) or 0)
-  if math.abs(sum) >= 2 ^ 53 and is_int64_sum(old, value) then
-    return { err = 'ERR ttlproxy cannot do HINCRBY beyond 2^53 where a rule of ONWRITE matches the key' }
+  if math.abs(sum) >= 2 ^ 53 then
+    -- include int64
+    local one, other = int64(old), int64(value)
+    if one and other and int64(shown(plus(one, other, 1))) then
+      return { err = 'ERR ttlproxy cannot do HINCRBY beyond 2^53 where a rule of ONWRITE matches the key' }
+    end
   end
 end
 if there == 0 and not has_room({ field }, 1) then

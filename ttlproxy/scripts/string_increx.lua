@@ -3,7 +3,7 @@
 -- ARGV: how increment lowest highest expiry
 -- RESULT: the value, and by how much it was changed
 -- include try
--- include decimal
+-- include int64
 -- include increx
 -- how: `SATURATE`, or ''; expiry: a command, a time, `ENX`.
 local text = redis.pcall('GET', data)
@@ -50,28 +50,16 @@ local function reply_of(number)
   return is_exact and as_number or digits
 end
 
--- Reads a number; returns nil if INCRBY would refuse it: with leading zeros, or beyond 64 bits.
-local function number_in(word)
-  local found = decimal(word)
-  if is_plain or not found then
-    return found
-  end
-  local is_integer = shown(found) == word and not string.find(word, '.', 1, true)
-  local fits = not is_less(found, decimal('-9223372036854775808'))
-    and not is_less(decimal('9223372036854775807'), found)
-  return is_integer and fits and found or nil
-end
-
 local function write(sum, applied)
   local change = shown(applied)
-  if not (is_plain or number_in(change)) then
+  if not (is_plain or int64(change)) then
     return nil, { err = 'ERR applied increment would overflow' }
   end
   try('INCRBY', data, change)
   return sum
 end
 
-local value = number_in(text)
+local value = is_plain and decimal(text) or int64(text)
 if not value then
   return { err = 'ERR value is not an integer or out of range' }
 end
