@@ -89,18 +89,11 @@ _rule = st.sampled_from(
 )
 
 
-# What overwrites fields gets no other: there, only KEEPTTL keeps a deadline.
-_overwriting = st.sampled_from(["0+100000000", "0+100000000/2", "0=0+5;3=0", "0"])
-
-
 def _ruled(
-    script: str,
-    names: list[str],
-    *words: st.SearchStrategy[Any],
-    rule: st.SearchStrategy[str] = _rule,
+    script: str, names: list[str], *words: st.SearchStrategy[Any]
 ) -> st.SearchStrategy[Write]:
     origins = st.tuples(_origin, st.sampled_from(names)).map(" ".join)
-    return _write(script, origins, rule, *words)
+    return _write(script, origins, _rule, *words)
 
 
 _names = st.sampled_from
@@ -127,8 +120,8 @@ WRITES = st.one_of(
     _timed("zset_addex", "zaddex", _tuples.map(_flat)),
     _timed("list_pushex", "lpushex", _elements),
     _timed("list_pushex", "rpushex", _elements),
-    _ruled("hash_write", ["hset", "hmset"], _pairs.map(_flat), rule=_overwriting),
-    _ruled("hash_write", ["hsetnx"], _element, _value, rule=_overwriting),
+    _ruled("hash_write", ["hset", "hmset"], _pairs.map(_flat)),
+    _ruled("hash_write", ["hsetnx"], _element, _value),
     _ruled("hash_alter", ["hincrby", "hincrbyfloat"], _element, _number),
     _ruled("set_write", ["sadd"], _elements),
     _ruled("zset_write", ["zadd"], _names(_ADD), _tuples.map(_flat)),

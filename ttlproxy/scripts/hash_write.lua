@@ -3,7 +3,7 @@
 -- KEYS: data index schedule
 -- ARGV: origin how pair...
 -- RESULT: the reply of the command
-local named, step, fast_how = first_pair, 2, '^(%d)(%+?)(%d+)$'
+local named, step, fast_how = first_pair, 2, '^(0)(%+?)(%d+)$'
 local command = string.upper(string.match(origin, '%S+$'))
 -- include fast_deadline
 if deadline and (#ARGV - first_pair) % 2 == 1 and command ~= 'HSETNX' then
