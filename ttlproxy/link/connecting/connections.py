@@ -210,7 +210,7 @@ def client(
     keepalive_s: int = 0,
     *,
     patient: bool = False,
-    settings: Sequence[tuple[bytes, ...]] = (),
+    more: Sequence[tuple[bytes, ...]] = (),
     heard: Callable[[], None] = nothing,
     opened: Callable[[], None] = nothing,
     dials: Dials | None = None,
@@ -219,8 +219,8 @@ def client(
 
     `timeout_s` limits connecting and, unless the connection is `patient`, each reply. A patient one
     waits as long as its TCP connection lives: its user must notice when the server has vanished, as
-    the link does. `settings`: requests that follow the greeting, and that Redis may refuse. Each
-    reply calls `heard`, each opening `opened`; `dials` counts openings and failures.
+    the link does. `more`: requests that follow the greeting, and that Redis may refuse. Each reply
+    calls `heard`, each opening `opened`; `dials` counts openings and failures.
     """
     pool = ConnectionPool(
         **_way(upstream, keepalive_s),
@@ -234,7 +234,7 @@ def client(
         protocol=2,
         max_connections=1,
         retry=Retry(NoBackoff(), 0),
-        redis_connect_func=partial(_greet, more=settings),
+        redis_connect_func=partial(_greet, more=more),
         socket_timeout=None if patient else timeout_s,
     )
     return Redis.from_pool(pool)

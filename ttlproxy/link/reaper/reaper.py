@@ -255,7 +255,7 @@ class Reaper:
             timeout_s,
             keepalive_s,
             patient=patient,
-            settings=(_NO_EVICT,) if clustered else (_NO_EVICT, _NO_TOUCH),
+            more=(_NO_EVICT,) if clustered else (_NO_EVICT, _NO_TOUCH),
             dials=self._context.counters.dials,
         )
 
