@@ -261,6 +261,7 @@ def celery(masters: Masters) -> Iterator[Celery]:
 @pytest.mark.any_server
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # Celery uses what redis-py calls deprecated
+@pytest.mark.usefixtures("own_log")  # Celery sets up the log
 def test_celery(celery: Celery) -> None:
     def sum_of(one: int, other: int) -> int:
         return one + other

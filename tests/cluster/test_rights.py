@@ -108,6 +108,7 @@ def test_keys_are_counted_for_who_may_read_what_each_slot_has(words: str, may: b
     assert rights.may_count([b"app"]) is may
 
 
+@pytest.mark.usefixtures("own_log")
 def test_a_flag_of_the_subcommand_says_that_it_is_a_cluster(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -32,6 +32,8 @@ from ttlproxy.errors import (
 from ttlproxy.process import app, runner
 from ttlproxy.process.embedded import Embedded
 
+pytestmark = pytest.mark.usefixtures("own_log")
+
 
 def test_version_is_said() -> None:
     said = ttlproxy("--version")
@@ -197,7 +199,6 @@ def test_a_variable_that_is_nearly_a_setting_is_a_warning(variable: str, meant: 
     assert sentence == f"{variable} is not a setting; did you mean {meant}?"
 
 
-@pytest.mark.usefixtures("own_log")
 def test_a_misspelt_variable_is_logged_without_its_value(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -347,7 +348,6 @@ def test_the_greeting_says_what_runs_where(tmp_path: Path, monkeypatch: pytest.M
         assert what in text
 
 
-@pytest.mark.usefixtures("own_log")
 def test_log_lines_have_time_level_and_message(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

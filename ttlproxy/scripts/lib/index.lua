@@ -517,14 +517,37 @@ local function index_outlives(data, index)
   index_write_expiry(index, nil)
 end
 
--- If EXPIRE, PEXPIRE, EXPIREAT or PEXPIREAT would delete the key at once, although elements that are due by then must
--- be delivered first, returns when the key expires, and the conditions that matter; else nil.
-local function ends_at_once(first, now, command, time, ...)
-  if not (ruled and first and time and string.find(time, '^-?%d+$')) then
+-- Returns the time that EXPIRE, PEXPIRE, EXPIREAT or PEXPIREAT sets; nil if it is no integer.
+local function expiry_asked_for(now, command, time)
+  if not (time and string.find(time, '^-?%d+$')) then
     return nil
   end
   local at = tonumber(time) * (string.sub(command, 1, 1) == 'P' and 1 or 1000)
-  at = math.max(at + (string.find(command, 'AT$') and 0 or now), now)
+  return at + (string.find(command, 'AT$') and 0 or now)
+end
+
+-- Returns the words of one of these commands without its conditions, if `at` is a time before the expiry that a kept key
+-- has in Redis, and not before its real one: there Redis would judge them wrongly. False if they do not hold; all words
+-- if Redis refuses them.
+local function judged(index, prefix, noted, at, command, time, ...)
+  local conditions, given = { ... }, {}
+  if not (at and at >= noted and at <= noted + const.KEPT_MS) or #conditions == 0 then
+    return { time, ... }
+  end
+  try(command, absent_key(index, prefix), time, ...)
+  for _, word in ipairs(conditions) do
+    given[string.upper(word)] = true
+  end
+  return not (given.NX or given.LT or given.GT and at == noted) and { time }
+end
+
+-- If one of these commands would delete the key at once, although elements that are due by then must be delivered first,
+-- returns when the key expires, and the conditions that matter; else nil.
+local function ends_at_once(first, now, at, time, ...)
+  if not (ruled and first and at) then
+    return nil
+  end
+  at = math.max(at, now)
   -- 5 ms, because the clock goes on until Redis executes the command.
   if at < first or at > now + 5 then
     return nil
@@ -550,26 +573,24 @@ local function index_expire(db, prefix, data, index, schedule, now, command, ...
       return 0 -- a kept key that has ended, and is not reaped yet
     end
   end
-  local kept = noted and is_kept(key_ends(data), noted)
-  if kept then
-    -- Redis checks the conditions, so it needs the real expiry; but it deletes a key that expires during this script.
-    key_expires_at(data, math.max(noted, now + const.SOON_MS))
-  end
   if dry_run then
     try('ZADD', index, 'XX', 'GT', 0, '')
     try('SET', prefix .. const.ANNOUNCEMENT .. slot_tag, '', 'XX')
     index_drop(data, index, schedule)
   end
-  local over, conditions = ends_at_once(first, now, command, ...)
+  local at, words = expiry_asked_for(now, command, ...), { ... }
+  local over, conditions = ends_at_once(first, now, at, ...)
   if over then
-    command, conditions = 'PEXPIREAT', { ms(now + const.KEPT_MS), unpack(conditions) }
+    command, words = 'PEXPIREAT', { ms(now + const.KEPT_MS), unpack(conditions) }
+  elseif noted and is_kept(key_ends(data), noted) then
+    words = judged(index, prefix, noted, at, command, ...)
+  end
+  if not words then
+    return failure or 0
   end
   -- After this write a full server refuses no command of the script.
-  local reply = try(command, data, unpack(conditions or { ... }))
-  if kept and reply ~= 1 then
-    -- Not by try(), which does nothing if Redis has refused the command.
-    redis.pcall('PEXPIREAT', data, ms(noted + const.KEPT_MS))
-  elseif first and reply == 1 then
+  local reply = try(command, data, unpack(words))
+  if first and reply == 1 then
     local ends = over or key_ends(data)
     if ends == false then
       index_drop(data, index, schedule)
