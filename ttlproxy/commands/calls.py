@@ -9,6 +9,7 @@ from typing import Final
 
 from ttlproxy.commands.parsing import NO_TIME, Noun, Refused, Time
 from ttlproxy.commands.spec import REPLACED, Call, Direct, KeySpec, OnWrite, Override, Plan
+from ttlproxy.core.limits import CALLED_WORDS_MAX
 
 # These include lib/left_to_server.lua.
 _LEFT_TO_SERVER: Final = frozenset({"hash_expire", "hash_getex", "hash_setex"})
@@ -75,9 +76,6 @@ def _refusal_argv(name: str, text: bytes, time: Time) -> Sequence[bytes]:
 
 
 Args = Sequence[bytes]
-
-# The most words that Lua can pass to a command in one call (it fails at 8,000).
-MOST_WORDS = 7900
 
 
 def rest(args: Args) -> Args:
@@ -164,7 +162,7 @@ def replacing(name: str, positions: Sequence[KeySpec], *, needed_later: bool = T
         name=name,
         plan=plan,
         keys=replaced,
-        takes=lambda args: len(args) <= MOST_WORDS,
+        takes=lambda args: len(args) <= CALLED_WORDS_MAX,
         swept=replaced,
         filled=replaced if needed_later else lambda args: (),
         needed_later=needed_later,

@@ -139,10 +139,6 @@ class Call(NamedTuple):
     elements_at: int = 0
 
 
-# The most words of one virtual command, including the name: with that many, a script blocks Redis
-# for a second.
-MOST_WORDS: Final = 200_000
-
 Plan: TypeAlias = Callable[[Sequence[bytes]], Call]
 """Makes the call for a request whose arity is right."""
 

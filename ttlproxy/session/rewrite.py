@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 from ttlproxy import errors
 from ttlproxy.commands import NO_KEY, Call, Override, Route, Survey, Virtual
 from ttlproxy.commands.calls import left_to_server, refusal
-from ttlproxy.commands.spec import MOST_WORDS
+from ttlproxy.core.limits import REQUEST_WORDS_MAX
 from ttlproxy.core.registry import DbKey
 from ttlproxy.core.write_rules import NOTHING_BUT_KEEPS
 from ttlproxy.session.connection_commands import change
@@ -58,7 +58,7 @@ def _virtual(
         if state.transaction is not None:
             return None  # Redis refuses it, and EXEC aborts
         return refuse(state, route, errors.wrong_arity(route.name))
-    if len(args) > MOST_WORDS:
+    if len(args) > REQUEST_WORDS_MAX:
         return refuse(state, route, errors.TOO_MANY_WORDS_AT_ONCE)
     state.names(route.keys(args), now_ms)
     if virtual.of_deferred:
