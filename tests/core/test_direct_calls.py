@@ -15,12 +15,11 @@ from ttlproxy.commands import KeySpec, Native, Router
 from ttlproxy.commands.router import OVERRIDES, VIRTUALS
 from ttlproxy.commands.spec import FILLED
 from ttlproxy.core.keys import Keys
-from ttlproxy.core.registry import NOTHING_DUE
 from ttlproxy.core.write_rules import WriteRule, WriteRules, name_of
 from ttlproxy.scripts import ON_ONE_KEY, Scripts
 from ttlproxy.scripts.direct_calls import DirectCalls
 from ttlproxy.session import Session, Step
-from ttlproxy.wire import cut, encode
+from ttlproxy.wire import NOTHING_DUE, cut, encode
 
 DIRECT = sorted(row.name for row in OVERRIDES.values() if row.direct)
 ROUTER = Router(

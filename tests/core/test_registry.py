@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ttlproxy.core.families import ALL, Known
-from ttlproxy.core.registry import ANNOUNCED_MS, NOTHING_DUE, UNKNOWN, Asker, Registry
+from ttlproxy.core.registry import ANNOUNCED_MS, UNKNOWN, Asker, Registry
 from ttlproxy.core.write_rules import WriteRule, WriteRules, name_of
+from ttlproxy.wire import NOTHING_DUE
 
 NOW_MS = 1_000_000
 UNTIL_MS = NOW_MS + ANNOUNCED_MS

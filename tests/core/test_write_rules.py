@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.session_world import World, passes
-from ttlproxy.core.registry import NOTHING_DUE, Registry
+from ttlproxy.core.registry import Registry
 from ttlproxy.core.write_rules import (
     NOTHING_BUT_KEEPS,
     RuleBook,
@@ -17,7 +17,7 @@ from ttlproxy.core.write_rules import (
     parted,
     rule_of,
 )
-from ttlproxy.wire import encode
+from ttlproxy.wire import NOTHING_DUE, encode
 
 
 def _rules(**patterns: WriteRule) -> WriteRules:

@@ -8,11 +8,11 @@ from ttlproxy.core.counters import Handled
 from ttlproxy.core.families import ALL, Families
 from ttlproxy.core.keys import Keys
 from ttlproxy.core.permissions import Rights
-from ttlproxy.core.registry import NOTHING_DUE, Registry
+from ttlproxy.core.registry import Registry
 from ttlproxy.scripts import Scripts
 from ttlproxy.scripts.script_calls import ScriptCalls
 from ttlproxy.session import Session, Step
-from ttlproxy.wire import Requests, encode
+from ttlproxy.wire import NOTHING_DUE, Requests, encode
 
 ONE_KEY = ("GET", "HINCRBY", "HGET", "HLEN", "HSET", "HDEL", "SADD", "EXPIRE", "SET", "APPEND")
 NATIVES = [

@@ -18,9 +18,8 @@ from weakref import WeakValueDictionary
 
 from ttlproxy.core.families import FamilyNames, Known
 from ttlproxy.core.write_rules import RuleBook, RuledNames
+from ttlproxy.wire import NOTHING_DUE
 
-# The bound of a key in which nothing can fall due before its announcement arrives.
-NOTHING_DUE: Final = 1 << 62
 # The bound of a key in which something may be due already.
 UNKNOWN: Final = 0
 # Scripts announce a first deadline that is less than this ahead.

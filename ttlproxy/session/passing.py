@@ -10,12 +10,12 @@ from ttlproxy.commands import ANY_KEY, KEPT_KEY, ONE_KEY, READ_KEY, Router
 from ttlproxy.core.cluster_view import Reached
 from ttlproxy.core.counters import Handled
 from ttlproxy.core.permissions import Rights
-from ttlproxy.core.registry import NOTHING_DUE, Asker
+from ttlproxy.core.registry import Asker
 from ttlproxy.core.write_rules import ANY_BYTE
 from ttlproxy.scripts.script_calls import ScriptCalls
 from ttlproxy.session import sharing
 from ttlproxy.session.state import SessionState
-from ttlproxy.wire import Requests, Table, cut, whole
+from ttlproxy.wire import NOTHING_DUE, Requests, Table, cut, whole
 
 # Requests count as long from this average number of bytes on.
 LONG: Final = 1024

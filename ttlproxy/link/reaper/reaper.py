@@ -34,9 +34,10 @@ from ttlproxy.link.connecting.connections import Backoff, client, close, open_no
 from ttlproxy.link.connecting.failures import passes, reason
 from ttlproxy.link.connecting.pipeline import KEYS_PER_CALL, answered, valid
 from ttlproxy.link.reaper.outboxes import Outboxes
-from ttlproxy.link.shared.agenda import NEVER, SWEEP_AFTER_MS
+from ttlproxy.link.shared.agenda import SWEEP_AFTER_MS
 from ttlproxy.link.shared.schedule_queries import DUE
 from ttlproxy.net.tasks import run_all
+from ttlproxy.wire import NOTHING_DUE
 
 if TYPE_CHECKING:
     from ttlproxy.link.life.link import Link
@@ -265,7 +266,7 @@ class Reaper:
         agenda = self._agenda
         if self._context.clock.now_ms() <= agenda.next_ms:
             return
-        next_ms, agenda.next_ms = agenda.next_ms, NEVER
+        next_ms, agenda.next_ms = agenda.next_ms, NOTHING_DUE
         try:
             await self._work(redis)
         except RedisError:
@@ -297,7 +298,7 @@ class Reaper:
         if now_ms <= agenda.stands_in_ms:
             agenda.look_at(agenda.stands_in_ms)
             return False
-        agenda.stands_in_ms = NEVER
+        agenda.stands_in_ms = NOTHING_DUE
         return await self._hold_lease(redis)
 
     async def _sleep(self) -> None:
@@ -310,7 +311,7 @@ class Reaper:
         if agenda.leads:
             wait_ms = min(wait_ms, _LONGEST_SLEEP_MS)
         if wait_ms > 0:
-            is_planned = polls or agenda.next_ms < NEVER
+            is_planned = polls or agenda.next_ms < NOTHING_DUE
             try:
                 async with asyncio.timeout(wait_ms / 1000 if is_planned else None):
                     await agenda.woken.wait()
@@ -383,7 +384,7 @@ class Reaper:
         """Notes that another proxy has the lease for `others_ms`, unless it renews it."""
         agenda, fleet = self._agenda, self._context.fleet
         agenda.leads, self._lease_until_ms = False, 0
-        agenda.stands_in_ms = NEVER
+        agenda.stands_in_ms = NOTHING_DUE
         agenda.parked.drop(lambda key: True)  # the other one parks them
         self._context.node_counts.parked = agenda.parked.reasons
         self._outboxes.leave()

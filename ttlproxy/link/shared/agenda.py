@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 
 from ttlproxy.core.registry import DbKey
 from ttlproxy.link.connecting.connections import Backoff
+from ttlproxy.wire import NOTHING_DUE
 
-NEVER = 1 << 62
 # A key that Redis refuses to reap is tried again until somebody has removed the cause.
 _PARKED = Backoff(cap=30.0, base=0.05)
 # Trouble that passes by itself ends for all keys at once, however often it was met: short pauses.
@@ -91,10 +91,10 @@ class Parked:
         return self._until.get(place, (0, 0))[0] > now_ms
 
     def first_ms(self, now_ms: int = -1) -> int:
-        """Returns when the next key is tried again; NEVER if no pause lasts longer than
+        """Returns when the next key is tried again; NOTHING_DUE if no pause lasts longer than
         `now_ms`."""
         untils_ms = (until_ms for until_ms, _ in self._until.values())
-        return min((until_ms for until_ms in untils_ms if until_ms > now_ms), default=NEVER)
+        return min((until_ms for until_ms in untils_ms if until_ms > now_ms), default=NOTHING_DUE)
 
     def put_off_no_more(self) -> None:
         """Lets each key be tried now."""
@@ -132,7 +132,7 @@ class Agenda:
     def __init__(self) -> None:
         self._leads = False
         self._turned = asyncio.Event()  # set when `leads` changes
-        self.next_ms = self.stands_in_ms = NEVER
+        self.next_ms = self.stands_in_ms = NOTHING_DUE
         self.woken = asyncio.Event()
         self.sweep_after_ms = SWEEP_AFTER_MS
         self.parked = Parked()
@@ -159,7 +159,7 @@ class Agenda:
 
     def begin(self, leads: bool) -> None:
         """Begins with a server, perhaps another one than before."""
-        self.leads, self.stands_in_ms = leads, NEVER
+        self.leads, self.stands_in_ms = leads, NOTHING_DUE
 
     def announced(self, db: int, deadline_ms: int) -> None:
         """Takes the first deadline of a key, which was announced."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import floor
 
-from ttlproxy.core.registry import NOTHING_DUE
+from ttlproxy.wire import NOTHING_DUE
 
 
 def whole_ms(score: bytes) -> int:

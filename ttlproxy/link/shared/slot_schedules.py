@@ -30,6 +30,7 @@ from ttlproxy.link.shared.schedule_queries import (
 )
 from ttlproxy.link.shared.scores import whole_ms
 from ttlproxy.link.shared.slot_survey import Survey, all_may_have
+from ttlproxy.wire import NOTHING_DUE
 
 # Slots that are asked in one round trip.
 _TOGETHER: Final = 512
@@ -39,7 +40,6 @@ _DUE_TOGETHER: Final = 64
 _LATE: Final = 256
 # Slots that are asked once a second for their size: 512 took the proxy 0.5 % of a core.
 _SIZED: Final = 64
-_NEVER: Final = 1 << 62
 # The request for the first key of a schedule; the schedule's name is put in.
 _HEAD: Final = (b"ZRANGEBYSCORE", b"", b"-inf", b"+inf", b"WITHSCORES", b"LIMIT", 0, 1)
 
@@ -109,19 +109,19 @@ class SlotSchedules:
             self.deferring.add(number)
         self.now_noted += 1
         self._noted[number] = self.now_noted
-        if due_ms < self._firsts.get(number, _NEVER):
+        if due_ms < self._firsts.get(number, NOTHING_DUE):
             self._firsts[number] = due_ms
         return number
 
     def told(self, number: int, attention: bytes, asked: int) -> None:
         """Notes when the first key of the slot needs attention, in ms; empty if there is none.
         `asked`: what `now_noted` was before Redis was asked."""
-        first_ms = whole_ms(attention) if attention else _NEVER
+        first_ms = whole_ms(attention) if attention else NOTHING_DUE
         if self._noted.get(number, 0) > asked:
-            first_ms = min(first_ms, self._firsts.get(number, _NEVER))
+            first_ms = min(first_ms, self._firsts.get(number, NOTHING_DUE))
         if number not in self.owned:
             return
-        if first_ms < _NEVER:
+        if first_ms < NOTHING_DUE:
             self._firsts[number] = first_ms
         else:
             self._firsts.pop(number, None)
