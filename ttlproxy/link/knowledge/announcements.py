@@ -19,7 +19,7 @@ from ttlproxy.link.connecting.connections import Backoff, close
 from ttlproxy.link.connecting.discovery import AddressWatch
 from ttlproxy.link.connecting.known_server import ServerClock
 from ttlproxy.link.connecting.pipeline import Words, run
-from ttlproxy.link.connecting.pushes import Pushes, PushSocket, announcing
+from ttlproxy.link.connecting.pushes import Pushes, PushHandlers, PushSocket, announcing
 from ttlproxy.link.connecting.serving import Serving
 from ttlproxy.link.knowledge.confirmations import Confirmations, Job
 from ttlproxy.link.knowledge.modes import Modes
@@ -108,10 +108,20 @@ class Announcements:
         self._serving = serving
         self._confirmations = confirmations
         self._shared_state = shared_state
-        self._walks = walks
         self._connect = connect
         self._modes = modes
         self._poll = select.poll()
+        self._handlers = PushHandlers(
+            announcement=self._announced,
+            swap=self._swapped,
+            rules=self._ruled,
+            version=context.actions.told_version,
+            flush=self._flushed,
+            hello=self._greeted,
+            walks=walks.heard,
+            layout=self._layout_told,
+            news=lambda news: self.told([news]),
+        )
 
     def receive(self) -> None:
         """Takes what Redis has announced so far, without waiting."""
@@ -145,20 +155,7 @@ class Announcements:
             self._ended()
             lost.set()
 
-        pushes = Pushes(
-            self._context.keys,
-            self._announced,
-            self._swapped,
-            self._ruled,
-            self._context.actions.told_version,
-            self._flushed,
-            self._greeted,
-            self._walks.heard,
-            self._layout_told,
-            lambda news: self.told([news]),
-            on_loss,
-            modes.choose,
-        )
+        pushes = Pushes(self._context.keys, self._handlers, on_loss, modes.choose)
         async with AsyncExitStack() as stack:
             stack.callback(pushes.close)
             stack.callback(self._ended)
