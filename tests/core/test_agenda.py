@@ -34,19 +34,19 @@ def test_only_the_one_that_leads_is_woken_by_deadlines() -> None:
     assert agenda.next_ms == 1000 + SWEEP_AFTER_MS, "requests here have left that"
     agenda.lead()
     assert agenda.next_ms == 0
-    agenda.stand_in(5)
-    assert agenda.stands_in_ms == NOTHING_DUE, "it leads already"
+    agenda.take_over(5)
+    assert agenda.take_over_ms == NOTHING_DUE, "it leads already"
 
 
 def test_a_late_deadline_or_a_clock_that_was_set_makes_another_one_try() -> None:
     agenda = Agenda()
-    agenda.stand_in(500)
-    assert (agenda.next_ms, agenda.stands_in_ms) == (500, 500)
+    agenda.take_over(500)
+    assert (agenda.next_ms, agenda.take_over_ms) == (500, 500)
     assert agenda.woken.is_set()
-    agenda.stand_in(700)
-    assert (agenda.next_ms, agenda.stands_in_ms) == (500, 500)
+    agenda.take_over(700)
+    assert (agenda.next_ms, agenda.take_over_ms) == (500, 500)
     agenda.look_now()
-    assert (agenda.next_ms, agenda.stands_in_ms) == (0, 0)
+    assert (agenda.next_ms, agenda.take_over_ms) == (0, 0)
 
 
 def test_a_sweep_is_due_once_requests_of_its_time_are_carried_out() -> None:

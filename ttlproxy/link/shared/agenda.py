@@ -125,14 +125,14 @@ class Agenda:
     leads: whether this proxy's reaper is the one that acts at deadlines, as it believes; the others
     do not wake at deadlines
     next_ms: when something may be due; woken: set when that becomes earlier
-    stands_in_ms: when to try to lead, because something is late
+    take_over_ms: when to try for the lease that another proxy has, because something is late
     sweep_after_ms: the time for a request to be executed before its keys are swept
     """
 
     def __init__(self) -> None:
         self._leads = False
         self._turned = asyncio.Event()  # set when `leads` changes
-        self.next_ms = self.stands_in_ms = NOTHING_DUE
+        self.next_ms = self.take_over_ms = NOTHING_DUE
         self.woken = asyncio.Event()
         self.sweep_after_ms = SWEEP_AFTER_MS
         self.parked = Parked()
@@ -159,7 +159,7 @@ class Agenda:
 
     def begin(self, leads: bool) -> None:
         """Begins with a server, perhaps another one than before."""
-        self.leads, self.stands_in_ms = leads, NOTHING_DUE
+        self.leads, self.take_over_ms = leads, NOTHING_DUE
 
     def announced(self, db: int, deadline_ms: int) -> None:
         """Takes the first deadline of a key, which was announced."""
@@ -171,11 +171,11 @@ class Agenda:
         self.leads = True
         self.look_at(0)
 
-    def stand_in(self, at_ms: int) -> None:
+    def take_over(self, at_ms: int) -> None:
         """Plans a look at `at_ms`, because something is late. If another proxy leads, this one then
-        tries to get the lease."""
+        tries for the lease."""
         if not self.leads:
-            self.stands_in_ms = min(self.stands_in_ms, at_ms)
+            self.take_over_ms = min(self.take_over_ms, at_ms)
         self.look_at(at_ms)
 
     def look_at(self, due_ms: int) -> None:
@@ -189,7 +189,7 @@ class Agenda:
         self._sweeps = dict.fromkeys(self._sweeps, 0)
         self._awaiting_ttl = dict.fromkeys(self._awaiting_ttl, 0)
         self.parked.put_off_no_more()
-        self.stand_in(0)  # the proxy that leads may notice later
+        self.take_over(0)  # the proxy that leads may notice later
         self.look_at(0)
 
     def sweep(self, places: Iterable[DbKey], now_ms: int) -> None:
