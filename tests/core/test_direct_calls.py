@@ -315,7 +315,7 @@ def test_another_deadline_is_no_other_way_to_begin(line: str) -> None:
 def test_a_silent_client_meets_deadlines_that_are_set_later_whatever_others_have_sent() -> None:
     world = World(router=ROUTER)
     world.say("CLIENT REPLY OFF")  # there is no family yet
-    script_calls, registry = world.session.script_calls, world.registry.asker((0,))
+    script_calls, registry = world.session.script_calls, world.registry.view((0,))
     families = script_calls.families
     families.known.add([b"pla"])
     families.confirm(families.known.all)

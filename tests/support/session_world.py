@@ -93,7 +93,7 @@ class World:
         self.session = Session(
             router,
             script_calls,
-            self.registry.asker((0,)),
+            self.registry.view((0,)),
             self.rights,
             lambda: NOW_MS,
             max_request_bytes,

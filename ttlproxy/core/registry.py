@@ -108,9 +108,9 @@ class Registry:
 
     # Sessions call these.
 
-    def asker(self, databases: tuple[int, ...]) -> Asker:
-        """The `Asker` of a session whose client is in one of these databases."""
-        return Asker(self, databases)
+    def view(self, databases: tuple[int, ...]) -> RegistryView:
+        """The registry as the session of a client in one of these databases sees it."""
+        return RegistryView(self, databases)
 
     def known(self, db: int) -> _Database:
         found = self._known.get(db)
@@ -285,9 +285,9 @@ class Registry:
             self._known[db] = self.known(db)
 
 
-class Asker:
-    """Answers one session: about keys in the databases that its client may be in, and in others to
-    which its requests write.
+class RegistryView:
+    """The registry as one session sees it: keys in the databases that its client may be in, and in
+    others to which its requests write.
 
     bounds: key -> its bound, where only one database matters; else empty
     managed: the same, where keys of known families are there too

@@ -10,7 +10,7 @@ from ttlproxy.commands import ANY_KEY, KEPT_KEY, ONE_KEY, READ_KEY, Router
 from ttlproxy.core.cluster_view import Reached
 from ttlproxy.core.counters import Handled
 from ttlproxy.core.permissions import Rights
-from ttlproxy.core.registry import Asker
+from ttlproxy.core.registry import RegistryView
 from ttlproxy.core.write_rules import ANY_BYTE
 from ttlproxy.scripts.script_calls import ScriptCalls
 from ttlproxy.session import sharing
@@ -55,7 +55,7 @@ class Passing(SessionState):
         self,
         router: Router,
         script_calls: ScriptCalls,
-        registry: Asker,
+        registry: RegistryView,
         rights: Rights,
         now_ms: Callable[[], int],
         max_request_bytes: int,

@@ -11,7 +11,7 @@ from typing import ClassVar, Final
 from ttlproxy.commands import Call, Route
 from ttlproxy.core.cluster_view import Reached
 from ttlproxy.core.permissions import DEFAULT_USER, Rights
-from ttlproxy.core.registry import Asker, DbKey
+from ttlproxy.core.registry import DbKey, RegistryView
 from ttlproxy.scripts.script_calls import ScriptCalls
 from ttlproxy.scripts.unconfirmed import Flush, UnconfirmedChange, Users
 from ttlproxy.session.effects import Effects, Transaction, Wait
@@ -131,7 +131,7 @@ class SessionState(Effects):
     def __init__(
         self,
         script_calls: ScriptCalls,
-        registry: Asker,
+        registry: RegistryView,
         rights: Rights,
         owes: Callable[[], bool],
         reached: Reached | None = None,
