@@ -320,7 +320,7 @@ def _on_one(noun: Noun, row: Virtual, script: str, words: Args) -> Virtual:
     return replace(
         row,
         forms=(f"key {noun.one}", *row.forms),
-        is_of_no_form=lambda args: len(args) == 4,
+        fits_no_form=lambda args: len(args) == 4,
         reply=_of_one(noun, row),
         plan=plan,
     )

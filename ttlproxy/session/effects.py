@@ -68,7 +68,7 @@ class Effects:
         self.sweep_before: Set[DbKey] = _NOTHING
         self.apply_ttl_after: Set[DbKey] = _NOTHING
 
-    def names(self, keys: Collection[bytes], now_ms: int) -> None:
+    def note_named(self, keys: Collection[bytes], now_ms: int) -> None:
         """Notes the keys that a request names: what is due in them must be removed first."""
         bounds = self.registry.names
         for key in keys:

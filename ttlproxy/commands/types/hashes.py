@@ -247,7 +247,7 @@ VIRTUALS = (
         complexity="O(N*log(M)), N fields named, M with a deadline",
         since="0.1.0",
         plan=planning_setex(HSETEX),
-        is_of_no_form=is_cut,
+        fits_no_form=is_cut,
         example=(
             ("HSETEX h FNX EX 100 FIELDS 2 a 1 b 2", "(integer) 1"),
             ("HSETEX h FNX EX 100 FIELDS 1 a 3", "(integer) 0"),
