@@ -18,9 +18,9 @@ from typing import NamedTuple
 
 from ttlproxy import errors
 from ttlproxy.commands import calls, parsing
+from ttlproxy.commands.calls import repeating
 from ttlproxy.commands.options import SHOWN_EXPIRIES, Form, TimedOptions, long_form, short_form
 from ttlproxy.commands.parsing import NO_TIME, Counted, Noun, Refused, Time, TimeUnit
-from ttlproxy.commands.route import repeating
 from ttlproxy.commands.spec import FIRST_READ, Call, Plan, Virtual
 
 Args = Sequence[bytes]

@@ -15,7 +15,7 @@ from functools import partial
 
 from ttlproxy import errors
 from ttlproxy.commands import calls, parsing
-from ttlproxy.commands.calls import on_key, rest, with_name
+from ttlproxy.commands.calls import on_key, repeating, rest, with_name
 from ttlproxy.commands.element_commands import (
     TIMED_OPTIONS,
     LongForms,
@@ -26,7 +26,6 @@ from ttlproxy.commands.element_commands import (
 )
 from ttlproxy.commands.options import SHOWN_EXPIRIES, Form, TimedOptions, one_of, read_options
 from ttlproxy.commands.parsing import Counted, Noun, Refused
-from ttlproxy.commands.route import repeating
 from ttlproxy.commands.spec import Call, OnWrite, Plan, Virtual
 
 Args = Sequence[bytes]
