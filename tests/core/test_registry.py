@@ -27,7 +27,7 @@ def _registry(*, is_read: bool = True, wakes: list[tuple[int, int]] | None = Non
             wakes.append((db, deadline_ms))
 
     registry = Registry(wake, families=families)
-    families.tell(registry.families_changed)
+    families.add_observer(registry.families_changed)
     registry.families_changed()
     registry.beat(NOW_MS)
     if is_read:

@@ -60,7 +60,7 @@ _NOTHING = Step(
 def read_registry() -> Registry:
     """One that knows of all keys when they need attention: those that are announced."""
     registry = Registry()
-    registry.families.tell(registry.families_changed)
+    registry.families.add_observer(registry.families_changed)
     registry.end_reading(registry.begin_reading(NOTHING_DUE), NOTHING_DUE)
     return registry
 

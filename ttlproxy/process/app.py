@@ -119,7 +119,7 @@ async def _serve(
         if nodes := settings.addresses[1:]:
             log.info("nodes of a Cluster are at %s", ", ".join(map(str, nodes)))
         started(Serves(address, upstream, embedded, admin.address, trouble))
-        manager.tell("READY=1", f"STATUS=listens on {address}, in front of {upstream.shown}")
+        manager.notify("READY=1", f"STATUS=listens on {address}, in front of {upstream.shown}")
 
     vital = [asyncio.create_task(_ended(embedded), name="embedded")] if embedded else []
     vital.append(asyncio.create_task(manager.run(signals.stop), name="service manager"))

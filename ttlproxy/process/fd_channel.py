@@ -68,7 +68,7 @@ class Sender:
         self._given += 1
         return True
 
-    def tell(self, settings: bytes) -> bool:
+    def send_settings(self, settings: bytes) -> bool:
         """Sends changed settings; False if the other end takes nothing now."""
         try:
             self._end.send(_SETTINGS + settings)

@@ -92,7 +92,7 @@ class Workers:
         """Changes settings, here and in each worker."""
         adopt(self._settings, values)
         for sender in list(self._senders.values()):
-            while not (sender.tell(pickle.dumps(values)) or sender.closed.is_set()):
+            while not (sender.send_settings(pickle.dumps(values)) or sender.closed.is_set()):
                 await sender.room()
 
     async def stop(self) -> None:

@@ -78,7 +78,8 @@ class Announcements:
     connection: the present one; None while there is none
     swaps: how often two databases have changed places; flushes: how often keys may have gone
     greetings: how many other proxies have said hello; load_changed: reads what is there now
-    told(news) is called with what other proxies tell, begins(news) when there is a new connection:
+    on_news(news) is called with what other proxies tell, on_connected(news) when there is a new
+    connection:
     see activation.py
     """
 
@@ -100,8 +101,8 @@ class Announcements:
         self.flushes = 0
         self.greetings = 0
         self.load_changed: Job | None = None
-        self.told: Callable[[Iterable[bytes]], None] = lambda news: None
-        self.begins: Callable[[Collection[bytes]], None] = lambda news: None
+        self.on_news: Callable[[Iterable[bytes]], None] = lambda news: None
+        self.on_connected: Callable[[Collection[bytes]], None] = lambda news: None
         self._settings = settings
         self._address = address
         self._context = context
@@ -115,12 +116,12 @@ class Announcements:
             announcement=self._announced,
             swap=self._swapped,
             rules=self._ruled,
-            version=context.actions.told_version,
+            version=context.actions.version_announced,
             flush=self._flushed,
             hello=self._greeted,
             walks=walks.heard,
             layout=self._layout_told,
-            news=lambda news: self.told([news]),
+            news=lambda news: self.on_news([news]),
         )
 
     def receive(self) -> None:
@@ -169,7 +170,7 @@ class Announcements:
             stack.push_async_callback(cancel, greeting)
             await asyncio.wait({greeting}, timeout=_GREETING_S)
             self.connection = pushes
-            self.begins(modes.news)
+            self.on_connected(modes.news)
             self._watch(pushes)
             self._confirmations.beat()  # this reads the registry, and lets clients be served
             await lost.wait()

@@ -113,7 +113,7 @@ class SlotSchedules:
             self._firsts[number] = due_ms
         return number
 
-    def told(self, number: int, attention: bytes, asked: int) -> None:
+    def set_first(self, number: int, attention: bytes, asked: int) -> None:
         """Notes when the first key of the slot needs attention, in ms; empty if there is none.
         `asked`: what `now_noted` was before Redis was asked."""
         first_ms = whole_ms(attention) if attention else NOTHING_DUE
@@ -180,7 +180,7 @@ class SlotSchedules:
         sizes, refused = await self._ask(redis, some, (b"ZCARD", b""))
         self._size += sum(sizes.values())
         for number in (each for each, size in sizes.items() if not size):
-            self.told(number, b"", asked)
+            self.set_first(number, b"", asked)
         if refused:
             self._unsized = []
         return None if refused or self._unsized else self._size
@@ -321,7 +321,7 @@ class SlotSchedules:
         asked = self.now_noted
         heads, refused = await self._ask(redis, slots, _HEAD)
         for number, page in heads.items():
-            self.told(number, page[1] if page else b"", asked)
+            self.set_first(number, page[1] if page else b"", asked)
         return heads, refused
 
     def _schedule(self, number: int) -> bytes:
