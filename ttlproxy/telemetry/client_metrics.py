@@ -16,8 +16,8 @@ from ttlproxy.core.counters import (
     LEFT_SHARING,
     Counters,
     Handled,
+    Histogram,
 )
-from ttlproxy.core.histogram import Histogram
 from ttlproxy.telemetry.metric_spec import (
     BY_CERTIFICATE,
     BY_SCRIPT,

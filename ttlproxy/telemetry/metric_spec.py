@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
 from ttlproxy.config import Settings
-from ttlproxy.core.counters import Counters
-from ttlproxy.core.histogram import Histogram
+from ttlproxy.core.counters import Counters, Histogram
 from ttlproxy.link import Link, Masters
 
 _EVERY_S: Final = 0.25
