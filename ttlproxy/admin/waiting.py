@@ -15,7 +15,7 @@ from ttlproxy.admin.redis_queries import Inquiry
 from ttlproxy.admin.text import shown
 from ttlproxy.core.shares import shares
 from ttlproxy.link.connecting.known_server import unix_ms
-from ttlproxy.link.shared.scores import whole_ms
+from ttlproxy.link.shared.schedule_queries import whole_ms
 
 # The most names that are looked at in all databases: 1,000 short requests take Redis about 1 ms.
 SAMPLE: Final = 500

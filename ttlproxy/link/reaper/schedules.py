@@ -19,8 +19,7 @@ from ttlproxy.core.registry import UNKNOWN, DbKey
 from ttlproxy.link.connecting.failures import is_wrong_type
 from ttlproxy.link.connecting.pipeline import answered, error, run, valid
 from ttlproxy.link.shared.context import Context
-from ttlproxy.link.shared.schedule_queries import DUE, PAGE, Refused, UnreadError
-from ttlproxy.link.shared.scores import whole_ms
+from ttlproxy.link.shared.schedule_queries import DUE, PAGE, Refused, UnreadError, whole_ms
 
 log = logging.getLogger(__name__)
 

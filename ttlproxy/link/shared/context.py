@@ -25,9 +25,8 @@ from ttlproxy.link.shared.action_cache import ActionCache
 from ttlproxy.link.shared.agenda import Agenda
 from ttlproxy.link.shared.fleet import Fleet
 from ttlproxy.link.shared.info_section import InfoSection
-from ttlproxy.link.shared.overdue import Overdue
 from ttlproxy.link.shared.rules_of_all import RulesOfAll
-from ttlproxy.link.shared.schedule_queries import ScheduleQueries
+from ttlproxy.link.shared.schedule_queries import Overdue, ScheduleQueries
 from ttlproxy.link.shared.slot_schedules import SlotSchedules
 from ttlproxy.scripts import Scripts
 from ttlproxy.scripts.script_calls import ScriptCalls

@@ -27,8 +27,8 @@ from ttlproxy.link.shared.schedule_queries import (
     before,
     between,
     scored,
+    whole_ms,
 )
-from ttlproxy.link.shared.scores import whole_ms
 from ttlproxy.link.shared.slot_survey import Survey, all_may_have
 from ttlproxy.wire import NOTHING_DUE
 
