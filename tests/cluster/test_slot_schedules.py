@@ -26,7 +26,7 @@ from ttlproxy.link.reaper.schedules import Schedules
 from ttlproxy.link.reaper.walks import Orphans
 from ttlproxy.link.shared import schedule_queries, slot_schedules
 from ttlproxy.link.shared.schedule_queries import UnreadError
-from ttlproxy.link.shared.slot_survey import SlotSurvey
+from ttlproxy.link.shared.slot_schedules import SlotSurvey
 from ttlproxy.scripts import Traits
 
 KEYS = Keys(clustered=True)

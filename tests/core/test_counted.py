@@ -2,7 +2,7 @@
 
 import pytest
 
-from ttlproxy.core.counted import counted
+from ttlproxy.core.text import counted
 
 
 @pytest.mark.parametrize(("count", "said"), [(0, "0 keys"), (1, "1 key"), (2, "2 keys")])

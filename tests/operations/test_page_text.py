@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ttlproxy.admin.text import shown, typed
+from ttlproxy.core.text import shown, typed
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from typing import Any, Final, NamedTuple
 from ttlproxy.admin import slots
 from ttlproxy.admin.cached_answers import Answer
 from ttlproxy.admin.redis_queries import Inquiry
-from ttlproxy.admin.text import shown
 from ttlproxy.core.shares import shares
+from ttlproxy.core.text import shown
 from ttlproxy.link.connecting.known_server import unix_ms
 from ttlproxy.link.shared.schedule_queries import whole_ms
 

@@ -16,7 +16,7 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError, ResponseError
 
 from ttlproxy.addresses import Upstream
-from ttlproxy.core.counted import counted
+from ttlproxy.core.text import counted
 from ttlproxy.errors import AdoptError
 from ttlproxy.link import cause, client, is_wrong_type, run, valid
 from ttlproxy.net.progress import Progress

@@ -11,8 +11,8 @@ from redis.exceptions import RedisError
 
 from ttlproxy.addresses import Upstream
 from ttlproxy.config import Settings
-from ttlproxy.core.counted import counted
 from ttlproxy.core.keys import KEPT_MS, KEPT_SLACK_MS, KEY_EXPIRY, Keys
+from ttlproxy.core.text import counted
 from ttlproxy.errors import PurgeError, UpstreamError
 from ttlproxy.link import (
     LAYOUT,

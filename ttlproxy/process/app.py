@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from ttlproxy.addresses import Listen, Upstream
 from ttlproxy.config import Settings
-from ttlproxy.core.counted import counted
 from ttlproxy.core.counters import Counters
+from ttlproxy.core.text import counted
 from ttlproxy.errors import EmbeddedError, SeveralMasters
 from ttlproxy.net import log_summaries
 from ttlproxy.net.allocator import give_back

@@ -56,7 +56,7 @@ from ttlproxy.link.server.script_cache import ScriptCache
 from ttlproxy.link.server.shared_state import SharedState
 from ttlproxy.link.shared.barriers import Barriers
 from ttlproxy.link.shared.context import Context
-from ttlproxy.link.shared.slot_survey import SlotSurvey
+from ttlproxy.link.shared.slot_schedules import SlotSurvey
 from ttlproxy.net.tasks import cancel, run_together
 
 log = logging.getLogger(__name__)

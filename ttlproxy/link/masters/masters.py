@@ -17,10 +17,10 @@ from weakref import WeakSet
 from ttlproxy.addresses import Address, Upstream
 from ttlproxy.config import Settings
 from ttlproxy.core.cluster_view import ClusterView
-from ttlproxy.core.counted import counted
 from ttlproxy.core.counters import Counters
 from ttlproxy.core.families import Known
 from ttlproxy.core.keys import SLOTS, slot
+from ttlproxy.core.text import counted
 from ttlproxy.core.topology import ClusterNode
 from ttlproxy.errors import UnfitUpstream
 from ttlproxy.link.connecting.connections import Backoff

@@ -6,7 +6,7 @@ There are 16,384 of them, so only those are asked that have a key that is due, a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
 from random import sample
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ from ttlproxy.commands import Call
 from ttlproxy.core.keys import SLOTS, Keys, slot
 from ttlproxy.core.registry import DbKey
 from ttlproxy.link.connecting.failures import is_elsewhere
-from ttlproxy.link.connecting.pipeline import Words, error, run, valid
+from ttlproxy.link.connecting.pipeline import Words, answered, error, run, valid
 from ttlproxy.link.shared.schedule_queries import (
     DUE,
     PAGE,
@@ -29,7 +29,7 @@ from ttlproxy.link.shared.schedule_queries import (
     scored,
     whole_ms,
 )
-from ttlproxy.link.shared.slot_survey import Survey, all_may_have
+from ttlproxy.scripts.script_calls import ScriptCalls
 from ttlproxy.wire import NOTHING_DUE
 
 # Slots that are asked in one round trip.
@@ -42,6 +42,51 @@ _LATE: Final = 256
 _SIZED: Final = 64
 # The request for the first key of a schedule; the schedule's name is put in.
 _HEAD: Final = (b"ZRANGEBYSCORE", b"", b"-inf", b"+inf", b"WITHSCORES", b"LIMIT", 0, 1)
+# Slots that one script looks at, in about 1 ms of Redis.
+_SURVEYED: Final = 1024
+# Fewer slots are read without a survey.
+_SURVEY_WORTH_IT: Final = 64
+# The length of a slot's word.
+_WORD: Final = 3
+
+Survey = Callable[[Redis, Sequence[int]], Awaitable[Collection[int]]]
+"""Which of the slots may have a schedule. Raises redis-py's ConnectionError or TimeoutError."""
+
+
+async def all_may_have(redis: Redis, slots: Sequence[int]) -> Collection[int]:
+    return slots
+
+
+class SlotSurvey:
+    """Finds the slots of one node that may have a schedule: most have none, and need not be read.
+
+    A slot is left out only if the node has said that its schedule is empty. Any refusal counts as
+    "perhaps": then the request that reads the schedule tells why.
+    """
+
+    def __init__(
+        self, script_calls: ScriptCalls, keys: Keys, would_wait: Callable[[], Awaitable[bool]]
+    ) -> None:
+        """`would_wait()` returns whether a script would have to wait for the end of a pause."""
+        self._script_calls = script_calls
+        self._keys = keys
+        self._would_wait = would_wait
+
+    async def __call__(self, redis: Redis, slots: Sequence[int]) -> Collection[int]:
+        if len(slots) < _SURVEY_WORTH_IT or await self._would_wait():
+            return slots
+        found: list[int] = []
+        for at in range(0, len(slots), _SURVEYED):
+            found += await self._some(redis, slots[at : at + _SURVEYED])
+        return found
+
+    async def _some(self, redis: Redis, slots: Sequence[int]) -> Sequence[int]:
+        numbers = {self._keys.word(number): number for number in slots}
+        call = Call("slots_occupied", (), (b"".join(numbers),))
+        reply = await answered(redis, self._script_calls, 0, call)
+        if error(reply) or not isinstance(reply, bytes):
+            return slots
+        return [numbers[reply[at : at + _WORD]] for at in range(0, len(reply), _WORD)]
 
 
 class SlotSchedules:

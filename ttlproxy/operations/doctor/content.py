@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import NamedTuple
 
 from ttlproxy.commands import Call
-from ttlproxy.core.counted import counted
 from ttlproxy.core.registry import DbKey
+from ttlproxy.core.text import counted
 from ttlproxy.link import run, valid
 from ttlproxy.operations.doctor.finding import ERROR, OK, WARNING, Finding, Severity
 from ttlproxy.operations.doctor.target import Target

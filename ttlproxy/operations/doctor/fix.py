@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ttlproxy.commands import Call
-from ttlproxy.core.counted import counted
+from ttlproxy.core.text import counted
 from ttlproxy.errors import DoctorError
 from ttlproxy.link import NodeOfSeveral, announcing
 from ttlproxy.net.progress import of_names

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Final
 
-from ttlproxy.core.counted import counted
 from ttlproxy.core.expiry_actions import Actions
+from ttlproxy.core.text import counted
 from ttlproxy.core.write_rules import parted
 from ttlproxy.operations.doctor.finding import ERROR, INFO, OK, WARNING, Finding
 from ttlproxy.operations.doctor.signatures import rules

@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 from time import monotonic
 from typing import Final
 
-from ttlproxy.core.counted import counted
+from ttlproxy.core.text import counted
 from ttlproxy.errors import MigrationError, SettingsError
 from ttlproxy.net.progress import Progress
 from ttlproxy.operations.key_walk import Pace
