@@ -5,8 +5,8 @@ a minute ahead, so what a schedule did not have when it was read up to there can
 unless it was announced. From then on, and where nothing was read, Redis is asked at each request
 (proxy/checks.py).
 
-These are hints for reads: an entry too many costs a reap. Knows no socket and no clock: instants
-are ms of the Redis server's clock.
+These are hints for reads: a superfluous entry costs one needless reap. Knows no socket and no
+clock: instants are ms of the Redis server's clock.
 """
 
 from __future__ import annotations
