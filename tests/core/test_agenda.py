@@ -109,7 +109,7 @@ def test_what_is_planned_follows_its_key_into_another_database() -> None:
     agenda.sweep([H, S], 1000)
     agenda.apply_ttl([(0, b"x")], 1000)
     agenda.parked.park(S, 10**9)
-    agenda.next_ms = NEVER
+    agenda.next_ms = NOTHING_DUE
     agenda.swapped(0, 7)
     assert not agenda.parked.holds(S, 1), "another key may have that name now"
     assert agenda.next_ms == 1000 + SWEEP_AFTER_MS
