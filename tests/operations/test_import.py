@@ -23,10 +23,9 @@ from ttlproxy.cli.main import main
 from ttlproxy.errors import MigrationError
 from ttlproxy.operations.key_walk import Pace
 from ttlproxy.operations.migration.connection import Server as Connected
-from ttlproxy.operations.migration.elements import PROXY_WORDS, Page, Part
+from ttlproxy.operations.migration.elements import PROXY_WORDS, How, Page, Part, Rules
 from ttlproxy.operations.migration.mover import Mover, State
 from ttlproxy.operations.migration.pairs import UNITS, Naming, PairsSource
-from ttlproxy.operations.migration.plan import How, Rules
 from ttlproxy.operations.migration.report import UNTOLD
 from ttlproxy.operations.migration.timed import TimedTarget
 

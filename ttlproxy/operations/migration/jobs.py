@@ -16,12 +16,12 @@ from ttlproxy.operations.migration.connection import Server
 from ttlproxy.operations.migration.elements import (
     NATIVE_WORDS,
     PROXY_WORDS,
+    How,
     Part,
     Source,
     Target,
 )
 from ttlproxy.operations.migration.pairs import UNITS, Naming, PairsSource, PairsTarget
-from ttlproxy.operations.migration.plan import How
 from ttlproxy.operations.migration.redisson import RedissonSource
 from ttlproxy.operations.migration.timed import READINGS, TimedSource, TimedTarget
 

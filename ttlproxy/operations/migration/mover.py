@@ -12,8 +12,17 @@ from ttlproxy.errors import UnfitKey
 from ttlproxy.link.connecting.pipeline import Words
 from ttlproxy.operations.key_walk import KeyWalk, Pace, Place
 from ttlproxy.operations.migration.connection import Server
-from ttlproxy.operations.migration.elements import END, Outcome, Page, Part, Source, Target, shown
-from ttlproxy.operations.migration.plan import Plan, Rules
+from ttlproxy.operations.migration.elements import (
+    END,
+    Outcome,
+    Page,
+    Part,
+    Plan,
+    Rules,
+    Source,
+    Target,
+    shown,
+)
 
 MOVING: Final = "moving"
 CHECKING: Final = "checking"
