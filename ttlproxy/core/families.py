@@ -104,7 +104,7 @@ def _is_within(family: bytes, families: set[bytes]) -> bool:
     return any(family != other and family.startswith(other) for other in families)
 
 
-class Sender(Protocol):
+class WritingClient(Protocol):
     """A client whose writes are on their way to Redis as they came, where no family was known."""
 
     def mark(self) -> object:
@@ -123,7 +123,7 @@ class Families:
 
     def __init__(self, known: Known | None = None) -> None:
         self.known = Known() if known is None else known
-        self.senders = WeakSet[Sender]()
+        self.senders = WeakSet[WritingClient]()
         self.sure: tuple[bytes, ...] = ()
 
     def are_sure(self, key: bytes) -> bool:

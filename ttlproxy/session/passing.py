@@ -297,11 +297,11 @@ class Passing(SessionState):
         return any(word.startswith(self._hidden_names) for words in requests for word in words)
 
     def mark(self) -> object:
-        """Implements `Sender` of core/families.py."""
+        """Implements `WritingClient` of core/families.py."""
         return self.in_flight, self.in_flight()[0]
 
     def has_landed(self, mark: Any) -> bool:
-        """Implements `Sender`. The writes in question never stand behind a blocking request
+        """Implements `WritingClient`. The writes in question never stand behind a blocking request
         (`waits_in_redis`), and their values are complete (`_may_pass`). A client leaves a
         connection only when nothing is owed there."""
         in_flight, last = mark

@@ -58,7 +58,7 @@ BY_SCRIPT: Final = "script"
 BY_WORKER: Final = "worker"
 
 
-class Serves(Protocol):
+class MeasuredServer(Protocol):
     """The server of clients. Any thread may call it."""
 
     def certificates_expire_s(self) -> dict[str, float]:
@@ -69,12 +69,12 @@ class Serves(Protocol):
         """Returns the bytes that are kept, by their destination."""
 
 
-class Source(NamedTuple):
+class MetricSource(NamedTuple):
     """The objects that the metrics of one process are read from."""
 
     counters: Counters
     link: Link | Masters
-    server: Serves
+    server: MeasuredServer
     heartbeat: LoopHeartbeat
     loop: asyncio.AbstractEventLoop
     settings: Settings
@@ -91,7 +91,7 @@ class MetricSpec(NamedTuple):
     name: str
     kind: Literal["counter", "gauge", "histogram", "info"]
     meaning: str
-    read: Callable[[Source], Value]
+    read: Callable[[MetricSource], Value]
     label: str = ""
     values: tuple[str, ...] = ()
     of_many: Literal["sum", "largest", "least"] = "sum"

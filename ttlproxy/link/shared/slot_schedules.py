@@ -49,7 +49,7 @@ _SURVEY_WORTH_IT: Final = 64
 # The length of a slot's word.
 _WORD: Final = 3
 
-Survey = Callable[[Redis, Sequence[int]], Awaitable[Collection[int]]]
+FindSlots = Callable[[Redis, Sequence[int]], Awaitable[Collection[int]]]
 """Which of the slots may have a schedule. Raises redis-py's ConnectionError or TimeoutError."""
 
 
@@ -107,7 +107,7 @@ class SlotSchedules:
         self.read: set[int] = set()
         self.deferring: set[int] = set()
         self.losses: Counter[int] = Counter()
-        self.survey: Survey = all_may_have
+        self.survey: FindSlots = all_may_have
         self.on_unread: Callable[[Collection[int]], None] = lambda slots: None
         self.now_noted = 0
         # Lower bounds in ms, for all slots that have managed keys.

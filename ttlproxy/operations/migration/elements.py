@@ -42,7 +42,7 @@ class Page(NamedTuple):
     is_deadline_untold: bool = False
 
 
-class Part(NamedTuple):
+class SourcePart(NamedTuple):
     """Keys to go through: a pattern for their names, and their type."""
 
     match: bytes
@@ -88,11 +88,11 @@ class Source(Protocol):
     same data
     """
 
-    parts: Sequence[Part]
+    parts: Sequence[SourcePart]
     slack_ms: int
     compares: bool
 
-    def page(self, name: bytes, part: Part, cursor: bytes) -> Awaitable[Page]:
+    def page(self, name: bytes, part: SourcePart, cursor: bytes) -> Awaitable[Page]:
         """Returns the elements of key `name` from `cursor` on. If it reads what is at the target,
         on the target's connection, it watches that. Raises MigrationError or redis-py's
         RedisError."""
@@ -144,7 +144,7 @@ def shown(name: bytes) -> str:
     return repr(name.decode(errors="backslashreplace"))
 
 
-class How(NamedTuple):
+class Changes(NamedTuple):
     """copies: whether what is not at the target is added; deletes: whether what has expired is
     deleted there"""
 
@@ -163,7 +163,7 @@ class Plan(NamedTuple):
 class Rules(NamedTuple):
     """The rules of the decision; compares, slack_ms: see Source."""
 
-    how: How
+    how: Changes
     compares: bool
     slack_ms: int
 
