@@ -23,8 +23,8 @@ from tests.support.cluster import Cluster
 from tests.support.processes import wait_until
 from tests.support.redis_client import Client
 from tests.support.servers import Binary, Proxy, find_binaries
-from ttlproxy.core import outbox_entries
 from ttlproxy.core.keys import Keys, slot
+from ttlproxy.link.reaper import outboxes
 
 KEYS: Final = Keys(clustered=True)
 # Rule -> its destination; their keys are `verb:number`.
@@ -215,7 +215,7 @@ class Trial:
             words = (owner.ask("HGET", progress, slot(name)) or b"").split()
             carried = dict(zip(words[1::2], map(int, words[2::2]), strict=True))
             for entry in entries:
-                term, number = outbox_entries.identity(entry).split()
+                term, number = outboxes.identity(entry).split()
                 applied += int(number) <= carried.get(term, 0)
         return Found(waiting, applied)
 

@@ -68,7 +68,7 @@ class Caller:
         session = Session(
             self._router,
             self._script_calls,
-            self._registry.asker((0,)),
+            self._registry.view((0,)),
             self._rights,
             self._now_ms,
             1 << 30,

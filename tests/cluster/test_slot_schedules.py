@@ -27,7 +27,7 @@ from ttlproxy.link.reaper.schedules import Schedules
 from ttlproxy.link.reaper.walks import Orphans
 from ttlproxy.link.shared import schedule_queries, slot_schedules
 from ttlproxy.link.shared.schedule_queries import UnreadError
-from ttlproxy.link.shared.slot_survey import SlotSurvey
+from ttlproxy.link.shared.slot_schedules import SlotSurvey
 from ttlproxy.scripts import Traits
 
 KEYS = Keys(clustered=True)
@@ -292,12 +292,12 @@ def test_an_answer_that_is_older_than_what_was_noted_raises_no_deadline() -> Non
     schedules, number, asked = SlotSchedules(KEYS), slot(b"k"), 0
     schedules.noted(b"k", 50)
     for attention, found in ((b"70", 50), (b"", 50), (b"30", 30)):
-        schedules.told(number, attention, asked)
+        schedules.set_first(number, attention, asked)
         assert schedules.late_slots(found + 1) == [number]
         assert schedules.late_slots(found) == []
-    schedules.told(number, b"70", schedules.now_noted)
+    schedules.set_first(number, b"70", schedules.now_noted)
     assert schedules.late_slots(70) == []
-    schedules.told(number, b"", schedules.now_noted)
+    schedules.set_first(number, b"", schedules.now_noted)
     assert not schedules.slots()
 
 

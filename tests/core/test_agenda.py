@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ttlproxy.link.shared.agenda import NEVER, SWEEP_AFTER_MS, Agenda, Parked
+from ttlproxy.link.shared.agenda import SWEEP_AFTER_MS, Agenda, Parked
+from ttlproxy.wire import NOTHING_DUE
 
 H, S = (0, b"h"), (3, b"s")
 
@@ -10,7 +11,7 @@ H, S = (0, b"h"), (3, b"s")
 def test_a_later_deadline_does_not_put_off_an_earlier_one() -> None:
     agenda = Agenda()
     agenda.leads = True
-    assert agenda.next_ms == NEVER
+    assert agenda.next_ms == NOTHING_DUE
     agenda.announced(0, 100)
     assert agenda.next_ms == 100
     assert agenda.woken.is_set()
@@ -27,25 +28,25 @@ def test_a_later_deadline_does_not_put_off_an_earlier_one() -> None:
 def test_only_the_one_that_leads_is_woken_by_deadlines() -> None:
     agenda = Agenda()
     agenda.announced(0, 100)
-    assert agenda.next_ms == NEVER
+    assert agenda.next_ms == NOTHING_DUE
     assert not agenda.woken.is_set()
     agenda.sweep([H], 1000)
     assert agenda.next_ms == 1000 + SWEEP_AFTER_MS, "requests here have left that"
     agenda.lead()
     assert agenda.next_ms == 0
-    agenda.stand_in(5)
-    assert agenda.stands_in_ms == NEVER, "it leads already"
+    agenda.take_over(5)
+    assert agenda.take_over_ms == NOTHING_DUE, "it leads already"
 
 
 def test_a_late_deadline_or_a_clock_that_was_set_makes_another_one_try() -> None:
     agenda = Agenda()
-    agenda.stand_in(500)
-    assert (agenda.next_ms, agenda.stands_in_ms) == (500, 500)
+    agenda.take_over(500)
+    assert (agenda.next_ms, agenda.take_over_ms) == (500, 500)
     assert agenda.woken.is_set()
-    agenda.stand_in(700)
-    assert (agenda.next_ms, agenda.stands_in_ms) == (500, 500)
+    agenda.take_over(700)
+    assert (agenda.next_ms, agenda.take_over_ms) == (500, 500)
     agenda.look_now()
-    assert (agenda.next_ms, agenda.stands_in_ms) == (0, 0)
+    assert (agenda.next_ms, agenda.take_over_ms) == (0, 0)
 
 
 def test_a_sweep_is_due_once_requests_of_its_time_are_carried_out() -> None:
@@ -63,7 +64,7 @@ def test_a_sweep_is_due_once_requests_of_its_time_are_carried_out() -> None:
 def test_a_request_that_leaves_nothing_to_sweep_plans_no_look() -> None:
     agenda = Agenda()
     agenda.sweep([], 1000)
-    assert agenda.next_ms == NEVER
+    assert agenda.next_ms == NOTHING_DUE
     assert not agenda.woken.is_set()
 
 
@@ -87,7 +88,7 @@ def test_a_write_just_before_the_sweep_gets_another_one() -> None:
     taken = agenda.take_sweeps(second_ms + 1)
     assert taken == {H: second_ms}
     assert agenda.take_awaiting_ttl(taken) == {H}
-    assert agenda.take_sweeps(NEVER) == {}
+    assert agenda.take_sweeps(NOTHING_DUE) == {}
 
 
 def test_deadlines_by_rule_that_were_not_given_are_given_later_or_by_another_server() -> None:
@@ -108,7 +109,7 @@ def test_what_is_planned_follows_its_key_into_another_database() -> None:
     agenda.sweep([H, S], 1000)
     agenda.apply_ttl([(0, b"x")], 1000)
     agenda.parked.park(S, 10**9)
-    agenda.next_ms = NEVER
+    agenda.next_ms = NOTHING_DUE
     agenda.swapped(0, 7)
     assert not agenda.parked.holds(S, 1), "another key may have that name now"
     assert agenda.next_ms == 1000 + SWEEP_AFTER_MS
@@ -134,7 +135,7 @@ def test_each_sweep_that_is_left_gets_a_look() -> None:
     agenda = Agenda()
     agenda.sweep([S], 2000)
     agenda.sweep([H], 1000)
-    agenda.next_ms = NEVER
+    agenda.next_ms = NOTHING_DUE
     agenda.look_at_sweeps()
     assert agenda.next_ms == 1000 + SWEEP_AFTER_MS
 
@@ -143,7 +144,7 @@ def test_work_that_was_put_off_by_another_clock_is_done_now() -> None:
     agenda = Agenda()
     agenda.sweep([H], 10**9)
     agenda.parked.park(S, 10**9)
-    agenda.next_ms = NEVER
+    agenda.next_ms = NOTHING_DUE
     agenda.look_now()
     assert agenda.next_ms == 0
     assert agenda.take_sweeps(1) == {H: 0}
@@ -152,7 +153,7 @@ def test_work_that_was_put_off_by_another_clock_is_done_now() -> None:
 
 def test_a_key_that_is_refused_again_is_parked_for_longer() -> None:
     parked = Parked()
-    assert parked.first_ms() == NEVER
+    assert parked.first_ms() == NOTHING_DUE
     assert not parked.holds(H, 0)
     pauses = []
     for _ in range(40):
@@ -194,7 +195,7 @@ def test_keys_that_are_still_being_tried_count_their_failures_on() -> None:
     parked.park(H, 0)
     parked.forget(10**6, lambda place: place == H)
     assert len(parked) == 1
-    assert parked.first_ms(10**6) == NEVER
+    assert parked.first_ms(10**6) == NOTHING_DUE
     parked.forget(10**6)
     assert len(parked) == 0
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from ttlproxy.commands.catalogue import Argument, arguments
+from ttlproxy.commands.introspection import Argument, arguments
 from ttlproxy.commands.router import LONGER, VIRTUALS
 from ttlproxy.commands.spec import Virtual
 

@@ -23,9 +23,8 @@ from tests.support.replies import PUSH, REPLIES
 from tests.support.requirements import absent
 from ttlproxy.commands import ANY_KEY, KEPT_KEY, NO_KEY, ONE_KEY, READ_KEY, Router
 from ttlproxy.core.keys import Keys, slot
-from ttlproxy.core.registry import NOTHING_DUE
 from ttlproxy.core.write_rules import ANY_BYTE, NO_BYTE
-from ttlproxy.wire import Names, Template, bulks, cut, encode, pieces, twin, whole
+from ttlproxy.wire import NOTHING_DUE, Names, Template, bulks, cut, encode, pieces, twin, whole
 from ttlproxy.wire.reply_ends import ReplyEnds
 from ttlproxy.wire.scanner import Scanner
 

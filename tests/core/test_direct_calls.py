@@ -15,12 +15,11 @@ from ttlproxy.commands import KeySpec, Native, Router
 from ttlproxy.commands.router import OVERRIDES, VIRTUALS
 from ttlproxy.commands.spec import FILLED
 from ttlproxy.core.keys import Keys
-from ttlproxy.core.registry import NOTHING_DUE
 from ttlproxy.core.write_rules import WriteRule, WriteRules, name_of
 from ttlproxy.scripts import ON_ONE_KEY, Scripts
 from ttlproxy.scripts.direct_calls import DirectCalls
 from ttlproxy.session import Session, Step
-from ttlproxy.wire import cut, encode
+from ttlproxy.wire import NOTHING_DUE, cut, encode
 
 DIRECT = sorted(row.name for row in OVERRIDES.values() if row.direct)
 ROUTER = Router(
@@ -316,7 +315,7 @@ def test_another_deadline_is_no_other_way_to_begin(line: str) -> None:
 def test_a_silent_client_meets_deadlines_that_are_set_later_whatever_others_have_sent() -> None:
     world = World(router=ROUTER)
     world.say("CLIENT REPLY OFF")  # there is no family yet
-    script_calls, registry = world.session.script_calls, world.registry.asker((0,))
+    script_calls, registry = world.session.script_calls, world.registry.view((0,))
     families = script_calls.families
     families.known.add([b"pla"])
     families.confirm(families.known.all)

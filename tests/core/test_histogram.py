@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ttlproxy.core.histogram import Histogram
+from ttlproxy.core.counters import Histogram
 
 BOUNDS = (1, 2, 5, 10)
 

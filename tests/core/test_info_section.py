@@ -8,8 +8,7 @@ from tests.support.session_world import NOW_MS
 from ttlproxy.core.counters import Counters, NodeCounts
 from ttlproxy.link.connecting.known_server import ServerClock
 from ttlproxy.link.shared.info_section import InfoSection
-from ttlproxy.link.shared.overdue import Overdue
-from ttlproxy.link.shared.scores import whole_ms
+from ttlproxy.link.shared.schedule_queries import Overdue, whole_ms
 
 
 class Clock(ServerClock):

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ttlproxy.core.families import ALL, Known
-from ttlproxy.core.registry import ANNOUNCED_MS, NOTHING_DUE, UNKNOWN, Asker, Registry
+from ttlproxy.core.registry import ANNOUNCED_MS, UNKNOWN, Registry, RegistryView
 from ttlproxy.core.write_rules import WriteRule, WriteRules, name_of
+from ttlproxy.wire import NOTHING_DUE
 
 NOW_MS = 1_000_000
 UNTIL_MS = NOW_MS + ANNOUNCED_MS
@@ -26,7 +27,7 @@ def _registry(*, is_read: bool = True, wakes: list[tuple[int, int]] | None = Non
             wakes.append((db, deadline_ms))
 
     registry = Registry(wake, families=families)
-    families.tell(registry.families_changed)
+    families.add_observer(registry.families_changed)
     registry.families_changed()
     registry.beat(NOW_MS)
     if is_read:
@@ -47,7 +48,7 @@ def _reaped(registry: Registry, first_ms: int | None, key: bytes = b"k") -> None
 
 
 def _bound(registry: Registry, key: bytes = b"k") -> int:
-    return registry.asker((0,)).names[key]
+    return registry.view((0,)).names[key]
 
 
 def test_a_key_that_is_announced_is_due_then_and_another_where_nothing_was_read() -> None:
@@ -62,14 +63,14 @@ def test_a_key_that_is_announced_is_due_then_and_another_where_nothing_was_read(
 
 def test_a_key_of_no_family_is_none_that_may_be_managed() -> None:
     registry = Registry()
-    asker = registry.asker((0,))
-    assert b"k" not in asker.names
-    assert not asker.names
-    assert asker.places(b"k") == registry.places(b"k") == []
+    view = registry.view((0,))
+    assert b"k" not in view.names
+    assert not view.names
+    assert view.places(b"k") == registry.places(b"k") == []
     registry.families.add([b"k"])
-    assert b"k1" in asker.names
-    assert asker.places(b"k1") == [(0, b"k1")]
-    assert b"other" not in asker.names
+    assert b"k1" in view.names
+    assert view.places(b"k1") == [(0, b"k1")]
+    assert b"other" not in view.names
 
 
 def test_each_key_may_be_due_if_nothing_was_read() -> None:
@@ -213,49 +214,49 @@ def test_databases_are_those_that_hold_keys_and_of_which_was_announced_since() -
 
 def test_a_session_that_was_there_before_hears_of_a_database_that_is_new() -> None:
     registry = _registry()
-    asker = registry.asker((7,))
+    view = registry.view((7,))
     registry.announced(7, b"k", SOON_MS)
-    assert asker.names[b"k"] == SOON_MS
+    assert view.names[b"k"] == SOON_MS
     registry.populate([])
     registry.announced(7, b"l", SOON_MS)
-    assert asker.names[b"l"] == SOON_MS
+    assert view.names[b"l"] == SOON_MS
 
 
 def test_keys_in_all_databases_may_be_due_if_a_client_may_be_in_several() -> None:
     registry = _registry()
     registry.announced(0, b"k", NOTHING_DUE)
-    asker = registry.asker((0,))
-    assert asker.until_ms == UNTIL_MS
-    asker.select((3, 0))
-    assert asker.names[b"k"] == asker.until_ms == UNKNOWN
-    assert sorted(asker.places(b"k")) == [(0, b"k"), (3, b"k")]
-    assert asker.databases() == [3, 0]
-    asker.select((3,))
-    assert asker.names[b"k"] == UNTIL_MS
+    view = registry.view((0,))
+    assert view.until_ms == UNTIL_MS
+    view.select((3, 0))
+    assert view.names[b"k"] == view.until_ms == UNKNOWN
+    assert sorted(view.places(b"k")) == [(0, b"k"), (3, b"k")]
+    assert view.databases() == [3, 0]
+    view.select((3,))
+    assert view.names[b"k"] == UNTIL_MS
 
 
 def test_so_may_they_where_requests_write_to_another_database() -> None:
     registry = _registry()
-    asker = registry.asker((0,))
-    asker.include([(4, b"k")])
-    assert asker.names[b"k"] == asker.names[b"other"] == UNKNOWN
-    assert sorted(asker.places(b"k")) == [(0, b"k"), (4, b"k")]
-    assert asker.places(b"other") == [(0, b"other")]
-    asker.include_no_more()
-    assert asker.names[b"k"] == UNTIL_MS
-    assert asker.places(b"k") == [(0, b"k")]
+    view = registry.view((0,))
+    view.include([(4, b"k")])
+    assert view.names[b"k"] == view.names[b"other"] == UNKNOWN
+    assert sorted(view.places(b"k")) == [(0, b"k"), (4, b"k")]
+    assert view.places(b"other") == [(0, b"other")]
+    view.include_no_more()
+    assert view.names[b"k"] == UNTIL_MS
+    assert view.places(b"k") == [(0, b"k")]
 
 
 def test_a_rule_of_onwrite_makes_a_key_one_that_may_be_managed_and_where_nothing_is_due() -> None:
     registry = Registry()
-    asker = registry.asker((0,))
+    view = registry.view((0,))
     rule = WriteRule(1000)
     registry.rules.replace(0, WriteRules({name_of(b"k*", b"set"): rule.row((b"k*",))}))
-    assert asker.names[b"k1"] == NOTHING_DUE
-    assert b"other" not in asker.names
-    assert b"k1" not in asker.managed
+    assert view.names[b"k1"] == NOTHING_DUE
+    assert b"other" not in view.names
+    assert b"k1" not in view.managed
     registry.rules.doubt([0])
-    assert asker.names[b"other"] == UNKNOWN, "it may match one"
+    assert view.names[b"other"] == UNKNOWN, "it may match one"
 
 
 def test_a_slot_that_leaves_takes_what_is_known_with_it() -> None:
@@ -278,9 +279,9 @@ def test_a_proxy_that_is_alone_hears_nothing_before_it_has_asked_for_something()
     assert registry.expecting, "a rule may be announced"
 
 
-def _asked(asker: Asker, key: bytes, now_ms: int) -> bool:
+def _asked(view: RegistryView, key: bytes, now_ms: int) -> bool:
     """Whether a read of the key waits, or asks Redis."""
-    return asker.names[key] < now_ms
+    return view.names[key] < now_ms
 
 
 KEYS = st.sampled_from([b"a", b"b", b"c"])
@@ -300,7 +301,7 @@ def test_no_key_that_is_due_is_ever_thought_not_to_be(events: list[tuple[str, by
     """As scripts, reaps, other proxies' reaps and readings go on, if announcements arrive at once.
     The schedule has when each key needs attention."""
     registry, now_ms = _registry(), NOW_MS
-    asker, schedule = registry.asker((0,)), dict[bytes, int]()
+    view, schedule = registry.view((0,)), dict[bytes, int]()
     for what, key, amount in events:
         if what == "set":
             at_ms = now_ms + amount
@@ -330,7 +331,7 @@ def test_no_key_that_is_due_is_ever_thought_not_to_be(events: list[tuple[str, by
             registry.forget_all()
         for each, at_ms in schedule.items():
             if at_ms < now_ms:
-                assert _asked(asker, each, now_ms)
+                assert _asked(view, each, now_ms)
 
 
 def test_what_is_read_is_not_believed_where_nobody_tells_of_earlier_deadlines() -> None:

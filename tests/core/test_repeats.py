@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ttlproxy.commands import dialects, element_commands, parsing, route
+from ttlproxy.commands import calls, dialects, element_commands, parsing
+from ttlproxy.commands.calls import repeating
 from ttlproxy.commands.element_commands import family
-from ttlproxy.commands.route import repeating
 from ttlproxy.commands.router import LONGER, VIRTUALS
 from ttlproxy.commands.spec import Call, Plan, Virtual
 from ttlproxy.commands.types import hashes, sets
@@ -72,7 +72,7 @@ PLANS = [
     *((row.plan, row) for row in ROWS.values()),
     *((plan, ROWS[name]) for name, plan in dialects.VALKEY_FORMS.items()),
 ]
-CACHES = tuple(route.CACHES)  # those of these plans; tests make more
+CACHES = tuple(calls.CACHES)  # those of these plans; tests make more
 
 
 def _examples(row: Virtual) -> list[Args]:
@@ -100,7 +100,7 @@ def _misled(plan: Plan, requests: list[list[bytes]]) -> list[list[bytes]]:
     """The requests that are read otherwise when nothing is known of others."""
     _forget()
     with_others = [_plain(plan(args)) for args in requests]
-    used = [cache for cache in route.CACHES if cache]
+    used = [cache for cache in calls.CACHES if cache]
     found = []
     for args, call in zip(requests, with_others, strict=True):
         for cache in used:
@@ -111,7 +111,7 @@ def _misled(plan: Plan, requests: list[list[bytes]]) -> list[list[bytes]]:
 
 
 def _forget() -> None:
-    for cache in route.CACHES:
+    for cache in calls.CACHES:
         cache.clear()
 
 
@@ -145,7 +145,7 @@ def test_a_call_on_another_key_is_not_cached() -> None:
 
     repeated = repeating(plan, lambda args: 3)
     assert [repeated([b"C", b"k", key, b"a"]).keys for key in (b"x", b"x")] == [(b"x",)] * 2
-    assert not route.CACHES[-1]
+    assert not calls.CACHES[-1]
 
 
 def test_options_are_read_once() -> None:
@@ -165,7 +165,7 @@ def test_options_are_read_once() -> None:
 
 
 def test_only_some_plans_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(route, "_MOST", 3)
+    monkeypatch.setattr(calls, "_MOST_ENTRIES", 3)
     read: list[Args] = []
 
     def plan(args: Args) -> Call:

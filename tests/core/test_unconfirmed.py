@@ -62,7 +62,7 @@ def test_after_a_swap_that_may_be_refused_any_key_may_be_due(
     unconfirmed.note(Swap(0, 7), registry)
     assert registry.until_ms == UNKNOWN
     assert registry.bounds(7) == {}
-    assert [registry.asker((db,)).names[b"x"] for db in (0, 7)] == [UNKNOWN] * 2
+    assert [registry.view((db,)).names[b"x"] for db in (0, 7)] == [UNKNOWN] * 2
     assert [unconfirmed.wants_reading() for _ in range(3)] == [True, True, False]
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.session_world import World, passes
-from ttlproxy.core.registry import NOTHING_DUE, Registry
+from ttlproxy.core.registry import Registry
 from ttlproxy.core.write_rules import (
     NOTHING_BUT_KEEPS,
     RuleBook,
@@ -17,7 +17,7 @@ from ttlproxy.core.write_rules import (
     parted,
     rule_of,
 )
-from ttlproxy.wire import encode
+from ttlproxy.wire import NOTHING_DUE, encode
 
 
 def _rules(**patterns: WriteRule) -> WriteRules:
@@ -57,18 +57,18 @@ def test_names_have_the_keys_that_match_and_all_while_rules_are_in_doubt() -> No
     registry = Registry(rules=book)
     registry.end_reading(registry.begin_reading(NOTHING_DUE), NOTHING_DUE)
     registry.announced(0, b"managed", 5)
-    asker = registry.asker((0,))
-    assert asker.names is asker.managed
+    view = registry.view((0,))
+    assert view.names is view.managed
     book.replace(0, _rules(k=WriteRule(1000)))
-    assert (b"k" in asker.names, b"other" in asker.names) == (True, False)
-    assert (asker.names[b"k"], asker.names[b"managed"]) == (NOTHING_DUE, 5)
-    assert asker.names.keys().isdisjoint([b"other", b"another", None, 5])
-    assert not asker.names.keys().isdisjoint([b"other", b"k"])
+    assert (b"k" in view.names, b"other" in view.names) == (True, False)
+    assert (view.names[b"k"], view.names[b"managed"]) == (NOTHING_DUE, 5)
+    assert view.names.keys().isdisjoint([b"other", b"another", None, 5])
+    assert not view.names.keys().isdisjoint([b"other", b"k"])
     book.doubt([0])
-    assert b"other" in asker.names
-    assert asker.names[b"other"] == 0
+    assert b"other" in view.names
+    assert view.names[b"other"] == 0
     book.replace(0, _rules())
-    assert asker.names is asker.managed
+    assert view.names is view.managed
 
 
 def test_only_writes_of_elements_need_a_script_where_a_rule_matches() -> None:

@@ -53,7 +53,7 @@ def direct(server: AnyServer) -> Iterator[Client]:
 
 SET = command("HSETEX", "h", *BOUNDED, "EX", 100, "FIELDS", 1, "f", "old")
 INDEX = Keys().index(b"h")
-ACKNOWLEDGED = ("PUBSUB", "NUMSUB", Keys().told_channel(b"f:h"))
+ACKNOWLEDGED = ("PUBSUB", "NUMSUB", Keys().news_channel(b"f:h"))
 
 
 def test_the_first_deadline_of_a_family_waits_until_all_proxies_know(

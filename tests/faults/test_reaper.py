@@ -21,8 +21,8 @@ from ttlproxy.link.reaper.reaper import (
     ManyCalls,
     OneCall,
     Portion,
+    pause_ms,
     plan,
-    rest_ms,
     sweep_after_ms,
 )
 
@@ -87,8 +87,8 @@ def test_calls_for_slots_together_take_about_as_long_as_one_may(due: list[int]) 
         took_ms = sum(_CALL_MS + _ELEMENT_MS * min(each, batch) for each in left)
         assert took_ms < 15
         more = [each - batch for each in left if each > batch]
-        typical = sorted(min(each, batch) for each in left)[len(left) // 2]
-        pacing.adapt(Done(len(left), len(left), len(more), took_ms, typical), budget_ms=5)
+        median = sorted(min(each, batch) for each in left)[len(left) // 2]
+        pacing.adapt(Done(len(left), len(left), len(more), took_ms, median), budget_ms=5)
         queue.extend(more)
     if due in ([100] * 600, [1000] * 600):
         assert calls_made <= len(due) * 1.02
@@ -104,9 +104,9 @@ def test_a_single_key_is_asked_for_less_if_that_takes_too_long() -> None:
 
 
 def test_others_have_the_server_as_long_as_a_call_that_was_too_long_had_it() -> None:
-    assert rest_ms(90, budget_ms=5, keys=1) == 90
-    assert rest_ms(4, budget_ms=5, keys=1) == 0
-    assert rest_ms(90, budget_ms=5, keys=2) == 0
+    assert pause_ms(90, budget_ms=5, keys=1) == 90
+    assert pause_ms(4, budget_ms=5, keys=1) == 0
+    assert pause_ms(90, budget_ms=5, keys=2) == 0
 
 
 def test_what_takes_long_to_sweep_is_swept_seldom() -> None:

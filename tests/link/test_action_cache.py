@@ -25,7 +25,7 @@ class Rules(ActionCache):
     def __init__(self, counters: Counters) -> None:
         super().__init__(KEYS, SIGNER, Refusals(counters, NodeCounts()))
         self.told: list[tuple[bool, bool]] = []
-        self.tell(lambda *told: self.told.append(told))
+        self.add_observer(lambda *told: self.told.append(told))
         self.told.clear()
 
     def dest(self, key: str, db: int = 0) -> bytes | None:
@@ -257,11 +257,11 @@ async def test_rules_of_a_cluster_are_in_doubt_if_slots_know_a_newer_version(
     direct.ask("HSET", keys.home(keys.rules), VERSION, 5)
     await cache.read(redis, 0)
     for version in (b"4", b"5"):
-        cache.told_version(version)
+        cache.version_announced(version)
     cache.home_has(b"5")
     assert cache.knows(0)
     for version in (b"6", b"10", b""):
-        cache.told_version(version)
+        cache.version_announced(version)
         assert cache.rules.in_doubt == {0}
         await cache.read(redis, 0)
         assert not cache.rules.in_doubt

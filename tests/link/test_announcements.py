@@ -151,7 +151,7 @@ async def test_after_a_swap_nothing_is_known_until_all_was_read(
     await until(lambda: life.link.announcements.swaps > swaps)
     assert registry.until_ms == UNKNOWN
     assert registry.bounds(0) == {}
-    assert registry.asker((3,)).names[b"s"] == UNKNOWN, "it may be due there now"
+    assert registry.view((3,)).names[b"s"] == UNKNOWN, "it may be due there now"
     await until(lambda: direct.ask("EXISTS", STATE) == 1)
 
 

@@ -17,7 +17,7 @@ from tests.support.redis_client import Client
 from tests.support.server_queries import connections
 from ttlproxy.addresses import Upstream
 from ttlproxy.errors import UpstreamError
-from ttlproxy.link.connecting.pushes import Pushes, announcing
+from ttlproxy.link.connecting.pushes import Pushes, PushHandlers, announcing
 
 LIMIT_S = 30.0
 
@@ -54,20 +54,8 @@ async def another(told: Told) -> AsyncIterator[Callable[[], Pushes]]:
     made = list[Pushes]()
 
     def make() -> Pushes:
-        noted = told.noted
-        push = noted("announcement"), noted("swap"), noted("rules"), noted("version")
-        made.append(
-            Pushes(
-                KEYS,
-                *push,
-                noted("flush"),
-                noted("hello"),
-                noted("walks"),
-                noted("layout"),
-                noted("family"),
-                noted("loss"),
-            )
-        )
+        handlers = PushHandlers(*map(told.noted, PushHandlers._fields))
+        made.append(Pushes(KEYS, handlers, told.noted("loss")))
         return made[-1]
 
     yield make

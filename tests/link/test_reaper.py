@@ -34,6 +34,7 @@ from ttlproxy.link.reaper import reaper as module
 from ttlproxy.link.reaper.reaper import Reaper
 from ttlproxy.link.shared import agenda, fleet
 from ttlproxy.net.tasks import cancel
+from ttlproxy.wire import NOTHING_DUE
 
 NEVER_MS = 10**9
 
@@ -238,11 +239,11 @@ async def test_a_proxy_without_the_lease_is_not_woken_by_deadlines(
         await _pass_time(direct)
         assert calls(server.port, "zrangebyscore") == looks
         assert calls(server.port, "pttl") == asked + 1
-        agenda.stand_in(0)  # as a heartbeat that sees that something is late
+        agenda.take_over(0)  # as a heartbeat that sees that something is late
         await until(lambda: calls(server.port, "pttl") > asked + 1)
         assert direct.ask("EXISTS", "s", "t") == 2
         direct.ask("DEL", LEASE)
-        agenda.stand_in(0)
+        agenda.take_over(0)
         await until(_gone(direct, "s"))
         await until(_gone(direct, "t"))
         assert agenda.leads
@@ -272,7 +273,7 @@ async def test_one_of_many_proxies_leads_only_once_something_is_late(
             _make_due(direct, "t")
             await _pass_time(direct)
             assert direct.ask("EXISTS", "s", "t", LEASE) == 2
-            reaping.context.agenda.stand_in(0)
+            reaping.context.agenda.take_over(0)
             await until(_gone(direct, "s"))
             await until(_gone(direct, "t"))
 
@@ -303,7 +304,7 @@ async def test_of_many_proxies_that_see_something_late_some_wait_for_the_lease(
         reaping.context.fleet.attached = attached
         _make_due(direct, "s")
         await until(lambda: not reaping.context.agenda.leads)
-        assert (reaping.context.agenda.stands_in_ms < agenda.NEVER) == tries
+        assert (reaping.context.agenda.take_over_ms < NOTHING_DUE) == tries
 
 
 async def test_the_lease_is_kept_for_what_follows_and_given_back_at_the_end(
@@ -347,10 +348,10 @@ async def test_one_of_many_has_a_connection_only_from_its_first_request_on(
         other.ask("CLIENT", "TRACKING", "ON")
         other.ask("SUBSCRIBE", KEYS.broadcast)
         async with _reaping(server.url, lease_ms=600_000) as reaping:
-            await until(lambda: reaping.context.agenda.next_ms == agenda.NEVER)
+            await until(lambda: reaping.context.agenda.next_ms == NOTHING_DUE)
             assert not _ours(server)
             _make_due(direct, "s")
-            reaping.context.agenda.stand_in(0)
+            reaping.context.agenda.take_over(0)
             await until(_gone(direct, "s"))
             assert _ours(server)
 

@@ -20,7 +20,7 @@ from ttlproxy.core.counters import Counters
 from ttlproxy.core.families import ALL
 from ttlproxy.core.registry import ANNOUNCED_MS, UNKNOWN, Registry
 from ttlproxy.link import Context, Link
-from ttlproxy.link.connecting.pushes import Pushes
+from ttlproxy.link.connecting.pushes import Pushes, PushHandlers
 from ttlproxy.link.connecting.serving import Serving
 from ttlproxy.link.knowledge.announcements import Announcements
 from ttlproxy.link.knowledge.registry_loader import RegistryLoader
@@ -40,8 +40,7 @@ class Arrivals(Pushes):
 
     def __init__(self) -> None:
         nothing: Callable[..., None] = lambda *_: None  # noqa: E731
-        push = nothing, nothing, nothing, nothing, nothing
-        super().__init__(KEYS, *push, nothing, nothing, nothing, nothing, nothing)
+        super().__init__(KEYS, PushHandlers(*[nothing for _ in PushHandlers._fields]), nothing)
         self.looks = 0
         self.arrive: Callable[[], None] = lambda: None
 

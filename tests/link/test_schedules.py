@@ -30,8 +30,7 @@ from ttlproxy.errors import UpstreamError
 from ttlproxy.link import Context
 from ttlproxy.link.reaper.schedules import Schedules
 from ttlproxy.link.reaper.walks import Orphans
-from ttlproxy.link.shared.overdue import Overdue
-from ttlproxy.link.shared.schedule_queries import ScheduleQueries
+from ttlproxy.link.shared.schedule_queries import Overdue, ScheduleQueries
 
 MANY = 2500
 MOST_MS = 1_000_000

@@ -33,8 +33,8 @@ from ttlproxy.link.server.acl import Acl
 from ttlproxy.link.server.command_table import FIELD, StoredCommands, pack
 from ttlproxy.link.server.script_cache import ScriptCache
 from ttlproxy.link.server.shared_state import SharedState
-from ttlproxy.link.shared.agenda import NEVER
 from ttlproxy.link.shared.barriers import Barriers, IsPaused
+from ttlproxy.wire import NOTHING_DUE
 
 # A walk over managed keys begins after so many heartbeats.
 REST = 5
@@ -117,7 +117,7 @@ async def test_the_table_of_commands_is_stored_but_not_in_a_pause(
         assert direct.ask("HEXISTS", STATE, FIELD) == is_stored
 
 
-async def test_a_late_deadline_makes_another_proxy_stand_in(
+async def test_a_late_deadline_makes_another_proxy_take_over(
     upkeep: Upkeep, context: Context, registry: Registry, redis: Redis, direct: Client
 ) -> None:
     now_ms = direct.now_ms()
@@ -126,10 +126,10 @@ async def test_a_late_deadline_makes_another_proxy_stand_in(
     manage(direct, "s", m=FAR_MS)
     registry.announced(*S, FAR_MS)
     await _run(upkeep, context, redis)
-    assert context.agenda.stands_in_ms == NEVER
+    assert context.agenda.take_over_ms == NOTHING_DUE
     direct.ask("ZADD", KEYS.schedule, now_ms - 10_000, "s")
     await _run(upkeep, context, redis)
-    assert context.agenda.stands_in_ms == 0
+    assert context.agenda.take_over_ms == 0
 
 
 async def test_a_proxy_that_does_not_walk_looks_for_no_orphans_and_no_old_entries(

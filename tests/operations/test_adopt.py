@@ -19,11 +19,11 @@ from tests.support.servers import Proxy
 from ttlproxy.addresses import Upstream
 from ttlproxy.errors import AdoptError
 from ttlproxy.net.progress import Progress
-from ttlproxy.operations.adopt import TYPES, How, Page, Wanted, adopted
+from ttlproxy.operations.adopt import TYPES, AdoptOptions, Page, Wanted, adopted
 from ttlproxy.operations.key_walk import Pace
 from ttlproxy.operations.resume_file import ResumeFile
 
-FAST = How(10**9)
+FAST = AdoptOptions(10**9)
 DAY_MS = 86_400_000
 
 
@@ -39,7 +39,7 @@ class Adopt:
         self._stop_after = stop_after
         self.said: list[str] = []
 
-    async def __call__(self, wanted: Wanted, how: How = FAST) -> str:
+    async def __call__(self, wanted: Wanted, how: AdoptOptions = FAST) -> str:
         """What it said at the end."""
         progress = Progress(self.said.append)
         progress.at = self._at  # type: ignore[method-assign]
@@ -131,7 +131,7 @@ async def test_a_run_that_was_stopped_goes_on_where_it_was(
 ) -> None:
     client.ask_many([["SADD", f"k{number}", "a"] for number in range(2000)])
     path, wanted = tmp_path / "state", Wanted(b"k*", DAY_MS)
-    noting = How(10**9, state=ResumeFile(path, {"of": "1"}, "--state", AdoptError))
+    noting = AdoptOptions(10**9, state=ResumeFile(path, {"of": "1"}, "--state", AdoptError))
     stopped = Adopt(proxy, stop_after=50)
     with pytest.raises(asyncio.CancelledError):
         await stopped(wanted, noting)

@@ -23,10 +23,9 @@ from ttlproxy.cli.main import main
 from ttlproxy.errors import MigrationError
 from ttlproxy.operations.key_walk import Pace
 from ttlproxy.operations.migration.connection import Server as Connected
-from ttlproxy.operations.migration.elements import PROXY_WORDS, Page, Part
+from ttlproxy.operations.migration.elements import PROXY_WORDS, Changes, Page, Rules, SourcePart
 from ttlproxy.operations.migration.mover import Mover, State
 from ttlproxy.operations.migration.pairs import UNITS, Naming, PairsSource
-from ttlproxy.operations.migration.plan import How, Rules
 from ttlproxy.operations.migration.report import UNTOLD
 from ttlproxy.operations.migration.timed import TimedTarget
 
@@ -190,7 +189,7 @@ class _Meanwhile(PairsSource):
 
     act: Callable[[], object] | None = None
 
-    async def page(self, name: bytes, part: Part, cursor: bytes) -> Page:
+    async def page(self, name: bytes, part: SourcePart, cursor: bytes) -> Page:
         page = await super().page(name, part, cursor)
         if self.act is not None:
             act, self.act = self.act, None
@@ -215,7 +214,7 @@ async def test_what_is_written_between_read_and_write_gets_no_old_deadline(
         source = _Meanwhile(server, naming, UNITS["ms"], is_clustered=False)
         source.act = lambda: client.ask_many(requests)
         target, state = TimedTarget(server, PROXY_WORDS), State()
-        rules = Rules(How(), source.compares, 0)
+        rules = Rules(Changes(), source.compares, 0)
         mover = Mover(source, target, server, server, rules, state, Pace(1e6), is_dry=False)
         await mover.run(lambda: None)
     assert client.ask("HPEXPIRETIMEFIELD", "h", "FIELDS", 2, "a", "b") == [-1, LATER_MS]
@@ -244,7 +243,7 @@ def test_one_that_was_interrupted_goes_on(
     words = ("import", "pairs", *PAIRS, "--unit", "s", "--apply")
     pages, keys = 0, Mover._keys
 
-    async def stops(self: Mover, part: Part, tell: Callable[[], None]) -> None:
+    async def stops(self: Mover, part: SourcePart, tell: Callable[[], None]) -> None:
         def stop_after_some() -> None:
             nonlocal pages
             pages += 1

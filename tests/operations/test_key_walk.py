@@ -8,14 +8,14 @@ from tests.support.redis_client import Client
 from tests.support.servers import Server
 from ttlproxy.addresses import Upstream
 from ttlproxy.link import client
-from ttlproxy.operations.key_walk import KeyWalk, Pace, Place
+from ttlproxy.operations.key_walk import KeyWalk, Pace, WalkPosition
 
 KEYS = 300
 
 
 async def _walked(
-    server: Server, place: Place, pages: int = 1000, match: bytes = b"*", kind: bytes = b""
-) -> tuple[list[bytes], Place]:
+    server: Server, place: WalkPosition, pages: int = 1000, match: bytes = b"*", kind: bytes = b""
+) -> tuple[list[bytes], WalkPosition]:
     """The names of so many pages, after which it is stopped, and how far it is."""
     found: list[bytes] = []
     async with client(Upstream.parse(server.url), "walk", 5) as redis:
@@ -38,7 +38,7 @@ def _fill(server: Server) -> None:
 
 async def test_a_stopped_walk_goes_on_with_the_page_it_was_at(plain: Server) -> None:
     _fill(plain)
-    begun, place = await _walked(plain, Place(), pages=4)
+    begun, place = await _walked(plain, WalkPosition(), pages=4)
     assert not place.is_over
     rest, end = await _walked(plain, place)
     assert end.is_over
@@ -51,16 +51,16 @@ async def test_a_stopped_walk_goes_on_with_the_page_it_was_at(plain: Server) -> 
 
 async def test_a_cursor_of_a_server_that_has_started_anew_is_not_used(plain: Server) -> None:
     _fill(plain)
-    _, place = await _walked(plain, Place(), pages=4)
+    _, place = await _walked(plain, WalkPosition(), pages=4)
     names, _ = await _walked(plain, place._replace(server="another"))
     assert len({*names}) == KEYS + 2
 
 
 async def test_a_walk_gives_the_keys_that_match_and_have_the_type(plain: Server) -> None:
     _fill(plain)
-    matching, _ = await _walked(plain, Place(), match=b"s1?")
+    matching, _ = await _walked(plain, WalkPosition(), match=b"s1?")
     assert {*matching} == {b"s%d" % number for number in range(10, 20)}
-    assert {*(await _walked(plain, Place(), kind=b"hash"))[0]} == {b"h1"}
+    assert {*(await _walked(plain, WalkPosition(), kind=b"hash"))[0]} == {b"h1"}
 
 
 async def test_a_pace_does_not_make_up_for_late_work() -> None:

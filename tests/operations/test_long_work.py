@@ -20,7 +20,7 @@ from ttlproxy.errors import DoctorError
 from ttlproxy.net import progress as module
 from ttlproxy.net.progress import Progress
 from ttlproxy.operations.doctor import examined
-from ttlproxy.operations.purge import How, purged
+from ttlproxy.operations.purge import PurgeOptions, purged
 
 pytestmark = pytest.mark.any_server
 
@@ -72,7 +72,7 @@ def left(plain: AnyServer) -> Callable[[], int]:
 async def _purge(server: AnyServer, told: Told) -> None:
     settings = load(["--upstream", server.url])
     assert settings.upstream
-    await purged(settings, settings.upstream, How(), told)
+    await purged(settings, settings.upstream, PurgeOptions(), told)
 
 
 async def _examine(

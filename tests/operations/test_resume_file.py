@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ttlproxy.errors import AdoptError, MigrationError
-from ttlproxy.operations.key_walk import Place
+from ttlproxy.operations.key_walk import WalkPosition
 from ttlproxy.operations.migration.mover import State
 from ttlproxy.operations.resume_file import ResumeFile
 
@@ -20,7 +20,7 @@ def _file(path: Path, **job: str) -> ResumeFile:
 def test_what_was_kept_is_there_until_the_run_is_over(tmp_path: Path) -> None:
     file = _file(tmp_path / "state", unit="s")
     assert file.load(State.of) is None
-    state = State(part=2, place=Place("server", "7", 100))
+    state = State(part=2, place=WalkPosition("server", "7", 100))
     state.counts["keys"] = 3
     file.keep(State().kept())
     file.keep(state.kept())

@@ -4,10 +4,10 @@ import asyncio
 import socket
 
 from ttlproxy.cli.main import load
-from ttlproxy.process.fd_channel import Receiver, Sender, channel
+from ttlproxy.process.fd_channel import FdReceiver, FdSender, channel
 
 
-def _full(sender: Sender) -> int:
+def _full(sender: FdSender) -> int:
     """Gives connections until no more are accepted; returns how many."""
     given = 0
     while True:
@@ -22,7 +22,7 @@ def _full(sender: Sender) -> int:
 def test_who_waits_for_room_waits_no_more_once_the_other_end_is_gone() -> None:
     async def main() -> None:
         near, far = channel()
-        sender = Sender(near)
+        sender = FdSender(near)
         assert _full(sender)
         waiting = asyncio.create_task(sender.room())
         await asyncio.sleep(0)
@@ -36,7 +36,7 @@ def test_who_waits_for_room_waits_no_more_once_the_other_end_is_gone() -> None:
 def test_all_who_wait_for_room_learn_of_it() -> None:
     async def main() -> None:
         near, far = channel()
-        sender = Sender(near)
+        sender = FdSender(near)
         given = _full(sender)
         waiting = asyncio.gather(sender.room(), sender.room())
         await asyncio.sleep(0)
@@ -53,7 +53,7 @@ def test_all_who_wait_for_room_learn_of_it() -> None:
 def test_a_connection_that_cannot_be_taken_counts_as_ended() -> None:
     async def main() -> None:
         near, far = channel()
-        receiver = Receiver(far, load([]))
+        receiver = FdReceiver(far, load([]))
         await receiver.start(lambda source: asyncio.Protocol())
         assert near.recv(64) == b"0"
         near.send(b"client")  # as if the process had no free descriptor

@@ -60,7 +60,7 @@ def test_systemd_hears_when_clients_may_connect_that_it_lives_and_that_it_stops(
 
 def test_no_child_process_gets_the_variables(tmp_path: Path, heard: socket.socket) -> None:
     environment = {"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "x", "HOME": "/"}
-    ServiceManager.of(environment).tell("READY=1")
+    ServiceManager.of(environment).notify("READY=1")
     assert heard.recv(4096) == b"READY=1"
     assert environment == {"HOME": "/"}
 
@@ -70,7 +70,7 @@ def test_an_abstract_socket_is_one_too() -> None:
     with closing(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)) as listening:
         listening.bind(f"\0{name}")
         listening.settimeout(LONGEST_S)
-        ServiceManager.of({"NOTIFY_SOCKET": f"@{name}"}).tell("READY=1")
+        ServiceManager.of({"NOTIFY_SOCKET": f"@{name}"}).notify("READY=1")
         assert listening.recv(4096) == b"READY=1"
 
 
@@ -83,7 +83,7 @@ async def test_a_manager_that_is_busy_hears_it_later(tmp_path: Path, heard: sock
         with suppress(BlockingIOError):
             while True:
                 another.sendto(b"full", str(tmp_path / "notify"))
-    manager.tell("READY=1")
+    manager.notify("READY=1")
     stop.set()
     lines = await asyncio.to_thread(_until, heard, "STOPPING=1")
     assert lines.index("READY=1") < lines.index("STOPPING=1")
@@ -94,7 +94,7 @@ async def test_a_manager_that_is_busy_hears_it_later(tmp_path: Path, heard: sock
 def test_a_manager_that_is_gone_is_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    ServiceManager(str(tmp_path / "absent")).tell("READY=1")
+    ServiceManager(str(tmp_path / "absent")).notify("READY=1")
     assert "cannot be told READY=1" in caplog.text
 
 

@@ -89,7 +89,7 @@ class Path:
         self.session = Session(
             RULES,
             self.script_calls,
-            self.registry.asker((0,)),
+            self.registry.view((0,)),
             self.rights,
             lambda: NOW_MS,
             1 << 30,

@@ -70,10 +70,8 @@ def without(described: list[Native], monkeypatch: pytest.MonkeyPatch) -> Callabl
 
 def _session(rules: Router, registry: Registry) -> Session:
     script_calls = ScriptCalls(Scripts(b"__ttl:"), Keys(), bytes)
-    asker, rights, counts = registry.asker((0,)), Rights(), Handled()
-    return Session(
-        rules, script_calls, asker, rights, lambda: NOW_MS, 1 << 30, counts, lambda: True
-    )
+    view, rights, counts = registry.view((0,)), Rights(), Handled()
+    return Session(rules, script_calls, view, rights, lambda: NOW_MS, 1 << 30, counts, lambda: True)
 
 
 def _planned(rules: Router, words: list[bytes]) -> Call:

@@ -8,11 +8,11 @@ from ttlproxy.core.counters import Handled
 from ttlproxy.core.families import ALL, Families
 from ttlproxy.core.keys import Keys
 from ttlproxy.core.permissions import Rights
-from ttlproxy.core.registry import NOTHING_DUE, Registry
+from ttlproxy.core.registry import Registry
 from ttlproxy.scripts import Scripts
 from ttlproxy.scripts.script_calls import ScriptCalls
 from ttlproxy.session import Session, Step
-from ttlproxy.wire import Requests, encode
+from ttlproxy.wire import NOTHING_DUE, Requests, encode
 
 ONE_KEY = ("GET", "HINCRBY", "HGET", "HLEN", "HSET", "HDEL", "SADD", "EXPIRE", "SET", "APPEND")
 NATIVES = [
@@ -60,7 +60,7 @@ _NOTHING = Step(
 def read_registry() -> Registry:
     """One that knows of all keys when they need attention: those that are announced."""
     registry = Registry()
-    registry.families.tell(registry.families_changed)
+    registry.families.add_observer(registry.families_changed)
     registry.end_reading(registry.begin_reading(NOTHING_DUE), NOTHING_DUE)
     return registry
 
@@ -93,7 +93,7 @@ class World:
         self.session = Session(
             router,
             script_calls,
-            self.registry.asker((0,)),
+            self.registry.view((0,)),
             self.rights,
             lambda: NOW_MS,
             max_request_bytes,

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from ttlproxy.admin.cached_answers import Answer
 from ttlproxy.admin.redis_queries import Inquiry
-from ttlproxy.admin.text import shown
+from ttlproxy.core.text import shown
 from ttlproxy.errors import Unanswered
 from ttlproxy.link.connecting.known_server import listed_clients, push_name
 

@@ -14,9 +14,9 @@ from typing import Any, Final
 
 from ttlproxy.admin import slots
 from ttlproxy.admin.redis_queries import Inquiry
-from ttlproxy.admin.text import shown
 from ttlproxy.admin.waiting import ITEMS
 from ttlproxy.core.glob import matching
+from ttlproxy.core.text import shown
 from ttlproxy.errors import Unanswered
 
 PAGE: Final = 50

@@ -16,8 +16,8 @@ from ttlproxy.addresses import Upstream
 from ttlproxy.admin.cached_answers import Answer
 from ttlproxy.admin.process_state import Subject
 from ttlproxy.admin.redis_queries import Inquiry
-from ttlproxy.admin.text import shown
 from ttlproxy.config import Settings
+from ttlproxy.core.text import shown
 from ttlproxy.net.progress import Progress
 from ttlproxy.operations.doctor import Severity, examined
 from ttlproxy.telemetry.health import Details

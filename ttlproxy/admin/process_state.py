@@ -7,7 +7,7 @@ from typing import Final, Protocol
 
 from aiohttp import web
 
-from ttlproxy.telemetry.health import Details, Worker
+from ttlproxy.telemetry.health import Details, WorkerHealth
 from ttlproxy.telemetry.metric_spec import Report
 
 
@@ -47,7 +47,7 @@ class Subject(Protocol):
     def address(self) -> str:
         """Returns the server that is served now, or was last; empty if none has been found."""
 
-    def workers(self) -> Sequence[Worker]:
+    def workers(self) -> Sequence[WorkerHealth]:
         """Returns the workers; empty if there is only one process."""
 
 

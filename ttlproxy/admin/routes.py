@@ -138,7 +138,7 @@ def _bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
-class Route(NamedTuple):
+class PageRoute(NamedTuple):
     """method: GET includes HEAD; tells: the description in that table"""
 
     method: str
@@ -148,18 +148,18 @@ class Route(NamedTuple):
 
 
 ROUTES: Final = (
-    Route("GET", "/", status.page, "the status page, for a browser"),
-    Route("GET", "/status.json", status.status, "what the status page shows"),
-    Route(
+    PageRoute("GET", "/", status.page, "the status page, for a browser"),
+    PageRoute("GET", "/status.json", status.status, "what the status page shows"),
+    PageRoute(
         "GET",
         "/inspect.json",
         status.inspect,
         "the deadlines of `?key=` in `?db=`, or without `?key=` the keys that are due next, those"
         " that match `?match=` if it is given; starting at `?offset=`",
     ),
-    Route("GET", "/startup", startup, "200 once clients are accepted"),
-    Route("GET", "/livez", livez, "200 while the event loop runs"),
-    Route(
+    PageRoute("GET", "/startup", startup, "200 once clients are accepted"),
+    PageRoute("GET", "/livez", livez, "200 while the event loop runs"),
+    PageRoute(
         "GET",
         "/readyz",
         readyz,
@@ -167,8 +167,8 @@ ROUTES: Final = (
         " several masters one is enough, and the text names the others; with `?node=host:port` 200"
         " while that one is served",
     ),
-    Route("GET", "/metrics", prometheus.metrics, "the [metrics](metrics.md), for Prometheus"),
-    Route(
+    PageRoute("GET", "/metrics", prometheus.metrics, "the [metrics](metrics.md), for Prometheus"),
+    PageRoute(
         "POST",
         "/quitquitquit",
         quitquitquit,

@@ -28,7 +28,7 @@ class Slot(NamedTuple):
     first_ms: int
 
 
-class Survey(NamedTuple):
+class KeySurvey(NamedTuple):
     """keys: the number of managed keys; before: how many of them are due before each edge, an
     estimate if there are many slots; names: some keys, chosen at random"""
 
@@ -49,14 +49,14 @@ async def occupied(inquiry: Inquiry) -> list[Slot]:
     return found
 
 
-async def survey(inquiry: Inquiry, sample: int, edges: Sequence[int]) -> Survey:
+async def survey(inquiry: Inquiry, sample: int, edges: Sequence[int]) -> KeySurvey:
     """Counts keys by their first deadline, and picks `sample` of them. Raises Unanswered.
 
     If there are more slots than `sample`, it draws those that it asks, large ones more often.
     """
     slots = await occupied(inquiry)
     if not slots:
-        return Survey(0, [0] * len(edges), [])
+        return KeySurvey(0, [0] * len(edges), [])
     numbers, sizes = [slot.number for slot in slots], [slot.keys for slot in slots]
     total, drawn = sum(sizes), Counter(choices(numbers, sizes, k=sample))
     asked = numbers if len(slots) <= sample else list(drawn)
@@ -72,7 +72,7 @@ async def survey(inquiry: Inquiry, sample: int, edges: Sequence[int]) -> Survey:
     ]
     columns = range(len(edges))
     before = [round(sum(each[at] * weight for each, weight in counts)) for at in columns]
-    return Survey(total, before, names)
+    return KeySurvey(total, before, names)
 
 
 async def due_keys(

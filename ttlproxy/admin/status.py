@@ -22,9 +22,9 @@ from ttlproxy.admin.page_parts import clients, findings, masters, parked, rules
 from ttlproxy.admin.process_state import Subject
 from ttlproxy.admin.redis_queries import Inquiry
 from ttlproxy.admin.slowlog import reaps, scripts, slowest
-from ttlproxy.admin.text import typed
 from ttlproxy.admin.waiting import waiting
 from ttlproxy.config import Settings
+from ttlproxy.core.text import typed
 from ttlproxy.errors import Unanswered
 from ttlproxy.net.tasks import report
 from ttlproxy.operations import redis_cli

@@ -12,10 +12,10 @@ from typing import Any, Final, NamedTuple
 from ttlproxy.admin import slots
 from ttlproxy.admin.cached_answers import Answer
 from ttlproxy.admin.redis_queries import Inquiry
-from ttlproxy.admin.text import shown
 from ttlproxy.core.shares import shares
+from ttlproxy.core.text import shown
 from ttlproxy.link.connecting.known_server import unix_ms
-from ttlproxy.link.shared.scores import whole_ms
+from ttlproxy.link.shared.schedule_queries import whole_ms
 
 # The most names that are looked at in all databases: 1,000 short requests take Redis about 1 ms.
 SAMPLE: Final = 500
@@ -29,7 +29,7 @@ _MOST: Final = 128
 ITEMS: Final = 3
 
 
-class Place(NamedTuple):
+class WaitingKey(NamedTuple):
     """A key with something that waits. name: the internal key; key: the data key; size: commands or
     elements; first_ms: when the first is or was due"""
 
@@ -40,27 +40,27 @@ class Place(NamedTuple):
     first_ms: int
 
 
-class Found(NamedTuple):
-    """Places of one kind in one database; share: how many places each of them stands for."""
+class WaitingSample(NamedTuple):
+    """Keys of one kind in one database; share: how many keys each of them stands for."""
 
-    places: Sequence[Place]
+    places: Sequence[WaitingKey]
     share: float
 
 
 async def waiting(inquiry: Inquiry, *, names: bool) -> Answer:
     """Returns a JSON object about deferred commands and one about kept elements; `names`: with
     names of keys, else only counts. Raises Unanswered."""
-    deferred, kept, exact = list[Found](), list[Found](), True
+    deferred, kept, exact = list[WaitingSample](), list[WaitingSample](), True
     clustered = await inquiry.is_clustered()
     for db in [0] if clustered else await inquiry.databases():
         total, sample = await _others(inquiry, db)
         share = total / max(len(sample), 1)
         exact = exact and total <= len(sample)
-        deferred.append(Found(await _deferred(inquiry, db, sample), share))
-        kept.append(Found(await _kept(inquiry, db, sample), share))
+        deferred.append(WaitingSample(await _deferred(inquiry, db, sample), share))
+        kept.append(WaitingSample(await _kept(inquiry, db, sample), share))
         if total > len(sample):
             heads = await _heads(inquiry, db, await _schedules(inquiry, db))
-            deferred.append(Found(await _deferred(inquiry, db, heads), 0))
+            deferred.append(WaitingSample(await _deferred(inquiry, db, heads), 0))
     now_ms = await _now_ms(inquiry)
     return {
         "deferred": {
@@ -74,7 +74,7 @@ async def waiting(inquiry: Inquiry, *, names: bool) -> Answer:
     }
 
 
-def _summary(found: Iterable[Found], *, exact: bool) -> dict[str, object]:
+def _summary(found: Iterable[WaitingSample], *, exact: bool) -> dict[str, object]:
     found = list(found)
     return {
         "keys": round(sum(len(each.places) * each.share for each in found)),
@@ -85,11 +85,11 @@ def _summary(found: Iterable[Found], *, exact: bool) -> dict[str, object]:
     }
 
 
-def _all(found: Iterable[Found]) -> list[Place]:
+def _all(found: Iterable[WaitingSample]) -> list[WaitingKey]:
     return list({place[:2]: place for each in found for place in each.places}.values())
 
 
-def _largest(found: Iterable[Found], now_ms: int) -> list[dict[str, object]]:
+def _largest(found: Iterable[WaitingSample], now_ms: int) -> list[dict[str, object]]:
     """Returns the keys with the most kept elements."""
     places = sorted(_all(found), key=lambda place: -place.size)
     return [
@@ -98,7 +98,7 @@ def _largest(found: Iterable[Found], now_ms: int) -> list[dict[str, object]]:
     ]
 
 
-async def _next(inquiry: Inquiry, found: Iterable[Found]) -> list[dict[str, object]]:
+async def _next(inquiry: Inquiry, found: Iterable[WaitingSample]) -> list[dict[str, object]]:
     """Returns the deferred commands that are due next."""
     places = sorted(_all(found), key=lambda place: place.first_ms)[:_KEYS]
     rows: list[dict[str, Any]] = []
@@ -111,7 +111,7 @@ async def _next(inquiry: Inquiry, found: Iterable[Found]) -> list[dict[str, obje
     return sorted(rows, key=lambda row: int(row["ms_left"]))[:_KEYS]
 
 
-def _key(place: Place) -> dict[str, object]:
+def _key(place: WaitingKey) -> dict[str, object]:
     return {
         "db": place.db,
         "key": shown(place.key[:_MOST]),
@@ -165,7 +165,7 @@ async def _heads(inquiry: Inquiry, db: int, schedules: Sequence[int | None]) -> 
     return [name for reply in replies if isinstance(reply, list) for name in reply]
 
 
-async def _deferred(inquiry: Inquiry, db: int, names: Iterable[bytes]) -> list[Place]:
+async def _deferred(inquiry: Inquiry, db: int, names: Iterable[bytes]) -> list[WaitingKey]:
     keys = inquiry.keys
     found = [(name, key) for name in names if (key := keys.deferring(name)) is not None]
     sizes = await _numbers(inquiry, db, [(b"HLEN", name) for name, _ in found])
@@ -173,20 +173,20 @@ async def _deferred(inquiry: Inquiry, db: int, names: Iterable[bytes]) -> list[P
     asked = [(db, (b"ZRANGE", keys.index(name), *first)) for name, _ in found]
     heads = await inquiry.try_to_ask(asked)
     return [
-        Place(db, name, key, size, whole_ms(head[1]))
+        WaitingKey(db, name, key, size, whole_ms(head[1]))
         for (name, key), size, head in zip(found, sizes, heads, strict=True)
         if size and isinstance(head, list) and head
     ]
 
 
-async def _kept(inquiry: Inquiry, db: int, names: Iterable[bytes]) -> list[Place]:
+async def _kept(inquiry: Inquiry, db: int, names: Iterable[bytes]) -> list[WaitingKey]:
     keys = inquiry.keys
     found = [(name, key) for name in names if (key := keys.keeping(name)) is not None]
     sizes = await _numbers(inquiry, db, [(b"LLEN", name) for name, _ in found])
     asked = [(db, (b"LINDEX", name, b"%d" % (ITEMS - 1))) for name, _ in found]
     dues = await inquiry.try_to_ask(asked)
     return [
-        Place(db, name, key, size // ITEMS, int(due))
+        WaitingKey(db, name, key, size // ITEMS, int(due))
         for (name, key), size, due in zip(found, sizes, dues, strict=True)
         if size and isinstance(due, bytes) and due.isdigit()
     ]

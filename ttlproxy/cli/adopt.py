@@ -14,7 +14,7 @@ from ttlproxy.cli.subcommand import OF_LOG, Subcommand
 from ttlproxy.config import Settings
 from ttlproxy.errors import AdoptError, SettingsError
 from ttlproxy.net.progress import Progress
-from ttlproxy.operations.adopt import TYPES, How, Wanted, adopted
+from ttlproxy.operations.adopt import TYPES, AdoptOptions, Wanted, adopted
 from ttlproxy.operations.resume_file import ResumeFile
 
 _DESCRIPTION: Final = """\
@@ -99,7 +99,7 @@ async def _adopt(settings: Settings, own: argparse.Namespace) -> int:
     )
     proxy = _proxy(settings.listen, own)
     state = ResumeFile(own.state, _named(proxy, own), "--state", AdoptError) if own.state else None
-    how = How(own.rate, not own.apply, state)
+    how = AdoptOptions(own.rate, not own.apply, state)
     await adopted(proxy, settings.connect_timeout, wanted, how, Progress(say))
     if how.is_dry:
         say(ADD_APPLY)

@@ -16,7 +16,7 @@ from ttlproxy.cli.flags import database, positive
 from ttlproxy.cli.output import left, say
 from ttlproxy.cli.subcommand import OF_LOG, OF_UPSTREAM, Subcommand
 from ttlproxy.config import Settings
-from ttlproxy.core.counted import counted
+from ttlproxy.core.text import counted
 from ttlproxy.errors import SettingsError, UpstreamError
 from ttlproxy.link import cause, located
 from ttlproxy.process.embedded import Embedded

@@ -10,7 +10,7 @@ from ttlproxy.cli.subcommand import OF_LOG, OF_UPSTREAM, Subcommand
 from ttlproxy.config import Settings
 from ttlproxy.errors import SettingsError
 from ttlproxy.net.progress import Progress
-from ttlproxy.operations.purge import How
+from ttlproxy.operations.purge import PurgeOptions
 from ttlproxy.process import app
 
 _NAME_IT: Final = (
@@ -22,7 +22,7 @@ async def _purge(settings: Settings, own: argparse.Namespace) -> int:
     """Raises SettingsError if no server to purge is named."""
     if settings.upstream is None and "data_dir" not in settings.given:
         raise SettingsError([_NAME_IT])
-    code = await app.purge(settings, How(own.force, is_dry=not own.apply), Progress(say))
+    code = await app.purge(settings, PurgeOptions(own.force, is_dry=not own.apply), Progress(say))
     if not own.apply:
         say(ADD_APPLY)
     return code

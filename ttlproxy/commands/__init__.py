@@ -3,8 +3,8 @@
 `router` puts our tables over the server's own and makes a `route` for each command. `spec` says
 what a command is as data, `parsing` and `options` read its words, `calls` makes its script call,
 and `element_commands` makes the nine commands that every type has. The tables are in `types`,
-`features` and `dialects`; `catalogue` has what COMMAND and ACL CAT say, `proxy_info` what INFO and
-TTLPROXY say.
+`features` and `dialects`; `introspection` answers COMMAND and ACL CAT, `proxy_info` INFO and
+TTLPROXY.
 
 Knows what a request means. Knows no client, no socket, no clock and no Redis connection.
 """

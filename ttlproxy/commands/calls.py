@@ -4,11 +4,13 @@ carry out native commands."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import wraps
 from itertools import chain
 from typing import Final
 
 from ttlproxy.commands.parsing import NO_TIME, Noun, Refused, Time
 from ttlproxy.commands.spec import REPLACED, Call, Direct, KeySpec, OnWrite, Override, Plan
+from ttlproxy.core.limits import CALLED_WORDS_MAX
 
 # These include lib/left_to_server.lua.
 _LEFT_TO_SERVER: Final = frozenset({"hash_expire", "hash_getex", "hash_setex"})
@@ -75,9 +77,6 @@ def _refusal_argv(name: str, text: bytes, time: Time) -> Sequence[bytes]:
 
 
 Args = Sequence[bytes]
-
-# The most words that Lua can pass to a command in one call (it fails at 8,000).
-MOST_WORDS = 7900
 
 
 def rest(args: Args) -> Args:
@@ -164,8 +163,53 @@ def replacing(name: str, positions: Sequence[KeySpec], *, needed_later: bool = T
         name=name,
         plan=plan,
         keys=replaced,
-        takes=lambda args: len(args) <= MOST_WORDS,
+        takes=lambda args: len(args) <= CALLED_WORDS_MAX,
         swept=replaced,
         filled=replaced if needed_later else lambda args: (),
         needed_later=needed_later,
     )
+
+
+# The most entries; then all are dropped. A new instant in each request makes a new entry.
+_MOST_ENTRIES = 1024
+# The entries of all plans. The proxy does not need this list. tests/core/test_repeats.py does, to
+# compare each plan with and without entries: it cannot reach plans that are wrapped in others.
+CACHES: Final[list[dict[tuple[object, ...], tuple[str, bytes, bytes]]]] = []
+
+
+def repeating(plan: Plan, begin: Callable[[Sequence[bytes]], int]) -> Plan:
+    """Returns a plan that is called once for each beginning of a request; its errors are raised
+    each time. Nearly all requests of a command have the same options, for another key and other
+    elements, and to read the options takes four times as long as to find them here.
+
+    The plan must make calls as of `set_deadlines`, on the request's first key; other calls
+    are not cached. It must read from left to right, and depend on the number of the elements only,
+    not on the elements: tests/core/test_repeats.py checks that for every command.
+
+    begin: guesses where the elements begin, which end the request. Raises ValueError if it cannot
+    guess. The result is cached only if a full parse agrees with the guess.
+    """
+    known: dict[tuple[object, ...], tuple[str, bytes, bytes]] = {}
+    CACHES.append(known)
+
+    @wraps(plan)
+    def planned(args: Sequence[bytes]) -> Call:
+        try:
+            at = begin(args)
+        except ValueError:
+            return plan(args)
+        head, elements = (len(args), *args[2:at]), args[at:]
+        found = known.get(head)
+        if found is None:
+            call = plan(args)
+            name, how, *rest = call.argv
+            if rest == elements and call.keys == (args[1],):
+                if len(known) >= _MOST_ENTRIES:
+                    known.clear()
+                known[head] = call.script, name, how
+                return call._replace(elements_at=at)
+            return call
+        script, name, how = found
+        return Call(script, args[1:2], (name, how, *elements), at)
+
+    return planned

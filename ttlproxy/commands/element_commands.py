@@ -18,9 +18,9 @@ from typing import NamedTuple
 
 from ttlproxy import errors
 from ttlproxy.commands import calls, parsing
+from ttlproxy.commands.calls import repeating
 from ttlproxy.commands.options import SHOWN_EXPIRIES, Form, TimedOptions, long_form, short_form
 from ttlproxy.commands.parsing import NO_TIME, Counted, Noun, Refused, Time, TimeUnit
-from ttlproxy.commands.route import repeating
 from ttlproxy.commands.spec import FIRST_READ, Call, Plan, Virtual
 
 Args = Sequence[bytes]
@@ -320,7 +320,7 @@ def _on_one(noun: Noun, row: Virtual, script: str, words: Args) -> Virtual:
     return replace(
         row,
         forms=(f"key {noun.one}", *row.forms),
-        is_of_no_form=lambda args: len(args) == 4,
+        fits_no_form=lambda args: len(args) == 4,
         reply=_of_one(noun, row),
         plan=plan,
     )

@@ -1,74 +1,23 @@
-"""The proxy's knowledge of one command, looked up for each request.
-
-It also has the commands that may go over a shared connection to Redis, and a cache of the
-beginnings of requests: nearly all requests of a command have the same options, for another key and
-other elements, and to read the options takes four times as long as to find them in the cache.
-"""
+"""The proxy's knowledge of one command, looked up for each request."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import wraps
 from typing import Final, NamedTuple
 
+from ttlproxy.commands.shareable import SHAREABLE
 from ttlproxy.commands.spec import (
     CHANGED,
     FILLED,
     FIRST,
     READ,
     WRITTEN,
-    Call,
     Override,
-    Plan,
     Positions,
     Survey,
     Virtual,
 )
-
-# The most entries; then all are dropped. A new instant in each request makes a new entry.
-_MOST = 1024
-# The entries of all plans. The proxy does not need this list. tests/core/test_repeats.py does, to
-# compare each plan with and without entries: it cannot reach plans that are wrapped in others.
-CACHES: Final[list[dict[tuple[object, ...], tuple[str, bytes, bytes]]]] = []
-
-
-def repeating(plan: Plan, begin: Callable[[Sequence[bytes]], int]) -> Plan:
-    """Returns a plan that is called once for each beginning of a request; its errors are raised
-    each time.
-
-    The plan must make calls as of `calls.set_deadlines`, on the request's first key; other calls
-    are not cached. It must read from left to right, and depend on the number of the elements only,
-    not on the elements: tests/core/test_repeats.py checks that for every command.
-
-    begin: guesses where the elements begin, which end the request. Raises ValueError if it cannot
-    guess. The result is cached only if a full parse agrees with the guess.
-    """
-    known: dict[tuple[object, ...], tuple[str, bytes, bytes]] = {}
-    CACHES.append(known)
-
-    @wraps(plan)
-    def planned(args: Sequence[bytes]) -> Call:
-        try:
-            at = begin(args)
-        except ValueError:
-            return plan(args)
-        head, elements = (len(args), *args[2:at]), args[at:]
-        found = known.get(head)
-        if found is None:
-            call = plan(args)
-            name, how, *rest = call.argv
-            if rest == elements and call.keys == (args[1],):
-                if len(known) >= _MOST:
-                    known.clear()
-                known[head] = call.script, name, how
-                return call._replace(elements_at=at)
-            return call
-        script, name, how = found
-        return Call(script, args[1:2], (name, how, *elements), at)
-
-    return planned
-
 
 # The positions of a command's keys. Sessions compare these numbers: kinds that a rule of ONWRITE
 # may concern come before READ_KEY.
@@ -213,52 +162,3 @@ class Route:
 
 # The route of a command that is neither in the tables nor known to the server.
 UNKNOWN: Final = Route(name="")
-
-
-_NAMES: Final = """
-    APPEND DECR DECRBY DELEX DIGEST GET GETDEL GETEX GETRANGE GETSET INCR INCRBY INCRBYFLOAT LCS
-    MGET MSET MSETEX MSETNX PSETEX SET SETEX SETNX SETRANGE STRLEN SUBSTR
-
-    BITCOUNT BITFIELD BITFIELD_RO BITOP BITPOS GETBIT SETBIT
-
-    HDEL HEXISTS HEXPIRE HEXPIREAT HEXPIRETIME HGET HGETALL HGETDEL HGETEX HINCRBY HINCRBYFLOAT
-    HKEYS HLEN HMGET HMSET HPERSIST HPEXPIRE HPEXPIREAT HPEXPIRETIME HPTTL HRANDFIELD HSCAN HSET
-    HSETEX HSETNX HSTRLEN HTTL HVALS
-
-    LINDEX LINSERT LLEN LMOVE LMPOP LPOP LPOS LPUSH LPUSHX LRANGE LREM LSET LTRIM RPOP RPOPLPUSH
-    RPUSH RPUSHX
-
-    SADD SCARD SDIFF SDIFFSTORE SINTER SINTERCARD SINTERSTORE SISMEMBER SMEMBERS SMISMEMBER SMOVE
-    SPOP SRANDMEMBER SREM SSCAN SUNION SUNIONSTORE
-
-    ZADD ZCARD ZCOUNT ZDIFF ZDIFFSTORE ZINCRBY ZINTER ZINTERCARD ZINTERSTORE ZLEXCOUNT ZMPOP ZMSCORE
-    ZPOPMAX ZPOPMIN ZRANDMEMBER ZRANGE ZRANGEBYLEX ZRANGEBYSCORE ZRANGESTORE ZRANK ZREM
-    ZREMRANGEBYLEX ZREMRANGEBYRANK ZREMRANGEBYSCORE ZREVRANGE ZREVRANGEBYLEX ZREVRANGEBYSCORE
-    ZREVRANK ZSCAN ZSCORE ZUNION ZUNIONSTORE
-
-    XACK XACKDEL XADD XAUTOCLAIM XCLAIM XDEL XDELEX XGROUP XINFO XLEN XPENDING XRANGE XREVRANGE
-    XSETID XTRIM
-
-    GEOADD GEODIST GEOHASH GEOPOS GEORADIUS GEORADIUSBYMEMBER GEORADIUSBYMEMBER_RO GEORADIUS_RO
-    GEOSEARCH GEOSEARCHSTORE PFADD PFCOUNT PFMERGE
-
-    COPY DBSIZE DEL DUMP EXISTS EXPIRE EXPIREAT EXPIRETIME KEYS MOVE OBJECT PERSIST
-    PEXPIRE PEXPIREAT PEXPIRETIME PTTL RANDOMKEY RENAME RENAMENX RESTORE SCAN SORT SORT_RO TOUCH TTL
-    TYPE UNLINK
-
-    COMMAND ECHO EVAL EVALSHA EVALSHA_RO EVAL_RO FCALL FCALL_RO INFO PING PUBLISH ROLE SPUBLISH TIME
-"""
-SHAREABLE: Final = frozenset(_NAMES.split())
-# Of these commands only the subcommands here may be shared: CLUSTER SYNCSLOTS makes a connection a
-# replica's.
-_SUBCOMMANDS: Final = {
-    "CLUSTER": """
-        COUNT-FAILURE-REPORTS COUNTKEYSINSLOT GETKEYSINSLOT INFO KEYSLOT LINKS MYID MYSHARDID NODES
-        REPLICAS SHARDS SLAVES SLOT-STATS SLOTS
-    """,
-    "CONFIG": "GET",
-    "SCRIPT": "EXISTS LOAD",
-}
-SHAREABLE_SUBCOMMANDS: Final = {
-    name.encode(): frozenset(words.encode().split()) for name, words in _SUBCOMMANDS.items()
-}

@@ -8,9 +8,9 @@ from typing import Final, NamedTuple
 
 from ttlproxy.commands import dialects, proxy_info
 from ttlproxy.commands.calls import replacing
-from ttlproxy.commands.catalogue import Catalogue
 from ttlproxy.commands.command_reply import Native
 from ttlproxy.commands.features import defer, leaderboards, leases, limiters, onexpire, onwrite
+from ttlproxy.commands.introspection import CommandIntrospection
 from ttlproxy.commands.route import (
     ANY_KEY,
     KEPT_KEY,
@@ -121,10 +121,6 @@ class Router:
     upper and in lower case
     plain, known: tables for whole chunks; the second is for when keys are checked
     categories: the ACL categories that our commands are in
-    natives: the rows of the server's COMMAND reply
-    heard: what its ACL CAT lists, by category
-    forms: plans for commands that the server has itself, but not in Redis 8's way
-    clustered: whether the server is a node of a Cluster
     """
 
     __slots__ = (
@@ -147,6 +143,9 @@ class Router:
         forms: Mapping[str, Plan] = MappingProxyType({}),
         clustered: bool = False,
     ) -> None:
+        """natives: the rows of the server's COMMAND reply; heard: what its ACL CAT lists, by
+        category; forms: plans for commands that the server has itself, but not in Redis 8's way;
+        clustered: whether it is a node of a Cluster"""
         self._routes: dict[bytes, Route] = {}
         self.passthrough: dict[bytes, int] = {}
         self.direct: dict[bytes, Route] = {}
@@ -156,10 +155,10 @@ class Router:
         ours = [row for name, row in VIRTUALS.items() if name not in table]
         longer = [row for name, row in LONGER.items() if name in table and table[name].arity > 0]
         in_part = [row for name, row in VIRTUALS.items() if name in table and row.only_ours]
-        catalogue = Catalogue(ours, (*longer, *in_part), heard)
-        self.categories = catalogue.categories
+        introspection = CommandIntrospection(ours, (*longer, *in_part), heard)
+        self.categories = introspection.categories
         of_server = (
-            *catalogue.surveys,
+            *introspection.surveys,
             *(proxy_info.CLUSTER_SURVEYS if clustered else ()),
         )
         all_surveys = {**SURVEYS, **{survey.name: survey for survey in of_server}}

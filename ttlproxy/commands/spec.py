@@ -139,10 +139,6 @@ class Call(NamedTuple):
     elements_at: int = 0
 
 
-# The most words of one virtual command, including the name: with that many, a script blocks Redis
-# for a second.
-MOST_WORDS: Final = 200_000
-
 Plan: TypeAlias = Callable[[Sequence[bytes]], Call]
 """Makes the call for a request whose arity is right."""
 
@@ -168,8 +164,8 @@ class Virtual:
     plan: makes the call for a request whose arity is right
     example: lines typed in redis-cli one after the other on an empty database, each with its reply
     sets_deadlines: whether it may make the key at word `target` managed
-    is_of_no_form: whether a request has a wrong number of words, though no fewer than the shortest
-    form
+    fits_no_form: whether a request has a number of words that fits none of the forms, though it is
+    between those of the shortest and of the longest
     open_ended: whether the plan itself refuses too many words
     dialect: the server whose command it is, "" for our own
     only_ours: the requests that we handle even if the server has this command, because it rejects
@@ -194,7 +190,7 @@ class Virtual:
     example: tuple[tuple[str, str], ...]
     sets_deadlines: bool = False
     target: int = 1
-    is_of_no_form: Callable[[Sequence[bytes]], bool] = _takes_none
+    fits_no_form: Callable[[Sequence[bytes]], bool] = _takes_none
     open_ended: bool = False
     dialect: str = ""
     only_ours: Callable[[Sequence[bytes]], bool] | None = None
@@ -245,7 +241,7 @@ class Virtual:
 
     def fits(self, args: Sequence[bytes]) -> bool:
         """Whether a request has the right arity."""
-        return self.min_words <= len(args) <= self.max_words and not self.is_of_no_form(args)
+        return self.min_words <= len(args) <= self.max_words and not self.fits_no_form(args)
 
 
 class Direct(NamedTuple):

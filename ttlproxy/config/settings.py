@@ -34,9 +34,7 @@ from ttlproxy.config.setting import (
     state_dir,
     whole,
 )
-
-# Lua's unpack fails at 8,000 values ("too many results to unpack": LUAI_MAXCSTACK in luaconf.h).
-UNPACK_MAX = 7000
+from ttlproxy.core.limits import REAP_BATCH_MAX
 
 
 class InvalidSettingsError(ValueError):
@@ -326,7 +324,7 @@ class Settings:
         "whether clients may see and use the proxy's own keys, for debugging",
     )
     reap_batch: int = setting(
-        whole(1, UNPACK_MAX),
+        whole(1, REAP_BATCH_MAX),
         1000,
         "elements that one reap may remove",
     )

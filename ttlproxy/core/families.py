@@ -57,7 +57,7 @@ class Known:
         self.has_state: bool | None = True  # the link asks before anybody is served
         self.all: set[bytes] = set()
         self.prefixes: tuple[bytes, ...] = ()
-        self._tell: list[Callable[[], None]] = []
+        self._observers: list[Callable[[], None]] = []
 
     def __bool__(self) -> bool:
         return bool(self.prefixes)
@@ -87,16 +87,16 @@ class Known:
             return
         self.all |= new
         self.prefixes = tuple(sorted(each for each in self.all if not _is_within(each, self.all)))
-        for tell in self._tell:
-            tell()
+        for observer in self._observers:
+            observer()
 
-    def tell(self, tell: Callable[[], None]) -> None:
-        """`tell()` is called after each change."""
-        self._tell.append(tell)
+    def add_observer(self, observer: Callable[[], None]) -> None:
+        """`observer()` is called after each change."""
+        self._observers.append(observer)
 
-    def leave(self, tell: Callable[[], None]) -> None:
-        """Ends the calls of `tell`."""
-        self._tell.remove(tell)
+    def remove_observer(self, observer: Callable[[], None]) -> None:
+        """Ends the calls of `observer`."""
+        self._observers.remove(observer)
 
 
 def _is_within(family: bytes, families: set[bytes]) -> bool:
@@ -104,7 +104,7 @@ def _is_within(family: bytes, families: set[bytes]) -> bool:
     return any(family != other and family.startswith(other) for other in families)
 
 
-class Sender(Protocol):
+class WritingClient(Protocol):
     """A client whose writes are on their way to Redis as they came, where no family was known."""
 
     def mark(self) -> object:
@@ -123,7 +123,7 @@ class Families:
 
     def __init__(self, known: Known | None = None) -> None:
         self.known = Known() if known is None else known
-        self.senders = WeakSet[Sender]()
+        self.senders = WeakSet[WritingClient]()
         self.sure: tuple[bytes, ...] = ()
 
     def are_sure(self, key: bytes) -> bool:

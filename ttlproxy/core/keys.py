@@ -135,6 +135,7 @@ class Keys:
         "hello",
         "here",
         "lease",
+        "news_prefix",
         "old_layout",
         "on_demand",
         "others",
@@ -143,7 +144,6 @@ class Keys:
         "rules",
         "schedule",
         "state",
-        "told",
     )
 
     def __init__(self, prefix: bytes = DEFAULT_PREFIX, clustered: bool = False) -> None:
@@ -170,7 +170,7 @@ class Keys:
         self.on_demand = prefix + b"on-demand"
         # Channels of news: who subscribes to one has acknowledged them, see
         # link/knowledge/activation.py. Their beginning is no glob pattern of anything else.
-        self.told = TOLD + b"%d:" % len(prefix)
+        self.news_prefix = TOLD + b"%d:" % len(prefix)
         self._tags = _tags()
         # The words of all slots, three characters each.
         self.all_words = _all_words()
@@ -195,13 +195,13 @@ class Keys:
         """A key that exists at most while a script for `key` runs."""
         return self._beside(NONE, key)
 
-    def told_channel(self, news: bytes) -> bytes:
+    def news_channel(self, news: bytes) -> bytes:
         """A proxy that subscribes to it has acknowledged these news."""
-        return self.told + self.prefix + news
+        return self.news_prefix + self.prefix + news
 
-    def told_by(self, channel: bytes) -> bytes | None:
-        """The news of a `told_channel`; None for any other."""
-        head = self.told + self.prefix
+    def news_of(self, channel: bytes) -> bytes | None:
+        """The news of a `news_channel`; None for any other."""
+        head = self.news_prefix + self.prefix
         return channel[len(head) :] if channel.startswith(head) else None
 
     def shared_by(self, key: bytes, name: bytes) -> bytes:

@@ -5,8 +5,8 @@ a minute ahead, so what a schedule did not have when it was read up to there can
 unless it was announced. From then on, and where nothing was read, Redis is asked at each request
 (proxy/checks.py).
 
-These are hints for reads: an entry too many costs a reap. Knows no socket and no clock: instants
-are ms of the Redis server's clock.
+These are hints for reads: a superfluous entry costs one needless reap. Knows no socket and no
+clock: instants are ms of the Redis server's clock.
 """
 
 from __future__ import annotations
@@ -18,9 +18,8 @@ from weakref import WeakValueDictionary
 
 from ttlproxy.core.families import FamilyNames, Known
 from ttlproxy.core.write_rules import RuleBook, RuledNames
+from ttlproxy.wire import NOTHING_DUE
 
-# The bound of a key in which nothing can fall due before its announcement arrives.
-NOTHING_DUE: Final = 1 << 62
 # The bound of a key in which something may be due already.
 UNKNOWN: Final = 0
 # Scripts announce a first deadline that is less than this ahead.
@@ -109,9 +108,9 @@ class Registry:
 
     # Sessions call these.
 
-    def asker(self, databases: tuple[int, ...]) -> Asker:
-        """The `Asker` of a session whose client is in one of these databases."""
-        return Asker(self, databases)
+    def view(self, databases: tuple[int, ...]) -> RegistryView:
+        """The registry as the session of a client in one of these databases sees it."""
+        return RegistryView(self, databases)
 
     def known(self, db: int) -> _Database:
         found = self._known.get(db)
@@ -286,9 +285,9 @@ class Registry:
             self._known[db] = self.known(db)
 
 
-class Asker:
-    """Answers one session: about keys in the databases that its client may be in, and in others to
-    which its requests write.
+class RegistryView:
+    """The registry as one session sees it: keys in the databases that its client may be in, and in
+    others to which its requests write.
 
     bounds: key -> its bound, where only one database matters; else empty
     managed: the same, where keys of known families are there too

@@ -16,11 +16,11 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError, ResponseError
 
 from ttlproxy.addresses import Upstream
-from ttlproxy.core.counted import counted
+from ttlproxy.core.text import counted
 from ttlproxy.errors import AdoptError
 from ttlproxy.link import cause, client, is_wrong_type, run, valid
 from ttlproxy.net.progress import Progress
-from ttlproxy.operations.key_walk import KeyWalk, Pace, Place
+from ttlproxy.operations.key_walk import KeyWalk, Pace, WalkPosition
 from ttlproxy.operations.resume_file import ResumeFile
 
 Words = tuple[bytes, ...]
@@ -108,7 +108,7 @@ _SPREAD: Final = 32
 # The most words of a request; Lua's unpack fails at 8,000.
 _MOST: Final = 5_000
 # The position at which a run begins, and what was counted until there.
-_Begun: TypeAlias = tuple[Place, Counter[str]]
+_Begun: TypeAlias = tuple[WalkPosition, Counter[str]]
 
 
 class Wanted(NamedTuple):
@@ -125,7 +125,7 @@ class Wanted(NamedTuple):
     db: int = 0
 
 
-class How(NamedTuple):
+class AdoptOptions(NamedTuple):
     """rate: keys and elements to look at per second, at most; is_dry: whether nothing is changed
 
     state: where the run keeps its position
@@ -137,14 +137,14 @@ class How(NamedTuple):
 
 
 async def adopted(
-    proxy: Upstream, timeout_s: float, wanted: Wanted, how: How, progress: Progress
+    proxy: Upstream, timeout_s: float, wanted: Wanted, how: AdoptOptions, progress: Progress
 ) -> None:
     """Goes through all keys, and reports what it did. Raises AdoptError.
 
     It may be interrupted at any time: the next run skips elements that have a deadline, and with
     `state` it also goes on where this one was.
     """
-    begun = (how.state and how.state.load(_noted)) or (Place(), Counter())
+    begun = (how.state and how.state.load(_noted)) or (WalkPosition(), Counter())
     redis = client(proxy, "ttlproxy:adopt", timeout_s)
     adoption = _Adoption(redis, wanted, how, begun, progress)
     try:
@@ -163,7 +163,7 @@ class _Adoption:
     """One run."""
 
     def __init__(
-        self, redis: Redis, wanted: Wanted, how: How, begun: _Begun, progress: Progress
+        self, redis: Redis, wanted: Wanted, how: AdoptOptions, begun: _Begun, progress: Progress
     ) -> None:
         self._redis = redis
         self._wanted = wanted
@@ -255,7 +255,7 @@ class _Adoption:
 
 
 def _noted(kept: Any) -> _Begun:
-    return Place(*kept["place"]), Counter(kept["counts"])
+    return WalkPosition(*kept["place"]), Counter(kept["counts"])
 
 
 def _is_of_another_type(reply: object) -> bool:

@@ -22,7 +22,7 @@ PAGE: Final = 500
 LARGE_PAGE: Final = 1000
 
 
-class Place(NamedTuple):
+class WalkPosition(NamedTuple):
     """The position of a walk: the pages before `cursor` have been worked through.
 
     server: the run_id of the server that the cursor is from; keys: how many names there were
@@ -73,7 +73,7 @@ class KeyWalk:
         redis: Redis,
         db: int,
         pace: Pace,
-        place: Place,
+        place: WalkPosition,
         *,
         match: bytes = b"*",
         kind: bytes = b"",
@@ -95,7 +95,7 @@ class KeyWalk:
         """
         server = await self._run_id()
         if self.place.server != server and not self.place.is_over:
-            self.place = Place(server)
+            self.place = WalkPosition(server)
         while not self.place.is_over:
             cursor = self.place.cursor.encode()
             words = (b"SCAN", cursor, b"MATCH", self._match, b"COUNT", self._page, *self._kind)
@@ -104,7 +104,7 @@ class KeyWalk:
             following, names = valid(reply)
             yield names
             keys = self.place.keys + len(names)
-            self.place = Place(server, following.decode(), keys, following == b"0")
+            self.place = WalkPosition(server, following.decode(), keys, following == b"0")
 
     async def _run_id(self) -> str:
         """Returns the server's run_id; empty if it does not tell."""

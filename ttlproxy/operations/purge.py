@@ -11,8 +11,8 @@ from redis.exceptions import RedisError
 
 from ttlproxy.addresses import Upstream
 from ttlproxy.config import Settings
-from ttlproxy.core.counted import counted
 from ttlproxy.core.keys import KEPT_MS, KEPT_SLACK_MS, KEY_EXPIRY, Keys
+from ttlproxy.core.text import counted
 from ttlproxy.errors import PurgeError, UpstreamError
 from ttlproxy.link import (
     LAYOUT,
@@ -32,19 +32,21 @@ from ttlproxy.net.progress import Progress, of_names
 from ttlproxy.operations.key_walk import LARGE_PAGE, scan
 
 
-class How(NamedTuple):
+class PurgeOptions(NamedTuple):
     """force: removes also while proxies are attached, and what waits; is_dry: nothing is removed"""
 
     force: bool = False
     is_dry: bool = False
 
-    def told(self, where: str, keys: int) -> str:
+    def sentence(self, where: str, keys: int) -> str:
         """Returns a sentence on what was done with this number of keys."""
         done = "would be removed" if self.is_dry else "removed"
         return f"{where}: {counted(keys, 'internal key')} {done}"
 
 
-async def purged(settings: Settings, upstream: Upstream, how: How, progress: Progress) -> None:
+async def purged(
+    settings: Settings, upstream: Upstream, how: PurgeOptions, progress: Progress
+) -> None:
     """Removes all internal keys in every database, and reports what it did in each.
 
     It may be interrupted: the next run removes what is left. Without `force`, elements that wait
@@ -98,7 +100,7 @@ async def _outboxes(nodes: Sequence[Redis], keys: Keys) -> set[bytes]:
 
 
 async def _purge_server(
-    redis: Redis, keys: Keys, how: How, outboxes: Collection[bytes], progress: Progress
+    redis: Redis, keys: Keys, how: PurgeOptions, outboxes: Collection[bytes], progress: Progress
 ) -> None:
     at = f"{redis.shown}, " if isinstance(redis, NodeOfSeveral) else ""
     databases = await _databases(redis, at)
@@ -109,7 +111,7 @@ async def _purge_server(
         if kept and not (how.is_dry or keys.clustered):  # a proxy that finds no state hides nothing
             note = (b"SADD", keys.others, keys.state)
             await run(redis, [(0, (b"HSET", keys.state, b"layout", LAYOUT)), (0, note)])
-        progress.say(how.told(database.shown, removed))
+        progress.say(how.sentence(database.shown, removed))
         if kept:
             progress.say(
                 f"{database.shown}: elements of {counted(kept, 'key')} still wait for TAKE:"
@@ -117,7 +119,7 @@ async def _purge_server(
             )
 
 
-class _Database(NamedTuple):
+class _PurgedDatabase(NamedTuple):
     """A logical database; names: how many keys it has; shown: it, and its server if there are
     several, for people"""
 
@@ -152,17 +154,17 @@ async def _give_back(redis: Redis, db: int, keys: Keys, names: Sequence[bytes]) 
         await run(redis, off)
 
 
-async def _databases(redis: Redis, at: str) -> list[_Database]:
+async def _databases(redis: Redis, at: str) -> list[_PurgedDatabase]:
     """Returns the databases that hold keys, with names for people that begin with `at`."""
     keyspace: dict[str, Any] = await redis.info("keyspace")
     sizes = {int(name[2:]): about["keys"] for name, about in keyspace.items() if name[:2] == "db"}
-    return [_Database(db, sizes[db], f"{at}database {db}", redis) for db in sorted(sizes)]
+    return [_PurgedDatabase(db, sizes[db], f"{at}database {db}", redis) for db in sorted(sizes)]
 
 
 async def _purge(
-    database: _Database,
+    database: _PurgedDatabase,
     keys: Keys,
-    how: How,
+    how: PurgeOptions,
     outboxes: Collection[bytes],
     progress: Progress,
 ) -> tuple[int, int]:
@@ -173,7 +175,7 @@ async def _purge(
     removed, looked_at, kept, posted = 0, 0, set[bytes](), set[bytes]()
 
     def how_far() -> str:
-        return how.told(shown, removed) + of_names(looked_at, names)
+        return how.sentence(shown, removed) + of_names(looked_at, names)
 
     try:
         for pattern in (keys.pattern, *([keys.outboxes_pattern] if keys.clustered else [])):

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from ttlproxy.addresses import Listen, Upstream
 from ttlproxy.config import Settings
-from ttlproxy.core.counted import counted
 from ttlproxy.core.counters import Counters
+from ttlproxy.core.text import counted
 from ttlproxy.errors import EmbeddedError, SeveralMasters
 from ttlproxy.net import log_summaries
 from ttlproxy.net.allocator import give_back
@@ -29,7 +29,7 @@ from ttlproxy.operations.parked_keys import parked_keys
 from ttlproxy.process.draining import finish, serve_on
 from ttlproxy.process.embedded import Embedded
 from ttlproxy.process.embedded_cluster import EmbeddedCluster
-from ttlproxy.process.fd_channel import Receiver
+from ttlproxy.process.fd_channel import FdReceiver
 from ttlproxy.process.open_files import make_room
 from ttlproxy.process.redis_parts import OneRedis, SeveralRedis
 from ttlproxy.process.reload import Read, Reload, Values, adopt
@@ -42,14 +42,14 @@ from ttlproxy.proxy.client_table import client_table
 from ttlproxy.proxy.server import ClientSource
 from ttlproxy.telemetry.health import Details, Health
 from ttlproxy.telemetry.memory import shortage
-from ttlproxy.telemetry.metric_spec import LoopHeartbeat, Source
+from ttlproxy.telemetry.metric_spec import LoopHeartbeat, MetricSource
 from ttlproxy.telemetry.worker_totals import EVERY_S, report_of
 from ttlproxy.wire import IS_COMPILED
 
 if TYPE_CHECKING:
     from ttlproxy.admin import Subject
     from ttlproxy.operations.doctor import Finding
-    from ttlproxy.operations.purge import How
+    from ttlproxy.operations.purge import PurgeOptions
 
 log = logging.getLogger(__name__)
 
@@ -119,7 +119,7 @@ async def _serve(
         if nodes := settings.addresses[1:]:
             log.info("nodes of a Cluster are at %s", ", ".join(map(str, nodes)))
         started(Serves(address, upstream, embedded, admin.address, trouble))
-        manager.tell("READY=1", f"STATUS=listens on {address}, in front of {upstream.shown}")
+        manager.notify("READY=1", f"STATUS=listens on {address}, in front of {upstream.shown}")
 
     vital = [asyncio.create_task(_ended(embedded), name="embedded")] if embedded else []
     vital.append(asyncio.create_task(manager.run(signals.stop), name="service manager"))
@@ -140,7 +140,7 @@ async def _serve(
         await supervise(workers, settings, vital, say, signals, shown)
 
 
-async def work(settings: Settings, receiver: Receiver) -> int:
+async def work(settings: Settings, receiver: FdReceiver) -> int:
     """Runs one of several workers, whose clients another process accepts; returns the exit code.
 
     It ends with that process. Raises TtlproxyError.
@@ -199,7 +199,7 @@ async def _serve_clients(
         return {"clients": clients, "parked": parked_keys(core.link.all, settings)}
 
     loop = asyncio.get_running_loop()
-    source = Source(counters, core.link, server, heartbeat, loop, settings)
+    source = MetricSource(counters, core.link, server, heartbeat, loop, settings)
     health = Health(source, gather)
     async with shown(health):
         linking = asyncio.create_task(core.link.run(), name="link")
@@ -265,7 +265,7 @@ class _Admin:
 
 
 @asynccontextmanager
-async def _reported(receiver: Receiver, health: Health) -> AsyncIterator[None]:
+async def _reported(receiver: FdReceiver, health: Health) -> AsyncIterator[None]:
     """Reports to the process that listens, every EVERY_S seconds and at the end."""
 
     async def report() -> None:
@@ -284,7 +284,7 @@ async def _reported(receiver: Receiver, health: Health) -> AsyncIterator[None]:
         receiver.report(report_of(health))
 
 
-async def purge(settings: Settings, how: How, progress: Progress) -> int:
+async def purge(settings: Settings, how: PurgeOptions, progress: Progress) -> int:
     """Removes all internal keys from the upstream; returns the exit code. Raises TtlproxyError."""
     from ttlproxy.operations.purge import purged
 

@@ -14,7 +14,7 @@ from math import ceil
 from typing import Protocol
 
 from ttlproxy.config import Settings
-from ttlproxy.core.counted import counted
+from ttlproxy.core.text import counted
 from ttlproxy.net.progress import Progress
 from ttlproxy.net.tasks import cancel, until
 from ttlproxy.process.runner import Signals

@@ -35,7 +35,7 @@ def channel() -> tuple[socket.socket, socket.socket]:
     return ends
 
 
-class Sender:
+class FdSender:
     """The end of the process that listens.
 
     ready: set when the other end serves; closed: set when the other end is gone
@@ -68,7 +68,7 @@ class Sender:
         self._given += 1
         return True
 
-    def tell(self, settings: bytes) -> bool:
+    def send_settings(self, settings: bytes) -> bool:
         """Sends changed settings; False if the other end takes nothing now."""
         try:
             self._end.send(_SETTINGS + settings)
@@ -118,7 +118,7 @@ class Sender:
             self.closed.set()
 
 
-class Receiver:
+class FdReceiver:
     """The end of a process that serves.
 
     closed: set when no more connections come; on_start: called before it says that this process

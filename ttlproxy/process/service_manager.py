@@ -41,7 +41,7 @@ class ServiceManager:
         ours = process in ("", str(os.getpid()))
         return cls(path, int(limit_us) / 2e6 if ours and limit_us.isdecimal() else 0.0)
 
-    def tell(self, *lines: str) -> None:
+    def notify(self, *lines: str) -> None:
         """Sends assignments, such as READY=1; later, if the manager is busy. A failure is
         logged."""
         if self._path:
@@ -53,7 +53,7 @@ class ServiceManager:
         living = asyncio.create_task(self._live(), name="signs of life")
         try:
             await stop.wait()
-            self.tell("STOPPING=1")
+            self.notify("STOPPING=1")
             await living
         finally:
             await cancel(living)
@@ -76,7 +76,7 @@ class ServiceManager:
     async def _live(self) -> None:
         while self._path:
             if self._every_s and not self._owed:
-                self.tell("WATCHDOG=1")
+                self.notify("WATCHDOG=1")
             self._send()
             await asyncio.sleep(_AGAIN_S if self._owed else self._every_s or _IDLE_S)
         await asyncio.Event().wait()

@@ -19,10 +19,10 @@ from contextlib import suppress
 from typing import Final, NoReturn, TypeAlias
 
 from ttlproxy.config import Settings
-from ttlproxy.process.fd_channel import Receiver
+from ttlproxy.process.fd_channel import FdReceiver
 from ttlproxy.process.runner import run
 
-Work: TypeAlias = Callable[[Settings, Receiver], Coroutine[None, None, int]]
+Work: TypeAlias = Callable[[Settings, FdReceiver], Coroutine[None, None, int]]
 """Returns the exit code."""
 
 _FIRST: Final = 3  # file descriptor after the standard streams
@@ -77,7 +77,7 @@ def _serve(settings: Settings, end: socket.socket, work: Work) -> NoReturn:
         asyncio._set_running_loop(None)
         _close_sockets(end.fileno())
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        code = run(settings, work(settings, Receiver(end, settings)), f"worker {os.getpid()}")
+        code = run(settings, work(settings, FdReceiver(end, settings)), f"worker {os.getpid()}")
     except BaseException:
         traceback.print_exc()
     finally:

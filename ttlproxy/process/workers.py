@@ -24,7 +24,7 @@ from ttlproxy.errors import WorkerError
 from ttlproxy.net.listener import Listeners
 from ttlproxy.net.tasks import Task, cancel, run_together, until
 from ttlproxy.process.draining import serve_on
-from ttlproxy.process.fd_channel import Sender, channel
+from ttlproxy.process.fd_channel import FdSender, channel
 from ttlproxy.process.reload import Values, adopt
 from ttlproxy.process.runner import Signals
 from ttlproxy.process.worker import Work, Worker
@@ -54,7 +54,7 @@ class Workers:
             settings.addresses, settings.unix_socket_perm, settings.tcp_keepalive
         )
         self._limit = ClientLimit(settings.max_clients)
-        self._senders: dict[Worker, Sender] = {}
+        self._senders: dict[Worker, FdSender] = {}
         self._stops = False
         self._one_more_serves = asyncio.Condition()
 
@@ -92,7 +92,7 @@ class Workers:
         """Changes settings, here and in each worker."""
         adopt(self._settings, values)
         for sender in list(self._senders.values()):
-            while not (sender.tell(pickle.dumps(values)) or sender.closed.is_set()):
+            while not (sender.send_settings(pickle.dumps(values)) or sender.closed.is_set()):
                 await sender.room()
 
     async def stop(self) -> None:
@@ -142,7 +142,7 @@ class Workers:
             )
             await asyncio.sleep(uniform(*_PAUSE_S))
 
-    async def _when_serving(self, sender: Sender) -> None:
+    async def _when_serving(self, sender: FdSender) -> None:
         await sender.ready.wait()
         async with self._one_more_serves:
             self._one_more_serves.notify_all()
@@ -151,17 +151,17 @@ class Workers:
         async with self._one_more_serves:
             await self._one_more_serves.wait_for(lambda: len(self._serving()) >= count)
 
-    def _serving(self) -> list[Sender]:
+    def _serving(self) -> list[FdSender]:
         """Returns the workers that serve, the least busy first."""
         senders = self._senders.values()
         serving = [each for each in senders if each.ready.is_set() and not each.closed.is_set()]
         return sorted(serving, key=lambda sender: sender.clients)
 
-    def _start(self) -> tuple[Worker, Sender]:
+    def _start(self) -> tuple[Worker, FdSender]:
         ours, theirs = channel()
         with theirs:
             worker = Worker(self._settings, theirs, self._work)
-        sender = Sender(ours)
+        sender = FdSender(ours)
         sender.on_report = partial(self.totals.heard, worker.pid)
         sender.on_details = partial(self.totals.looked, worker.pid)
         return worker, sender

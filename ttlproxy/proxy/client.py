@@ -361,7 +361,7 @@ class Client(asyncio.Protocol):
         self._session = session = Session(
             context.router,
             context.script_calls,
-            context.registry.asker((0,)),
+            context.registry.view((0,)),
             context.rights,
             context.clock.now_ms,
             server.settings.max_request_bytes,

@@ -9,11 +9,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from ttlproxy import errors
-from ttlproxy.core import expiry_actions, keys, registry, signing, write_rules
-
-# The number of values that `unpack` is given; it fails at 8,000. An even number keeps pairs
-# together.
-UNPACK_MAX: Final = 7200
+from ttlproxy.core import expiry_actions, keys, limits, registry, signing, write_rules
 
 VALUES: Final[Mapping[str, int | bytes]] = {
     # Internal keys, behind the prefix: whole names, or how they begin.
@@ -72,7 +68,7 @@ VALUES: Final[Mapping[str, int | bytes]] = {
     "KEPT_SLACK_MS": keys.KEPT_SLACK_MS,
     # A script that begins so long before a key's end is over by then, in ms.
     "SOON_MS": 100,
-    "UNPACK_MAX": UNPACK_MAX,
+    "UNPACK_MAX": limits.UNPACK_MAX,
     # The number of elements that are read together, where the first may be enough, and where all
     # are wanted.
     "PAGE": 100,

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from ttlproxy.commands import Direct, OnWrite, Route, Router, Virtual
-from ttlproxy.commands.spec import MOST_WORDS
 from ttlproxy.core.keys import Keys
+from ttlproxy.core.limits import REQUEST_WORDS_MAX
 from ttlproxy.core.write_rules import RuleBook
 from ttlproxy.scripts import ON_ONE_KEY, Script, Scripts
 from ttlproxy.wire import Heads, Names, Part, Template, bulks, head_of, head_of_any
@@ -97,7 +97,9 @@ class Setter:
         """Returns the part of a call that the request `args` becomes; None if it is refused, waits,
         or needs another call."""
         virtual = self._virtual
-        if not virtual.fits(args) or len(args) > MOST_WORDS or virtual.waits(args) is not None:
+        if not virtual.fits(args) or virtual.waits(args) is not None:
+            return None
+        if len(args) > REQUEST_WORDS_MAX:
             return None
         call = virtual.plan(args)
         sha = self._shas.get(call.script)

@@ -9,9 +9,9 @@ from typing import Final, TypeAlias
 from ttlproxy.commands import Call
 from ttlproxy.core.families import Families
 from ttlproxy.core.keys import Keys, slot
+from ttlproxy.core.limits import UNPACK_MAX
 from ttlproxy.core.signing import DEFERRED, RULE, Signer
 from ttlproxy.scripts import NOT_LOADED, Script, Scripts
-from ttlproxy.scripts.constants import UNPACK_MAX
 from ttlproxy.scripts.direct_calls import DirectCalls
 from ttlproxy.scripts.rule_calls import RULE_CALLS, at_home, lease_in_one_slot
 from ttlproxy.scripts.unconfirmed import UnconfirmedChanges

@@ -33,12 +33,12 @@ _ABORTS: Final = encode((b"EVAL",))
 
 
 def change(
-    state: SessionState, rules: Stateful, route: Route, args: list[bytes], now_ms: int
+    state: SessionState, stateful: Stateful, route: Route, args: list[bytes], now_ms: int
 ) -> bytes | None:
     """Notes what a request changes; returns the bytes that go to Redis in its place, or None."""
     if route.fits(len(args)):
         return CHANGES[route.name](state, args, now_ms)
-    if rules.always_ends_transaction:
+    if stateful.always_ends_transaction:
         state.transaction = None
     return None
 
@@ -72,7 +72,7 @@ def _exec(state: SessionState, args: list[bytes], now_ms: int) -> None:
 def _carry_out(state: SessionState, transaction: Transaction, now_ms: int) -> None:
     """Applies the effects that were noted for EXEC, which is about to be sent."""
     state.manages(transaction.managed)
-    state.names(transaction.named, now_ms)
+    state.note_named(transaction.named, now_ms)
     if transaction.sees_all:
         state.sees_all()
     state.sees(transaction.seen)
@@ -151,7 +151,7 @@ def _watch(state: SessionState, args: list[bytes], now_ms: int) -> bytes | None:
 
     MULTI needs no exception: Redis refuses WATCH inside a transaction.
     """
-    state.names(args[1:], now_ms)
+    state.note_named(args[1:], now_ms)
     if not state.may_watch():
         return None
     return encode((*args, *map(state.script_calls.keys.index, args[1:])))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeVar
 
 from ttlproxy.commands import Call
-from ttlproxy.core.registry import Asker, DbKey
+from ttlproxy.core.registry import DbKey, RegistryView
 from ttlproxy.scripts.unconfirmed import UnconfirmedChange
 from ttlproxy.session.replies import Declared, HeldReply, Stopping, Told
 
@@ -52,7 +52,7 @@ class Effects:
         "unsure",
     )
 
-    def __init__(self, registry: Asker) -> None:
+    def __init__(self, registry: RegistryView) -> None:
         self.registry = registry
         self.begin_step()
         # Keys that the last blocking commands may have changed by the time the next request comes.
@@ -68,7 +68,7 @@ class Effects:
         self.sweep_before: Set[DbKey] = _NOTHING
         self.apply_ttl_after: Set[DbKey] = _NOTHING
 
-    def names(self, keys: Collection[bytes], now_ms: int) -> None:
+    def note_named(self, keys: Collection[bytes], now_ms: int) -> None:
         """Notes the keys that a request names: what is due in them must be removed first."""
         bounds = self.registry.names
         for key in keys:

@@ -10,12 +10,12 @@ from ttlproxy.commands import ANY_KEY, KEPT_KEY, ONE_KEY, READ_KEY, Router
 from ttlproxy.core.cluster_view import Reached
 from ttlproxy.core.counters import Handled
 from ttlproxy.core.permissions import Rights
-from ttlproxy.core.registry import NOTHING_DUE, Asker
+from ttlproxy.core.registry import RegistryView
 from ttlproxy.core.write_rules import ANY_BYTE
 from ttlproxy.scripts.script_calls import ScriptCalls
 from ttlproxy.session import sharing
 from ttlproxy.session.state import SessionState
-from ttlproxy.wire import Requests, Table, cut, whole
+from ttlproxy.wire import NOTHING_DUE, Requests, Table, cut, whole
 
 # Requests count as long from this average number of bytes on.
 LONG: Final = 1024
@@ -55,7 +55,7 @@ class Passing(SessionState):
         self,
         router: Router,
         script_calls: ScriptCalls,
-        registry: Asker,
+        registry: RegistryView,
         rights: Rights,
         now_ms: Callable[[], int],
         max_request_bytes: int,
@@ -297,11 +297,11 @@ class Passing(SessionState):
         return any(word.startswith(self._hidden_names) for words in requests for word in words)
 
     def mark(self) -> object:
-        """Implements `Sender` of core/families.py."""
+        """Implements `WritingClient` of core/families.py."""
         return self.in_flight, self.in_flight()[0]
 
     def has_landed(self, mark: Any) -> bool:
-        """Implements `Sender`. The writes in question never stand behind a blocking request
+        """Implements `WritingClient`. The writes in question never stand behind a blocking request
         (`waits_in_redis`), and their values are complete (`_may_pass`). A client leaves a
         connection only when nothing is owed there."""
         in_flight, last = mark

@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 from ttlproxy import errors
 from ttlproxy.commands import NO_KEY, Call, Override, Route, Survey, Virtual
 from ttlproxy.commands.calls import left_to_server, refusal
-from ttlproxy.commands.spec import MOST_WORDS
+from ttlproxy.core.limits import REQUEST_WORDS_MAX
 from ttlproxy.core.registry import DbKey
 from ttlproxy.core.write_rules import NOTHING_BUT_KEEPS
 from ttlproxy.session.connection_commands import change
@@ -58,9 +58,9 @@ def _virtual(
         if state.transaction is not None:
             return None  # Redis refuses it, and EXEC aborts
         return refuse(state, route, errors.wrong_arity(route.name))
-    if len(args) > MOST_WORDS:
+    if len(args) > REQUEST_WORDS_MAX:
         return refuse(state, route, errors.TOO_MANY_WORDS_AT_ONCE)
-    state.names(route.keys(args), now_ms)
+    state.note_named(route.keys(args), now_ms)
     if virtual.of_deferred:
         state.defers(route.keys(args), now_ms, changes=not virtual.reads)
     call, wait_ms = virtual.plan(args), virtual.waits(args)
@@ -122,7 +122,7 @@ def _override(
         call = left_to_server(call, unsure=is_ours is None)
     if not state.script_calls.reads(call):
         state.changes()
-    state.names(route.keys(args), now_ms)
+    state.note_named(route.keys(args), now_ms)
     target_db = override.other_db(args)
     db = state.db if target_db is None else target_db
     if not override.is_native or is_ours is not False:
@@ -233,7 +233,7 @@ def _native(state: SessionState, route: Route, args: list[bytes], now_ms: int) -
         if state.blocks_at is None:
             state.blocks_at = state.requests
     if state.registry.names or state.transaction is not None:
-        state.names(route.keys(args), now_ms)
+        state.note_named(route.keys(args), now_ms)
         state.writes(route.written(args))
         state.fills(route.filled(args))
     places = _apply_ttl(state, route, args)
@@ -251,8 +251,8 @@ def decide_before_login(
     state: SessionState, route: Route, args: list[bytes], now_ms: int
 ) -> bytes | None:
     """Does what `decide` does, for a client that has not logged in."""
-    rules = route.stateful
-    logs_in = rules is not None and rules.logs_in
+    stateful = route.stateful
+    logs_in = stateful is not None and stateful.logs_in
     if logs_in and not state.resets and (state.requests or state.owes()):
         # Redis 8.2 sends no reply to a login that fails while it has other replies to send.
         state.awaits = state.is_unsent = True
@@ -261,8 +261,8 @@ def decide_before_login(
         return None
     if route.virtual:
         return refuse(state, route, errors.NOAUTH)
-    if rules is not None and rules.before_login:
-        change(state, rules, route, args, now_ms)
+    if stateful is not None and stateful.before_login:
+        change(state, stateful, route, args, now_ms)
     if logs_in and state.resets:
         state.unauthenticated = state.resets = False
     elif logs_in:

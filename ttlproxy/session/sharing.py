@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Final, NamedTuple
 
-from ttlproxy.commands.route import SHAREABLE_SUBCOMMANDS
+from ttlproxy.commands.shareable import SHAREABLE_SUBCOMMANDS
 from ttlproxy.session.replies import ERRORS, Tell
 from ttlproxy.wire import cut, encode, pieces, whole
 from ttlproxy.wire.scanner import Scanner

@@ -11,7 +11,7 @@ from typing import ClassVar, Final
 from ttlproxy.commands import Call, Route
 from ttlproxy.core.cluster_view import Reached
 from ttlproxy.core.permissions import DEFAULT_USER, Rights
-from ttlproxy.core.registry import Asker, DbKey
+from ttlproxy.core.registry import DbKey, RegistryView
 from ttlproxy.scripts.script_calls import ScriptCalls
 from ttlproxy.scripts.unconfirmed import Flush, UnconfirmedChange, Users
 from ttlproxy.session.effects import Effects, Transaction, Wait
@@ -131,7 +131,7 @@ class SessionState(Effects):
     def __init__(
         self,
         script_calls: ScriptCalls,
-        registry: Asker,
+        registry: RegistryView,
         rights: Rights,
         owes: Callable[[], bool],
         reached: Reached | None = None,
@@ -345,7 +345,7 @@ class SessionState(Effects):
     def defers(self, keys: Iterable[bytes], now_ms: int, *, changes: bool) -> None:
         """Notes that a request reads or changes the commands that are deferred for these keys."""
         places = list(map(self.script_calls.keys.deferred, keys))
-        self.names(places, now_ms)
+        self.note_named(places, now_ms)
         if changes:
             self.manages((self.db, place) for place in places)
 
@@ -370,8 +370,8 @@ class SessionState(Effects):
     # Effects of a queued request are applied again when EXEC comes. They are also applied at once,
     # because Redis may have refused MULTI.
 
-    def names(self, keys: Collection[bytes], now_ms: int) -> None:
-        super().names(keys, now_ms)
+    def note_named(self, keys: Collection[bytes], now_ms: int) -> None:
+        super().note_named(keys, now_ms)
         if self.transaction is not None:
             self.transaction.named.update(keys)
 

@@ -16,14 +16,14 @@ from ttlproxy.core.counters import (
     LEFT_SHARING,
     Counters,
     Handled,
+    Histogram,
 )
-from ttlproxy.core.histogram import Histogram
 from ttlproxy.telemetry.metric_spec import (
     BY_CERTIFICATE,
     BY_SCRIPT,
     Buckets,
+    MetricSource,
     MetricSpec,
-    Source,
     by_value,
     in_seconds,
 )
@@ -56,12 +56,12 @@ def _by_in_seconds(of_ms: Mapping[str, Histogram]) -> dict[str, Buckets]:
     return {value: in_seconds(histogram) for value, histogram in of_ms.items()}
 
 
-def _buffers_used(source: Source) -> float:
+def _buffers_used(source: MetricSource) -> float:
     limit = source.settings.max_buffer_bytes
     return sum(source.server.buffered_bytes().values()) / limit if limit else 0
 
 
-def _build(source: Source) -> dict[str, str]:
+def _build(source: MetricSource) -> dict[str, str]:
     return {
         "version": __version__,
         "python": platform.python_version(),

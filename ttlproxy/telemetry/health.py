@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from ttlproxy.net import tasks
-from ttlproxy.telemetry.metric_spec import Report, Source
+from ttlproxy.telemetry.metric_spec import MetricSource, Report
 from ttlproxy.telemetry.metrics_catalogue import report
 
 Details: TypeAlias = Mapping[str, Any]
@@ -54,7 +54,7 @@ class OnDemand:
 STUCK_S: Final = 3.0
 
 
-class Worker(NamedTuple):
+class WorkerHealth(NamedTuple):
     """One of several processes. why_not_ready: the reason; empty if it is ready"""
 
     pid: int
@@ -69,7 +69,7 @@ class Health:
     on_demand: what is gathered when somebody looks
     """
 
-    def __init__(self, source: Source, gather: Gather) -> None:
+    def __init__(self, source: MetricSource, gather: Gather) -> None:
         self._source = source
         self.on_demand = OnDemand(source.loop, gather)
         self.accepts = False
@@ -121,5 +121,5 @@ class Health:
     def address(self) -> str:
         return self._source.link.shown
 
-    def workers(self) -> Sequence[Worker]:
+    def workers(self) -> Sequence[WorkerHealth]:
         return ()

@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
 from ttlproxy.config import Settings
-from ttlproxy.core.counters import Counters
-from ttlproxy.core.histogram import Histogram
+from ttlproxy.core.counters import Counters, Histogram
 from ttlproxy.link import Link, Masters
 
 _EVERY_S: Final = 0.25
@@ -59,7 +58,7 @@ BY_SCRIPT: Final = "script"
 BY_WORKER: Final = "worker"
 
 
-class Serves(Protocol):
+class MeasuredServer(Protocol):
     """The server of clients. Any thread may call it."""
 
     def certificates_expire_s(self) -> dict[str, float]:
@@ -70,12 +69,12 @@ class Serves(Protocol):
         """Returns the bytes that are kept, by their destination."""
 
 
-class Source(NamedTuple):
+class MetricSource(NamedTuple):
     """The objects that the metrics of one process are read from."""
 
     counters: Counters
     link: Link | Masters
-    server: Serves
+    server: MeasuredServer
     heartbeat: LoopHeartbeat
     loop: asyncio.AbstractEventLoop
     settings: Settings
@@ -92,7 +91,7 @@ class MetricSpec(NamedTuple):
     name: str
     kind: Literal["counter", "gauge", "histogram", "info"]
     meaning: str
-    read: Callable[[Source], Value]
+    read: Callable[[MetricSource], Value]
     label: str = ""
     values: tuple[str, ...] = ()
     of_many: Literal["sum", "largest", "least"] = "sum"

@@ -26,9 +26,9 @@ from ttlproxy.telemetry.metric_spec import (
     BY_NODE,
     BY_WORKER,
     Buckets,
+    MetricSource,
     MetricSpec,
     Report,
-    Source,
     Value,
     by_value,
     in_seconds,
@@ -36,10 +36,10 @@ from ttlproxy.telemetry.metric_spec import (
 from ttlproxy.telemetry.node_metrics import NODE_METRICS, oldest_overdue_s
 
 
-def _of_commands(read: Callable[[CommandCounts], float]) -> Callable[[Source], Value]:
+def _of_commands(read: Callable[[CommandCounts], float]) -> Callable[[MetricSource], Value]:
     """Returns what reads a number for each family of commands, of all servers."""
 
-    def value(source: Source) -> Value:
+    def value(source: MetricSource) -> Value:
         counts = [link.context.node_counts.commands for link in source.link.all]
         none = CommandCounts()
         return {family: sum(read(each.get(family, none)) for each in counts) for family in FAMILIES}
@@ -47,12 +47,12 @@ def _of_commands(read: Callable[[CommandCounts], float]) -> Callable[[Source], V
     return value
 
 
-def _errors(source: Source) -> dict[str, float]:
+def _errors(source: MetricSource) -> dict[str, float]:
     counts = [link.context.node_counts.errors for link in source.link.all]
     return {code: sum(each.get(code, 0) for each in counts) for code in ERRORS}
 
 
-def _parked(source: Source) -> dict[str, float]:
+def _parked(source: MetricSource) -> dict[str, float]:
     reasons = [link.context.node_counts.parked for link in source.link.all]
     return {why: sum(each[why] for each in reasons) for why in PARKED}
 
@@ -315,7 +315,7 @@ def without_nodes(of: Report, gone: Collection[str]) -> Report:
     return kept
 
 
-def report(source: Source) -> Report:
+def report(source: MetricSource) -> Report:
     """Returns all metrics of one process, as of now."""
     return {metric.name: metric.read(source) for metric in METRICS}
 

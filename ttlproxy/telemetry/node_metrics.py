@@ -12,22 +12,22 @@ from typing import Final
 from ttlproxy.core.counters import Waiting
 from ttlproxy.link import Link, ServerStatus
 from ttlproxy.link.reaper.walks import SAMPLE
-from ttlproxy.telemetry.metric_spec import BY_NODE, MetricSpec, Source, Value
+from ttlproxy.telemetry.metric_spec import BY_NODE, MetricSource, MetricSpec, Value
 
 
 def oldest_overdue_s(link: Link) -> float:
     return link.context.overdue.oldest_s(link.context.clock.now_ms())
 
 
-def _by_node(read: Callable[[ServerStatus], float]) -> Callable[[Source], Value]:
+def _by_node(read: Callable[[ServerStatus], float]) -> Callable[[MetricSource], Value]:
     """Returns what reads a number for each server."""
     return lambda source: {name: read(node) for name, node in source.link.nodes.items()}
 
 
-def _waiting(read: Callable[[Waiting], float | None]) -> Callable[[Source], Value]:
+def _waiting(read: Callable[[Waiting], float | None]) -> Callable[[MetricSource], Value]:
     """Returns what reads a number for each server where this proxy counts what waits."""
 
-    def value(source: Source) -> Value:
+    def value(source: MetricSource) -> Value:
         nodes = source.link.nodes.items()
         counts = {name: node.link.context.node_counts.waiting for name, node in nodes}
         found = {name: read(each) for name, each in counts.items() if each is not None}
@@ -40,7 +40,7 @@ def _seconds(ms: int | None) -> float | None:
     return None if ms is None else ms / 1000
 
 
-def _clocks_ahead(source: Source) -> dict[str, float]:
+def _clocks_ahead(source: MetricSource) -> dict[str, float]:
     """Returns the seconds that each clock is ahead of the one that is the furthest behind."""
     nodes = source.link.nodes.items()
     clocks = {name: node.link.context.clock.now_ms() for name, node in nodes if not node.why_not}

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from ttlproxy.telemetry.health import STUCK_S, Details, Health, Worker
+from ttlproxy.telemetry.health import STUCK_S, Details, Health, WorkerHealth
 from ttlproxy.telemetry.memory import MEMORY, WorkerNumbers
 from ttlproxy.telemetry.metric_spec import LoopHeartbeat, Report
 from ttlproxy.telemetry.metrics_catalogue import (
@@ -151,9 +151,9 @@ class WorkerTotals:
         info = self.report().get("ttlproxy_upstream_info")
         return str(info["address"]) if isinstance(info, dict) else ""
 
-    def workers(self) -> list[Worker]:
+    def workers(self) -> list[WorkerHealth]:
         return [
-            Worker(pid, _clients(last.report), last.why_not_ready)
+            WorkerHealth(pid, _clients(last.report), last.why_not_ready)
             for pid, last in sorted(self._working().items())
         ]
 

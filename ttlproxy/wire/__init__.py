@@ -3,6 +3,7 @@
 from ttlproxy.wire.core import IS_COMPILED, Table, cut, index_name
 from ttlproxy.wire.requests import Located, Requests, encode, pieces, whole
 from ttlproxy.wire.twin import (
+    NOTHING_DUE,
     Heads,
     Made,
     Names,
@@ -16,6 +17,7 @@ from ttlproxy.wire.twin import (
 
 __all__ = [
     "IS_COMPILED",
+    "NOTHING_DUE",
     "Heads",
     "Located",
     "Made",

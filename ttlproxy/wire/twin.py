@@ -16,8 +16,9 @@ _MAX_ELEMENTS: Final = 1024 * 1024
 _MAX_BULK: Final = 512 * 1024 * 1024
 _MAX_NAME: Final = 64
 _MAX_VALUES: Final = 1 << 61
-_NOTHING_DUE: Final = 1 << 62
-_NONE_PASSES: Final = (0, _NOTHING_DUE)
+# An instant after all others: of a key in which nothing can fall due before that is announced.
+NOTHING_DUE: Final = 1 << 62
+_NONE_PASSES: Final = (0, NOTHING_DUE)
 _NO_KEY, _ANY_KEY, _ONE_KEY, _KEPT_KEY, _READ_KEY, _KNOWN_KEY = range(6)
 
 # A header of a request, as every client writes it, with its line break.
@@ -329,7 +330,7 @@ class Table:
         requests, end = cut(data)
         if managed.__class__ is not dict or end != len(data):
             return _NONE_PASSES
-        first = _NOTHING_DUE
+        first = NOTHING_DUE
         hidden = tuple(name for name in hidden if name in data)  # nearly always none
         if not (managed or prefixes or hidden):  # then only their names count: nearly always
             are_known = self._kinds.keys() >= {words[0] for words in requests}
@@ -350,17 +351,17 @@ class Table:
         prefixes: tuple[bytes, ...],
         ruled: tuple[bytes, ...],
     ) -> int | None:
-        """The bound of the managed key that a request reads, or _NOTHING_DUE; None if it is not
+        """The bound of the managed key that a request reads, or NOTHING_DUE; None if it is not
         certain that it passes."""
         kind = self._kinds.get(words[0])
         if kind is None or (hidden and any(word.startswith(hidden) for word in words)):
             return None
         if kind == _NO_KEY or not (managed or prefixes):
-            return _NOTHING_DUE
+            return NOTHING_DUE
         if len(words) == 1:
             return None
         keys = words[1:] if kind == _ANY_KEY else words[1:2]
-        first = _NOTHING_DUE
+        first = NOTHING_DUE
         for key in keys:
             bound = self._bound_of(kind, key, managed, first_bytes, prefixes, ruled)
             if bound is None:
@@ -382,7 +383,7 @@ class Table:
         if (bound := managed.get(key)) is not None:
             return bound if kind >= _READ_KEY or keeps else None
         may_match = not key or (first_bytes[key[0]] and key.startswith(prefixes))
-        return None if not (kind == _READ_KEY or keeps) and prefixes and may_match else _NOTHING_DUE
+        return None if not (kind == _READ_KEY or keeps) and prefixes and may_match else NOTHING_DUE
 
     def calls(
         self,
@@ -425,7 +426,7 @@ class Table:
         if managed.__class__ is not dict or end != len(data):
             return None
         read: list[tuple[Template | None, Part]] = []
-        first, counts = _NOTHING_DUE, {False: 0, True: 0}
+        first, counts = NOTHING_DUE, {False: 0, True: 0}
         just_set = set[bytes]()
         for words in requests:
             template, number, tail = _found(heads, words)

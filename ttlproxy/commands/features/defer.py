@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 from ttlproxy import errors
 from ttlproxy.commands import calls, parsing
-from ttlproxy.commands.calls import MOST_WORDS
 from ttlproxy.commands.options import EXPIRIES
 from ttlproxy.commands.parsing import NO_TIME, Refused, Time
 from ttlproxy.commands.spec import CHANGED, FIRST_READ, Call, KeySpec, Virtual
+from ttlproxy.core.limits import CALLED_WORDS_MAX
 
 Args = Sequence[bytes]
 
@@ -66,7 +66,7 @@ def command_at(args: Args) -> int | None:
 def _checked(command: Args, time: Time) -> Args:
     """Returns the command, with its name in upper case. Raises Refused."""
     name = command[0].upper()
-    if len(command) > MOST_WORDS:
+    if len(command) > CALLED_WORDS_MAX:
         raise Refused(errors.TOO_MANY_WORDS, time)
     check = _CHECKS.get(name)
     if check is None:

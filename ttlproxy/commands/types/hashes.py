@@ -15,7 +15,7 @@ from functools import partial
 
 from ttlproxy import errors
 from ttlproxy.commands import calls, parsing
-from ttlproxy.commands.calls import on_key, rest, with_name
+from ttlproxy.commands.calls import on_key, repeating, rest, with_name
 from ttlproxy.commands.element_commands import (
     TIMED_OPTIONS,
     LongForms,
@@ -26,7 +26,6 @@ from ttlproxy.commands.element_commands import (
 )
 from ttlproxy.commands.options import SHOWN_EXPIRIES, Form, TimedOptions, one_of, read_options
 from ttlproxy.commands.parsing import Counted, Noun, Refused
-from ttlproxy.commands.route import repeating
 from ttlproxy.commands.spec import Call, OnWrite, Plan, Virtual
 
 Args = Sequence[bytes]
@@ -247,7 +246,7 @@ VIRTUALS = (
         complexity="O(N*log(M)), N fields named, M with a deadline",
         since="0.1.0",
         plan=planning_setex(HSETEX),
-        is_of_no_form=is_cut,
+        fits_no_form=is_cut,
         example=(
             ("HSETEX h FNX EX 100 FIELDS 2 a 1 b 2", "(integer) 1"),
             ("HSETEX h FNX EX 100 FIELDS 1 a 3", "(integer) 0"),

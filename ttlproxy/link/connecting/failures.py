@@ -22,8 +22,8 @@ from redis.exceptions import (
     TryAgainError,
 )
 
-from ttlproxy.core.counted import counted
 from ttlproxy.core.counters import Counters, NodeCounts
+from ttlproxy.core.text import counted
 from ttlproxy.errors import ServerChanged, UpstreamError
 from ttlproxy.link.connecting.known_server import ServerClock
 

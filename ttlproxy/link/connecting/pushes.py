@@ -22,7 +22,7 @@ import socket
 import ssl
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import hiredis
 
@@ -244,16 +244,33 @@ def announcing(name: bytes) -> tuple[tuple[bytes | int, ...], ...]:
     return (b"SET", name, b"", b"PX", _LEFT_MS), (b"DEL", name)
 
 
+class PushHandlers(NamedTuple):
+    """The functions that are called with what Redis pushes.
+
+    announcement(db, key, deadline_ms): a script announces a key's first deadline
+    swap(db, db): two databases change places
+    rules(db, counts, pattern): a rule changes
+    version(version): the slots of a Cluster's node have been told a version of the rules
+    flush(): any key may be gone
+    hello(): another proxy is about to serve
+    walks(who): a proxy walks over the data for all
+    layout(version): a proxy has written down the layout's version
+    news(news): another proxy tells what all must acknowledge
+    """
+
+    announcement: Callable[[int, bytes, int], None]
+    swap: Callable[[int, int], None]
+    rules: Callable[[int, bool, bytes], None]
+    version: Callable[[bytes], None]
+    flush: Callable[[], None]
+    hello: Callable[[], None]
+    walks: Callable[[bytes], None]
+    layout: Callable[[bytes], None]
+    news: Callable[[bytes], None]
+
+
 class Pushes(PushSocket):
     """The push connection.
-
-    on_announcement(db, key, deadline_ms) is called for each announcement, on_swap(db, db) when two
-    databases change places, on_rules(db, counts, pattern) when a rule changes, on_version(version)
-    when the slots of a Cluster's node have been told a version of the rules, on_flush() when Redis
-    says that any key may be gone, on_hello() when another proxy is about to serve, on_walks(who)
-    when a proxy walks over the data for all, on_layout(version) when a proxy has written down the
-    layout's version, on_news(news) when another proxy tells what all must acknowledge, on_loss()
-    once when the connection ends.
 
     hears: whether it hears announcements of deadlines
     acknowledged: the news that all others see to be known here
@@ -262,15 +279,7 @@ class Pushes(PushSocket):
     def __init__(
         self,
         keys: Keys,
-        on_announcement: Callable[[int, bytes, int], None],
-        on_swap: Callable[[int, int], None],
-        on_rules: Callable[[int, bool, bytes], None],
-        on_version: Callable[[bytes], None],
-        on_flush: Callable[[], None],
-        on_hello: Callable[[], None],
-        on_walks: Callable[[bytes], None],
-        on_layout: Callable[[bytes], None],
-        on_news: Callable[[bytes], None],
+        handlers: PushHandlers,
         on_loss: Callable[[], None],
         choose: Callable[[Ask], bool] = lambda ask: True,
     ) -> None:
@@ -280,45 +289,39 @@ class Pushes(PushSocket):
         self.hears = True
         self.acknowledged = set[bytes]()
         self._keys = keys
-        self._on_announcement = on_announcement
-        self._on_swap = on_swap
-        self._on_rules = on_rules
-        self._on_version = on_version
-        self._on_flush = on_flush
-        self._on_hello = on_hello
-        self._on_walks = on_walks
-        self._on_layout = on_layout
-        self._on_news = on_news
+        self._handlers = handlers
         self._choose = choose
         self._listening: deque[asyncio.Future[bool]] = deque()
 
     def _take(self, message: object) -> None:
         if isinstance(message, list) and message[:1] == [b"message"]:
-            self._on_news(message[2])
-            return
-        if not isinstance(message, list) or message[:1] != [b"invalidate"]:
+            self._handlers.news(message[2])
+        elif not isinstance(message, list) or message[:1] != [b"invalidate"]:
             self._answered(message)
-            return
-        if message[1] is None:
-            self._on_flush()
-            return
-        for name in message[1]:
-            announced = self._keys.announced(name)
-            if announced:
-                db, deadline_ms, key = announced
-                self._on_announcement(db, key, deadline_ms)
-            elif databases := self._keys.swapped(name):
-                self._on_swap(*databases)
-            elif ruled := self._keys.ruled(name):
-                self._on_rules(*ruled)
-            elif (version := self._keys.rules_version(name)) is not None:
-                self._on_version(version)
-            elif name == self._keys.hello:
-                self._on_hello()
-            elif who := self._keys.walking(name):
-                self._on_walks(who)
-            elif (layout := self._keys.layout_told(name)) is not None:
-                self._on_layout(layout)
+        elif message[1] is None:
+            self._handlers.flush()
+        else:
+            for name in message[1]:
+                self._invalidated(name)
+
+    def _invalidated(self, name: bytes) -> None:
+        """Takes the name of a key that Redis tracks: it is a message."""
+        keys, handlers = self._keys, self._handlers
+        if announced := keys.announced(name):
+            db, deadline_ms, key = announced
+            handlers.announcement(db, key, deadline_ms)
+        elif databases := keys.swapped(name):
+            handlers.swap(*databases)
+        elif ruled := keys.ruled(name):
+            handlers.rules(*ruled)
+        elif (version := keys.rules_version(name)) is not None:
+            handlers.version(version)
+        elif name == keys.hello:
+            handlers.hello()
+        elif who := keys.walking(name):
+            handlers.walks(who)
+        elif (layout := keys.layout_told(name)) is not None:
+            handlers.layout(layout)
 
     async def listen(self, command: bytes, channel: bytes) -> bool:
         """Sends SUBSCRIBE or UNSUBSCRIBE, as `command`; returns whether Redis accepts it. Raises

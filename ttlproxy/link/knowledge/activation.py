@@ -107,14 +107,14 @@ class Activation:
         connection, or the link, is lost."""
         return self._rounds.add([_RULES_PLACE])
 
-    def begins(self, news: Collection[bytes]) -> None:
+    def connected(self, news: Collection[bytes]) -> None:
         """Begins with a new push connection; other proxies have acknowledged these news. News that
         only this process knows are told again: a proxy that came meanwhile may not have heard of
         them."""
-        self.told(news)
+        self.take_news(news)
         self._unheard = {_FAMILY + family for family in self._known.all}.difference(news)
 
-    def told(self, news: Iterable[bytes]) -> None:
+    def take_news(self, news: Iterable[bytes]) -> None:
         """Takes news that other proxies tell, or have told before this one came."""
         for each in news:
             if len(each) > _LONGEST:
@@ -132,11 +132,11 @@ class Activation:
 
     async def run(self) -> None:
         """Serves until cancelled."""
-        self._known.tell(self.wake)
+        self._known.add_observer(self.wake)
         try:
             await run_all(self._rounds.run(), self._acknowledge())
         finally:
-            self._known.leave(self.wake)
+            self._known.remove_observer(self.wake)
             self._lost()
 
     def _are_over(self, rules: bytes) -> None:
@@ -156,10 +156,10 @@ class Activation:
                 await self._landed()
             try:
                 for each in new:
-                    await pushes.listen(b"SUBSCRIBE", self._keys.told_channel(each))
+                    await pushes.listen(b"SUBSCRIBE", self._keys.news_channel(each))
                     pushes.acknowledged.add(each)
                 for each in pushes.acknowledged - known:
-                    await pushes.listen(b"UNSUBSCRIBE", self._keys.told_channel(each))
+                    await pushes.listen(b"UNSUBSCRIBE", self._keys.news_channel(each))
                     pushes.acknowledged.discard(each)
             except UpstreamError:
                 continue  # the next connection begins anew
@@ -191,7 +191,7 @@ class Activation:
         pushes = self._pushes()
         if _RULES_PLACE in places:
             news |= {_RULES + os.urandom(8).hex().encode()}
-        self.told(news)
+        self.take_news(news)
         if self._modes.may_subscribe:  # else nobody can tell
             await self.until_all_have_acknowledged(news)
         if families and not self._keys.clustered:
@@ -259,7 +259,7 @@ class Activation:
 
     async def _until_all_know(self, connection: AskingSocket, news: Collection[bytes]) -> None:
         """Ends when as many have acknowledged as there are proxies. Raises UpstreamError."""
-        channels = (self._modes.channel, *map(self._keys.told_channel, news))
+        channels = (self._modes.channel, *map(self._keys.news_channel, news))
         loop = asyncio.get_running_loop()
         ends_s, looks = loop.time() + _PATIENCE_S, 0
         while True:
@@ -287,7 +287,7 @@ class Activation:
         """Returns the numbers of subscribers to the channel of all proxies, and to those of the
         news, where Redis does not count them right (docs/compatibility.md). PUBLISH returns how
         many get a message, which repeats what they have heard. Raises UpstreamError."""
-        told = [(b"PUBLISH", self._keys.told_channel(each), each) for each in news]
+        told = [(b"PUBLISH", self._keys.news_channel(each), each) for each in news]
         first = (b"PUBLISH", self._modes.channel, next(iter(news)))
         counts = await connection.ask([first, *told])
         for each in counts:

@@ -1,4 +1,5 @@
-"""Keeps a push connection open, and passes on what it announces."""
+"""Keeps a push connection open, and passes on what it announces. A proxy that asks Redis at each
+request has another one for deadlines, while it leads the reaper."""
 
 from __future__ import annotations
 
@@ -12,16 +13,16 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from ttlproxy.config import Settings
+from ttlproxy.core.keys import Keys
 from ttlproxy.errors import UpstreamError
 from ttlproxy.link.connecting.connections import Backoff, close
 from ttlproxy.link.connecting.discovery import AddressWatch
 from ttlproxy.link.connecting.known_server import ServerClock
-from ttlproxy.link.connecting.pipeline import run
-from ttlproxy.link.connecting.pushes import Pushes, announcing
+from ttlproxy.link.connecting.pipeline import Words, run
+from ttlproxy.link.connecting.pushes import Pushes, PushHandlers, PushSocket, announcing
 from ttlproxy.link.connecting.serving import Serving
 from ttlproxy.link.knowledge.confirmations import Confirmations, Job
 from ttlproxy.link.knowledge.modes import Modes
-from ttlproxy.link.reaper.schedules import Deadlines
 from ttlproxy.link.reaper.walks import Walks
 from ttlproxy.link.server.shared_state import LAYOUT_NAME, SharedState
 from ttlproxy.link.shared.context import Context
@@ -33,6 +34,7 @@ log = logging.getLogger(__name__)
 _MOST_LOSSES = 3
 # Pauses while a connection is lost again and again although the server is there.
 _AGAIN = Backoff(cap=0.25, base=0.005)
+_DEADLINES_AGAIN = Backoff(cap=2.0, base=0.05)
 # A connection that lasted for less counts as a failure.
 _HEALTHY_MS = 1000
 # A push connection that is asked and does not answer within this is closed.
@@ -41,13 +43,43 @@ _ANSWER_S = 3.0
 _GREETING_S = 0.1
 
 
+class _DeadlineSocket(PushSocket):
+    """A connection that receives announcements: on_announcement(db, key, deadline_ms) is called for
+    each."""
+
+    def __init__(
+        self,
+        keys: Keys,
+        on_announcement: Callable[[int, bytes, int], None],
+        on_loss: Callable[[], None],
+    ) -> None:
+        super().__init__(on_loss)
+        self._keys = keys
+        self._on_announcement = on_announcement
+
+    def _take(self, message: object) -> None:
+        if isinstance(message, list) and message[:1] == [b"invalidate"] and message[1]:
+            for name in message[1]:
+                if announced := self._keys.announced(name):
+                    db, deadline_ms, key = announced
+                    self._on_announcement(db, key, deadline_ms)
+
+    def _opening(self) -> list[Words]:
+        prefix = self._keys.announcement_prefix
+        return [
+            (b"CLIENT", b"SETNAME", b"ttlproxy:deadlines"),
+            (b"CLIENT", b"TRACKING", b"ON", b"BCAST", b"PREFIX", prefix),
+        ]
+
+
 class Announcements:
     """Opens push connections. While there is none, announcements are missed, and nobody is served.
 
     connection: the present one; None while there is none
     swaps: how often two databases have changed places; flushes: how often keys may have gone
     greetings: how many other proxies have said hello; load_changed: reads what is there now
-    told(news) is called with what other proxies tell, begins(news) when there is a new connection:
+    on_news(news) is called with what other proxies tell, on_connected(news) when there is a new
+    connection:
     see activation.py
     """
 
@@ -69,18 +101,28 @@ class Announcements:
         self.flushes = 0
         self.greetings = 0
         self.load_changed: Job | None = None
-        self.told: Callable[[Iterable[bytes]], None] = lambda news: None
-        self.begins: Callable[[Collection[bytes]], None] = lambda news: None
+        self.on_news: Callable[[Iterable[bytes]], None] = lambda news: None
+        self.on_connected: Callable[[Collection[bytes]], None] = lambda news: None
         self._settings = settings
         self._address = address
         self._context = context
         self._serving = serving
         self._confirmations = confirmations
         self._shared_state = shared_state
-        self._walks = walks
         self._connect = connect
         self._modes = modes
         self._poll = select.poll()
+        self._handlers = PushHandlers(
+            announcement=self._announced,
+            swap=self._swapped,
+            rules=self._ruled,
+            version=context.actions.version_announced,
+            flush=self._flushed,
+            hello=self._greeted,
+            walks=walks.heard,
+            layout=self._layout_told,
+            news=lambda news: self.on_news([news]),
+        )
 
     def receive(self) -> None:
         """Takes what Redis has announced so far, without waiting."""
@@ -94,7 +136,7 @@ class Announcements:
         while True:
             began = ServerClock.reading()
             try:
-                await self._hear()
+                await self._keep_open()
             except TimeoutError:  # Redis is silent: the link finds out more
                 log.debug("the push connection is not open yet: Redis does not answer")
             except (UpstreamError, OSError):
@@ -104,7 +146,7 @@ class Announcements:
             if failures > 1:
                 await asyncio.sleep(_AGAIN.compute(failures - 1))
 
-    async def _hear(self) -> None:
+    async def _keep_open(self) -> None:
         """Opens a push connection; ends when that is lost."""
         lost, modes = asyncio.Event(), self._modes
 
@@ -114,20 +156,7 @@ class Announcements:
             self._ended()
             lost.set()
 
-        pushes = Pushes(
-            self._context.keys,
-            self._announced,
-            self._swapped,
-            self._ruled,
-            self._context.actions.told_version,
-            self._flushed,
-            self._greeted,
-            self._walks.heard,
-            self._layout_told,
-            lambda news: self.told([news]),
-            on_loss,
-            modes.choose,
-        )
+        pushes = Pushes(self._context.keys, self._handlers, on_loss, modes.choose)
         async with AsyncExitStack() as stack:
             stack.callback(pushes.close)
             stack.callback(self._ended)
@@ -135,12 +164,13 @@ class Announcements:
             await pushes.open(self._address.now, settings.connect_timeout, settings.tcp_keepalive)
             self._context.registry.hears = pushes.hears
             if not pushes.hears:
-                self._hear_deadlines(stack)
+                deadlines = asyncio.create_task(self._receive_deadlines(), name="deadlines")
+                stack.push_async_callback(cancel, deadlines)
             greeting = asyncio.create_task(self._greet(), name="greeting")
             stack.push_async_callback(cancel, greeting)
             await asyncio.wait({greeting}, timeout=_GREETING_S)
             self.connection = pushes
-            self.begins(modes.news)
+            self.on_connected(modes.news)
             self._watch(pushes)
             self._confirmations.beat()  # this reads the registry, and lets clients be served
             await lost.wait()
@@ -171,10 +201,36 @@ class Announcements:
         self._context.script_calls.families.doubt()
         self._context.on_gap()
 
-    def _hear_deadlines(self, stack: AsyncExitStack) -> None:
-        """Makes the reaper hear of deadlines, while the push connection lives."""
-        deadlines = Deadlines(self._settings, self._address, self._context)
-        stack.push_async_callback(cancel, asyncio.create_task(deadlines.run(), name="deadlines"))
+    async def _receive_deadlines(self) -> None:
+        """Receives announcements of deadlines while this proxy leads, over a connection of their
+        own; until cancelled. Without a connection the reaper only looks now and then."""
+        agenda, failures = self._context.agenda, 0
+        while True:
+            await agenda.until(leads=True)
+            try:
+                await self._receive_as_leader()
+                failures = 0
+            except (UpstreamError, OSError) as trouble:  # also TimeoutError
+                failures += 1
+                log.debug("deadlines are not announced: %s", trouble)
+                await asyncio.sleep(_DEADLINES_AGAIN.compute(failures))
+
+    async def _receive_as_leader(self) -> None:
+        """Ends when the connection is lost, or this proxy no longer leads."""
+        context, settings, lost = self._context, self._settings, asyncio.Event()
+        agenda = context.agenda
+        connection = _DeadlineSocket(context.keys, context.announced, lost.set)
+        follows = asyncio.create_task(agenda.until(leads=False), name="until it leads no more")
+        losing = asyncio.create_task(lost.wait(), name="until deadlines are lost")
+        try:
+            await connection.open(
+                self._address.now, settings.connect_timeout, settings.tcp_keepalive
+            )
+            agenda.look_at(0)  # for what was announced before
+            await asyncio.wait({follows, losing}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            connection.close()
+            await cancel(follows, losing)
 
     async def _greet(self) -> None:
         """Tells other proxies that there is one more, if there are any.

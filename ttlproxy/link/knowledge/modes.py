@@ -64,8 +64,8 @@ class Modes:
         if not self.may_subscribe:
             log.debug("this proxy hears of deadlines: %s", reply)
             return True
-        (channels,) = ask((b"PUBSUB", b"CHANNELS", keys.told + b"*"))
-        told = map(keys.told_by, channels if isinstance(channels, list) else ())
+        (channels,) = ask((b"PUBSUB", b"CHANNELS", keys.news_prefix + b"*"))
+        told = map(keys.news_of, channels if isinstance(channels, list) else ())
         self.news = [news for news in told if news is not None]
         return hears
 

@@ -56,7 +56,7 @@ from ttlproxy.link.server.script_cache import ScriptCache
 from ttlproxy.link.server.shared_state import SharedState
 from ttlproxy.link.shared.barriers import Barriers
 from ttlproxy.link.shared.context import Context
-from ttlproxy.link.shared.slot_survey import SlotSurvey
+from ttlproxy.link.shared.slot_schedules import SlotSurvey
 from ttlproxy.net.tasks import cancel, run_together
 
 log = logging.getLogger(__name__)
@@ -167,7 +167,7 @@ class Link:
             shared_state,
         )
         if not context.is_one_of_several:
-            context.actions.tell_of_writes(self._rules_changed)
+            context.actions.add_write_observer(self._rules_changed)
         self._acl = Acl(context.rights, context.suit_scripts_to_users)
         self.recent_users = RecentUsers(self._acl, self.confirmations)
         self.login_check = LoginCheck(lambda: self.upstream, lambda: settings.connect_timeout)
@@ -198,8 +198,8 @@ class Link:
             modes,
             self._connect,
         )
-        self.announcements.told = self.activation.told
-        self.announcements.begins = self.activation.begins
+        self.announcements.on_news = self.activation.take_news
+        self.announcements.on_connected = self.activation.connected
         loader = RegistryLoader(
             context,
             self.serving,

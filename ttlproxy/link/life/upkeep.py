@@ -191,7 +191,7 @@ class Upkeep:
         registry, overdue, clock = context.registry, context.overdue, context.clock
         overdue.update(await sample.late(redis))
         if overdue.oldest_s(clock.now_ms()) > _LATE_S:
-            context.agenda.stand_in(0)
+            context.agenda.take_over(0)
         for db in overdue.broken:
             if await self._is_paused():
                 break

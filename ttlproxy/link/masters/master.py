@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 from functools import partial
-from typing import Final
-from weakref import WeakSet
+from typing import Final, NamedTuple
 
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from ttlproxy.addresses import Upstream
 from ttlproxy.config import Settings
-from ttlproxy.core.counters import Counters
-from ttlproxy.core.families import Known
 from ttlproxy.core.keys import slot
-from ttlproxy.core.registry import UNKNOWN, DbKey
-from ttlproxy.core.signing import Signer
+from ttlproxy.core.registry import UNKNOWN
 from ttlproxy.core.topology import ClusterNode, cluster_nodes
 from ttlproxy.errors import UpstreamError
 from ttlproxy.link.connecting.connections import client, close
@@ -27,8 +23,7 @@ from ttlproxy.link.connecting.pipeline import run, valid
 from ttlproxy.link.connecting.pushes import Pushes
 from ttlproxy.link.life.link import Link
 from ttlproxy.link.reaper.reaper import Reaper
-from ttlproxy.link.shared.context import Context, StateLink
-from ttlproxy.link.shared.rules_of_all import RulesOfAll
+from ttlproxy.link.shared.context import Context
 from ttlproxy.net.tasks import run_together, time_limit
 from ttlproxy.scripts.script_calls import ScriptCalls
 
@@ -43,7 +38,26 @@ _NODES: Final = (b"CLUSTER", b"NODES")
 _ADVICE: Final = "the nodes of the Cluster give this address: see cluster-announce-ip"
 _ADVICE_TLS: Final = f"{_ADVICE}, and tls-cluster for the port"
 PushesOfAll = dict[str, Pushes | None]
-Tell = Callable[["Master", list[ClusterNode], PushesOfAll], Awaitable[None]]
+
+
+class Callbacks(NamedTuple):
+    """The functions that a master calls.
+
+    answered(master, nodes, pushes): it has told what it knows of the Cluster; `pushes` were the
+    push connections before it was asked
+    learned(master): more of its slots are known
+    replaced(master): its server, or the server's role, has changed
+    strayed(master, key, deadline_ms): it announces a deadline in another's slot
+    owner(slot): returns the link of the master that has the slot, if that is served
+    pushes(): returns the push connections of all masters
+    """
+
+    answered: Callable[[Master, list[ClusterNode], PushesOfAll], Awaitable[None]]
+    learned: Callable[[Master], None]
+    replaced: Callable[[Master], None]
+    strayed: Callable[[Master, bytes, int], None]
+    owner: Callable[[int], Link | None]
+    pushes: Callable[[], PushesOfAll]
 
 
 async def nodes_told_by(server: Upstream, timeout_s: float) -> list[ClusterNode]:
@@ -73,7 +87,7 @@ class Master:
     owned: the slots that are its own, as no other claims them with a higher epoch
     known: those of them whose managed keys the link knows
     strays: slots that are not its own, and in which it has announced deadlines
-    told: how often it has told what it knows
+    answers: how often it has told what it knows
     pushes: the push connections of all masters when it was last asked, by their ids
     """
 
@@ -81,26 +95,10 @@ class Master:
         self,
         settings: Settings,
         upstream: Upstream,
-        counters: Counters,
-        signer: Signer,
-        rules_of_all: RulesOfAll,
-        families: Known,
-        state_links: WeakSet[StateLink],
+        context: Context,
         node: ClusterNode,
-        tell: Tell,
-        on_known: Callable[[Master], None],
-        on_gone: Callable[[Master], None],
-        on_stray: Callable[[Master, bytes, int], None],
-        on_awaiting_ttl: Callable[[Iterable[DbKey]], None],
-        owner: Callable[[int], Link | None],
-        pushes: Callable[[], PushesOfAll],
+        callbacks: Callbacks,
     ) -> None:
-        """`tell(master, nodes, pushes)` is called with each of its answers about the Cluster, and
-        what `pushes()` returned before it was asked; `on_known(master)` when more of its slots are
-        known; `on_gone(master)` when its server has changed; `on_stray(master, key, deadline_ms)`
-        when it announces a deadline in another's slot; `on_awaiting_ttl(places)` when a rule of
-        ONWRITE could not give deadlines there yet. `owner(slot)` returns the link of the master
-        that has the slot, if that is served."""
         self.id = node.id
         self.shown = upstream.address
         self.place = node.host, node.port, node.hostname
@@ -110,24 +108,20 @@ class Master:
         self.owned: set[int] = set()
         self.known: set[int] = set()
         self.strays: set[int] = set()
-        self.told = 0
+        self.answers = 0
         self.pushes: PushesOfAll = {}
-        context = Context(settings, counters, signer, rules_of_all, families, state_links)
         context.refusals.who = f"Redis at {upstream.shown}"
         context.keys.settle(node.slots)
         context.slot_schedules.owned = node.slots
         context.slot_schedules.on_unread = self._unread
-        context.on_stray = partial(on_stray, self)
-        context.on_awaiting_ttl = on_awaiting_ttl
+        context.on_stray = partial(callbacks.strayed, self)
         advice = _ADVICE_TLS if upstream.tls else _ADVICE
-        self.link = Link(settings, upstream, context, lambda: on_gone(self), advice)
-        self.reaper = Reaper(settings, self.link, owner)
+        self.link = Link(settings, upstream, context, lambda: callbacks.replaced(self), advice)
+        self.reaper = Reaper(settings, self.link, callbacks.owner)
         self._settings = settings
         self._slots = node.slots
         self._upstream = upstream
-        self._tell = tell
-        self._pushes = pushes
-        self._on_known = on_known
+        self._callbacks = callbacks
         self._wanted = asyncio.Event()  # a look
         self._lacking = asyncio.Event()  # slots that are not known yet
 
@@ -196,11 +190,11 @@ class Master:
         try:
             while True:
                 self._wanted.clear()
-                pushes = self._pushes()
+                pushes = self._callbacks.pushes()
                 try:
                     nodes = await _told(redis)
-                    self.told += 1
-                    await self._tell(self, nodes, pushes)
+                    self.answers += 1
+                    await self._callbacks.answered(self, nodes, pushes)
                 except (RedisError, OSError, ValueError) as trouble:
                     log.debug("%s tells nothing of its Cluster: %s", self.shown, trouble)
                 await asyncio.sleep(_AGAIN_S)
@@ -218,7 +212,7 @@ class Master:
             self._lacking.clear()
             lacking = self.owned - self.known
             self.known |= lacking & self.link.context.slot_schedules.read
-            self._on_known(self)
+            self._callbacks.learned(self)
             if not (lacking := self.owned - self.known):
                 continue
             redis = client(self.link.upstream, "ttlproxy:load", self._settings.connect_timeout)
@@ -231,7 +225,7 @@ class Master:
                 await close(redis)
             if more := read & self.owned:
                 self.known |= more
-                self._on_known(self)
+                self._callbacks.learned(self)
             if self.owned - self.known:  # they are on their way, or it is busy
                 self._lacking.set()
                 await asyncio.sleep(_AGAIN_S)
@@ -239,7 +233,7 @@ class Master:
     def _unread(self, slots: Collection[int]) -> None:
         """Takes the slots whose schedules the link could not read."""
         self.doubt(self.owned.intersection(slots))
-        self._on_known(self)
+        self._callbacks.learned(self)
 
     async def _read(self, redis: Redis, slots: Collection[int]) -> set[int]:
         """Reads the schedules of slots; returns those that could be read: all their keys are here.

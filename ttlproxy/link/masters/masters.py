@@ -17,10 +17,10 @@ from weakref import WeakSet
 from ttlproxy.addresses import Address, Upstream
 from ttlproxy.config import Settings
 from ttlproxy.core.cluster_view import ClusterView
-from ttlproxy.core.counted import counted
 from ttlproxy.core.counters import Counters
 from ttlproxy.core.families import Known
 from ttlproxy.core.keys import SLOTS, slot
+from ttlproxy.core.text import counted
 from ttlproxy.core.topology import ClusterNode
 from ttlproxy.errors import UnfitUpstream
 from ttlproxy.link.connecting.connections import Backoff
@@ -28,10 +28,11 @@ from ttlproxy.link.connecting.reachability import endpoints
 from ttlproxy.link.connecting.serving import Serving
 from ttlproxy.link.life.link import Link, ServerStatus
 from ttlproxy.link.masters.awaiting_ttl import AwaitingTtl
-from ttlproxy.link.masters.master import Master, PushesOfAll
+from ttlproxy.link.masters.known_slots import KnownSlots
+from ttlproxy.link.masters.master import Callbacks, Master, PushesOfAll
 from ttlproxy.link.masters.seeds import Seeds
 from ttlproxy.link.masters.slot_log import SlotLog
-from ttlproxy.link.shared.context import StateLink, first_signer
+from ttlproxy.link.shared.context import Context, StateLink, first_signer
 from ttlproxy.link.shared.rules_of_all import RulesOfAll
 from ttlproxy.net.tasks import cancel, drop
 
@@ -75,17 +76,23 @@ class Masters:
         self.rules = RulesOfAll(settings, self._signer, counters, lambda: self._masters.values())
         self._families = Known()
         self._state_links = WeakSet[StateLink]()
-        self._undated = AwaitingTtl(self._served)
+        self._awaiting_ttl = AwaitingTtl(self._served)
         self._has_secret = settings.signing_key_file is not None
         self._masters: dict[str, Master] = {}
+        self._known = KnownSlots(self._masters)
+        self._callbacks = Callbacks(
+            answered=self._take_answer,
+            learned=self._slots_learned,
+            replaced=self._server_replaced,
+            strayed=self._pass_on_stray,
+            owner=self.owners.__getitem__,
+            pushes=self._known.pushes,
+        )
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._seeds = Seeds(upstream, lambda: settings.connect_timeout)
         self._unfit: dict[str, str] = {}
         self._slot_log = SlotLog()
         self._replicas: set[str] = set()  # nodes that were replicas when they were last told of
-        # Slots of which this process knows all families, whichever master has them. It is emptied
-        # when news of more than one master may have been missed.
-        self._known: set[int] = set()
         self._unclaimed: list[int] = []
         self._logged = ""
         self._shares_ports = False
@@ -99,11 +106,11 @@ class Masters:
         try:
             failures = 0 if await self._find() else 1
             while not self._failed.is_set():
-                told = sum(master.told for master in self._masters.values())
+                answers = sum(master.answers for master in self._masters.values())
                 with suppress(TimeoutError):
                     async with asyncio.timeout(_BACKOFF.compute(failures) if failures else 1.0):
                         await self._failed.wait()
-                if sum(master.told for master in self._masters.values()) == told:
+                if sum(master.answers for master in self._masters.values()) == answers:
                     failures = 0 if await self._find() else failures + 1
                 self._slot_log.log(self._unclaimed)
             raise UnfitUpstream("; ".join(self._unfit.values()))
@@ -224,7 +231,7 @@ class Masters:
                 for master in list(self._masters.values()):
                     self._remove(master, "the Cluster was made anew")
                 self._known.clear()
-            await self._meet(told.nodes, told.server)
+            await self._add_new_masters(told.nodes, told.server)
             self._logged = ""
             return True
         if self._seeds.trouble != self._logged:
@@ -233,7 +240,7 @@ class Masters:
         self.serving.tried.set()
         return False
 
-    async def _meet(self, nodes: list[ClusterNode], server: Upstream) -> None:
+    async def _add_new_masters(self, nodes: list[ClusterNode], server: Upstream) -> None:
         """Adds masters that are new, or have moved. `server` has told of the nodes."""
         there = [node for node in nodes if node.is_there]
         self._seeds.others = [Address(node.host, node.port) for node in there if node.host]
@@ -248,7 +255,7 @@ class Masters:
             if node.id in self._masters:
                 self._remove(self._masters[node.id], f"it is at {found[node.id]} now")
             self._add(node, self.upstream.at(found[node.id]))
-        self._tell()
+        self._notify()
 
     def _is_new(self, node: ClusterNode) -> bool:
         """Whether the node is not known, or is no longer reached where it was."""
@@ -260,75 +267,36 @@ class Masters:
 
     def _add(self, node: ClusterNode, server: Upstream) -> None:
         log.info("a master of the Cluster: %s, with %d slots", server.address, len(node.slots))
-        master = Master(
+        context = Context(
             self._settings,
-            server,
             self._counters,
             self._signer,
             self.rules,
             self._families,
             self._state_links,
-            node,
-            self._told,
-            self._changed,
-            self._gone,
-            self._stray,
-            self._undated.add,
-            self.owners.__getitem__,
-            self._pushes,
         )
-        context = master.link.context
-        context.on_gap = self._miss
-        context.tellers = lambda: [each.link.activation for each in self._owners_beside(master)]
+        context.on_gap = self._known.note_gap
+        context.on_awaiting_ttl = self._awaiting_ttl.add
+        master = Master(self._settings, server, context, node, self._callbacks)
+        context.tellers = lambda: [each.link.activation for each in self._known.others(master)]
         if node.id in self._replicas:
             self._replicas.discard(node.id)
             before = [each.pushes for each in self._masters.values() if each.slots]
-            context.known_slots = lambda: self._known_at(master, before)
+            context.known_slots = lambda: self._known.at_new_master(master, before)
         self._masters[node.id] = master
         self.links[node.id] = master.link
         task = asyncio.create_task(self._keep(master), name=f"master {server.address}")
         task.add_done_callback(drop)
         self._tasks[node.id] = task
 
-    def _owners_beside(self, master: Master) -> list[Master]:
-        """Returns the other masters that have slots which are not this master's."""
-        own = set(master.link.context.slot_schedules.owned)
-        others = (each for each in self._masters.values() if each is not master)
-        return [each for each in others if not own.issuperset(each.slots)]
-
-    def _miss(self) -> None:
-        """Notes that this process now misses the announcements of one more master. Each is made
-        on most of the masters, so something may be missed only if two are away."""
-        owners = (each.link for each in self._masters.values() if each.slots)
-        if sum(link.announcements.connection is None for link in owners) > 1:
-            self._known.clear()
-
-    def _learn(self) -> None:
-        """Notes that nothing is missed, if all masters are heard."""
-        masters = self._masters.values()
-        if len(self._known) < SLOTS and all(
-            each.link.serving.now for each in masters if each.slots
-        ):
-            self._known.update(*(each.known for each in masters))
-
-    async def _known_at(self, master: Master, before: list[PushesOfAll]) -> set[int]:
-        """Returns the slots of which all families are known, although this master was met just now.
-        `before`: the push connections from before others knew it as a master."""
-        others, now = self._owners_beside(master), self._pushes()
-        has_gap = not others or any(
-            now[each.id] is not had.get(each.id) for each in others for had in before
-        )
-        heard = (each.link.announcements.has_no_gap() for each in others)
-        if has_gap or not all(await asyncio.gather(*heard)):
-            self._known.clear()
-        return self._known
-
     def _remove(self, master: Master, why: str) -> None:
         log.info("%s is no master of the Cluster any more: %s", master.shown, why)
         del self._masters[master.id], self.links[master.id]
         self._unfit.pop(master.id, None)
         task, context = self._tasks.pop(master.id), master.link.context
-        task.add_done_callback(lambda _: self._undated.add(context.agenda.drop(lambda key: True)))
+        task.add_done_callback(
+            lambda _: self._awaiting_ttl.add(context.agenda.drop(lambda key: True))
+        )
         task.cancel()
         context.end()
         self._on_gone(master.link)
@@ -346,12 +314,14 @@ class Masters:
                     self._failed.set()
                 await asyncio.sleep(_UNFIT_S)
 
-    def _gone(self, master: Master) -> None:
+    def _server_replaced(self, master: Master) -> None:
         """Ends the sessions of a master whose server, or its role, has changed."""
         self._on_gone(master.link)
         self.look()
 
-    async def _told(self, master: Master, nodes: list[ClusterNode], pushes: PushesOfAll) -> None:
+    async def _take_answer(
+        self, master: Master, nodes: list[ClusterNode], pushes: PushesOfAll
+    ) -> None:
         """Takes what a master has told of the Cluster. `pushes`: from before it was asked."""
         if self._masters.get(master.id) is not master:
             return
@@ -362,42 +332,28 @@ class Masters:
         if me is not None and is_it:
             master.hosts = me.host, me.hostname
         is_new = own != master.claims or epoch != master.epoch
-        if epoch > master.epoch and not self._has_heard(master, nodes):
+        if epoch > master.epoch and not self._known.has_heard(master, nodes):
             before = master.claims
             master.doubt(own if before is None else own.intersection(before))
         master.claims, master.epoch = own, epoch
-        self._learn()
+        self._known.learn()
         if is_new or master.strays:
             self._share_out()
-            self._miss()
+            self._known.note_gap()
         try:
             if is_it or not self._are_strange(nodes, master):
-                await self._meet(nodes, master.link.upstream)
+                await self._add_new_masters(nodes, master.link.upstream)
         finally:
             master.pushes = pushes
             self._drop_replaced(master)
-        self._tell()
+        self._notify()
 
     def _are_strange(self, nodes: list[ClusterNode], master: Master) -> bool:
         """Whether the nodes are another Cluster's, one of which is at this master's address now."""
         others = self._masters.keys() - {master.id}
         return others.isdisjoint(node.id for node in nodes)
 
-    def _has_heard(self, master: Master, nodes: list[ClusterNode]) -> bool:
-        """Whether what was set in its slots since it last told was announced to its link, or to
-        another master's: the slots may have been at that one, and be back with a higher epoch."""
-        now, others = self._pushes(), (node for node in nodes if node.id != master.id)
-        suspects = [node for node in others if "master" in node.flags and node.epoch > master.epoch]
-        heard = (now.get(node.id) for node in suspects)
-        before = (master.pushes.get(node.id) for node in suspects)
-        return all(
-            one is not None and one is other for one, other in zip(heard, before, strict=True)
-        )
-
-    def _pushes(self) -> PushesOfAll:
-        return {name: link.announcements.connection for name, link in list(self.links.items())}
-
-    def _stray(self, master: Master, key: bytes, deadline_ms: int) -> None:
+    def _pass_on_stray(self, master: Master, key: bytes, deadline_ms: int) -> None:
         """Passes on a deadline that a master has announced in a slot that is not its own as far as
         is known. The slot has come to it, and may be back already, so its owner's link must know,
         too."""
@@ -413,12 +369,12 @@ class Masters:
         link = self.owners[number]
         return link if link in self.links.values() else None
 
-    def _changed(self, master: Master) -> None:
+    def _slots_learned(self, master: Master) -> None:
         """Notes that a master knows more of its slots' managed keys, or that its link begins to
         serve."""
         self._unfit.pop(master.id, None)
         self._publish()
-        self._tell()
+        self._notify()
 
     def _share_out(self) -> None:
         """Gives each slot to the master with the highest epoch of those that claim it."""
@@ -469,16 +425,16 @@ class Masters:
             for master in masters:
                 for number in master.known:
                     owners[number] = master.link
-        self._learn()
+        self._known.learn()
         self.changes += owners != self.owners
         self.owners[:] = owners
-        self._undated.owners_changed()
+        self._awaiting_ttl.owners_changed()
         if any(owners) and not self.serving.now:
             self.serving.start()
         elif self.serving.now and not any(owners):
             self.serving.stop()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         change, self._change = self._change, asyncio.Event()
         change.set()
 

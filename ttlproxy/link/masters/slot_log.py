@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Final
 
-from ttlproxy.core.counted import counted
+from ttlproxy.core.text import counted
 
 log = logging.getLogger(__name__)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -19,7 +20,6 @@ from redis.exceptions import RedisError, ResponseError
 
 from ttlproxy.commands import Call
 from ttlproxy.config import Settings
-from ttlproxy.core import outbox_entries
 from ttlproxy.core.keys import slot
 from ttlproxy.core.registry import DbKey
 from ttlproxy.errors import UpstreamError
@@ -47,6 +47,26 @@ _IDLE_S: Final = 10.0
 _RETRIED_MS: Final = 1000
 _FOLLOWED_MS: Final = 100
 _UNREACHABLE: Final = UnreachableError("the master of the destination cannot be reached")
+# The key's length follows the name; the key begins where this ends.
+_ENTRY_HEAD: Final = re.compile(rb"([0-9a-f]+ \d+) \d+:[A-Z]+(\d+):")
+
+
+def identity(entry: bytes) -> bytes:
+    """Returns `term number` of an entry, which no other has. Behind it is a row of netstrings: a
+    command, its name and its key first (scripts/lib/outbox.lua). ValueError if it is no entry."""
+    return _head(entry)[1]
+
+
+def destination(entry: bytes) -> bytes:
+    """Returns the key that the command of an entry writes to. ValueError if it is no entry."""
+    head = _head(entry)
+    return entry[head.end() : head.end() + int(head[2])]
+
+
+def _head(entry: bytes) -> re.Match[bytes]:
+    if head := _ENTRY_HEAD.match(entry):
+        return head
+    raise ValueError("not an entry of an outbox")
 
 
 class _Entries(NamedTuple):
@@ -59,12 +79,12 @@ class _Entries(NamedTuple):
         """Returns the call that carries the entries out. Raises ValueError if one cannot be
         read."""
         source = b"%d" % slot(self.place[1])
-        dests = list(dict.fromkeys(map(outbox_entries.destination, self.entries)))
+        dests = list(dict.fromkeys(map(destination, self.entries)))
         return Call("outbox_apply", dests, (source, b"%d" % until_ms, *self.entries))
 
     def removed(self, count: int) -> Call:
         """Returns the call that removes the first `count` entries."""
-        ids = [outbox_entries.identity(entry) for entry in self.entries[:count]]
+        ids = [identity(entry) for entry in self.entries[:count]]
         return Call("outbox_drop", (self.place[1],), ids or [b""])
 
 

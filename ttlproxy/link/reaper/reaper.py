@@ -34,9 +34,10 @@ from ttlproxy.link.connecting.connections import Backoff, client, close, open_no
 from ttlproxy.link.connecting.failures import passes, reason
 from ttlproxy.link.connecting.pipeline import KEYS_PER_CALL, answered, valid
 from ttlproxy.link.reaper.outboxes import Outboxes
-from ttlproxy.link.shared.agenda import NEVER, SWEEP_AFTER_MS
+from ttlproxy.link.shared.agenda import SWEEP_AFTER_MS
 from ttlproxy.link.shared.schedule_queries import DUE
 from ttlproxy.net.tasks import run_all
+from ttlproxy.wire import NOTHING_DUE
 
 if TYPE_CHECKING:
     from ttlproxy.link.life.link import Link
@@ -66,14 +67,14 @@ class Done(NamedTuple):
     asked, reached, more: keys that were asked for, those that the script got to, and those of them
     with more that is due
     took_ms: the time that all took Redis
-    typical: half of the keys had no more elements removed than this
+    median_removed: the median number of elements that were removed from a key
     """
 
     asked: int
     reached: int
     more: int
     took_ms: float
-    typical: int
+    median_removed: int
 
 
 def plan(queue: deque[DbKey], pace: Portion) -> dict[DbKey, int]:
@@ -121,7 +122,7 @@ class ManyCalls:
             keys = min(keys, done.asked - quarter)
         elif done.took_ms < budget_ms / 2:
             self._batch = min(self._batch * 2, self._largest)
-            whole = self._largest * _BATCHES // max(done.typical, 1)
+            whole = self._largest * _BATCHES // max(done.median_removed, 1)
             keys = min(done.asked + quarter, _within_a_call(done), whole)
         self.pace = self._of(max(keys, 1))
 
@@ -139,7 +140,7 @@ def _within_a_call(done: Done) -> int:
     return min(done.reached + done.reached // 4 + 1, KEYS_PER_CALL)
 
 
-def rest_ms(took_ms: float, budget_ms: float, keys: int) -> float:
+def pause_ms(took_ms: float, budget_ms: float, keys: int) -> float:
     """Returns the time in ms to leave the server to others after a call that took too long.
 
     The script finds what is due in a long list by one walk, which no smaller batch makes shorter.
@@ -265,7 +266,7 @@ class Reaper:
         agenda = self._agenda
         if self._context.clock.now_ms() <= agenda.next_ms:
             return
-        next_ms, agenda.next_ms = agenda.next_ms, NEVER
+        next_ms, agenda.next_ms = agenda.next_ms, NOTHING_DUE
         try:
             await self._work(redis)
         except RedisError:
@@ -275,7 +276,7 @@ class Reaper:
     async def _work(self, redis: Redis) -> None:
         """Sweeps and, if it leads, reaps all that is due, and plans the next round."""
         await self._sweep(redis)
-        if not (self._agenda.leads or await self._stands_in(redis)):
+        if not (self._agenda.leads or await self._takes_over(redis)):
             return
         databases = self._context.registry.databases()
         now_ms = self._context.clock.now_ms()
@@ -291,13 +292,13 @@ class Reaper:
         self._context.node_counts.parked = self._agenda.parked.reasons
         await self._plan_next(redis, databases, now_ms)
 
-    async def _stands_in(self, redis: Redis) -> bool:
+    async def _takes_over(self, redis: Redis) -> bool:
         """Tries for the lease if it is time; returns whether this proxy leads now."""
         agenda, now_ms = self._agenda, self._context.clock.now_ms()
-        if now_ms <= agenda.stands_in_ms:
-            agenda.look_at(agenda.stands_in_ms)
+        if now_ms <= agenda.take_over_ms:
+            agenda.look_at(agenda.take_over_ms)
             return False
-        agenda.stands_in_ms = NEVER
+        agenda.take_over_ms = NOTHING_DUE
         return await self._hold_lease(redis)
 
     async def _sleep(self) -> None:
@@ -310,7 +311,7 @@ class Reaper:
         if agenda.leads:
             wait_ms = min(wait_ms, _LONGEST_SLEEP_MS)
         if wait_ms > 0:
-            is_planned = polls or agenda.next_ms < NEVER
+            is_planned = polls or agenda.next_ms < NOTHING_DUE
             try:
                 async with asyncio.timeout(wait_ms / 1000 if is_planned else None):
                     await agenda.woken.wait()
@@ -350,10 +351,10 @@ class Reaper:
             took_ms = max(outcome.calls_ms, default=0)
             asked, reached = len(limits), len(limits) - len(outcome.unreached)
             removed = sorted(outcome.removed) or [0]
-            typical = removed[len(removed) // 2]
-            done = Done(asked, reached, len(outcome.more), took_ms, typical)
+            median = removed[len(removed) // 2]
+            done = Done(asked, reached, len(outcome.more), took_ms, median)
             self._pacing.adapt(done, settings.reap_budget_ms)
-            await asyncio.sleep(rest_ms(took_ms, settings.reap_budget_ms, reached) / 1000)
+            await asyncio.sleep(pause_ms(took_ms, settings.reap_budget_ms, reached) / 1000)
             queue.extendleft(reversed(outcome.unreached))
             queue.extend(outcome.more)
             self._context.sweep_later(outcome.stale_entries)
@@ -383,14 +384,14 @@ class Reaper:
         """Notes that another proxy has the lease for `others_ms`, unless it renews it."""
         agenda, fleet = self._agenda, self._context.fleet
         agenda.leads, self._lease_until_ms = False, 0
-        agenda.stands_in_ms = NEVER
+        agenda.take_over_ms = NOTHING_DUE
         agenda.parked.drop(lambda key: True)  # the other one parks them
         self._context.node_counts.parked = agenda.parked.reasons
         self._outboxes.leave()
         # The number of heartbeats that see within a lease that something is late.
         looks = fleet.attached / fleet.stretch * self._settings.lease_ms / 1000
         if fleet.are_few or random() * looks < _CANDIDATES:
-            agenda.stand_in(self._context.clock.now_ms() + others_ms)
+            agenda.take_over(self._context.clock.now_ms() + others_ms)
 
     async def _sweep(self, redis: Redis) -> None:
         """Sweeps the indexes whose sweep is due, and gives deadlines by rules."""

@@ -203,7 +203,7 @@ class ReapScript:
             return
         now_ms, took_us, attention, *answers = valid(reply)
         if self._keys.clustered and not error(attention):
-            self._slots.told(slot(batch.keys[0]), attention, noted)
+            self._slots.set_first(slot(batch.keys[0]), attention, noted)
         self._actions.accepted(batch.db)
         self._counters.reap_call_ms.observe(took_us / 1000)
         outcome.calls_ms.append(took_us / 1000)

@@ -1,5 +1,4 @@
 """Reads the schedules: which families have keys with deadlines, and which keys need attention soon.
-A proxy that asks Redis at each request also listens to new deadlines while it leads the reaper.
 
 A client with narrow rights may write to the schedule that it shares with others. Then the schedule
 only tells the reaper when to look. The families of keys with deadlines are then read from the names
@@ -9,27 +8,18 @@ something due.
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from ttlproxy.commands import Call
-from ttlproxy.config import Settings
-from ttlproxy.core.keys import Keys
 from ttlproxy.core.registry import UNKNOWN, DbKey
-from ttlproxy.errors import UpstreamError
-from ttlproxy.link.connecting.connections import Backoff
-from ttlproxy.link.connecting.discovery import AddressWatch
 from ttlproxy.link.connecting.failures import is_wrong_type
-from ttlproxy.link.connecting.pipeline import Words, answered, error, run, valid
-from ttlproxy.link.connecting.pushes import PushSocket
+from ttlproxy.link.connecting.pipeline import answered, error, run, valid
 from ttlproxy.link.shared.context import Context
-from ttlproxy.link.shared.schedule_queries import DUE, PAGE, Refused, UnreadError
-from ttlproxy.link.shared.scores import whole_ms
-from ttlproxy.net.tasks import cancel
+from ttlproxy.link.shared.schedule_queries import DUE, PAGE, Refused, UnreadError, whole_ms
 
 log = logging.getLogger(__name__)
 
@@ -215,74 +205,3 @@ class Schedules:
     def _keys_of(self, names: list[bytes]) -> list[bytes]:
         """Returns the data keys of the names that are indexes."""
         return [key for name in names if (key := self._script_calls.keys.data(name)) is not None]
-
-
-_AGAIN = Backoff(cap=2.0, base=0.05)
-
-
-class _Deadlines(PushSocket):
-    """A connection that receives announcements: on_announcement(db, key, deadline_ms) is called for
-    each."""
-
-    def __init__(
-        self,
-        keys: Keys,
-        on_announcement: Callable[[int, bytes, int], None],
-        on_loss: Callable[[], None],
-    ) -> None:
-        super().__init__(on_loss)
-        self._keys = keys
-        self._on_announcement = on_announcement
-
-    def _take(self, message: object) -> None:
-        if isinstance(message, list) and message[:1] == [b"invalidate"] and message[1]:
-            for name in message[1]:
-                if announced := self._keys.announced(name):
-                    db, deadline_ms, key = announced
-                    self._on_announcement(db, key, deadline_ms)
-
-    def _opening(self) -> list[Words]:
-        prefix = self._keys.announcement_prefix
-        return [
-            (b"CLIENT", b"SETNAME", b"ttlproxy:deadlines"),
-            (b"CLIENT", b"TRACKING", b"ON", b"BCAST", b"PREFIX", prefix),
-        ]
-
-
-class Deadlines:
-    """Receives announcements of deadlines while this proxy leads, over a connection of its own."""
-
-    def __init__(self, settings: Settings, address: AddressWatch, context: Context) -> None:
-        self._settings = settings
-        self._address = address
-        self._context = context
-
-    async def run(self) -> None:
-        """Runs until cancelled. Without a connection the reaper only looks now and then."""
-        agenda, failures = self._context.agenda, 0
-        while True:
-            await agenda.until(leads=True)
-            try:
-                await self._hear()
-                failures = 0
-            except (UpstreamError, OSError) as trouble:  # also TimeoutError
-                failures += 1
-                log.debug("deadlines are not announced: %s", trouble)
-                await asyncio.sleep(_AGAIN.compute(failures))
-
-    async def _hear(self) -> None:
-        """Receives; ends when the connection is lost, or this proxy no longer leads."""
-        context, settings, lost = self._context, self._settings, asyncio.Event()
-        agenda = context.agenda
-        connection = _Deadlines(context.keys, context.announced, lost.set)
-        follows = asyncio.create_task(agenda.until(leads=False), name="until it leads no more")
-        losing = asyncio.create_task(lost.wait(), name="until deadlines are lost")
-        try:
-            await connection.open(
-                self._address.now, settings.connect_timeout, settings.tcp_keepalive
-            )
-            agenda.look_at(0)  # for what was announced before
-            await asyncio.wait({follows, losing}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            connection.close()
-            await cancel(follows, losing)

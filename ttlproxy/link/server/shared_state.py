@@ -97,10 +97,10 @@ class SharedState:
         """
         is_there = self._take(reply)
         if is_there or not self._is_needed_by_any:
-            self._tell_all()
+            self._release_all()
         elif not await self._is_paused():
             await self.claim(redis)
-            self._tell_all()
+            self._release_all()
         if self._lacks_families and not await self._is_paused():
             await self._note_all(redis)
 
@@ -206,11 +206,11 @@ class SharedState:
     def _is_needed_by_any(self) -> bool:
         return any(each.is_needed for each in self._state_links)
 
-    def _tell_all(self) -> None:
+    def _release_all(self) -> None:
         for each in self._state_links:
-            each.tell()
+            each.release_sessions()
 
-    def tell(self) -> None:
+    def release_sessions(self) -> None:
         """Lets sessions go on that wait for the state."""
         wanted, self._wanted = self._wanted, None
         if wanted is not None and not wanted.done():

@@ -38,7 +38,7 @@ class ActionCache:
         self._keys = keys
         self._signer = signer
         self._refusals = refusals
-        self._hearers: list[Callable[[bool, bool], None]] = []
+        self._observers: list[Callable[[bool, bool], None]] = []
         self._known: dict[int, Actions] = {}
         # All patterns ever known of a database, until their keys are gone.
         self._patterns: defaultdict[int, set[bytes]] = defaultdict(set)
@@ -49,24 +49,24 @@ class ActionCache:
         self.rules = RuleBook()
         """The rules of ONWRITE."""
         self._reading: asyncio.Future[None] | None = None  # while rules of ONWRITE are in doubt
-        self._readers: list[Callable[[], None]] = []
+        self._write_observers: list[Callable[[], None]] = []
         self.set_anew: Counter[int] = Counter()
         """How often a rule of a database was set: keys may have had deadlines before."""
 
-    def tell(self, hearer: Callable[[bool, bool], None]) -> None:
-        """Calls `hearer(ruled, counting)` now and after changes: whether there may be rules, and
+    def add_observer(self, observer: Callable[[bool, bool], None]) -> None:
+        """Calls `observer(ruled, counting)` now and after changes: whether there may be rules, and
         rules with a MAX."""
-        self._hearers.append(hearer)
+        self._observers.append(observer)
         known = self._known.values()
-        hearer(any(known), any(rules.counts for rules in known))
+        observer(any(known), any(rules.counts for rules in known))
 
-    def leave(self, hearer: Callable[[bool, bool], None]) -> None:
-        """Calls this hearer no more."""
-        self._hearers.remove(hearer)
+    def remove_observer(self, observer: Callable[[bool, bool], None]) -> None:
+        """Calls this observer no more."""
+        self._observers.remove(observer)
 
-    def tell_of_writes(self, reader: Callable[[], None]) -> None:
-        """Calls `reader()` from now on when what sessions ask of `rules` may have changed."""
-        self._readers.append(reader)
+    def add_write_observer(self, observer: Callable[[], None]) -> None:
+        """Calls `observer()` from now on when what sessions ask of `rules` may have changed."""
+        self._write_observers.append(observer)
 
     def reading(self) -> asyncio.Future[None]:
         """Returns a future that is done when no rule of ONWRITE is in doubt."""
@@ -175,7 +175,7 @@ class ActionCache:
             return b"", set()
         return listed(valid(reply))
 
-    def told_version(self, version: bytes) -> None:
+    def version_announced(self, version: bytes) -> None:
         """Takes the version of the rules that slots of a Cluster know, empty if the rules may be
         gone. After a flush a slot may know a newer one than the home slot."""
         if not version or _number(version) > _number(self.of(0).version):
@@ -233,12 +233,12 @@ class ActionCache:
             self._reading.set_result(None)
 
     def _say_of_writes(self) -> None:
-        for reader in self._readers:
-            reader()
+        for observer in self._write_observers:
+            observer()
 
     def _say(self, ruled: bool, counting: bool) -> None:
-        for hearer in self._hearers:
-            hearer(ruled, counting)
+        for observer in self._observers:
+            observer(ruled, counting)
 
 
 def _number(version: bytes) -> int:

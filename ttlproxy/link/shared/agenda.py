@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 
 from ttlproxy.core.registry import DbKey
 from ttlproxy.link.connecting.connections import Backoff
+from ttlproxy.wire import NOTHING_DUE
 
-NEVER = 1 << 62
 # A key that Redis refuses to reap is tried again until somebody has removed the cause.
 _PARKED = Backoff(cap=30.0, base=0.05)
 # Trouble that passes by itself ends for all keys at once, however often it was met: short pauses.
@@ -91,10 +91,10 @@ class Parked:
         return self._until.get(place, (0, 0))[0] > now_ms
 
     def first_ms(self, now_ms: int = -1) -> int:
-        """Returns when the next key is tried again; NEVER if no pause lasts longer than
+        """Returns when the next key is tried again; NOTHING_DUE if no pause lasts longer than
         `now_ms`."""
         untils_ms = (until_ms for until_ms, _ in self._until.values())
-        return min((until_ms for until_ms in untils_ms if until_ms > now_ms), default=NEVER)
+        return min((until_ms for until_ms in untils_ms if until_ms > now_ms), default=NOTHING_DUE)
 
     def put_off_no_more(self) -> None:
         """Lets each key be tried now."""
@@ -125,14 +125,14 @@ class Agenda:
     leads: whether this proxy's reaper is the one that acts at deadlines, as it believes; the others
     do not wake at deadlines
     next_ms: when something may be due; woken: set when that becomes earlier
-    stands_in_ms: when to try to lead, because something is late
+    take_over_ms: when to try for the lease that another proxy has, because something is late
     sweep_after_ms: the time for a request to be executed before its keys are swept
     """
 
     def __init__(self) -> None:
         self._leads = False
         self._turned = asyncio.Event()  # set when `leads` changes
-        self.next_ms = self.stands_in_ms = NEVER
+        self.next_ms = self.take_over_ms = NOTHING_DUE
         self.woken = asyncio.Event()
         self.sweep_after_ms = SWEEP_AFTER_MS
         self.parked = Parked()
@@ -162,7 +162,7 @@ class Agenda:
 
     def begin(self, leads: bool) -> None:
         """Begins with a server, perhaps another one than before."""
-        self.leads, self.stands_in_ms = leads, NEVER
+        self.leads, self.take_over_ms = leads, NOTHING_DUE
 
     def announced(self, db: int, deadline_ms: int) -> None:
         """Takes the first deadline of a key, which was announced."""
@@ -174,11 +174,11 @@ class Agenda:
         self.leads = True
         self.look_at(0)
 
-    def stand_in(self, at_ms: int) -> None:
+    def take_over(self, at_ms: int) -> None:
         """Plans a look at `at_ms`, because something is late. If another proxy leads, this one then
-        tries to get the lease."""
+        tries for the lease."""
         if not self.leads:
-            self.stands_in_ms = min(self.stands_in_ms, at_ms)
+            self.take_over_ms = min(self.take_over_ms, at_ms)
         self.look_at(at_ms)
 
     def look_at(self, due_ms: int) -> None:
@@ -192,7 +192,7 @@ class Agenda:
         self._sweeps = dict.fromkeys(self._sweeps, 0)
         self._awaiting_ttl = dict.fromkeys(self._awaiting_ttl, 0)
         self.parked.put_off_no_more()
-        self.stand_in(0)  # the proxy that leads may notice later
+        self.take_over(0)  # the proxy that leads may notice later
         self.look_at(0)
 
     def sweep(self, places: Iterable[DbKey], now_ms: int) -> None:

@@ -25,9 +25,8 @@ from ttlproxy.link.shared.action_cache import ActionCache
 from ttlproxy.link.shared.agenda import Agenda
 from ttlproxy.link.shared.fleet import Fleet
 from ttlproxy.link.shared.info_section import InfoSection
-from ttlproxy.link.shared.overdue import Overdue
 from ttlproxy.link.shared.rules_of_all import RulesOfAll
-from ttlproxy.link.shared.schedule_queries import ScheduleQueries
+from ttlproxy.link.shared.schedule_queries import Overdue, ScheduleQueries
 from ttlproxy.link.shared.slot_schedules import SlotSchedules
 from ttlproxy.scripts import Scripts
 from ttlproxy.scripts.script_calls import ScriptCalls
@@ -60,7 +59,7 @@ class StateLink(Protocol):
 
     def look_soon(self) -> None: ...
 
-    def tell(self) -> None: ...
+    def release_sessions(self) -> None: ...
 
 
 class Teller(Protocol):
@@ -127,7 +126,7 @@ class Context:
         self.actions = (
             rules_of_all.actions if rules_of_all else ActionCache(keys, signer, self.refusals)
         )
-        self.actions.tell(self.scripts.ruled)
+        self.actions.add_observer(self.scripts.ruled)
         self.slot_schedules = SlotSchedules(keys)
         self.schedule_queries: ScheduleQueries | SlotSchedules = ScheduleQueries(keys)
         families = Families(known)
@@ -137,7 +136,7 @@ class Context:
             self.agenda.announced, actions.has_action, actions.rules, families.known
         )
         self.managed: dict[int, int] = {}
-        self._known_families.tell(self._families_changed)
+        self._known_families.add_observer(self._families_changed)
         self._families_changed()
         self.announced: Callable[[int, bytes, int], None] = self.registry.announced
         self.has_ended = False
@@ -216,8 +215,8 @@ class Context:
         """Ends the use of this context: the master is left for good, and another one has its slots,
         or will have them."""
         self.has_ended = True
-        self.actions.leave(self.scripts.ruled)
-        self._known_families.leave(self._families_changed)
+        self.actions.remove_observer(self.scripts.ruled)
+        self._known_families.remove_observer(self._families_changed)
         self.counters.nodes.discard(self.node_counts)
 
     @property
@@ -264,7 +263,7 @@ class Context:
         elif self.has_rules:
             self.actions.home_has(version)
         elif version:
-            self.actions.told_version(version)
+            self.actions.version_announced(version)
         await self.learn_rules(redis, 0)
 
     def _announced_in(self, db: int, key: bytes, deadline_ms: int) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from ttlproxy import __version__
 from ttlproxy.core.counters import Counters
 from ttlproxy.link.connecting.known_server import ServerClock
-from ttlproxy.link.shared.overdue import Overdue
+from ttlproxy.link.shared.schedule_queries import Overdue
 
 
 class InfoSection:

@@ -78,7 +78,7 @@ class RulesOfAll:
         self._timeout_s = settings.connect_timeout
         self._masters = masters
         self._doubted = asyncio.Event()
-        self.actions.tell_of_writes(self._doubted.set)
+        self.actions.add_write_observer(self._doubted.set)
 
     async def keep_known(self) -> None:
         """Reads rules of ONWRITE that are in doubt, for which sessions wait; until cancelled.
@@ -134,7 +134,8 @@ class RulesOfAll:
                 untold.difference_update(*done)
             if not untold or asyncio.get_running_loop().time() > until_s:
                 if announces:
-                    self.actions.told_version(version or b"")  # our own sessions may not listen
+                    # Our own sessions may not listen.
+                    self.actions.version_announced(version or b"")
                 return not untold
             await asyncio.sleep(_AGAIN.compute(attempt))
         return False
@@ -144,7 +145,7 @@ class RulesOfAll:
         masters."""
         some = [(each, set(islice(each.owned, _TRIED))) for each in self._masters()]
         await asyncio.gather(*(self._tell(each, b"", slots, True) for each, slots in some))
-        self.actions.told_version(b"")
+        self.actions.version_announced(b"")
 
     async def _version(self) -> bytes | None:
         """Returns the version at home, empty if there is none; None while nobody tells."""

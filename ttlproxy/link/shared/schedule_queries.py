@@ -8,6 +8,7 @@ clients or not be ours to read. Every method raises redis-py's ConnectionError o
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+from math import floor
 from typing import Any, NamedTuple
 
 from redis.asyncio import Redis
@@ -16,8 +17,9 @@ from redis.exceptions import ResponseError
 from ttlproxy.commands import Call
 from ttlproxy.core.keys import Keys
 from ttlproxy.core.registry import DbKey
+from ttlproxy.link.connecting.failures import is_wrong_type
 from ttlproxy.link.connecting.pipeline import Words, error, everywhere, run, valid
-from ttlproxy.link.shared.scores import whole_ms
+from ttlproxy.wire import NOTHING_DUE
 
 PAGE = 1000
 # Pages that are read at a time of what needs attention soon: each takes the proxy 1 ms.
@@ -26,6 +28,12 @@ _MOST_PAGES = 10
 DUE = 4096
 
 Refused = dict[int, ResponseError]
+
+
+def whole_ms(score: bytes) -> int:
+    """Returns a score as a deadline, rounded down and limited: a whole ms is later than both or
+    than neither. Scores are whole ms, unless somebody has written something else by hand."""
+    return floor(min(max(float(score), 0), NOTHING_DUE))
 
 
 class UnreadError(ResponseError):
@@ -46,6 +54,30 @@ class Late(NamedTuple):
     keys: int
     first_ms: int | None
     refused: Refused
+
+
+class Overdue:
+    """The keys that are past their deadline and still there, at the last look. The registry cannot
+    tell: it holds lower bounds, and hears of no other proxy's reaps.
+
+    keys: how many are overdue in all databases
+    broken: databases, or slots of a Cluster, where another type of key is in place of the schedule
+    """
+
+    def __init__(self) -> None:
+        self.keys = 0
+        self.broken: list[int] = []
+        self._first_ms: int | None = None  # the earliest deadline that is past
+
+    def update(self, late: Late) -> None:
+        """Takes what Redis has just told."""
+        self.keys, self._first_ms, refused = late
+        self.broken = [db for db, refusal in refused.items() if is_wrong_type(refusal)]
+
+    def oldest_s(self, now_ms: int) -> float:
+        """Returns for how long the oldest key has been due, in s; 0 if none is."""
+        first_ms = self._first_ms
+        return 0.0 if first_ms is None else max(now_ms - first_ms, 0) / 1000
 
 
 class Soon(NamedTuple):

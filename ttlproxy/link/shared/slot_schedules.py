@@ -6,7 +6,7 @@ There are 16,384 of them, so only those are asked that have a key that is due, a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
 from random import sample
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ from ttlproxy.commands import Call
 from ttlproxy.core.keys import SLOTS, Keys, slot
 from ttlproxy.core.registry import DbKey
 from ttlproxy.link.connecting.failures import is_elsewhere
-from ttlproxy.link.connecting.pipeline import Words, error, run, valid
+from ttlproxy.link.connecting.pipeline import Words, answered, error, run, valid
 from ttlproxy.link.shared.schedule_queries import (
     DUE,
     PAGE,
@@ -27,9 +27,10 @@ from ttlproxy.link.shared.schedule_queries import (
     before,
     between,
     scored,
+    whole_ms,
 )
-from ttlproxy.link.shared.scores import whole_ms
-from ttlproxy.link.shared.slot_survey import Survey, all_may_have
+from ttlproxy.scripts.script_calls import ScriptCalls
+from ttlproxy.wire import NOTHING_DUE
 
 # Slots that are asked in one round trip.
 _TOGETHER: Final = 512
@@ -39,9 +40,53 @@ _DUE_TOGETHER: Final = 64
 _LATE: Final = 256
 # Slots that are asked once a second for their size: 512 took the proxy 0.5 % of a core.
 _SIZED: Final = 64
-_NEVER: Final = 1 << 62
 # The request for the first key of a schedule; the schedule's name is put in.
 _HEAD: Final = (b"ZRANGEBYSCORE", b"", b"-inf", b"+inf", b"WITHSCORES", b"LIMIT", 0, 1)
+# Slots that one script looks at, in about 1 ms of Redis.
+_SURVEYED: Final = 1024
+# Fewer slots are read without a survey.
+_SURVEY_WORTH_IT: Final = 64
+# The length of a slot's word.
+_WORD: Final = 3
+
+FindSlots = Callable[[Redis, Sequence[int]], Awaitable[Collection[int]]]
+"""Which of the slots may have a schedule. Raises redis-py's ConnectionError or TimeoutError."""
+
+
+async def all_may_have(redis: Redis, slots: Sequence[int]) -> Collection[int]:
+    return slots
+
+
+class SlotSurvey:
+    """Finds the slots of one node that may have a schedule: most have none, and need not be read.
+
+    A slot is left out only if the node has said that its schedule is empty. Any refusal counts as
+    "perhaps": then the request that reads the schedule tells why.
+    """
+
+    def __init__(
+        self, script_calls: ScriptCalls, keys: Keys, would_wait: Callable[[], Awaitable[bool]]
+    ) -> None:
+        """`would_wait()` returns whether a script would have to wait for the end of a pause."""
+        self._script_calls = script_calls
+        self._keys = keys
+        self._would_wait = would_wait
+
+    async def __call__(self, redis: Redis, slots: Sequence[int]) -> Collection[int]:
+        if len(slots) < _SURVEY_WORTH_IT or await self._would_wait():
+            return slots
+        found: list[int] = []
+        for at in range(0, len(slots), _SURVEYED):
+            found += await self._some(redis, slots[at : at + _SURVEYED])
+        return found
+
+    async def _some(self, redis: Redis, slots: Sequence[int]) -> Sequence[int]:
+        numbers = {self._keys.word(number): number for number in slots}
+        call = Call("slots_occupied", (), (b"".join(numbers),))
+        reply = await answered(redis, self._script_calls, 0, call)
+        if error(reply) or not isinstance(reply, bytes):
+            return slots
+        return [numbers[reply[at : at + _WORD]] for at in range(0, len(reply), _WORD)]
 
 
 class SlotSchedules:
@@ -62,7 +107,7 @@ class SlotSchedules:
         self.read: set[int] = set()
         self.deferring: set[int] = set()
         self.losses: Counter[int] = Counter()
-        self.survey: Survey = all_may_have
+        self.survey: FindSlots = all_may_have
         self.on_unread: Callable[[Collection[int]], None] = lambda slots: None
         self.now_noted = 0
         # Lower bounds in ms, for all slots that have managed keys.
@@ -109,19 +154,19 @@ class SlotSchedules:
             self.deferring.add(number)
         self.now_noted += 1
         self._noted[number] = self.now_noted
-        if due_ms < self._firsts.get(number, _NEVER):
+        if due_ms < self._firsts.get(number, NOTHING_DUE):
             self._firsts[number] = due_ms
         return number
 
-    def told(self, number: int, attention: bytes, asked: int) -> None:
+    def set_first(self, number: int, attention: bytes, asked: int) -> None:
         """Notes when the first key of the slot needs attention, in ms; empty if there is none.
         `asked`: what `now_noted` was before Redis was asked."""
-        first_ms = whole_ms(attention) if attention else _NEVER
+        first_ms = whole_ms(attention) if attention else NOTHING_DUE
         if self._noted.get(number, 0) > asked:
-            first_ms = min(first_ms, self._firsts.get(number, _NEVER))
+            first_ms = min(first_ms, self._firsts.get(number, NOTHING_DUE))
         if number not in self.owned:
             return
-        if first_ms < _NEVER:
+        if first_ms < NOTHING_DUE:
             self._firsts[number] = first_ms
         else:
             self._firsts.pop(number, None)
@@ -180,7 +225,7 @@ class SlotSchedules:
         sizes, refused = await self._ask(redis, some, (b"ZCARD", b""))
         self._size += sum(sizes.values())
         for number in (each for each, size in sizes.items() if not size):
-            self.told(number, b"", asked)
+            self.set_first(number, b"", asked)
         if refused:
             self._unsized = []
         return None if refused or self._unsized else self._size
@@ -321,7 +366,7 @@ class SlotSchedules:
         asked = self.now_noted
         heads, refused = await self._ask(redis, slots, _HEAD)
         for number, page in heads.items():
-            self.told(number, page[1] if page else b"", asked)
+            self.set_first(number, page[1] if page else b"", asked)
         return heads, refused
 
     def _schedule(self, number: int) -> bytes:

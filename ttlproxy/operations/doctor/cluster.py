@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 
 from redis.exceptions import RedisError
 
-from ttlproxy.core.counted import counted
 from ttlproxy.core.keys import SLOTS
+from ttlproxy.core.text import counted
 from ttlproxy.core.topology import ClusterNode, cluster_nodes
 from ttlproxy.errors import UpstreamError
 from ttlproxy.link import NodeOfSeveral, SentinelGroup, check_slots

@@ -1,4 +1,5 @@
-"""Checks a sample of what proxies keep in Redis against the data that it belongs to.
+"""Checks a sample of what proxies keep in Redis against the data that it belongs to, and whether
+keys are overdue.
 
 One script call examines a key, so that nothing changes during it.
 """
@@ -9,10 +10,10 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import NamedTuple
 
 from ttlproxy.commands import Call
-from ttlproxy.core.counted import counted
 from ttlproxy.core.registry import DbKey
+from ttlproxy.core.text import counted
 from ttlproxy.link import run, valid
-from ttlproxy.operations.doctor.finding import ERROR, OK, WARNING, Finding, Severity
+from ttlproxy.operations.doctor.finding import ERROR, INFO, OK, WARNING, Finding, Severity
 from ttlproxy.operations.doctor.target import Target
 from ttlproxy.operations.key_walk import scan
 from ttlproxy.scripts.script_calls import ScriptCalls
@@ -24,6 +25,7 @@ _EACH = 10
 _SHOWN = 3
 _SLACK_MS = 1000
 _COLLECTIONS = frozenset({b"hash", b"set", b"zset", b"list"})
+_LATE_MS = 5000
 
 
 class KeyState(NamedTuple):
@@ -179,3 +181,33 @@ async def _sampled(target: Target) -> list[DbKey]:
                 break
     # An outbox has a time in the schedule, but its elements have no deadlines there.
     return [place for place in places if target.keys.destination(place[1]) is None]
+
+
+async def overdue(target: Target) -> AsyncIterator[Finding]:
+    """Finds keys that were due seconds ago, so that the reaper has had time for them."""
+    count, now_ms = await target.attached(), await target.now_ms()
+    late = await target.schedules.late(target.redis, target.databases, now_ms - _LATE_MS)
+    for refusal in late.refused.values():
+        raise refusal
+    keys, oldest_s = late.keys, (now_ms - (late.first_ms or now_ms)) / 1000
+    what = f"{counted(keys, 'key is', 'keys are')} overdue, the oldest for {oldest_s:.0f} s"
+    if not keys and count:
+        yield Finding(OK, f"{counted(count, 'proxy is', 'proxies are')} connected")
+    elif not keys:
+        yield Finding(INFO, "no proxy is connected", "Expired elements are not being removed.")
+    elif count:
+        yield Finding(
+            ERROR,
+            f"{what}, although proxies are connected",
+            "Either more elements expire than the reaper may remove, or Redis refuses its"
+            " requests.",
+            "see the proxies' logs and the other findings; a larger --reap-budget-ms lets a reap"
+            " take longer",
+        )
+    else:
+        yield Finding(
+            WARNING,
+            f"{what}, and no proxy is connected",
+            "Clients that read without a proxy see expired elements.",
+            f"ttlproxy --upstream {target.shown}",
+        )

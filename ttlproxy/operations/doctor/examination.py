@@ -25,7 +25,7 @@ from ttlproxy.link import (
     several_masters,
 )
 from ttlproxy.net.progress import Progress
-from ttlproxy.operations.doctor import cluster, content, proxies, rights, server, signatures
+from ttlproxy.operations.doctor import cluster, content, rights, rules, server
 from ttlproxy.operations.doctor.finding import ERROR, INFO, OK, WARNING, Finding
 from ttlproxy.operations.doctor.fix import FixState, fixed
 from ttlproxy.operations.doctor.required_rights import rules as rules_for_proxy
@@ -59,8 +59,8 @@ CHECKS: Final[Mapping[str, Check]] = {
     "clients": Check("there is room for clients", [server.clients]),
     "persistence": Check("", [server.persistence]),
     "replicas": Check("no replica is behind", [server.replicas]),
-    "overdue": Check("", [proxies.overdue, proxies.destinations]),
-    "unsigned": Check("rules and deferred commands are signed", [signatures.unsigned]),
+    "overdue": Check("", [content.overdue, rules.destinations]),
+    "unsigned": Check("rules and deferred commands are signed", [rules.unsigned]),
     "content": Check("", [content.content]),
 }
 

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from ttlproxy.commands import Call
-from ttlproxy.core.counted import counted
+from ttlproxy.core.text import counted
 from ttlproxy.errors import DoctorError
 from ttlproxy.link import NodeOfSeveral, announcing
 from ttlproxy.net.progress import of_names
 from ttlproxy.operations.doctor.content import examine_keys
 from ttlproxy.operations.doctor.target import Target
-from ttlproxy.operations.key_walk import LARGE_PAGE, KeyWalk, Pace, Place
+from ttlproxy.operations.key_walk import LARGE_PAGE, KeyWalk, Pace, WalkPosition
 from ttlproxy.operations.resume_file import ResumeFile
 from ttlproxy.scripts.script_calls import ScriptCalls
 
@@ -37,11 +37,11 @@ class FixState:
         or is of another run."""
         job = {"upstream": upstream, "prefix": prefix}
         self._file = ResumeFile(path, job, "--state", DoctorError) if path else None
-        self.begun: dict[str, tuple[Place, Counter[str]]] = {}
+        self.begun: dict[str, tuple[WalkPosition, Counter[str]]] = {}
         if self._file is not None:
             self.begun = self._file.load(_read) or {}
 
-    def keep(self, where: str, place: Place, counts: Counter[str]) -> None:
+    def keep(self, where: str, place: WalkPosition, counts: Counter[str]) -> None:
         """Keeps the position of the walk there."""
         self.begun[where] = place, counts
         if self._file is not None:
@@ -53,9 +53,9 @@ class FixState:
             self._file.remove()
 
 
-def _read(kept: Any) -> dict[str, tuple[Place, Counter[str]]]:
+def _read(kept: Any) -> dict[str, tuple[WalkPosition, Counter[str]]]:
     begun = kept["begun"].items()
-    return {where: (Place(*place), Counter(counts)) for where, (place, counts) in begun}
+    return {where: (WalkPosition(*place), Counter(counts)) for where, (place, counts) in begun}
 
 
 async def fixed(target: Target, state: FixState) -> None:
@@ -92,7 +92,7 @@ class _Fixing:
         at = f"{target.redis.shown}, " if isinstance(target.redis, NodeOfSeveral) else ""
         self._where = f"{at}database {db}"
         self._names: int = target.info[f"db{db}"]["keys"]
-        self._place, self._counts = state.begun.get(self._where, (Place(), Counter()))
+        self._place, self._counts = state.begun.get(self._where, (WalkPosition(), Counter()))
 
     async def run(self) -> None:
         """Begins with the indexes: the walk over them takes long, and goes on where it was."""

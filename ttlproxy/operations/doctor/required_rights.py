@@ -209,7 +209,7 @@ def asked(keys: Keys) -> list[Right]:
     homes = ("schedule", "state", "rules", "others", "old_layout")
     named = {f"{{{name}}}": keys.home(getattr(keys, name)) for name in homes}
     named |= {"{hello}": keys.hello, "{broadcast}": keys.broadcast, "{meeting}": MEETING}
-    named |= {"{told}": keys.told_channel(b"")}
+    named |= {"{told}": keys.news_channel(b"")}
     return [
         Right(tuple(named.get(word, word.encode()) for word in text.split()), severity, without)
         for severity, without, texts in ((*_IN_CLUSTER, *_ASKED) if keys.clustered else _ASKED)

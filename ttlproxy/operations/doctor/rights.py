@@ -12,8 +12,8 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 
 from redis.exceptions import NoPermissionError, ResponseError
 
-from ttlproxy.core.counted import counted
 from ttlproxy.core.permissions import asks_login, reaches_narrowly
+from ttlproxy.core.text import counted
 from ttlproxy.link import run
 from ttlproxy.operations.doctor.finding import INFO, OK, WARNING, Finding, Severity
 from ttlproxy.operations.doctor.required_rights import FIELD_TTLS, SINCE, Right, asked, scripted

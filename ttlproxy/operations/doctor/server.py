@@ -13,8 +13,8 @@ from redis.exceptions import NoPermissionError, ResponseError
 
 from ttlproxy.commands.router import VIRTUALS
 from ttlproxy.commands.types.keyspace import KEYSPACE
-from ttlproxy.core.counted import counted
 from ttlproxy.core.keys import STATE
+from ttlproxy.core.text import counted
 from ttlproxy.errors import UnfitUpstream
 from ttlproxy.link import (
     LAYOUT,

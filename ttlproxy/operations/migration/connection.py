@@ -99,7 +99,7 @@ class Server:
 Pairs = Sequence[tuple[bytes, bytes | None]]
 
 
-class Scan(NamedTuple):
+class ScanCommand(NamedTuple):
     """command: reads a page; pairs: makes (element, value) for each from what the reply lists"""
 
     command: bytes
@@ -118,10 +118,10 @@ def _alone(listed: Sequence[bytes]) -> Pairs:
     return [(name, None) for name in listed]
 
 
-SCANS: Final[Mapping[bytes, Scan]] = {
-    b"hash": Scan(b"HSCAN", _with_values),
-    b"set": Scan(b"SSCAN", _alone),
-    b"zset": Scan(b"ZSCAN", _with_values),
+SCANS: Final[Mapping[bytes, ScanCommand]] = {
+    b"hash": ScanCommand(b"HSCAN", _with_values),
+    b"set": ScanCommand(b"SSCAN", _alone),
+    b"zset": ScanCommand(b"ZSCAN", _with_values),
 }
 
 

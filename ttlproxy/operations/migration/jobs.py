@@ -16,12 +16,12 @@ from ttlproxy.operations.migration.connection import Server
 from ttlproxy.operations.migration.elements import (
     NATIVE_WORDS,
     PROXY_WORDS,
-    Part,
+    Changes,
     Source,
+    SourcePart,
     Target,
 )
 from ttlproxy.operations.migration.pairs import UNITS, Naming, PairsSource, PairsTarget
-from ttlproxy.operations.migration.plan import How
 from ttlproxy.operations.migration.redisson import RedissonSource
 from ttlproxy.operations.migration.timed import READINGS, TimedSource, TimedTarget
 
@@ -70,7 +70,7 @@ class Moved(NamedTuple):
     target: Target
     walked: Server
     server: Server
-    how: How
+    how: Changes
     hint: str
 
 
@@ -91,15 +91,15 @@ async def _pairs(options: Options, ends: Ends) -> Moved:
     naming = Naming(options.deadlines, options.data)
     proxy, unit = ends.proxy, UNITS[options.unit]
     source = PairsSource(proxy, naming, unit, is_clustered=await proxy.is_clustered())
-    how = How(deletes=options.deletes)
+    how = Changes(deletes=options.deletes)
     hint = "does --data name the right keys?"
     return Moved(source, TimedTarget(proxy, PROXY_WORDS), proxy, proxy, how, hint)
 
 
 async def _redisson(options: Options, ends: Ends) -> Moved:
     parts = [
-        *(Part(pattern, b"hash") for pattern in options.maps),
-        *(Part(pattern, b"zset") for pattern in options.sets),
+        *(SourcePart(pattern, b"hash") for pattern in options.maps),
+        *(SourcePart(pattern, b"zset") for pattern in options.sets),
     ]
     if not parts:
         raise ValueError("import redisson needs --maps, --sets or both")
@@ -107,7 +107,7 @@ async def _redisson(options: Options, ends: Ends) -> Moved:
     names = {part: Naming(part.match, options.into, is_elsewhere=is_elsewhere) for part in parts}
     source = RedissonSource(ends.other, names)
     target = TimedTarget(ends.proxy, PROXY_WORDS)
-    return Moved(source, target, ends.other, ends.proxy, How(copies=True), "")
+    return Moved(source, target, ends.other, ends.proxy, Changes(copies=True), "")
 
 
 def _from(kind: str, probe: Words, what: str) -> Callable[[Options, Ends], Awaitable[Moved]]:
@@ -119,7 +119,7 @@ def _from(kind: str, probe: Words, what: str) -> Callable[[Options, Ends], Await
         source = TimedSource(
             *(ends.other, options.match, READINGS[kind]), has_data=False, copies=options.copies
         )
-        how = How(options.copies, options.deletes)
+        how = Changes(options.copies, options.deletes)
         target = TimedTarget(ends.proxy, PROXY_WORDS)
         return Moved(source, target, ends.other, ends.proxy, how, _COPY)
 
@@ -132,7 +132,7 @@ async def _to_native(options: Options, ends: Ends) -> Moved:
     source = TimedSource(
         *(ends.proxy, options.match, reading), has_data=False, copies=options.copies
     )
-    target, how = TimedTarget(ends.other, NATIVE_WORDS), How(options.copies)
+    target, how = TimedTarget(ends.other, NATIVE_WORDS), Changes(options.copies)
     return Moved(source, target, ends.proxy, ends.other, how, _COPY)
 
 
@@ -142,7 +142,7 @@ async def _to_pairs(options: Options, ends: Ends) -> Moved:
     )
     naming = Naming(b"*", options.beside, is_elsewhere=options.other is not None)
     target = PairsTarget(ends.other, naming, UNITS[options.unit])
-    return Moved(source, target, ends.proxy, ends.other, How(), "")
+    return Moved(source, target, ends.proxy, ends.other, Changes(), "")
 
 
 async def _probe(server: Server, words: Words, what: str) -> None:

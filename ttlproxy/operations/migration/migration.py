@@ -8,15 +8,14 @@ from contextlib import AsyncExitStack
 from time import monotonic
 from typing import Final
 
-from ttlproxy.core.counted import counted
+from ttlproxy.core.text import counted
 from ttlproxy.errors import MigrationError, SettingsError
 from ttlproxy.net.progress import Progress
 from ttlproxy.operations.key_walk import Pace
 from ttlproxy.operations.migration.connection import Server
-from ttlproxy.operations.migration.elements import Outcome
+from ttlproxy.operations.migration.elements import Outcome, Rules
 from ttlproxy.operations.migration.jobs import Ends, Job, Moved, Options, check_proxy
 from ttlproxy.operations.migration.mover import KEYS, MOVING, UNFIT, Mover, State, elements
-from ttlproxy.operations.migration.plan import Rules
 from ttlproxy.operations.migration.report import has_faults, lines, so_far
 from ttlproxy.operations.resume_file import ResumeFile
 

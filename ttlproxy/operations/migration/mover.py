@@ -10,10 +10,19 @@ from typing import Any, Final, Self
 
 from ttlproxy.errors import UnfitKey
 from ttlproxy.link.connecting.pipeline import Words
-from ttlproxy.operations.key_walk import KeyWalk, Pace, Place
+from ttlproxy.operations.key_walk import KeyWalk, Pace, WalkPosition
 from ttlproxy.operations.migration.connection import Server
-from ttlproxy.operations.migration.elements import END, Outcome, Page, Part, Source, Target, shown
-from ttlproxy.operations.migration.plan import Plan, Rules
+from ttlproxy.operations.migration.elements import (
+    END,
+    Outcome,
+    Page,
+    Plan,
+    Rules,
+    Source,
+    SourcePart,
+    Target,
+    shown,
+)
 
 MOVING: Final = "moving"
 CHECKING: Final = "checking"
@@ -29,7 +38,7 @@ class State:
 
     phase: str = MOVING
     part: int = 0
-    place: Place = field(default_factory=Place)
+    place: WalkPosition = field(default_factory=WalkPosition)
     counts: Counter[str] = field(default_factory=Counter)
     moved: Counter[str] = field(default_factory=Counter)
 
@@ -37,7 +46,7 @@ class State:
     def of(cls, kept: Any) -> Self:
         """Reads what `kept` returned. Raises KeyError or TypeError."""
         return cls(
-            *(kept["phase"], kept["part"], Place(*kept["place"])),
+            *(kept["phase"], kept["part"], WalkPosition(*kept["place"])),
             *(Counter(kept["counts"]), Counter(kept["moved"])),
         )
 
@@ -47,7 +56,7 @@ class State:
 
     def check(self) -> None:
         """Begins CHECKING, because MOVING is over."""
-        self.phase, self.part, self.place = CHECKING, 0, Place()
+        self.phase, self.part, self.place = CHECKING, 0, WalkPosition()
         self.moved, self.counts = self.counts, Counter()
 
 
@@ -96,9 +105,9 @@ class Mover:
         MigrationError."""
         while self.state.part < len(self.source.parts):
             await self._keys(self.source.parts[self.state.part], tell)
-            self.state.part, self.state.place = self.state.part + 1, Place()
+            self.state.part, self.state.place = self.state.part + 1, WalkPosition()
 
-    async def _keys(self, part: Part, tell: Callable[[], None]) -> None:
+    async def _keys(self, part: SourcePart, tell: Callable[[], None]) -> None:
         walk = KeyWalk(
             *(self.walked.redis, self.walked.db, self.pace, self.state.place),
             match=part.match,
@@ -113,7 +122,7 @@ class Mover:
                         await self._key(name, part, tell)
                     tell()
 
-    async def _key(self, name: bytes, part: Part, tell: Callable[[], None]) -> None:
+    async def _key(self, name: bytes, part: SourcePart, tell: Callable[[], None]) -> None:
         counts, is_untold = self.state.counts, False
         try:
             page = await self._page(name, part, END)
@@ -129,7 +138,7 @@ class Mover:
             self.unfit += [said][: _EXAMPLES - len(self.unfit)]
         counts[KEYS] += 1
 
-    async def _page(self, name: bytes, part: Part, cursor: bytes) -> Page:
+    async def _page(self, name: bytes, part: SourcePart, cursor: bytes) -> Page:
         """Moves the elements of the page from `cursor` on; returns the page."""
         for _ in range(_TRIES):
             page = await self.source.page(name, part, cursor)

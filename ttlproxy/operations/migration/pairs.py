@@ -21,7 +21,7 @@ from ttlproxy.operations.migration.elements import (
     Found,
     Outcome,
     Page,
-    Part,
+    SourcePart,
     TargetState,
     shown,
 )
@@ -107,13 +107,13 @@ class PairsSource:
     compares = False
 
     def __init__(self, server: Server, naming: Naming, unit: Unit, *, is_clustered: bool) -> None:
-        self.parts: Sequence[Part] = (Part(naming.pattern, b"zset"),)
+        self.parts: Sequence[SourcePart] = (SourcePart(naming.pattern, b"zset"),)
         self._server = server
         self._naming = naming
         self._unit = unit
         self._is_clustered = is_clustered
 
-    async def page(self, name: bytes, part: Part, cursor: bytes) -> Page:
+    async def page(self, name: bytes, part: SourcePart, cursor: bytes) -> Page:
         """See Source."""
         key = self._naming.other(name)
         # Keys of several slots cannot be watched: then a deadline that changes now may be missed.

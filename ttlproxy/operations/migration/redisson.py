@@ -15,7 +15,7 @@ from typing import Final
 
 from ttlproxy.errors import UnfitKey
 from ttlproxy.operations.migration.connection import Server, scanned
-from ttlproxy.operations.migration.elements import Element, Page, Part, shown
+from ttlproxy.operations.migration.elements import Element, Page, SourcePart, shown
 from ttlproxy.operations.migration.pairs import Naming
 
 _HEADER: Final = Struct("<dQ")
@@ -31,12 +31,12 @@ class RedissonSource:
     slack_ms = 0
     compares = True
 
-    def __init__(self, server: Server, names: Mapping[Part, Naming]) -> None:
-        self.parts: Sequence[Part] = list(names)
+    def __init__(self, server: Server, names: Mapping[SourcePart, Naming]) -> None:
+        self.parts: Sequence[SourcePart] = list(names)
         self._names = names
         self._server = server
 
-    async def page(self, name: bytes, part: Part, cursor: bytes) -> Page:
+    async def page(self, name: bytes, part: SourcePart, cursor: bytes) -> Page:
         """See Source."""
         key = self._names[part].other(name)
         found = await scanned(self._server, name, part.kind, cursor)

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from ttlproxy.core.counted import counted
+from ttlproxy.core.text import counted
 from ttlproxy.operations.migration.elements import Outcome
 from ttlproxy.operations.migration.mover import BUSY, HIDDEN, KEYS, elements
 

@@ -19,7 +19,7 @@ from ttlproxy.operations.migration.elements import (
     Found,
     Outcome,
     Page,
-    Part,
+    SourcePart,
     TargetState,
     TimedWords,
     shown,
@@ -107,14 +107,14 @@ class TimedSource:
     def __init__(
         self, server: Server, match: bytes, reading: Reading, *, has_data: bool, copies: bool
     ) -> None:
-        self.parts: Sequence[Part] = [Part(match, kind) for kind in reading.kinds]
+        self.parts: Sequence[SourcePart] = [SourcePart(match, kind) for kind in reading.kinds]
         self.slack_ms = reading.slack_ms
         self.compares = not has_data
         self._server = server
         self._reading = reading
         self._copies = copies
 
-    async def page(self, name: bytes, part: Part, cursor: bytes) -> Page:
+    async def page(self, name: bytes, part: SourcePart, cursor: bytes) -> Page:
         """See Source."""
         if part.kind == b"list":
             return await self._list(name)

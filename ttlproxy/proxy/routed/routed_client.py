@@ -204,7 +204,7 @@ class RoutedClient(asyncio.Protocol):
         session = LaneSession(
             context.router,
             context.script_calls,
-            context.registry.asker((0,)),
+            context.registry.view((0,)),
             context.rights,
             context.clock.now_ms,
             self.settings.max_request_bytes,

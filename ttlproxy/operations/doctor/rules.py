@@ -1,5 +1,6 @@
 """Checks of rules and deferred commands: whether a proxy has signed them, so that they are in
-force. Of deferred commands it looks at a sample."""
+force, and whether the destinations of rules take elements. Of deferred commands it looks at a
+sample."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ async def unsigned(target: Target) -> AsyncIterator[Finding]:
                 "UNDEFER key id for each, through a proxy; then DEFER again what you need",
                 tuple(keys[:_SHOWN]),
             )
-        rows = await rules(target, db)
+        rows = await _rules(target, db)
         if forged := [name for name, row in rows.items() if row is None]:
             yield Finding(
                 ERROR,
@@ -56,7 +57,35 @@ async def unsigned(target: Target) -> AsyncIterator[Finding]:
             )
 
 
-async def rules(target: Target, db: int) -> dict[bytes, bytes | None]:
+async def destinations(target: Target) -> AsyncIterator[Finding]:
+    """Examines the destinations for the patterns, taken as keys, and for some managed keys."""
+    for db in target.databases:
+        signed = {name: row for name, row in (await _rules(target, db)).items() if row is not None}
+        rows = {name: row for name, row in signed.items() if parted(name) is None}
+        managed = await target.schedules.sample(target.redis, db, target.sample) if rows else []
+        actions = Actions(rows)
+        sources: dict[tuple[bytes, str], list[bytes]] = {}
+        for key in [*rows, *managed]:
+            action = actions.of(key)
+            for dest in action.keys if action else ():
+                wanted = "stream" if action and action.verb == b"XADD" else "list"
+                sources.setdefault((dest, wanted), []).append(key)
+        for (dest, wanted), keys in sources.items():
+            kind = (await target.ask(b"TYPE", dest, db=db)).decode()
+            if kind not in ("none", wanted):
+                shown = dest.decode(errors="backslashreplace")
+                what = f"in database {db} is a {kind}, but a rule of ONEXPIRE needs a {wanted}"
+                yield Finding(
+                    ERROR,
+                    f"{shown} {what}",
+                    "Expired elements stay in their keys until they can be delivered.",
+                    f"RENAMENX {shown} {shown}:aside",
+                    tuple(dict.fromkeys(keys))[:_SHOWN],
+                    f"a key {what}",
+                )
+
+
+async def _rules(target: Target, db: int) -> dict[bytes, bytes | None]:
     """Returns the row of each rule by its name; None if no proxy has signed it. All are at one
     master."""
     keys, signer = target.keys, await target.signer()

@@ -1,10 +1,10 @@
-"""Names of any bytes, as they are shown and typed."""
+"""Text for people: counts in sentences, and names of any bytes, as they are shown and typed."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ttlproxy.admin.text import shown, typed
+from ttlproxy.core.text import counted, shown, typed
 
 
 @pytest.mark.parametrize(
@@ -34,3 +34,13 @@ def test_what_is_shown_can_be_typed(name: bytes) -> None:
 def test_a_backslash_that_begins_no_escape_is_itself(text: str) -> None:
     text = text.replace("\\x", "\\y").replace("\\\\", "\\y")
     assert typed(text) == text.encode()
+
+
+@pytest.mark.parametrize(("count", "said"), [(0, "0 keys"), (1, "1 key"), (2, "2 keys")])
+def test_a_count_has_its_noun_in_the_right_number(count: int, said: str) -> None:
+    assert counted(count, "key") == said
+
+
+@pytest.mark.parametrize(("count", "said"), [(0, "0 proxies"), (1, "1 proxy"), (2, "2 proxies")])
+def test_a_plural_may_be_a_word_of_its_own(count: int, said: str) -> None:
+    assert counted(count, "proxy", "proxies") == said

@@ -25,7 +25,7 @@ from tests.support.redis_client import Client
 from tests.support.requirements import absent
 from tests.support.server_queries import calls
 from tests.support.servers import Proxy
-from ttlproxy.commands.catalogue import Argument, arguments
+from ttlproxy.commands.introspection import Argument, arguments
 from ttlproxy.commands.router import LONGER, VIRTUALS
 from ttlproxy.commands.spec import Virtual
 

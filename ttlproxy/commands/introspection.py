@@ -223,8 +223,8 @@ Args = Sequence[bytes]
 Words: TypeAlias = tuple[bytes, ...]
 
 
-class Catalogue:
-    """The virtual commands that one server does not have itself.
+class CommandIntrospection:
+    """The answers to COMMAND and ACL CAT about the virtual commands that one server does not have.
 
     Redis answers a request itself if it would refuse it, or if none of these commands is asked for.
     longer: virtual commands that the server has too, but not with as many words, or not in each
@@ -256,7 +256,7 @@ class Catalogue:
         return sorted(name.removeprefix("@").encode() for name in found)
 
     def _plan(self, args: Args) -> Call | Words | None:
-        plan = _SUBCOMMANDS.get(args[1].upper()) if len(args) > 1 else Catalogue._rows
+        plan = _SUBCOMMANDS.get(args[1].upper()) if len(args) > 1 else CommandIntrospection._rows
         return plan(self, args) if plan else None
 
     def _rows(self, args: Args) -> Call | None:
@@ -336,11 +336,11 @@ class Catalogue:
         return longer if is_only_ours and is_only_ours(request) else self._virtuals.get(name)
 
 
-_SUBCOMMANDS: dict[bytes, Callable[[Catalogue, Args], Call | Words | None]] = {
-    b"INFO": Catalogue._rows,
-    b"DOCS": Catalogue._docs,
-    b"COUNT": Catalogue._count,
-    b"LIST": Catalogue._list,
-    b"GETKEYS": Catalogue._keys,
-    b"GETKEYSANDFLAGS": Catalogue._keys,
+_SUBCOMMANDS: dict[bytes, Callable[[CommandIntrospection, Args], Call | Words | None]] = {
+    b"INFO": CommandIntrospection._rows,
+    b"DOCS": CommandIntrospection._docs,
+    b"COUNT": CommandIntrospection._count,
+    b"LIST": CommandIntrospection._list,
+    b"GETKEYS": CommandIntrospection._keys,
+    b"GETKEYSANDFLAGS": CommandIntrospection._keys,
 }

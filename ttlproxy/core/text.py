@@ -1,4 +1,5 @@
-"""Bytes as text that a person can read and type, and back: other bytes are written as \\x00."""
+"""Text for people: counts with their nouns; and bytes as text that a person can read and type, and
+back, with other bytes as \\x00."""
 
 from __future__ import annotations
 
@@ -6,6 +7,11 @@ import re
 from typing import Final
 
 _ESCAPE: Final = re.compile(r"\\(?:x([0-9a-fA-F]{2})|(\\))")
+
+
+def counted(count: int, one: str, many: str = "") -> str:
+    """The count with its noun: "1 key", "2 keys"; `many` if the plural does not only add an s."""
+    return f"{count} {one if count == 1 else many or f'{one}s'}"
 
 
 def shown(name: bytes) -> str:
