@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import NamedTuple
 
+from ttlproxy.core.element_types import TYPES
 from ttlproxy.core.histogram import Histogram
 
 # Bounds in ms: a reap for a session is as late as its request, the reaper minutes under load.
@@ -14,7 +15,7 @@ _HOLDS = (0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000
 _TRIPS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
 _CALLS = (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 
-KINDS = ("deferred", "hash", "list", "set", "zset")
+KINDS = ("deferred", *sorted(type_.name for type_ in TYPES.values()))
 ACTIONS = ("lpush", "rpush", "xadd", "publish", "spublish", "keep")
 SIGNED = ("deferred", "rule")
 HANDLED = ("forwarded", "rewritten", "virtual")

@@ -17,7 +17,7 @@ if kind == 'list' then
   elements = redis.call('LRANGE', data, cursor, cursor + const.LONG_PAGE - 1)
   following = elements[const.LONG_PAGE] and ms(cursor + const.LONG_PAGE) or '0'
 else
-  local scan = ({ hash = 'HSCAN', set = 'SSCAN', zset = 'ZSCAN' })[kind]
+  local scan = (const.SCANS)[kind]
   local page = redis.call(scan, data, cursor, 'COUNT', const.LONG_PAGE)
   following = page[1]
   for i = 1, #page[2], kind == 'set' and 1 or 2 do

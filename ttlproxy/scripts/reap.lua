@@ -73,11 +73,11 @@ local function remove_due(kind, elements)
   end)
   return removed
 end
--- include lengths
+local lengths = const.LENGTHS
 
 -- Redis publishes hexpired only for fields that exist.
 local function publish_expired(kind, due)
-  local letter, expired = string.sub(kind, 1, 1), {}
+  local letter, expired = letters[kind], {}
   if not string.find(events, letter) then
     return
   end

@@ -5,7 +5,7 @@
 local kind = redis.call('TYPE', data).ok
 local finders = { hash = 'HEXISTS', set = 'SISMEMBER', zset = 'ZSCORE' }
 local removers = { hash = 'HDEL', set = 'SREM', zset = 'ZREM' }
-class = string.sub(kind, 1, 1)
+class = (const.LETTERS)[kind]
 
 local function has(element)
   local found = finders[kind] and redis.pcall(finders[kind], data, element)

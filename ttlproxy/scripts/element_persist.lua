@@ -1,9 +1,9 @@
--- Removes the deadline of sorted-set members.
+-- Removes the deadline of elements.
 -- KEYS: data index schedule
 -- ARGV: db single element...
--- RESULT: for each member 1 removed, -1 had none, -2 no such member
+-- RESULT: for each element 1 removed, -1 had none, -2 no such element
 -- include try
 -- include index
--- include zset
+-- include {name}
 -- include check_type
 -- include persist

@@ -1,14 +1,14 @@
--- Sets the deadline of set members.
+-- Sets the deadline of elements.
 -- KEYS: data index schedule
 -- ARGV: origin how element...
--- RESULT: for each member 1 set, 0 condition not met, 2 deleted because the time is past, -2 no such member
-local finder = 'SISMEMBER'
+-- RESULT: for each element 1 set, 0 condition not met, 2 deleted because the time is past, -2 no such element
+local finder = '{find}'
 -- include fast_expire
 -- include words
 -- include try
 -- include clock
 -- include index
--- include set
+-- include {name}
 -- include check_type
 -- include deadline
 -- include expire
