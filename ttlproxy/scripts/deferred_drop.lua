@@ -2,7 +2,6 @@
 -- KEYS: deferred deferred_index schedule others data
 -- ARGV: id...
 -- RESULT: how many existed
--- include try
 -- include index
 -- include others
 local cleared, removed = 0, 0

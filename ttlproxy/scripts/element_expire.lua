@@ -4,11 +4,6 @@
 -- RESULT: for each element 1 set, 0 condition not met, 2 deleted because the time is past, -2 no such element
 local finder = '{find}'
 -- include fast_expire
--- include words
--- include try
--- include clock
--- include index
 -- include {name}
 -- include check_type
--- include deadline
 -- include expire

@@ -6,8 +6,6 @@ local command, first_word, named, step, finder = '{remove}', first_element, firs
 -- include fast_write
 local takes_memory = false
 -- include fast_clear
--- include try
--- include index
 -- include {name}
 -- include check_type
 -- include remove

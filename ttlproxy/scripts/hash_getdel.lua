@@ -2,8 +2,6 @@
 -- KEYS: data index schedule
 -- ARGV: field...
 -- RESULT: for each field its value, nil if there is none
--- include try
--- include index
 -- include hash
 -- include check_type
 -- include clear

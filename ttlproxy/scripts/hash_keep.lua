@@ -4,8 +4,6 @@
 -- RESULT: the reply of the command
 local first_word, named, step, finder = 2, 2, 2, 'HEXISTS'
 -- include fast_write
--- include try
--- include index
 -- include hash
 -- include keep
 keep(field)

@@ -6,7 +6,6 @@ local first_word, named, step, finder = first_pair, first_pair, 2, false
 -- include fast_write
 local takes_memory = true
 -- include fast_clear
--- include try
 -- include index
 -- include hash
 if (#ARGV - first_pair) % 2 == 0 then

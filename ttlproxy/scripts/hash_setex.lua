@@ -13,10 +13,7 @@ if deadline and (digit == '0' or first) and type(redis.pcall('HEXISTS', data, ''
   end
 end
 -- include words
--- include try
--- include clock
 -- include deadline
--- include index
 -- include hash
 -- include native_deadline
 -- include left_to_server

@@ -15,10 +15,6 @@ if deadline and (#ARGV - first_pair) % 2 == 1 and command ~= 'HSETNX' then
     end
   end
 end
--- include words
--- include try
--- include clock
--- include index
 -- include rule
 -- include deadline
 -- include hash

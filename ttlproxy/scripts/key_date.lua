@@ -3,9 +3,6 @@
 -- ARGV: db cursor of_hash of_set of_zset of_list
 -- RESULT: [the next cursor, 0 at the end; how many got a deadline]
 -- The last four are the rules for each type, as in lib/rule.lua; '' if there is none.
--- include try
--- include clock
--- include index
 local kind = redis.call('TYPE', data).ok
 local rule_words = ({ hash = of_hash, set = of_set, zset = of_zset, list = of_list })[kind] or ''
 -- include deadline_by_rule

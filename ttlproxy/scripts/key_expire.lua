@@ -2,7 +2,6 @@
 -- KEYS: data index schedule
 -- ARGV: db command argument...
 -- RESULT: the reply of the command
--- include try
 -- include clock
 -- include index
 return index_expire(db, prefix, data, index, schedule, now, command, unpack(ARGV, first_argument))

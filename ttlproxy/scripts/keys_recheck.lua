@@ -10,7 +10,6 @@
 local LOOKED_AT, SHORT = 8, 128
 local OUTBOX = const.OUTBOX .. prefix
 local data
--- include try
 -- include index
 -- include finders
 

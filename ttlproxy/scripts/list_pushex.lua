@@ -13,13 +13,7 @@ if deadline and type(redis.pcall('LLEN', data)) == 'number' then
     return length
   end
 end
--- include words
--- include try
--- include clock
--- include deadline
--- include index
 -- include list
--- include list_length
 -- include timed_write
 -- include list_maxlen
 -- include maxlen

@@ -20,14 +20,8 @@ if deadline and not string.find(origin, 'x', 1, true) and type(redis.pcall('LLEN
     end
   end
 end
--- include words
--- include try
--- include clock
--- include index
 -- include rule
--- include deadline
 -- include list
--- include list_length
 -- include timed_write
 -- include list_maxlen
 -- include maxlen

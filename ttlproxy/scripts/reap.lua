@@ -14,9 +14,6 @@
 -- rule: how, destination, dead letters, and an outbox for each of these two, '' if it is in the slot of the key. There
 -- are no actions without rules. `inner` and `outer` are for signatures, '' if no key has deferred commands; `nonce` is
 -- a word that no call has had before, for outboxes.
--- include try
--- include clock
--- include stopwatch
 -- include fast_reap
 local data, index
 -- include index

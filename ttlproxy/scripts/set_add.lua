@@ -4,7 +4,6 @@
 -- RESULT: the reply of the command
 local command, first_word, named, step, finder = 'SADD', first_member, first_member, 1, 'SISMEMBER'
 -- include fast_write
--- include try
 -- include index
 -- include set
 -- include check_type

@@ -12,10 +12,7 @@ if deadline and type(redis.pcall('SISMEMBER', data, '')) == 'number' then
   end
 end
 -- include words
--- include try
--- include clock
 -- include deadline
--- include index
 -- include set
 -- include check_type
 -- include timed_write

@@ -2,9 +2,6 @@
 -- KEYS: data index schedule
 -- ARGV: token element...
 -- RESULT: how many were removed
--- include try
--- include clock
--- include index
 -- include set
 -- include check_type
 -- include leased

@@ -27,10 +27,6 @@ if deadline and met == 0 then
     end
   end
 end
--- include words
--- include try
--- include clock
--- include index
 -- include rule
 -- include deadline
 -- include set

@@ -2,7 +2,6 @@
 -- KEYS: data
 -- ARGV: how increment lowest highest expiry
 -- RESULT: the value, and by how much it was changed
--- include try
 -- include int64
 -- include increx
 -- how: `SATURATE`, or ''; expiry: a command, a time, `ENX`.

@@ -2,8 +2,6 @@
 -- KEYS: data scratch
 -- ARGV: resp how increment lowest highest expiry
 -- RESULT: the value, and by how much it was changed
--- include try
--- include decimal
 -- include increx
 -- A bound of '' means none.
 local text = redis.pcall('GET', data)

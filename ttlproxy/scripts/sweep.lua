@@ -2,7 +2,6 @@
 -- KEYS: data index schedule
 -- ARGV: cursor count
 -- RESULT: [the next cursor, 0 at the end; removed; first deadline left in ms, -1 without an index]
--- include try
 -- include clock
 -- include index
 -- include finders

@@ -23,10 +23,7 @@ if index_stays then
     return added
   end
 end
--- include try
--- include index
 -- include zset
--- include options
 -- include zadd
 -- include clear
 check_numbers()

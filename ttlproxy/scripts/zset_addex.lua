@@ -19,13 +19,9 @@ if deadline and type(redis.pcall('ZSCORE', data, '')) ~= 'table' then
   end
 end
 -- include words
--- include try
--- include clock
 -- include deadline
--- include index
 -- include zset
 how = 'ZADD ' .. string.gsub(condition, '%a%a', '%0 ')
--- include options
 -- include zadd
 check_numbers()
 if failure then

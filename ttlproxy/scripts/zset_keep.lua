@@ -12,8 +12,6 @@ if index_stays and how == 'ZINCRBY' then
   end
   redis.setresp(2)
 end
--- include try
--- include index
 -- include zset
 -- include keep
 -- include options

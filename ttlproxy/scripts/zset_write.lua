@@ -26,16 +26,11 @@ if deadline and what == 'ZADD' and type(redis.pcall('ZSCORE', data, '')) ~= 'tab
     end
   end
 end
--- include words
--- include try
--- include clock
--- include index
 -- include rule
 -- include deadline
 -- include zset
 how = what
 local keeps_all = condition == 'K'
--- include options
 -- include zadd
 check_numbers()
 if failure then

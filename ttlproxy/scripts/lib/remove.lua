@@ -1,6 +1,5 @@
 -- Removes the elements in ARGV with their deadlines; returns how many existed.
--- NEEDS: try.lua first_element remove
--- include clear
+-- NEEDS: try.lua clear.lua first_element remove
 clear(ARGV, first_element)
 if failure then
   return failure

@@ -1,8 +1,7 @@
 -- Returns a page of the index without entries whose element does not exist: after an element is popped or removed, its
 -- entry stays for a moment.
--- NEEDS: data
+-- NEEDS: finders.lua list.lua data
 -- GIVES: there
--- include finders
 local function there(page)
   local kind, elements, found = redis.call('TYPE', data).ok, {}, {}
   for at = 1, #page, 2 do

@@ -1,8 +1,7 @@
 -- Writes elements and gives them a deadline in one step.
--- NEEDS: words.lua try.lua clock.lua deadline.lua index.lua has index data schedule
+-- NEEDS: words.lua try.lua clock.lua deadline.lua index.lua events.lua deadlines_changed.lua has index data schedule
 -- GIVES: write_timed
--- include events
--- include deadlines_changed
+
 -- Returns the elements that do not exist.
 local function new_ones(elements)
   local found = {}

@@ -1,6 +1,5 @@
 -- Returns the reply with the time that each element in ARGV has left, or with its deadline.
--- NEEDS: clock.lua index.lua has index base unit single
--- include each
+-- NEEDS: clock.lua index.lua each.lua has index base unit single
 local function left(element)
   if has(element) == 0 then
     return const.NO_ELEMENT
