@@ -40,7 +40,7 @@ __all__ = ["ON_ONE_KEY", "Script", "Scripts", "Traits", "written_commands"]
 
 _HEADER = re.compile(r"-- (KEYS|ARGV):(.*)\n")
 _READS = re.compile(r"^-- READS( IN ALL SLOTS)?$", re.MULTILINE)
-_CALLED = re.compile(r"\b(?:call|pcall|try)\(\s*'(\w+)'")
+_CALLED = re.compile(r"\b(?:call|pcall|try|try_all)\(\s*'(\w+)'")
 _WORD = re.compile(r"'([A-Z]{3,})'")
 _READING = {
     *(

@@ -8,4 +8,7 @@ local takes_memory = false
 -- include fast_clear
 -- include {name}
 -- include check_type
--- include remove
+-- include clear
+clear(ARGV, first_element)
+local removed = remove(ARGV, first_element)
+return failure or removed

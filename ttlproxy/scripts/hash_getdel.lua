@@ -22,7 +22,5 @@ clear(fields, 1)
 if failure then
   return failure
 end
-batches(1, #fields, function(from, to)
-  remove(unpack(fields, from, to))
-end)
+remove(fields, 1)
 return failure or values

@@ -66,9 +66,7 @@ for _, field in ipairs(flag == '1' and fields or {}) do
   kept[field] = native_deadline(field)
 end
 write_timed(fields, flag == '1', function()
-  batches(1, #words, function(from, to)
-    try('HSET', data, unpack(words, from, to))
-  end)
+  try_all('HSET', data, words, 1)
   for field, deadline in pairs(kept) do
     try('HPEXPIREAT', data, ms(deadline), 'FIELDS', 1, field)
   end

@@ -32,8 +32,6 @@ if not fits then
   return const.TOO_MANY
 end
 write_timed(values, keep, function()
-  batches(first_element, #ARGV, function(from, to)
-    try(commands[name], data, unpack(ARGV, from, to))
-  end)
+  try_all(commands[name], data, ARGV, first_element)
 end)
 return failure or (live or length) + pushed

@@ -63,9 +63,7 @@ while surplus > 0 and following ~= false do
 end
 local from_head = string.sub(name, 1, 1) == 'r' and 1 or -1
 write_timed(dated_by_rule(values), false, function()
-  batches(first_element, #ARGV, function(from, to)
-    try(command, data, unpack(ARGV, from, to))
-  end)
+  try_all(command, data, ARGV, first_element)
   for _, value in ipairs(trimmed) do
     try('LREM', data, from_head * copies_of[value], value)
   end

@@ -64,11 +64,7 @@ local function remove_due(kind, elements)
   if kind == 'list' then
     return remove_from_list(elements)
   end
-  local removed = 0
-  batches(1, #elements, function(from, to)
-    removed = removed + (tonumber(try(removers[kind], data, unpack(elements, from, to))) or 0)
-  end)
-  return removed
+  return try_all(removers[kind], data, elements, 1)
 end
 local lengths = const.LENGTHS
 

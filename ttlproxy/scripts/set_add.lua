@@ -8,7 +8,7 @@ local command, first_word, named, step, finder = 'SADD', first_member, first_mem
 -- include set
 -- include check_type
 index_guard(index)
-local cleared, added = 0, 0
+local cleared = 0
 for i = first_member, #ARGV do
   if failure then
     return failure
@@ -18,7 +18,5 @@ for i = first_member, #ARGV do
   end
 end
 index_was_cleared(data, index, schedule, cleared)
-batches(first_member, #ARGV, function(from, to)
-  added = added + (tonumber(try('SADD', data, unpack(ARGV, from, to))) or 0)
-end)
+local added = try_all('SADD', data, ARGV, first_member)
 return failure or added

@@ -40,9 +40,7 @@ if not fits then
   return const.TOO_MANY
 end
 write_timed(members, flag == '1', function()
-  batches(1, #members, function(from, to)
-    local new = tonumber(try('SADD', data, unpack(members, from, to)))
-    added = added + (not looks and new or 0)
-  end)
+  local new = try_all('SADD', data, members, 1)
+  added = looks and added or new
 end)
 return failure or added + revived

@@ -15,8 +15,5 @@ for i = first_element, #ARGV do
   met[item] = true
 end
 clear(done, 1)
-local removed = 0
-batches(1, #done, function(from, to)
-  removed = removed + (tonumber(remove(unpack(done, from, to))) or 0)
-end)
+local removed = remove(done, 1)
 return failure or removed

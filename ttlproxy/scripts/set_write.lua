@@ -48,8 +48,6 @@ if not has_room(members, added) then
 end
 added = 0
 write_timed(members, keeps, function()
-  batches(first_member, #ARGV, function(from, to)
-    added = added + (tonumber(try('SADD', data, unpack(ARGV, from, to))) or 0)
-  end)
+  added = try_all('SADD', data, ARGV, first_member)
 end)
 return failure or added

@@ -15,6 +15,6 @@ local function has(element)
   return found and found ~= 0 and 1 or 0
 end
 
-local function remove(...)
-  return try(removers[kind], data, ...)
+local function remove(elements, first)
+  return try_all(removers[kind], data, elements, first)
 end

@@ -13,14 +13,6 @@ local function remove_at_end(element)
   end
 end
 
-local function remove_past()
-  batches(1, #removals, function(from, to)
-    if not failure then
-      remove(unpack(removals, from, to))
-    end
-  end)
-end
-
 -- Call it after deadlines were changed: the elements `dated` got the deadline `at`, as many elements as `cleared` lost
 -- theirs, and `before` was the first deadline of the key. Removes elements whose deadline is past.
 local function deadlines_changed(before, dated, cleared)
@@ -28,5 +20,7 @@ local function deadlines_changed(before, dated, cleared)
     index_was_set(db, prefix, data, index, schedule, now, before, at)
   end
   index_was_cleared(data, index, schedule, cleared)
-  remove_past()
+  if not failure then
+    remove(removals, 1)
+  end
 end

@@ -5,6 +5,6 @@ local function has(element)
   return redis.pcall('HEXISTS', data, element)
 end
 
-local function remove(...)
-  return try('HDEL', data, ...)
+local function remove(elements, first)
+  return try_all('HDEL', data, elements, first)
 end

@@ -90,8 +90,7 @@ local function remove_all(values)
   return removed + #found
 end
 
-local function remove(...)
-  local elements = { ... }
+local function remove(elements)
   for _, element in ipairs(elements) do
     looked_for[element] = looked_for[element] and 0
   end

@@ -5,6 +5,6 @@ local function has(element)
   return redis.pcall('SISMEMBER', data, element)
 end
 
-local function remove(...)
-  return try('SREM', data, ...)
+local function remove(elements, first)
+  return try_all('SREM', data, elements, first)
 end

@@ -23,9 +23,7 @@ local function write_timed(elements, keep, write)
     index_set_all(index, changed, at, before)
   else
     index_guard(index)
-    batches(1, #changed, function(from, to)
-      cleared = cleared + (tonumber(index_clear(index, unpack(changed, from, to))) or 0)
-    end)
+    cleared = index_clear_all(index, changed, 1)
   end
   if at_once then
     for _, element in ipairs(changed) do

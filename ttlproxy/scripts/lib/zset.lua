@@ -10,6 +10,6 @@ local function has(element)
   return score and 1 or 0
 end
 
-local function remove(...)
-  return try('ZREM', data, ...)
+local function remove(elements, first)
+  return try_all('ZREM', data, elements, first)
 end
