@@ -249,7 +249,7 @@ def _getters() -> dict[str, Plan]:
     """Returns the plans of TTL and its variants, rounded to the nearest unit."""
     return {
         (name := _LONG.name(word)): _LONG.plan_named(
-            name, "hash_rounded_ttl", b"%d" % unit.ms, unit.base
+            name, "hash_ttl", b"%d" % unit.ms, unit.base, b"r"
         )
         for word, unit in GETTERS.items()
     }

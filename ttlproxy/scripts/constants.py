@@ -82,6 +82,7 @@ VALUES: Final[Mapping[str, int | bytes | Mapping[str, str]]] = {
     "LONG_PAGE": 1000,
     # Type -> its letter in keyspace events, or the command for its elements.
     "LETTERS": {type_.name: type_.letter for type_ in TYPES.values()},
+    "FINDERS": {type_.name: type_.find for type_ in TYPES.values()},
     "REMOVERS": {type_.name: type_.remove for type_ in TYPES.values()},
     "LENGTHS": {type_.name: type_.count for type_ in TYPES.values()},
     "SCANS": {type_.name: type_.scan for type_ in TYPES.values() if type_.scan},

@@ -6,5 +6,5 @@ local first_word, named, step, finder = 2, 2, 2, 'HEXISTS'
 -- include fast_write
 -- include hash
 -- include keep
-keep(field)
+keep({ field }, 1)
 return try(command, data, field, value)

@@ -1,4 +1,5 @@
--- EXPIRE, PEXPIRE, EXPIREAT, PEXPIREAT: also writes to the index when the key expires.
+-- EXPIRE, PEXPIRE, EXPIREAT, PEXPIREAT, PERSIST: also writes to the index when the key expires; the deadlines of
+-- elements stay.
 -- KEYS: data index schedule
 -- ARGV: db command argument...
 -- RESULT: the reply of the command

@@ -78,7 +78,7 @@ local function publish_expired(kind, due)
   -- include events
   look_for(kind == 'list' and due or {}, 1)
   for _, element in ipairs(due) do
-    if (finders[kind](element) or 0) ~= 0 then
+    if exists(kind, element) then
       expired[#expired + 1] = element
     end
   end

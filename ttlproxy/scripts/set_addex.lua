@@ -2,14 +2,10 @@
 -- KEYS: data index schedule
 -- ARGV: origin how member...
 -- RESULT: how many members are new, -1 if they are too many
-local named, step, fast_how = first_member, 1, '^(0)(%+?)(%d+)$'
+local command, first_word, named, step, fast_how = 'SADD', first_member, first_member, 1, '^(0)(%+?)(%d+)$'
 -- include fast_deadline
 if deadline and type(redis.pcall('SISMEMBER', data, '')) == 'number' then
-  -- include fast_date
-  local added = dated and redis.pcall('SADD', data, unpack(ARGV, first_member))
-  if type(added) == 'number' then
-    return added
-  end
+  -- include fast_timed
 end
 -- include words
 -- include deadline

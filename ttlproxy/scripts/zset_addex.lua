@@ -2,7 +2,7 @@
 -- KEYS: data index schedule
 -- ARGV: origin how tuple...
 -- RESULT: as of ZADD, -1 if the members are too many
-local named, step, fast_how = first_tuple + 1, 2, '^(0)(%+?)(%d+)$'
+local command, first_word, named, step, fast_how = 'ZADD', first_tuple, first_tuple + 1, 2, '^(0)(%+?)(%d+)$'
 -- include fast_deadline
 if deadline and type(redis.pcall('ZSCORE', data, '')) ~= 'table' then
   local are_numbers = true
@@ -11,11 +11,7 @@ if deadline and type(redis.pcall('ZSCORE', data, '')) ~= 'table' then
     are_numbers = are_numbers and #ARGV[i] < 100 and string.find(ARGV[i], '^%-?%d+%.?%d*$')
   end
   if are_numbers then
-    -- include fast_date
-    local added = dated and redis.pcall('ZADD', data, unpack(ARGV, first_tuple))
-    if type(added) == 'number' then
-      return added
-    end
+    -- include fast_timed
   end
 end
 -- include words

@@ -15,7 +15,6 @@ end
 -- include zset
 -- include keep
 -- include options
-local member = ARGV[#ARGV]
-keep(member)
+keep(ARGV, #ARGV)
 redis.setresp(3)
 return try(called(data, first_argument, #ARGV))

@@ -4,7 +4,7 @@
 -- KEYS: data index schedule
 -- ARGV: origin how what tuple...
 -- RESULT: the reply of the command
-local named, step, fast_how = first_tuple + 1, 2, '^(%d)(%+?)(%d+)$'
+local command, first_word, named, step, fast_how = 'ZADD', first_tuple, first_tuple + 1, 2, '^(%d)(%+?)(%d+)$'
 -- include fast_deadline
 if deadline and what == 'ZADD' and type(redis.pcall('ZSCORE', data, '')) ~= 'table' then
   local are_numbers, members = true, {}
@@ -19,11 +19,7 @@ if deadline and what == 'ZADD' and type(redis.pcall('ZSCORE', data, '')) ~= 'tab
     is_known = is_known or tonumber(scores[i] or '') == tonumber(ARGV[first_tuple + 2 * i - 2])
   end
   if are_numbers and not is_known then
-    -- include fast_date
-    local added = dated and redis.pcall('ZADD', data, unpack(ARGV, first_tuple))
-    if type(added) == 'number' then
-      return added
-    end
+    -- include fast_timed
   end
 end
 -- include rule

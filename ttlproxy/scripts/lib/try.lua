@@ -28,11 +28,13 @@ local function batches(first, last, act)
   end
 end
 
--- Calls a command on a key with all of `words` from number `first` on, in batches; returns the sum of its replies.
+-- Calls a command on a key with all of `words` from number `first` on, in batches; returns the sum of its replies, or
+-- the last one if that is no number.
 local function try_all(command, key, words, first)
   local sum = 0
   batches(first, #words, function(from, to)
-    sum = sum + (tonumber(try(command, key, unpack(words, from, to))) or 0)
+    local reply = try(command, key, unpack(words, from, to))
+    sum = type(reply) == 'number' and sum + reply or reply
   end)
   return sum
 end
