@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from pathlib import Path
 
 import pytest
 
 from tests.support import lua_names
-from ttlproxy import scripts
 from ttlproxy.core.keys import DEFAULT_PREFIX
 from ttlproxy.scripts import Scripts, constants
 from ttlproxy.scripts.pieces import assembled, said
 from ttlproxy.scripts.sources import script_names, source_of
 
-FOLDER = Path(scripts.__file__).parent
-PIECES = {path.stem: path.read_text("utf-8") for path in FOLDER.glob("lib/*.lua")}
+PIECES = {name.removeprefix("lib/"): source_of(name) for name in script_names("lib/")}
 FILES = PIECES | {name: source_of(name) for name in script_names()}
 # What Redis's Lua has.
 LUA = {

@@ -4,7 +4,7 @@
 -- RESULT: the reply of the command
 local command, first_word, named, step, finder = '{remove}', first_element, first_element, 1, false
 -- include fast_write
-local takes_memory = false
+local takes_memory, probe = false, '{find}'
 -- include fast_clear
 -- include {name}
 -- include check_type

@@ -17,7 +17,7 @@ if type(old) == 'string' and type(redis.pcall('ZCARD', index)) == 'number' then
 end
 -- include rule
 -- include deadline
--- include hash_maxlen
+-- include hash
 -- include maxlen
 -- include rule_date
 -- include native

@@ -4,7 +4,7 @@
 -- RESULT: the reply of the command
 local first_word, named, step, finder = first_pair, first_pair, 2, false
 -- include fast_write
-local takes_memory = true
+local takes_memory, probe = true, 'HEXISTS'
 -- include fast_clear
 -- include hash
 if (#ARGV - first_pair) % 2 == 0 then

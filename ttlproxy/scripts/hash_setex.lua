@@ -26,7 +26,6 @@ if is_left then
 end
 -- include check_type
 -- include timed_write
--- include hash_maxlen
 -- include maxlen
 -- Valkey also has conditions on the key: NX and XX.
 local of_fields = string.match(condition, 'F[NX]X') or ''

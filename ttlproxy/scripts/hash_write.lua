@@ -20,7 +20,6 @@ if (#ARGV - first_pair) % 2 == 0 then
 end
 -- include check_type
 -- include timed_write
--- include hash_maxlen
 -- include maxlen
 if command == 'HSETNX' and has(ARGV[first_pair]) == 1 then
   return try(command, data, ARGV[first_pair], ARGV[first_pair + 1])  -- 0, or that the server is full

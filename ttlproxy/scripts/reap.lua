@@ -122,15 +122,15 @@ local function reap(number)
   if removers[kind] then
     due, ends = index_due_and_ends(index, now, most)
   end
-  local is_over = ends and ends < now
-  if not due or is_no_index(due) or is_over and not index_follow(data, index, schedule, now) then
+  local key_has_expired = ends and ends < now
+  if not due or is_no_index(due) or key_has_expired and not index_follow(data, index, schedule, now) then
     worked = worked + 5
     index_drop(data, index, schedule)
     return { 0, const.NO_DEADLINE, 0, kind, 0, 0, 0, 0 }
   elseif due.err then
     failure = due
     return
-  elseif is_over then
+  elseif key_has_expired then
     due = index_due(index, ends + 1, most) -- the others go with the key
   end
   local is_lost = not due[1] and index_count(index) == 0 and schedule_has(schedule, data)
@@ -147,10 +147,10 @@ local function reap(number)
   if failure then
     return
   end
-  if is_over and trouble then
+  if key_has_expired and trouble then
     -- A client that writes to the key in the meantime writes to a new key.
     index_outlives(data, index)
-  elseif is_over and not index_due(index, ends + 1, 1)[1] then
+  elseif key_has_expired and not index_due(index, ends + 1, 1)[1] then
     try('DEL', data)
     index_drop(data, index, schedule)
   end
@@ -162,7 +162,7 @@ end
 
 -- Returns whether there is no time for another key. Reading the clock costs as much as one element, so it is read once
 -- per hundred.
-local function is_over()
+local function out_of_budget()
   if worked < 100 then
     return false
   end
@@ -193,7 +193,7 @@ for number = reached + 1, count do
   if failure then
     return failure
   end
-  if is_over() then
+  if out_of_budget() then
     break
   end
 end

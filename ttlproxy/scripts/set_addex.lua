@@ -12,7 +12,6 @@ end
 -- include set
 -- include check_type
 -- include timed_write
--- include set_maxlen
 -- include maxlen
 -- Whether the script must know before the write which members exist.
 local looks = condition ~= '' or cap ~= '' or at_once

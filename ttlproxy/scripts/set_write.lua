@@ -25,7 +25,6 @@ end
 -- include set
 -- include check_type
 -- include timed_write
--- include set_maxlen
 -- include maxlen
 -- include unique
 if not has_room(elements, #absent(elements, 1)) then

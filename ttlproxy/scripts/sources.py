@@ -14,28 +14,30 @@ from typing import Final
 
 from ttlproxy.core.element_types import HASH, SET, ZSET, ElementType
 
-# Template -> the scripts that are made from it, and for which type. Hashes, where the server may
-# have deadlines itself, and lists, where a search takes a walk, also have scripts of their own.
+# Template -> the scripts, or pieces, that are made from it, and for which type. Hashes, where the
+# server may have deadlines itself, and lists, where a search takes a walk, also have their own.
 _TEMPLATES: Final[Mapping[str, Mapping[str, ElementType]]] = {
     "element_expire": {"set_expire": SET, "zset_expire": ZSET},
     "element_persist": {"set_persist": SET, "zset_persist": ZSET},
     "element_refuse": {"hash_refuse": HASH, "set_refuse": SET, "zset_refuse": ZSET},
     "element_rem": {"hash_del": HASH, "set_rem": SET, "zset_rem": ZSET},
     "element_ttl": {"set_ttl": SET, "zset_ttl": ZSET},
+    "lib/element": {"lib/hash": HASH, "lib/set": SET},
 }
 _FOR_TYPE: Final = {
     script: (template, type_)
     for template, scripts in _TEMPLATES.items()
     for script, type_ in scripts.items()
 }
-_SLOT = re.compile(r"\{(\w+)\}")
+_PLACEHOLDER = re.compile(r"\{(\w+)\}")
 
 
-def script_names() -> list[str]:
-    """Returns the names of all scripts, sorted."""
-    entries = (entry.name for entry in files(__package__).iterdir())
+def script_names(folder: str = "") -> list[str]:
+    """Returns the names of all scripts, sorted; with `lib/` those of pieces."""
+    entries = (f"{folder}{entry.name}" for entry in files(__package__).joinpath(folder).iterdir())
     found = {name.removesuffix(".lua") for name in entries if name.endswith(".lua")}
-    return sorted(found - _TEMPLATES.keys() | _FOR_TYPE.keys())
+    made = {name for name in _FOR_TYPE if name.startswith("lib/") == bool(folder)}
+    return sorted(found - _TEMPLATES.keys() | made)
 
 
 @cache
@@ -43,5 +45,5 @@ def source_of(name: str) -> str:
     """Returns the source of a script, or of a piece, `lib/name`."""
     if name in _FOR_TYPE:
         template, type_ = _FOR_TYPE[name]
-        return _SLOT.sub(lambda found: str(getattr(type_, found[1])), source_of(template))
+        return _PLACEHOLDER.sub(lambda found: str(getattr(type_, found[1])), source_of(template))
     return files(__package__).joinpath(f"{name}.lua").read_text("utf-8")

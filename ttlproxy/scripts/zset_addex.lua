@@ -19,22 +19,13 @@ end
 -- include zset
 how = 'ZADD ' .. string.gsub(condition, '%a%a', '%0 ')
 -- include zadd
-check_numbers()
-if failure then
-  return failure
-end
 -- include check_type
 -- include timed_write
--- include zset_maxlen
 -- include maxlen
 local members, added, changed = written_members()
 local fits, _, revived = has_room(members, added, options.XX)
 if not fits then
   return const.TOO_MANY
 end
-write_timed(members, flag == '1', function()
-  batches(first_tuple, #ARGV, function(from, to)
-    try(called(data, from, to))
-  end)
-end)
+write_timed(members, flag == '1', write_tuples)
 return failure or (options.CH and changed or added + revived)

@@ -15,7 +15,7 @@ if what == 'ZINCRBY' and type(old) == 'string' and type(redis.pcall('ZCARD', ind
 end
 -- include rule
 -- include deadline
--- include zset_maxlen
+-- include zset
 -- include maxlen
 -- include rule_date
 how = what

@@ -28,13 +28,8 @@ end
 how = what
 local keeps_all = condition == 'K'
 -- include zadd
-check_numbers()
-if failure then
-  return failure
-end
 -- include check_type
 -- include timed_write
--- include zset_maxlen
 -- include maxlen
 local members, new, _, altered = written_members()
 if not has_room(members, new, options.XX) then
@@ -43,8 +38,6 @@ end
 local dated = keeps and at and command == 'ZADD' and not keeps_all and altered or members
 local added = 0
 write_timed(dated, keeps_all, function()
-  batches(first_tuple, #ARGV, function(from, to)
-    added = added + (tonumber(try(called(data, from, to))) or 0)
-  end)
+  added = write_tuples()
 end)
 return failure or added

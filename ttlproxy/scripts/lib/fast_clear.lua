@@ -1,14 +1,14 @@
 -- The fast path of a native write whose elements lose their deadlines, after fast_write.lua. It is taken only if other
 -- elements keep deadlines, so that the schedule does not change. `takes_memory`: whether a full server refuses the
--- command; then the server must refuse before the deadlines are removed.
--- NEEDS: first_word named step takes_memory index data
+-- command; then the server must refuse before the deadlines are removed. `probe`: the command that looks for an
+-- element.
+-- NEEDS: first_word named step takes_memory probe index data
 if not dry_run and not counting and #ARGV < const.LONG_PAGE and (#ARGV - first_word + 1) % step == 0 then
   local cleared = {}
   for i = named, #ARGV, step do
     cleared[#cleared + 1] = ARGV[i]
   end
   local dated = redis.pcall('ZCARD', index)
-  local probe = class == 'h' and 'HEXISTS' or class == 's' and 'SISMEMBER' or 'ZSCORE'
   if
     type(dated) == 'number'
     -- One entry may say when the key expires.

@@ -1,5 +1,5 @@
--- Returns the reply with the time that each element in ARGV has left, or with its deadline. `single`: 1 for one element;
--- r if the time is rounded to the nearest unit, as by Valkey.
+-- Returns the reply with the time that each element in ARGV has left, or with its deadline. `single`: 1 for one
+-- element; r if the time is rounded to the nearest unit, as by Valkey.
 -- NEEDS: clock.lua index.lua each.lua has index base unit single
 
 -- Redis rounds up.
