@@ -8,11 +8,9 @@ from tests.conftest import StartProxy, StartServer, in_cluster_mode
 from tests.operations.test_purge import purge
 from tests.support.cluster import Cluster, Node
 from tests.support.deadlines import BOUNDED
-from tests.support.doctor import above_info, examine, of
+from tests.support.doctor import above_info, examine, of, rights_of
 from tests.support.redis_client import Client
-from tests.support.servers import release
 from ttlproxy.core.keys import Keys
-from ttlproxy.operations.doctor import required_rights
 
 NAMES = Keys(clustered=True)
 KEYS = [b"h:%d" % number for number in range(300)]
@@ -94,7 +92,7 @@ def test_each_fault_is_found_in_any_slot(filled: Node) -> None:
 def test_the_proxys_own_user_needs_rights_to_ask_for_nodes(
     node: Node, start_proxy: StartProxy
 ) -> None:
-    rules = required_rights.rules((release(node.name)), clustered=True)
+    rules = rights_of(node.name, clustered=True)
     assert node.ask("ACL", "SETUSER", "own", "reset", "on", ">word", *rules) == b"OK"
     url = f"redis://own:word@127.0.0.1:{node.port}"
     start_proxy(url)

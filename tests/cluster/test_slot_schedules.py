@@ -11,6 +11,7 @@ from redis.exceptions import ResponseError
 
 from tests.conftest import StartProxy
 from tests.support.cluster import Cluster, Node
+from tests.support.deadlines import BOUNDED
 from tests.support.masters import Masters
 from tests.support.redis_client import Client
 from tests.support.server_queries import calls
@@ -419,7 +420,8 @@ def test_the_schedule_of_a_slot_is_created_again(
 ) -> None:
     app = Client(shared.port)
     assert app.ask("FLUSHALL") == b"OK"
-    app.ask_many([("HSETEX", key, "EX", 1000, "FIELDS", 1, "f", "v") for key in MANY[:300]])
+    words = (*BOUNDED, "EX", 1000, "FIELDS", 1, "f", "v")
+    app.ask_many([("HSETEX", key, *words) for key in MANY[:300]])
     broken = KEYS.shared_by(MANY[0], KEYS.schedule)
     for _ in range(2):
         assert node.ask("SET", broken, "junk") == b"OK"

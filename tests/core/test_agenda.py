@@ -103,6 +103,33 @@ def test_deadlines_by_rule_that_were_not_given_are_given_later_or_by_another_ser
     assert agenda.take_awaiting_ttl(taken) == {S}
 
 
+def test_what_is_planned_follows_its_key_into_another_database() -> None:
+    agenda = Agenda()
+    agenda.sweep([H, S], 1000)
+    agenda.apply_ttl([(0, b"x")], 1000)
+    agenda.parked.park(S, 10**9)
+    agenda.next_ms = NEVER
+    agenda.swapped(0, 7)
+    assert not agenda.parked.holds(S, 1), "another key may have that name now"
+    assert agenda.next_ms == 1000 + SWEEP_AFTER_MS
+    taken = agenda.take_sweeps(5000)
+    assert taken.keys() == {H, (7, b"h"), S, (0, b"x"), (7, b"x")}
+    assert agenda.take_awaiting_ttl(taken) == {(0, b"x"), (7, b"x")}
+
+
+def test_what_was_just_done_is_done_again_where_its_key_may_be_now() -> None:
+    """Redis may have swapped the databases first, and the news come last."""
+    agenda = Agenda()
+    agenda.sweep([H, S], 1000)
+    agenda.apply_ttl([(0, b"x")], 1000)
+    for _ in range(2):  # nothing is due the second time
+        agenda.take_awaiting_ttl(agenda.take_sweeps(5000))
+    agenda.swapped(7, 0)
+    taken = agenda.take_sweeps(5000)
+    assert taken.keys() == {(7, b"h"), (7, b"x")}
+    assert agenda.take_awaiting_ttl(taken) == {(7, b"x")}
+
+
 def test_each_sweep_that_is_left_gets_a_look() -> None:
     agenda = Agenda()
     agenda.sweep([S], 2000)

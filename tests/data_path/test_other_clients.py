@@ -56,6 +56,7 @@ def test_rueidis_which_caches_what_it_reads(
 @pytest.mark.timeout(SLOW)
 def test_redis_rs(proxy: Proxy, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> None:
     cargo = tool("cargo")
+    tool("cc")  # which links what it builds
 
     def make(folder: Path) -> None:
         run([cargo, "init", "--quiet", "--vcs", "none", "--name", "redis_rs"], folder)

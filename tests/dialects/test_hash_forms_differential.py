@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.conftest import until_without_rules
 from tests.data_path.test_differential import both_protocols, generated
 from tests.support.containers import AnyServer
 from tests.support.raw_client import Connection, command
@@ -115,13 +116,20 @@ def own_kind(
     return found
 
 
+@pytest.fixture
+def calm_proxy(proxy: Proxy) -> Proxy:
+    """One that knows of no rule of ONEXPIRE: while it reads whether there are some, as after a
+    flush, the key of a HEXPIRE counts as one with deadlines of its own. Then malformed requests get
+    Redis 8's errors, also before a Valkey."""
+    until_without_rules(proxy)
+    return proxy
+
+
 def _said(port: int, hello: bytes, requests: list[list[str]]) -> list[bytes]:
-    # Of an earlier example's key the proxy may still believe that it has deadlines, and where a key
-    # of a family has some, malformed requests get Redis 8's errors.
     key = f"forms:{next(_NUMBERS)}"
     requests = [[key if word == "h" else word for word in words] for words in requests]
     with Connection(port) as client:
-        setup = [command("FLUSHALL"), command("SET", "text", "x"), hello or command("PING")]
+        setup = [command("SET", "text", "x"), hello or command("PING")]
         client.send(b"".join([*setup, *(command(*words) for words in requests)]))
         return client.read_many(len(setup) + len(requests))[len(setup) :]
 
@@ -130,9 +138,9 @@ def _said(port: int, hello: bytes, requests: list[list[str]]) -> list[bytes]:
 @generated
 @given(requests=st.lists(_request(), max_size=25))
 def test_hash_field_commands_answer_as_those_of_a_server_that_has_them(
-    own_kind: AnyServer, server: AnyServer, proxy: Proxy, hello: bytes, requests: list[list[str]]
+    own_kind: AnyServer, calm_proxy: Proxy, hello: bytes, requests: list[list[str]]
 ) -> None:
-    expected, got = (_said(port, hello, requests) for port in (own_kind.port, proxy.port))
+    expected, got = (_said(port, hello, requests) for port in (own_kind.port, calm_proxy.port))
     for words, theirs, ours in zip(requests, expected, got, strict=True):
         assert RELATIVE.sub(b":N", ours) == RELATIVE.sub(b":N", theirs), words
 

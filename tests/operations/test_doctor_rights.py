@@ -12,23 +12,17 @@ import pytest
 from tests.conftest import StartProxy, StartServer
 from tests.support.admin_pages import FLAGS, metric, pages
 from tests.support.command_line import ttlproxy
-from tests.support.doctor import above_info, check, examine, of
+from tests.support.doctor import above_info, check, examine, of, rights_of
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
 from tests.support.redis_client import Client
 from tests.support.servers import Binary, Proxy, Server, release
 from ttlproxy.core.keys import Keys
-from ttlproxy.operations.doctor.required_rights import rules
-
-
-def _line(server: Server) -> list[str]:
-    """The rules of docs/security.md for this server."""
-    return rules(release(server.name), field_ttls=server.name.startswith("valkey-9"))
 
 
 def _user(server: Server, *more: str) -> str:
     """The URL of a proxy's user with the rights of docs/security.md and these additional rules."""
-    return _user_with(server, [*_line(server), *more])
+    return _user_with(server, [*rights_of(server.name), *more])
 
 
 def _user_with(server: Server, line: Sequence[str]) -> str:
@@ -215,7 +209,7 @@ def test_keys_and_channels_are_told_from_commands_in_the_words_of_newer_servers(
 
 def test_each_right_of_the_line_is_named_where_it_is_missing(server: Server) -> None:
     """Without some rights the doctor cannot examine at all; then it names what was refused."""
-    listed = _line(server)
+    listed = rights_of(server.name)
     for rule in listed:
         taken = {"~*": "resetkeys", "&*": "resetchannels"}.get(rule, rule.replace("+", "-", 1))
         line = [each for each in listed if each != rule] if "|" in rule else [*listed, taken]

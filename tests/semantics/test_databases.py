@@ -7,8 +7,11 @@ import pytest
 from tests.support.containers import AnyServer
 from tests.support.conversation import Talk, hold, let_pass
 from tests.support.processes import wait_until
-from tests.support.raw_client import Connection
+from tests.support.raw_client import Connection, command
 from tests.support.redis_client import Client
+from ttlproxy.core.keys import Keys
+
+KEYS = Keys()
 
 
 def test_swapped_databases_take_their_deadlines_along(every: Talk) -> None:
@@ -44,6 +47,21 @@ def test_what_another_client_swapped_is_looked_for_where_it_is_now(
     let_pass(direct, 40)
     hold(app, direct, "SCARD s -> 1")
     hold(other, direct, "SWAPDB 7 0 -> OK\nSCARD s -> 1")
+
+
+def test_what_is_done_later_for_a_key_is_done_where_it_is_by_then(
+    app: Connection, direct: Client
+) -> None:
+    """An index is swept, and a rule's deadline given, some time after the write."""
+    hold(app, direct, "ONWRITE s:* EX 100 -> OK\nSADD a x -> 1\nRPUSHEX l 100 a b -> 2")
+    for words in (("RPOP", "l", 2), ("SUNIONSTORE", "s:1", "a"), ("SWAPDB", 0, 1), ("SELECT", 1)):
+        app.send(command(*words))
+    assert app.read_many(4)[-2:] == [b"+OK\r\n"] * 2
+    index = KEYS.index(b"l")
+    direct.ask("SELECT", 1)
+    wait_until(lambda: direct.ask("EXISTS", index) == 0, "the sweep")
+    wait_until(lambda: app.ask("STTLMEMBER", "s:1", "x") > b":0", "the deadline")
+    direct.ask("SELECT", 0)
 
 
 @pytest.mark.parametrize("flush", ["FLUSHALL", "FLUSHDB", "FLUSHALL ASYNC"])

@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+from tests.support.servers import release
 from ttlproxy.config import Settings
 from ttlproxy.net.progress import Progress
 from ttlproxy.operations.doctor import CHECKS, Finding, examination, examined
+from ttlproxy.operations.doctor.required_rights import rules
 
 
 def examine(
@@ -33,6 +35,11 @@ def examine(
         return asyncio.run(
             examined(chosen, chosen.upstream, sample, progress, fixes=fix, state=state)
         )
+
+
+def rights_of(server: str, *, clustered: bool = False) -> list[str]:
+    """The rules of docs/security.md for a proxy's user at a server of that name."""
+    return rules(release(server), server.startswith("valkey-9"), clustered)
 
 
 def check(name: str, url: str, **settings: Any) -> Finding:

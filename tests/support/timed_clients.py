@@ -15,6 +15,7 @@ import time
 from contextlib import closing, suppress
 from itertools import count
 
+from tests.support.deadlines import BOUNDED
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
 from tests.support.redis_client import Client
@@ -112,7 +113,7 @@ class TimedClients:
             keys, life_ms = self.lasting, _LASTING_MS
         key, deadline_ms = keys[number % _KEYS], now_ms() + life_ms
         element = b"%d:%d" % (deadline_ms, number)
-        words = ("PXAT", deadline_ms, "FIELDS", 1, element, "v")
+        words = (*BOUNDED, "PXAT", deadline_ms, "FIELDS", 1, element, "v")
         client.send(command("HSETEX", key, *words) + command("RPUSH", _LOG, number))
         replies = client.read_many(2)
         errors = [reply for reply in replies if reply.startswith(b"-")]

@@ -13,6 +13,7 @@ from tests.bench.loads import Load, Run, Words, fill, receive
 from tests.bench.measures import found
 from tests.bench.scenarios import Case, Scenario
 from tests.bench.targets import TTLPROXY, Stage, Target
+from tests.support.deadlines import BOUNDED
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
 from tests.support.server_queries import info
@@ -98,9 +99,8 @@ class Learned:
 
 
 def _managed(count: int) -> Iterator[Words]:
-    return (
-        ("HSETEX", f"key:{n:012}", "EX", 1_000_000, "FIELDS", 1, "f", "v") for n in range(count)
-    )
+    words = (*BOUNDED, "EX", 1_000_000, "FIELDS", 1, "f", "v")
+    return (("HSETEX", f"key:{n:012}", *words) for n in range(count))
 
 
 def _until_managed(proxy: Proxy, count: int) -> None:

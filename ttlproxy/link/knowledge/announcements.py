@@ -211,6 +211,7 @@ class Announcements:
         anew."""
         self._context.registry.forget_all()
         self._context.actions.forget(one, other)
+        self._context.agenda.swapped(one, other)
         self.swaps += 1
         self._shared_state.may_be_gone()
         self._load_changed()

@@ -140,6 +140,9 @@ class Agenda:
         # The places among these that get deadlines by rules, and when the last write there was
         # carried out.
         self._awaiting_ttl: dict[DbKey, int] = {}
+        # What was last taken of both.
+        self._taken: dict[DbKey, int] = {}
+        self._taken_ttl: dict[DbKey, int] = {}
 
     @property
     def leads(self) -> bool:
@@ -206,6 +209,20 @@ class Agenda:
         self._awaiting_ttl.update(dict.fromkeys(places, now_ms + self.sweep_after_ms))
         self.sweep(places, now_ms)
 
+    def swapped(self, one: int, other: int) -> None:
+        """Plans what is planned, or was just done, in one of two databases in the other one, too:
+        they have changed places, before the write that it is for or after it."""
+        partners = {one: other, other: one}
+
+        def moved(places: Mapping[DbKey, int]) -> dict[DbKey, int]:
+            in_either = ((at, due_ms) for at, due_ms in places.items() if at[0] in partners)
+            return {(partners[db], key): due_ms for (db, key), due_ms in in_either}
+
+        self._awaiting_ttl = moved(self._taken_ttl | self._awaiting_ttl) | self._awaiting_ttl
+        self._sweeps = moved(self._taken | self._sweeps) | self._sweeps
+        self.parked.put_off_no_more()
+        self.look_at_sweeps()
+
     def drop(self, has_gone: Callable[[bytes], bool]) -> set[DbKey]:
         """Forgets the keys for which `has_gone` is true, because another server has them; returns
         those whose elements were to get deadlines."""
@@ -220,21 +237,23 @@ class Agenda:
     def take_sweeps(self, now_ms: int) -> dict[DbKey, int]:
         """Takes the sweeps that are due: each place, and since when."""
         due = [place for place, due_ms in self._sweeps.items() if due_ms < now_ms]
-        return {place: self._sweeps.pop(place) for place in due}
+        taken = {place: self._sweeps.pop(place) for place in due}
+        self._taken = taken or self._taken
+        return dict(taken)
 
     def take_awaiting_ttl(self, sweeps: Mapping[DbKey, int]) -> set[DbKey]:
         """Takes those of these sweeps that also give deadlines.
 
         A write there that came later than that of the sweep gets another one.
         """
-        found = {place for place in sweeps if place in self._awaiting_ttl}
-        for place in found:
-            due_ms = self._awaiting_ttl[place]
+        taken = {at: self._awaiting_ttl[at] for at in sweeps if at in self._awaiting_ttl}
+        self._taken_ttl = taken if sweeps else self._taken_ttl
+        for place, due_ms in taken.items():
             if due_ms > sweeps[place]:
                 self._sweeps.setdefault(place, due_ms)
             else:
                 del self._awaiting_ttl[place]
-        return found
+        return {*taken}
 
     def put_back(self, sweeps: dict[DbKey, int], awaiting_ttl: Iterable[DbKey]) -> None:
         """Puts back sweeps that were not done; `awaiting_ttl`: places of deadlines by rules."""
