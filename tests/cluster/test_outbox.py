@@ -23,7 +23,7 @@ from tests.support.servers import Binary, Proxy
 from ttlproxy.commands import Call
 from ttlproxy.core.keys import Keys, slot
 from ttlproxy.scripts import Scripts, Traits
-from ttlproxy.scripts.constants import VALUES
+from ttlproxy.scripts.constants import literal
 from ttlproxy.scripts.script_calls import ScriptCalls
 
 KEYS = Keys(clustered=True)
@@ -279,7 +279,8 @@ def test_a_master_that_is_away_holds_up_its_own_slots_only(
 def test_a_full_outbox_leaves_the_elements_in_their_key(masters: Masters, client: Client) -> None:
     assert client.ask("ONEXPIRE", "held:{*}", "RPUSH", "late", "OUTBOX") == b"OK"
     box, owner = _box("held:{a}", "late"), masters.owner(b"a")
-    assert owner.ask("RPUSH", box, *[b"x"] * int(VALUES["OUTBOX_MOST"])) == VALUES["OUTBOX_MOST"]
+    most = int(literal("OUTBOX_MOST"))
+    assert owner.ask("RPUSH", box, *[b"x"] * most) == most
     _expire(client, "held:{a}", "1", "2")
     _until_parked(client, "other")
     assert sorted(client.ask("SMEMBERS", "held:{a}")) == [b"1", b"2"]

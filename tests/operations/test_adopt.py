@@ -17,9 +17,10 @@ from tests.support.processes import free_port
 from tests.support.redis_client import Client
 from tests.support.servers import Proxy
 from ttlproxy.addresses import Upstream
+from ttlproxy.core.element_types import TYPES
 from ttlproxy.errors import AdoptError
 from ttlproxy.net.progress import Progress
-from ttlproxy.operations.adopt import TYPES, AdoptOptions, Page, Wanted, adopted
+from ttlproxy.operations.adopt import AdoptOptions, Page, Wanted, adopted
 from ttlproxy.operations.key_walk import Pace
 from ttlproxy.operations.resume_file import ResumeFile
 

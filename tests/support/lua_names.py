@@ -20,6 +20,7 @@ _WORDS = {
 }
 _CONSTANTS = {"nil", "true", "false", "..."}
 _UNARY = {"not", "#", "-"}
+_CALLS = {"call", "pcall", "try", "try_all"}
 _BINARY = {"and", "or", "+", "-", "*", "/", "%", "^", "..", "==", "~=", "<", "<=", ">", ">="}
 _BLOCK_ENDS = {"end", "else", "elseif", "until", ""}
 
@@ -268,11 +269,11 @@ class _Reader:
 
 
 def redis_calls(source: str) -> Iterator[list[list[str]]]:
-    """The arguments of each call of Redis by `call`, `pcall` and `try`, as lists of tokens."""
+    """The arguments of each call of Redis by one of _CALLS, as lists of tokens."""
     tokens = [token for _, token in _tokens(source)]
     for at, name in enumerate(tokens):
         declared = tokens[at - 1] == "function" if at else False
-        if name in ("call", "pcall", "try") and tokens[at + 1] == "(" and not declared:
+        if name in _CALLS and tokens[at + 1] == "(" and not declared:
             yield _arguments(tokens[at + 2 :])
 
 

@@ -12,9 +12,10 @@ from ttlproxy.cli.flags import database, positive
 from ttlproxy.cli.output import ADD_APPLY, say
 from ttlproxy.cli.subcommand import OF_LOG, Subcommand
 from ttlproxy.config import Settings
+from ttlproxy.core.element_types import TYPES
 from ttlproxy.errors import AdoptError, SettingsError
 from ttlproxy.net.progress import Progress
-from ttlproxy.operations.adopt import TYPES, AdoptOptions, Wanted, adopted
+from ttlproxy.operations.adopt import AdoptOptions, Wanted, adopted
 from ttlproxy.operations.resume_file import ResumeFile
 
 _DESCRIPTION: Final = """\

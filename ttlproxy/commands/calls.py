@@ -8,7 +8,7 @@ from functools import wraps
 from itertools import chain
 from typing import Final
 
-from ttlproxy.commands.parsing import NO_TIME, Noun, Refused, Time
+from ttlproxy.commands.parsing import NO_TIME, Refused, Time
 from ttlproxy.commands.spec import REPLACED, Call, Direct, KeySpec, OnWrite, Override, Plan
 from ttlproxy.core.limits import CALLED_WORDS_MAX
 
@@ -67,9 +67,9 @@ def refusal(name: str, text: bytes, time: Time = NO_TIME) -> Call:
     return Call("refuse", (), _refusal_argv(name, text, time))
 
 
-def typed_refusal(noun: Noun, name: str, key: bytes, text: bytes, time: Time) -> Call:
+def typed_refusal(script: str, name: str, key: bytes, text: bytes, time: Time) -> Call:
     """Returns a refusal like that of `refusal`, but WRONGTYPE comes first."""
-    return Call(f"{noun.type}_refuse", (key,), _refusal_argv(name, text, time))
+    return Call(script, (key,), _refusal_argv(name, text, time))
 
 
 def _refusal_argv(name: str, text: bytes, time: Time) -> Sequence[bytes]:

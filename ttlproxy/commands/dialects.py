@@ -26,7 +26,7 @@ from ttlproxy.commands.options import Conditions
 from ttlproxy.commands.parsing import MAX_DEADLINE_MS, Counted, Refused, Time, TimeUnit
 from ttlproxy.commands.spec import FIRST_READ, Call, Plan, Virtual
 from ttlproxy.commands.types import hashes
-from ttlproxy.commands.types.sorted_sets import NOUN
+from ttlproxy.commands.types.sorted_sets import NOUN, SCRIPTS
 
 _FILL = ("SADD s a b", "(integer) 2")
 
@@ -103,6 +103,7 @@ _GARNET_NAMES = Names(
 _GARNET = LongForms(
     noun=NOUN,
     names=_GARNET_NAMES,
+    scripts=SCRIPTS,
     dialect="Garnet",
     condition_and_elements=_MEMBERS.condition_and_elements,
     elements=_MEMBERS.elements,
@@ -248,7 +249,7 @@ def _getters() -> dict[str, Plan]:
     """Returns the plans of TTL and its variants, rounded to the nearest unit."""
     return {
         (name := _LONG.name(word)): _LONG.plan_named(
-            name, "rounded_ttl", b"%d" % unit.ms, unit.base
+            name, "hash_ttl", b"%d" % unit.ms, unit.base, b"r"
         )
         for word, unit in GETTERS.items()
     }

@@ -20,8 +20,9 @@ from ttlproxy import errors
 from ttlproxy.commands import calls, parsing
 from ttlproxy.commands.calls import repeating
 from ttlproxy.commands.options import SHOWN_EXPIRIES, Form, TimedOptions, long_form, short_form
-from ttlproxy.commands.parsing import NO_TIME, Counted, Noun, Refused, Time, TimeUnit
+from ttlproxy.commands.parsing import NO_TIME, Counted, Refused, Time, TimeUnit
 from ttlproxy.commands.spec import FIRST_READ, Call, Plan, Virtual
+from ttlproxy.core.element_types import ElementType
 
 Args = Sequence[bytes]
 
@@ -92,6 +93,15 @@ class Names(NamedTuple):
     persist: str
 
 
+class ElementScripts(NamedTuple):
+    """The names of the scripts for these commands, and of the one that refuses them."""
+
+    expire: str
+    ttl: str
+    persist: str
+    refuse: str
+
+
 @dataclass(frozen=True, kw_only=True)
 class LongForms:
     """The nine commands of one type, in the words of one server.
@@ -105,8 +115,9 @@ class LongForms:
     elements a and b
     """
 
-    noun: Noun
+    noun: ElementType
     names: Names
+    scripts: ElementScripts
     dialect: str = ""
     condition_and_elements: Callable[[Args], tuple[bytes, Args]]
     elements: Callable[[Args], Args]
@@ -157,7 +168,7 @@ class LongForms:
             complexity=self._complexity("N"),
             since="0.1.0",
             positions=(FIRST_READ,),
-            plan=self.plan_named(name, "ttl", b"%d" % unit.ms, unit.base, b"0"),
+            plan=self.plan_named(name, self.scripts.ttl, b"%d" % unit.ms, unit.base, b"0"),
             example=(
                 self.filled,
                 self.line(name, noun.named("a", "none"), "1) (integer) -1\n2) (integer) -2"),
@@ -175,7 +186,7 @@ class LongForms:
             reply=f"for each {noun.one} 1 removed, -1 had none, -2 no such key or {noun.one}",
             complexity=self._complexity("N*log(M)", ", M with a deadline"),
             since="0.1.0",
-            plan=self.plan_named(name, "persist", b"0"),
+            plan=self.plan_named(name, self.scripts.persist, b"0"),
             example=(
                 self.filled,
                 self.line(self.name("EXPIRE"), f"100 {noun.named('a')}", "1) (integer) 1"),
@@ -183,10 +194,10 @@ class LongForms:
             ),
         )
 
-    def plan_named(self, name: str, verb: str, *words: bytes) -> Plan:
+    def plan_named(self, name: str, script: str, *words: bytes) -> Plan:
         """Returns the plan of a command without a time; its script gets `words` before the
         elements."""
-        return partial(self._plan_named, name, f"{self.noun.type}_{verb}", words)
+        return partial(self._plan_named, name, script, words)
 
     def name(self, word: str) -> str:
         """Returns the name of the command that does what `word` does to a whole key."""
@@ -210,11 +221,11 @@ class LongForms:
     def _complexity(self, cost: str, of_deadlines: str = "") -> str:
         meaning = f"N {self.noun.many} named{of_deadlines}"
         if self.noun.walks:
-            return f"O(L+{cost}), {meaning}, L the length of the {self.noun.type}"
+            return f"O(L+{cost}), {meaning}, L the length of the {self.noun.name}"
         return f"O({cost}), {meaning}"
 
     def _planning_set(self, name: str, unit: TimeUnit) -> Plan:
-        script = f"{self.noun.type}_expire"
+        script = self.scripts.expire
 
         def read(args: Args) -> Call:
             time = parsing.time(args[2], unit, name)
@@ -246,16 +257,19 @@ def example_time(unit: TimeUnit) -> int:
     return (100 if unit.relative else 4102444800) * (1000 // unit.ms)
 
 
-def family(noun: Noun, names: Names, fill: str) -> tuple[Virtual, ...]:
+def family(
+    noun: ElementType, names: Names, scripts: ElementScripts, fill: str
+) -> tuple[Virtual, ...]:
     """Returns the nine commands of a type; `fill`: see LongForms."""
     behind_time = Counted.of(noun, errors.parameter_too_small(noun.many))
     behind_key = Counted.of(noun, errors.count_not_positive(noun.many))
     long = LongForms(
         noun=noun,
         names=names,
+        scripts=scripts,
         condition_and_elements=behind_time.condition_and_elements,
         elements=behind_key.elements,
-        refuse=partial(calls.typed_refusal, noun),
+        refuse=partial(calls.typed_refusal, scripts.refuse),
         fill=fill,
     )
     return (
@@ -272,7 +286,7 @@ def _setter(long: LongForms, word: str, unit: TimeUnit) -> Virtual:
         row,
         forms=(f"key {noun.one} {unit.argument} [NX|XX|GT|LT]", *row.forms),
         reply=_of_one(noun, row),
-        plan=partial(_plan_set, noun, row, unit),
+        plan=partial(_plan_set, long, row, unit),
         example=(
             long.filled,
             long.line(row.name, f"a {number}", "(integer) 1"),
@@ -295,7 +309,7 @@ def _getter(long: LongForms, word: str, unit: TimeUnit) -> Virtual:
     if not unit.relative:
         lines.insert(2, long.line(row.name, "a", f"(integer) {example_time(unit)}"))
     argv = (b"%d" % unit.ms, unit.base, b"1")
-    return _on_one(noun, replace(row, example=tuple(lines)), f"{noun.type}_ttl", argv)
+    return _on_one(noun, replace(row, example=tuple(lines)), long.scripts.ttl, argv)
 
 
 def _persist(long: LongForms) -> Virtual:
@@ -306,10 +320,10 @@ def _persist(long: LongForms) -> Virtual:
         long.line(row.name, "a", "(integer) 1"),
         long.line(row.name, noun.named("b", "none"), "1) (integer) -1\n2) (integer) -2"),
     )
-    return _on_one(noun, replace(row, example=example), f"{noun.type}_persist", (b"1",))
+    return _on_one(noun, replace(row, example=example), long.scripts.persist, (b"1",))
 
 
-def _on_one(noun: Noun, row: Virtual, script: str, words: Args) -> Virtual:
+def _on_one(noun: ElementType, row: Virtual, script: str, words: Args) -> Virtual:
     """Returns a command without a time, with a short form added: `key field`."""
 
     def plan(args: Args) -> Call:
@@ -326,21 +340,21 @@ def _on_one(noun: Noun, row: Virtual, script: str, words: Args) -> Virtual:
     )
 
 
-def _of_one(noun: Noun, row: Virtual) -> str:
+def _of_one(noun: ElementType, row: Virtual) -> str:
     """Returns the text for the reply of the short form, from that of the long one."""
     return row.reply.removeprefix(f"for each {noun.one} ")
 
 
-def _is_short_with_more(noun: Noun, args: Args) -> bool:
+def _is_short_with_more(noun: ElementType, args: Args) -> bool:
     """Whether a request is meant as the short form although it has too many words for it."""
     named = noun.keyword in map(bytes.upper, args[3:5])
     has_time = parsing.is_integer(args[3]) and not parsing.is_integer(args[2])
     return has_time and not named
 
 
-def _plan_set(noun: Noun, row: Virtual, unit: TimeUnit, args: Args) -> Call:
+def _plan_set(long: LongForms, row: Virtual, unit: TimeUnit, args: Args) -> Call:
     """Plans 4 or 5 words as the short form, more as the long one."""
-    if len(args) > 5 and not _is_short_with_more(noun, args):
+    if len(args) > 5 and not _is_short_with_more(long.noun, args):
         return row.plan(args)
     name, key, time = row.name, args[1], NO_TIME
     try:
@@ -352,7 +366,7 @@ def _plan_set(noun: Noun, row: Virtual, unit: TimeUnit, args: Args) -> Call:
         if len(args) > 5:
             raise Refused(errors.CONDITIONS)
     except Refused as refused:
-        return calls.typed_refusal(noun, name, key, refused.text, time)
-    script = f"{noun.type}_expire"
+        return calls.typed_refusal(long.scripts.refuse, name, key, refused.text, time)
+    script = long.scripts.expire
     call = calls.set_deadlines(script, name, key, time, args[2:3], condition=condition, flag=True)
     return call._replace(elements_at=2)

@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 from ttlproxy import errors
 from ttlproxy.commands import parsing
-from ttlproxy.commands.parsing import NO_TIME, Noun, Refused, Time
+from ttlproxy.commands.parsing import NO_TIME, Refused, Time
+from ttlproxy.core.element_types import ElementType
 
 
 class Conditions(NamedTuple):
@@ -35,7 +36,7 @@ class Form(NamedTuple):
     """
 
     command: str
-    noun: Noun
+    noun: ElementType
     width: int = 1
     keep: bytes = b"KEEPTTL"
     conditions: Conditions = Conditions()

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from typing import NamedTuple
 
 from ttlproxy import errors
+from ttlproxy.core.element_types import ElementType
 
 # HFE_MAX_ABS_TIME_MSEC: deadlines fit into 46 bits.
 MAX_DEADLINE_MS = 2**46 - 1
@@ -69,41 +68,6 @@ class Refused(Exception):  # noqa: N818 - the name says it
         self.time = time
 
 
-@dataclass(frozen=True)
-class Noun:
-    """The noun for the elements of a type: in command names, as keyword, in Redis's errors.
-
-    walks: whether a search for an element walks along the key
-    """
-
-    type: str
-    prefix: str
-    one: str
-    many: str
-    walks: bool = False
-
-    @property
-    def group(self) -> str:
-        """Redis's name for the group of the type's commands."""
-        return "sorted-set" if self.type == "zset" else self.type
-
-    @cached_property
-    def keyword(self) -> bytes:
-        return self.many.upper().encode()
-
-    def elements_at(self, args: Sequence[bytes]) -> int:
-        """Returns the index of the first element in a request with a keyword and a number before
-        them.
-
-        Raises ValueError if the keyword is not there in upper case, as it nearly always is.
-        """
-        return args.index(self.keyword, 2) + 2
-
-    def named(self, *elements: str) -> str:
-        """Returns these elements as a request names them: `FIELDS 2 a b`."""
-        return " ".join((self.many.upper(), str(len(elements)), *elements))
-
-
 def is_integer(word: bytes) -> bool:
     """Whether Redis takes it for an integer of 64 bits: no plus sign, blank or leading zero."""
     return _INTEGER.fullmatch(word) is not None and -(2**63) <= int(word) < 2**63
@@ -132,7 +96,7 @@ class Counted(NamedTuple):
     mismatch: bytes
 
     @classmethod
-    def of(cls, noun: Noun, bad_count: bytes) -> Counted:
+    def of(cls, noun: ElementType, bad_count: bytes) -> Counted:
         return cls(noun.keyword, bad_count, errors.count_mismatch(noun.many))
 
     def elements(self, args: Sequence[bytes], at: int = 2) -> Sequence[bytes]:

@@ -6,6 +6,8 @@ from bisect import bisect_left
 from collections import Counter
 from typing import NamedTuple
 
+from ttlproxy.core.element_types import TYPES
+
 # Bounds in ms: a reap for a session is as late as its request, the reaper minutes under load.
 _LAGS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 30_000, 60_000, 300_000)
 # A hold ends after hold_max at the latest, 10 s by default; pauses of Redis do not count there.
@@ -13,7 +15,7 @@ _HOLDS = (0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000
 _TRIPS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
 _CALLS = (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 
-KINDS = ("deferred", "hash", "list", "set", "zset")
+KINDS = ("deferred", *sorted(type_.name for type_ in TYPES.values()))
 ACTIONS = ("lpush", "rpush", "xadd", "publish", "spublish", "keep")
 SIGNED = ("deferred", "rule")
 HANDLED = ("forwarded", "rewritten", "virtual")

@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from ttlproxy.core.element_types import TYPES
 from ttlproxy.core.expiry_actions import Patterns, words_of, written_row
 from ttlproxy.core.families import Words
 from ttlproxy.core.glob import Glob
 
 MARK: Final = b"\1write:"
-TYPES: Final = (b"hash", b"set", b"zset", b"list")
 # One letter stands for a type, or for none, in the name of a rule, so that ACL patterns fit.
-_LETTERS: Final = {b"": b"-", **{type_: type_[:1] for type_ in TYPES}}
+_LETTERS: Final = {b"": b"-", **{name: type_.letter.encode() for name, type_ in TYPES.items()}}
 _OF_LETTERS: Final = {letter: type_ for type_, letter in _LETTERS.items()}
 HOW: Final = b"ONWRITE - 0"
 # A rule as a script gets it, where elements keep what they have, and nothing else is said.

@@ -7,7 +7,7 @@ proxies, and an element that has got a deadline meanwhile, by whatever way, keep
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import aclosing
 from random import Random
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -16,6 +16,7 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError, ResponseError
 
 from ttlproxy.addresses import Upstream
+from ttlproxy.core.element_types import TYPES, ElementType
 from ttlproxy.core.text import counted
 from ttlproxy.errors import AdoptError
 from ttlproxy.link import cause, client, is_wrong_type, run, valid
@@ -30,24 +31,6 @@ _PAGE: Final = 500
 _LIST_PAGE: Final = 5_000
 
 
-class _Type(NamedTuple):
-    """scan: the command that reads a page, empty for lists; step: the words of its reply for each
-    element; letter, noun: of ttlproxy's commands"""
-
-    scan: bytes
-    step: int
-    letter: bytes
-    noun: bytes
-
-
-TYPES: Final[Mapping[bytes, _Type]] = {
-    b"hash": _Type(b"HSCAN", 2, b"H", b"FIELD"),
-    b"set": _Type(b"SSCAN", 1, b"S", b"MEMBER"),
-    b"zset": _Type(b"ZSCAN", 2, b"Z", b"MEMBER"),
-    b"list": _Type(b"", 1, b"L", b"ELEMENT"),
-}
-
-
 class Page(NamedTuple):
     """A page of a key's elements.
 
@@ -58,7 +41,7 @@ class Page(NamedTuple):
     """
 
     key: bytes
-    type: _Type
+    type: ElementType
     at: int = 0
     from_tail: bool = False
 
@@ -66,7 +49,7 @@ class Page(NamedTuple):
     def request(self) -> Words:
         """The request that reads the page."""
         if self.type.scan:
-            return (self.type.scan, self.key, b"%d" % self.at, b"COUNT", b"%d" % _PAGE)
+            return (self.type.scan.encode(), self.key, b"%d" % self.at, b"COUNT", b"%d" % _PAGE)
         first, last = self.at, self.at + _LIST_PAGE - 1
         if self.from_tail:
             first, last = -last - 1, -first - 1
@@ -77,7 +60,7 @@ class Page(NamedTuple):
         if self.type.scan:
             cursor, words = reply
             rest = [self._replace(at=int(cursor))] if cursor != b"0" else []
-            return list(dict.fromkeys(words[:: self.type.step])), rest
+            return list(dict.fromkeys(words[:: self.type.width])), rest
         if len(reply) == _LIST_PAGE:
             rest = [self._replace(at=self.at + _LIST_PAGE)]
         else:
@@ -88,16 +71,15 @@ class Page(NamedTuple):
     def order(self, elements: Sequence[bytes], ttl_ms: int) -> Words:
         """Returns a request that gives a deadline to those of the elements that have none; its
         reply has 1 for each that got one."""
-        name = b"%bPEXPIRE%b" % (self.type.letter, self.type.noun)
+        name = self.type.command("PEXPIRE")
         return (name, self.key, b"%d" % ttl_ms, b"NX", *self._named(elements))
 
     def question(self, elements: Sequence[bytes]) -> Words:
         """Returns a request whose reply has -1 for each element without a deadline."""
-        name = b"%bPTTL%b" % (self.type.letter, self.type.noun)
-        return (name, self.key, *self._named(elements))
+        return (self.type.command("PTTL"), self.key, *self._named(elements))
 
     def _named(self, elements: Sequence[bytes]) -> Words:
-        return (b"%bS" % self.type.noun, b"%d" % len(elements), *elements)
+        return (self.type.keyword, b"%d" % len(elements), *elements)
 
 
 # Keys that are looked at in one round trip: each may have a page of elements.

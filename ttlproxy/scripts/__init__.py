@@ -18,13 +18,14 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from typing import Final, TypeAlias
 
 from ttlproxy.commands import SCRIPTED
+from ttlproxy.core.element_types import TYPES
 from ttlproxy.core.keys import NONE, Keys
 from ttlproxy.scripts import pieces
 from ttlproxy.scripts.pieces import assembled
+from ttlproxy.scripts.sources import script_names, source_of
 from ttlproxy.scripts.traits import Traits
 
 # It follows the text of an EVAL, so that Redis knows it by another name than what is loaded: it
@@ -39,7 +40,7 @@ __all__ = ["ON_ONE_KEY", "Script", "Scripts", "Traits", "written_commands"]
 
 _HEADER = re.compile(r"-- (KEYS|ARGV):(.*)\n")
 _READS = re.compile(r"^-- READS( IN ALL SLOTS)?$", re.MULTILINE)
-_CALLED = re.compile(r"\b(?:call|pcall|try)\(\s*'(\w+)'")
+_CALLED = re.compile(r"\b(?:call|pcall|try|try_all)\(\s*'(\w+)'")
 _WORD = re.compile(r"'([A-Z]{3,})'")
 _READING = {
     *(
@@ -55,9 +56,9 @@ _READING = {
         "TYPE",
         "GET",
     ),
-    *("HEXISTS", "HGET", "HKEYS", "HLEN", "HPEXPIRETIME", "HRANDFIELD", "SCARD", "SISMEMBER"),
-    *("LLEN", "LPOS", "LRANGE", "ZCARD", "ZCOUNT", "ZRANDMEMBER", "ZRANGE", "ZRANGEBYLEX"),
-    *("ZRANGEBYSCORE", "ZRANK", "ZSCORE", "LINDEX", "SRANDMEMBER"),
+    *("HGET", "HKEYS", "HPEXPIRETIME", "HRANDFIELD", "LRANGE", "LINDEX", "SRANDMEMBER"),
+    *("ZCOUNT", "ZRANDMEMBER", "ZRANGE", "ZRANGEBYLEX", "ZRANGEBYSCORE", "ZRANK"),
+    *(command for type_ in TYPES.values() for command in (type_.find, type_.count)),
 }
 # The last two only keep what scripts may do without flags: run on a full server or on stale data.
 _FLAGS = "#!lua flags=no-writes,allow-oom,allow-stale{}\n"
@@ -82,7 +83,8 @@ _IN_A_CLUSTER = {
 }
 # Names of indexes end with this in a script's header; "key..." are data keys, then their indexes.
 _INDEXES = ("index", "key...")
-_TYPES = {"hash": "h", "set": "s", "zset": "z", "list": "l"}
+# The letter of a type, by how the names of its scripts begin.
+_LETTERS = {type_.name: type_.letter for type_ in TYPES.values()}
 
 
 @dataclass(frozen=True)
@@ -116,11 +118,7 @@ class Scripts(Mapping[str, Script]):
 
     def __init__(self, prefix: bytes) -> None:
         self._prefix = prefix
-        self._names = sorted(
-            entry.name.removesuffix(".lua")
-            for entry in files(__name__).iterdir()
-            if entry.name.endswith(".lua")
-        )
+        self._names = script_names()
         self.by_text = False
         self.called = False
         self.on_call: Callable[[], None] = lambda: None
@@ -257,7 +255,7 @@ def _suited(body: str, name: str, prefix: bytes, traits: Traits) -> str:
     call that announces no key needs none: there it makes a native write 4 % slower."""
     if not traits.clustered:
         body = _TAGGED.sub("", body)
-    has_guard = _first_key(_header(name, _read(name))[0], traits) > 1
+    has_guard = _first_key(_header(name, source_of(name))[0], traits) > 1
     slot_tag = f"string.sub(KEYS[1], {len(prefix + NONE)})" if has_guard else "''"
     return _SLOT_TAG.sub(slot_tag, body)
 
@@ -266,7 +264,7 @@ def _given(
     name: str, prefix: bytes, traits: Traits, body: str
 ) -> tuple[tuple[str, ...], tuple[str, ...], dict[str, str]]:
     """The names in KEYS and in ARGV, and the locals that a script with this body gets."""
-    keys, argv = _header(name, _read(name))
+    keys, argv = _header(name, source_of(name))
     of_call = _of_call(keys, argv, _first_key(keys, traits))
     of_home = _of_home(prefix, traits, body)
     return keys, argv, _of_server(name, prefix, traits) | of_home | of_call
@@ -302,7 +300,7 @@ def written_commands(known: Collection[str]) -> set[str]:
     when it has changed something. A command that replaces keys comes first in its script."""
     found = set(SCRIPTED)
     for name in Scripts(b""):
-        if not _reads(name) and _header(name, _read(name))[0]:
+        if not _reads(name) and _header(name, source_of(name))[0]:
             found.update(_WORD.findall(_body(name)))
     return found.intersection(known)
 
@@ -310,7 +308,7 @@ def written_commands(known: Collection[str]) -> set[str]:
 @cache
 def _reads(name: str) -> bool:
     """Whether a script says that it writes nothing. ValueError if it calls a command that may."""
-    if not _READS.search(_read(name)):
+    if not _READS.search(source_of(name)):
         return False
     if writes := {*_CALLED.findall(_body(name))} - _READING:
         raise ValueError(f"script {name}: it says that it reads, and calls {sorted(writes)}")
@@ -330,7 +328,7 @@ def _part_for_real(part: str) -> str:
 @cache
 def _reads_all_slots(name: str) -> bool:
     """Whether a script says that it reads in all slots of a Cluster's node."""
-    found = _READS.search(_read(name))
+    found = _READS.search(source_of(name))
     return found is not None and found[1] is not None
 
 
@@ -341,8 +339,8 @@ def _body(name: str) -> str:
 
 @cache
 def _parts(name: str) -> tuple[str, ...]:
-    given = _of_server(name, b"", Traits()) | _of_call(*_header(name, _read(name)), 1)
-    return assembled(name, {*given, *_TAGS, _DRY_RUN}, _read)
+    given = _of_server(name, b"", Traits()) | _of_call(*_header(name, source_of(name)), 1)
+    return assembled(name, {*given, *_TAGS, _DRY_RUN}, source_of)
 
 
 @cache
@@ -351,14 +349,9 @@ def _end(piece: str) -> str:
     given = {"script", "index", "only_key", "prefix", "slot_tag"}
 
     def read(name: str) -> str:
-        return f"-- include {piece}\n" if name == piece else _read(name)
+        return f"-- include {piece}\n" if name == piece else source_of(name)
 
     return "".join(assembled(piece, given, read))
-
-
-@cache
-def _read(name: str) -> str:
-    return files(__name__).joinpath(f"{name}.lua").read_text("utf-8")
 
 
 def _header(name: str, source: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -372,7 +365,7 @@ def _of_server(name: str, prefix: bytes, traits: Traits) -> dict[str, str]:
     """The locals that every script has, and their values."""
     return {
         "prefix": _quoted(prefix),
-        "class": f"'{_TYPES.get(name.partition('_')[0], '')}'",
+        "class": f"'{_LETTERS.get(name.partition('_')[0], '')}'",
         "events": f"'{traits.events}'",
         "field_ttls": str(traits.field_ttls).lower(),
         "counting": str(traits.counting).lower(),

@@ -10,8 +10,9 @@ from typing import Final
 
 from ttlproxy import errors
 from ttlproxy.core import expiry_actions, keys, limits, registry, signing, write_rules
+from ttlproxy.core.element_types import TYPES
 
-VALUES: Final[Mapping[str, int | bytes]] = {
+VALUES: Final[Mapping[str, int | bytes | Mapping[str, str]]] = {
     # Internal keys, behind the prefix: whole names, or how they begin.
     "SCHEDULE": keys.SCHEDULE,
     "LEASE": keys.LEASE,
@@ -75,6 +76,12 @@ VALUES: Final[Mapping[str, int | bytes]] = {
     # A reap of keys with so few elements at most plans nothing.
     "FEW_DUE": 16,
     "LONG_PAGE": 1000,
+    # Type -> its letter in keyspace events, or the command for its elements.
+    "LETTERS": {type_.name: type_.letter for type_ in TYPES.values()},
+    "FINDERS": {type_.name: type_.find for type_ in TYPES.values()},
+    "REMOVERS": {type_.name: type_.remove for type_ in TYPES.values()},
+    "LENGTHS": {type_.name: type_.count for type_ in TYPES.values()},
+    "SCANS": {type_.name: type_.scan for type_ in TYPES.values() if type_.scan},
 }
 
 
@@ -83,4 +90,6 @@ def literal(name: str) -> str:
     value = VALUES.get(name)
     if value is None:
         raise ValueError(f"scripts have no constant {name}")
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{key} = '{word}'" for key, word in value.items()) + " }"
     return f"{value}" if isinstance(value, int) else f"'{value.decode()}'"

@@ -2,16 +2,9 @@
 -- KEYS: deferred deferred_index schedule others data
 -- ARGV: id...
 -- RESULT: how many existed
--- include try
 -- include index
 -- include others
-local cleared, removed = 0, 0
-batches(first_id, #ARGV, function(from, to)
-  cleared = cleared + (tonumber(index_clear(deferred_index, unpack(ARGV, from, to))) or 0)
-end)
-index_was_cleared(deferred, deferred_index, schedule, cleared)
-batches(first_id, #ARGV, function(from, to)
-  removed = removed + (tonumber(try('HDEL', deferred, unpack(ARGV, from, to))) or 0)
-end)
+index_was_cleared(deferred, deferred_index, schedule, index_clear_all(deferred_index, ARGV, first_id))
+local removed = try_all('HDEL', deferred, ARGV, first_id)
 others_gone(deferred)
 return failure or removed

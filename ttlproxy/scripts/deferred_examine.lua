@@ -3,6 +3,7 @@
 -- ARGV: inner outer count
 -- About `count` commands are checked.
 -- RESULT: how many are not signed
+-- include deferred_names
 -- include deferred
 -- include signed
 local page, unsigned = redis.pcall('HSCAN', deferred, 0, 'COUNT', count), 0

@@ -3,9 +3,9 @@
 -- KEYS: deferred deferred_index data
 -- ARGV: count
 -- RESULT: for each [id, ms left, word, ...]; a negative count means all
--- include try
 -- include clock
 -- include index
+-- include deferred_names
 -- include deferred
 local page = index_page(deferred_index, 0, count)
 if page.err then

@@ -6,6 +6,7 @@
 --   commands that DEFER does not accept
 -- include clock
 -- include index
+-- include deferred_names
 -- include deferred
 local page, found = index_page(deferred_index, 0, count), {}
 for at = 1, page.err and 0 or #page, 2 do

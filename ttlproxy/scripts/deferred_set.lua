@@ -3,8 +3,6 @@
 -- ARGV: origin how id signature word...
 -- RESULT: the id; null if the condition is not met
 -- include words
--- include try
--- include clock
 -- include deadline
 -- include index
 -- include others

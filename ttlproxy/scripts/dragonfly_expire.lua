@@ -3,10 +3,7 @@
 -- ARGV: origin how element...
 -- RESULT: for each element 1 set, -2 no such key or element, or a key of another type
 -- include words
--- include try
--- include clock
 -- include deadline
--- include index
 -- include any
 -- include native
 if kind ~= 'hash' and kind ~= 'set' and kind ~= 'none' then

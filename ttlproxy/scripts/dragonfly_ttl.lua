@@ -3,9 +3,7 @@
 -- KEYS: data index
 -- ARGV: element
 -- RESULT: seconds, rounded up; -1 no deadline, -2 no such key, -3 no such element
--- include try
 -- include clock
--- include index
 -- include any
 -- include native_deadline
 if kind == 'none' then

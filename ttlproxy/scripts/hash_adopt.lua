@@ -2,10 +2,7 @@
 -- KEYS: data index schedule
 -- ARGV: db cursor
 -- RESULT: the next cursor, 0 at the end
--- include try
 -- include clock
--- include index
--- include hash
 -- include native
 local page = redis.pcall('HSCAN', data, cursor, 'COUNT', 500)
 if page.err then

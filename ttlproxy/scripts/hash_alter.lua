@@ -15,14 +15,9 @@ if type(old) == 'string' and type(redis.pcall('ZCARD', index)) == 'number' then
     end
   end
 end
--- include words
--- include try
--- include clock
--- include index
 -- include rule
 -- include deadline
 -- include hash
--- include hash_maxlen
 -- include maxlen
 -- include rule_date
 -- include native

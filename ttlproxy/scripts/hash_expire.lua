@@ -5,9 +5,6 @@
 local finder = 'HEXISTS'
 -- include fast_expire
 -- include words
--- include try
--- include clock
--- include index
 -- include hash
 -- include native
 -- include left_to_server
@@ -20,5 +17,4 @@ if is_left then
   return carry_out(words, first_element, 1)
 end
 -- include check_type
--- include deadline
 -- include expire

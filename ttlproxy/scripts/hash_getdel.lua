@@ -2,8 +2,6 @@
 -- KEYS: data index schedule
 -- ARGV: field...
 -- RESULT: for each field its value, nil if there is none
--- include try
--- include index
 -- include hash
 -- include check_type
 -- include clear
@@ -24,7 +22,5 @@ clear(fields, 1)
 if failure then
   return failure
 end
-batches(1, #fields, function(from, to)
-  remove(unpack(fields, from, to))
-end)
+remove(fields, 1)
 return failure or values

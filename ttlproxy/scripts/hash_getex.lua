@@ -3,9 +3,6 @@
 -- ARGV: origin how field...
 -- RESULT: for each field its value, nil if there is none
 -- include words
--- include try
--- include clock
--- include index
 -- include hash
 -- include native
 -- include left_to_server
@@ -13,7 +10,6 @@ if is_left then
   return carry_out(with_time({ name, data }, 'PERSIST'), first_field, 1)
 end
 -- include check_type
--- include deadline
 -- include events
 -- include deadlines_changed
 local before = index_follow(data, index, schedule, now)

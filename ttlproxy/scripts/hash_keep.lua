@@ -4,9 +4,7 @@
 -- RESULT: the reply of the command
 local first_word, named, step, finder = 2, 2, 2, 'HEXISTS'
 -- include fast_write
--- include try
--- include index
 -- include hash
 -- include keep
-keep(field)
+keep({ field }, 1)
 return try(command, data, field, value)

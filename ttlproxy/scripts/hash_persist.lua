@@ -2,8 +2,6 @@
 -- KEYS: data index schedule
 -- ARGV: db single element...
 -- RESULT: for each field 1 removed, -1 had none, -2 no such field
--- include try
--- include index
 -- include hash
 -- include native
 -- include check_type

@@ -4,28 +4,17 @@
 -- RESULT: the reply of the command
 local first_word, named, step, finder = first_pair, first_pair, 2, false
 -- include fast_write
-local takes_memory = true
+local takes_memory, probe = true, 'HEXISTS'
 -- include fast_clear
--- include try
--- include index
 -- include hash
 if (#ARGV - first_pair) % 2 == 0 then
   -- A field without a value: Redis returns its error, and nothing is written.
   return try(command, data, unpack(ARGV, first_pair, first_pair + 2))
 end
 -- include check_type
+-- include unique
+-- include clear
 index_guard(index)
-local cleared = 0
-for i = first_pair, #ARGV, 2 do
-  if failure then
-    return failure
-  end
-  cleared = cleared + (tonumber(index_clear(index, ARGV[i])) or 0)
-end
-index_was_cleared(data, index, schedule, cleared)
-local written = 0
-batches(first_pair, #ARGV, function(from, to)
-  local reply = try(command, data, unpack(ARGV, from, to))
-  written = type(reply) == 'number' and written + reply or reply
-end)
+clear(elements, 1)
+local written = try_all(command, data, ARGV, first_pair)
 return failure or written

@@ -13,10 +13,7 @@ if deadline and (digit == '0' or first) and type(redis.pcall('HEXISTS', data, ''
   end
 end
 -- include words
--- include try
--- include clock
 -- include deadline
--- include index
 -- include hash
 -- include native_deadline
 -- include left_to_server
@@ -29,7 +26,6 @@ if is_left then
 end
 -- include check_type
 -- include timed_write
--- include hash_maxlen
 -- include maxlen
 -- Valkey also has conditions on the key: NX and XX.
 local of_fields = string.match(condition, 'F[NX]X') or ''
@@ -69,9 +65,7 @@ for _, field in ipairs(flag == '1' and fields or {}) do
   kept[field] = native_deadline(field)
 end
 write_timed(fields, flag == '1', function()
-  batches(1, #words, function(from, to)
-    try('HSET', data, unpack(words, from, to))
-  end)
+  try_all('HSET', data, words, 1)
   for field, deadline in pairs(kept) do
     try('HPEXPIREAT', data, ms(deadline), 'FIELDS', 1, field)
   end

@@ -3,9 +3,6 @@
 -- KEYS: data index
 -- ARGV: unit base single element...
 -- RESULT: for each field the time, in units of `unit` ms; -1 no deadline, -2 no such field
--- include try
--- include clock
--- include index
 -- include hash
 -- include native_deadline
 -- include check_type

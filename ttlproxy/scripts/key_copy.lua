@@ -2,7 +2,6 @@
 -- KEYS: data target index target_index schedule
 -- ARGV: db there replace word...
 -- RESULT: the reply of the command
--- include try
 -- include index
 index_guard(target_index)
 announce_guard()

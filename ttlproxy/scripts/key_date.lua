@@ -3,9 +3,6 @@
 -- ARGV: db cursor of_hash of_set of_zset of_list
 -- RESULT: [the next cursor, 0 at the end; how many got a deadline]
 -- The last four are the rules for each type, as in lib/rule.lua; '' if there is none.
--- include try
--- include clock
--- include index
 local kind = redis.call('TYPE', data).ok
 local rule_words = ({ hash = of_hash, set = of_set, zset = of_zset, list = of_list })[kind] or ''
 -- include deadline_by_rule
@@ -17,7 +14,7 @@ if kind == 'list' then
   elements = redis.call('LRANGE', data, cursor, cursor + const.LONG_PAGE - 1)
   following = elements[const.LONG_PAGE] and ms(cursor + const.LONG_PAGE) or '0'
 else
-  local scan = ({ hash = 'HSCAN', set = 'SSCAN', zset = 'ZSCAN' })[kind]
+  local scan = (const.SCANS)[kind]
   local page = redis.call(scan, data, cursor, 'COUNT', const.LONG_PAGE)
   following = page[1]
   for i = 1, #page[2], kind == 'set' and 1 or 2 do

@@ -3,7 +3,6 @@
 -- KEYS: data index
 -- ARGV: offset count
 -- RESULT: for each [element, deadline in ms]
--- include try
 -- include index
 -- include there
 local page = index_page(index, offset, count)

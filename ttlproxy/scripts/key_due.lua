@@ -3,7 +3,6 @@
 -- KEYS: data index
 -- ARGV: count
 -- RESULT: for each [element, ms left]; a negative count means all
--- include try
 -- include clock
 -- include index
 -- include there

@@ -16,9 +16,8 @@ if place == 'zset' then
   first, ends = index_first(index), index_ends(index)
   if finders[kind] and not (kind == 'list' and redis.call('LLEN', data) > LONG) then
     for _, element in ipairs(index_sample(index, count)) do
-      local found = finders[kind](element)
       looked = looked + 1
-      gone = gone + ((not found or found == 0) and 1 or 0)
+      gone = gone + (exists(kind, element) and 0 or 1)
     end
   end
 end

@@ -1,8 +1,8 @@
--- EXPIRE, PEXPIRE, EXPIREAT, PEXPIREAT: also writes to the index when the key expires.
+-- EXPIRE, PEXPIRE, EXPIREAT, PEXPIREAT, PERSIST: also writes to the index when the key expires; the deadlines of
+-- elements stay.
 -- KEYS: data index schedule
 -- ARGV: db command argument...
 -- RESULT: the reply of the command
--- include try
 -- include clock
 -- include index
 return index_expire(db, prefix, data, index, schedule, now, command, unpack(ARGV, first_argument))

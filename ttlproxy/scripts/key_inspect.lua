@@ -6,10 +6,9 @@
 --   [[the first `most` bytes of the element, its length, deadline in ms] ...]]
 -- include clock
 -- include index
--- include lengths
 -- include page
 -- include there
-local kind = redis.call('TYPE', data).ok
+local kind, lengths = redis.call('TYPE', data).ok, const.LENGTHS
 local size = lengths[kind] and redis.call(lengths[kind], data) or -1
 local page = index_page(index, offset, count)
 if page.err then

@@ -2,8 +2,6 @@
 -- KEYS: data index schedule
 -- ARGV: db there
 -- RESULT: the reply of the command
--- include try
--- include index
 -- include databases
 local moves = there ~= here and redis.call('EXISTS', data) == 1 and within(there, function()
   if redis.call('EXISTS', data) == 1 then

@@ -2,7 +2,6 @@
 -- KEYS: data target index target_index schedule
 -- ARGV: db command
 -- RESULT: the reply of the command
--- include try
 -- include index
 local function there(key)
   return redis.call('EXISTS', key) == 1

@@ -3,7 +3,6 @@
 -- ARGV: count word...
 -- RESULT: the reply of the command
 -- The keys are the `count` keys that may be replaced, keys that are only read, then the indexes of all.
--- include try
 -- include index
 redis.setresp(3)
 local all = (#KEYS - first_key + 1) / 2

@@ -2,7 +2,6 @@
 -- KEYS:
 -- ARGV: one other
 -- RESULT: the reply of the command
--- include try
 -- include index
 announce_swap_guard(prefix)
 local reply = try('SWAPDB', one, other)

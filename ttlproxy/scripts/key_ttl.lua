@@ -3,7 +3,6 @@
 -- KEYS: data index
 -- ARGV: command
 -- RESULT: the reply of the command
--- include try
 -- include clock
 -- include index
 local ends = kept_until(data, index)

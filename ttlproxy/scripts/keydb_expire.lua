@@ -3,10 +3,7 @@
 -- ARGV: origin how element...
 -- RESULT: 1 set, or deleted because the time is past; 0 no such key or element
 -- include words
--- include try
--- include clock
 -- include deadline
--- include index
 -- include any
 -- include native
 if kind ~= 'none' and not finders[kind] then

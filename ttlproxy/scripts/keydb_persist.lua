@@ -2,8 +2,6 @@
 -- KEYS: data index schedule
 -- ARGV: db single element...
 -- RESULT: 1 removed; 0 no deadline or no such element
--- include try
--- include index
 -- include any
 -- include native
 -- include check_type

@@ -3,9 +3,7 @@
 -- KEYS: data index
 -- ARGV: unit element
 -- RESULT: the time, in units of `unit` ms, rounded; -1 no such element or no deadline, -2 no such key
--- include try
 -- include clock
--- include index
 -- include any
 -- include native_deadline
 -- include check_type

@@ -5,7 +5,6 @@
 -- RESULT: for each key its first deadline in ms, -1 without an index, null if a key of another type is in the place of
 --   the index
 -- The keys are all data keys, then all their indexes.
--- include try
 -- include index
 local firsts = {}
 for at = (first_key + #KEYS + 1) / 2, #KEYS do

@@ -10,7 +10,6 @@
 local LOOKED_AT, SHORT = 8, 128
 local OUTBOX = const.OUTBOX .. prefix
 local data
--- include try
 -- include index
 -- include finders
 
@@ -20,8 +19,7 @@ local function has_all(kind, elements)
     return true
   end
   for _, element in ipairs(elements) do
-    local found = finders[kind](element)
-    if not found or found == 0 then
+    if not exists(kind, element) then
       return false
     end
   end

@@ -11,8 +11,5 @@ for i = first_member, #ARGV do
     entries[#entries + 1] = place_of(ARGV[i]) .. spot
   end
 end
-local removed = 0
-batches(1, #entries, function(from, to)
-  removed = removed + (tonumber(try('ZREM', data, unpack(entries, from, to))) or 0)
-end)
+local removed = try_all('ZREM', data, entries, 1)
 return failure or removed / 2

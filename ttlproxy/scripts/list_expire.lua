@@ -5,9 +5,6 @@
 local finder = 'LPOS'
 -- include fast_expire
 -- include words
--- include try
--- include clock
--- include index
 -- include list
 -- include list_length
 -- include deadline

@@ -4,9 +4,6 @@
 -- RESULT: the reply of the command
 local command, first_word, named, step, finder = 'LINSERT', 1, 3, 1, false
 -- include fast_write
--- include try
--- include index
--- include list
 -- include list_keep
 keep({ element }, 1)
 return try('LINSERT', data, where, pivot, element)

@@ -5,15 +5,10 @@
 -- RESULT: the element, with flag 1 an array of at most `cap` elements; null if there is none. With a condition, that
 --   and the token: see lib/leased.lua
 -- include words
--- include try
--- include clock
 -- include deadline
--- include index
--- include list
 -- include list_clear
 -- include list_length
 -- include events
--- include may_call
 -- How many more entries than `wanted` are read at most.
 local LOOK = 1000
 local wanted = tonumber(cap)
@@ -44,6 +39,17 @@ local function choose()
   return items
 end
 
+-- Checks whether the client may call a command that follows; if not, Redis's error is in `failure`. Redis 6.2 has no
+-- acl_check_cmd; there the command is tried on a key that does not exist. The client may read the key itself, because
+-- the script has read it.
+local function may(command, key, ...)
+  if not redis.acl_check_cmd then
+    try(command, absent_key(index, prefix), ...)
+  elseif not failure and not redis.acl_check_cmd(command, key, ...) then
+    try(command, key, ...)
+  end
+end
+
 local items = choose()
 if #items == 0 then
   return false
@@ -55,9 +61,7 @@ end
 index_was_set(db, prefix, target, target_index, schedule, now, before, at)
 -- No element is leased if the client may not remove it from the list.
 may('LREM', data, -1, items[1])
-batches(1, #items, function(from, to)
-  try('SADD', target, unpack(items, from, to))
-end)
+try_all('SADD', target, items, 1)
 for _, item in ipairs(items) do
   try('LREM', data, -1, item)
 end

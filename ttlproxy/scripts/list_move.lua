@@ -3,10 +3,6 @@
 -- KEYS: data target index target_index schedule
 -- ARGV: db command rule end...
 -- RESULT: the reply of the command
--- include try
--- include clock
--- include index
--- include list
 -- include list_clear
 -- include carry_deadline
 local rule_words = rule

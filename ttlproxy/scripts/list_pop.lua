@@ -11,9 +11,6 @@ if type(next_one) == 'string' and not redis.pcall('ZSCORE', index, next_one) the
     return popped
   end
 end
--- include try
--- include index
--- include list
 -- include list_clear
 local popped = try(command, data)
 if type(popped) == 'string' then

@@ -5,9 +5,6 @@
 -- RESULT: the reply of the command
 local first_word, named, step, finder = first_element, first_element, 1, false
 -- include fast_write
--- include try
--- include index
--- include list
 -- include list_keep
 -- include list_length
 keep(ARGV, first_element)

@@ -3,43 +3,31 @@
 -- KEYS: data index schedule
 -- ARGV: origin how element...
 -- RESULT: how many live entries the list has after the push, -1 if they are too many
-local named, step, fast_how = first_element, 1, '^(0)(%+?)(%d+)$'
+local command = string.find(origin, ' lpushex', 1, true) and 'LPUSH' or 'RPUSH'
+local first_word, named, step, fast_how = first_element, first_element, 1, '^(0)(%+?)(%d+)$'
 -- include fast_deadline
 if deadline and type(redis.pcall('LLEN', data)) == 'number' then
-  -- include fast_date
-  local command = string.find(origin, ' lpushex', 1, true) and 'LPUSH' or 'RPUSH'
-  local length = dated and redis.pcall(command, data, unpack(ARGV, first_element))
-  if type(length) == 'number' then
-    return length
-  end
+  -- include fast_timed
 end
--- include words
--- include try
--- include clock
--- include deadline
--- include index
 -- include list
--- include list_length
 -- include timed_write
 -- include list_maxlen
 -- include maxlen
-local commands = { lpushex = 'LPUSH', rpushex = 'RPUSH' }
--- include pushed_values
+-- include unique
+local pushed = #ARGV - first_element + 1
 local keep = flag == '1'
 if keep or cap ~= '' then
-  look_for(values, 1)
+  look_for(elements, 1)
 end
 if cap ~= '' then
   look_for(index_due(index, now, -1), 1)
 end
 -- Each push makes the list longer, even if an equal value exists.
-local fits, _, _, live = has_room(values, pushed)
+local fits, _, _, live = has_room(elements, pushed)
 if not fits then
   return const.TOO_MANY
 end
-write_timed(values, keep, function()
-  batches(first_element, #ARGV, function(from, to)
-    try(commands[name], data, unpack(ARGV, from, to))
-  end)
+write_timed(elements, keep, function()
+  try_all(command, data, ARGV, first_element)
 end)
 return failure or (live or length) + pushed

@@ -16,12 +16,8 @@ local is_side = ({ BEFORE = true, AFTER = true })[string.upper(ARGV[first_word])
 if command == 'LINSERT' and not is_side then
   return put()
 end
--- include clock
--- include index
 -- include rule
--- include deadline
 -- include list
--- include list_length
 -- include timed_write
 -- include list_maxlen
 -- include maxlen

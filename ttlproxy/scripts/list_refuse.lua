@@ -3,8 +3,6 @@
 -- KEYS: data
 -- ARGV: name amount base text
 -- RESULT: an error
--- include try
--- include clock
 -- include list
 -- include list_length
 -- include deadline

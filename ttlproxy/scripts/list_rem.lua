@@ -5,9 +5,6 @@
 -- RESULT: the reply of the command
 local command, first_word, named, step, finder = 'LREM', 1, 2, 1, false
 -- include fast_write
--- include try
--- include index
--- include list
 -- include list_clear
 local removed = try('LREM', data, count, element)
 if type(removed) == 'number' and removed > 0 then

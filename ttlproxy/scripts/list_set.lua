@@ -13,9 +13,6 @@ if type(replaced) == 'string' and not redis.pcall('ZSCORE', index, replaced) the
     return reply
   end
 end
--- include try
--- include index
--- include list
 -- include list_keep
 local function set()
   return try('LSET', data, at, element)

@@ -3,9 +3,6 @@
 -- KEYS: data index schedule
 -- ARGV: start stop
 -- RESULT: the reply of the command
--- include try
--- include index
--- include list
 -- include list_clear
 local length = redis.pcall('LLEN', data)
 

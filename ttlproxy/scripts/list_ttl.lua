@@ -3,9 +3,6 @@
 -- KEYS: data index
 -- ARGV: unit base single element...
 -- RESULT: for each element the time, in units of `unit` ms; -1 no deadline, -2 no such element
--- include try
--- include clock
--- include index
 -- include list
 -- include list_length
 look_for(ARGV, first_element)

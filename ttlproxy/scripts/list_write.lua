@@ -3,7 +3,8 @@
 -- KEYS: data index schedule
 -- ARGV: origin how element...
 -- RESULT: the reply of the command
-local named, step, fast_how = first_element, 1, '^(%d)(%+?)(%d+)$'
+local command = string.upper(string.match(origin, '%S+$'))
+local first_word, named, step, fast_how = first_element, first_element, 1, '^(%d)(%+?)(%d+)$'
 -- include fast_deadline
 if deadline and not string.find(origin, 'x', 1, true) and type(redis.pcall('LLEN', data)) == 'number' then
   local dates = digit == '1' and redis.pcall('ZMSCORE', index, unpack(ARGV, first_element)) or {}
@@ -12,41 +13,30 @@ if deadline and not string.find(origin, 'x', 1, true) and type(redis.pcall('LLEN
     any = any or dates[i]
   end
   if not any then
-    -- include fast_date
-    local command = string.upper(string.match(origin, '%S+$'))
-    local length = dated and redis.pcall(command, data, unpack(ARGV, first_element))
-    if type(length) == 'number' then
-      return length
-    end
+    -- include fast_timed
   end
 end
--- include words
--- include try
--- include clock
--- include index
 -- include rule
--- include deadline
 -- include list
--- include list_length
 -- include timed_write
 -- include list_maxlen
 -- include maxlen
 -- include rule_lists
-local command = string.upper(name)
 if length == 0 and string.sub(name, -1) == 'x' then
   return try(command, data, ARGV[first_element])  -- 0, or that the server is full
 end
-if evict ~= '' and #ARGV - first_element >= tonumber(cap) then
+if evict ~= '' and #ARGV - named >= tonumber(cap) then
   -- The last ones stay, as with an LTRIM after each push.
-  first_element = #ARGV - tonumber(cap) + 1
+  named = #ARGV - tonumber(cap) + 1
 end
--- include pushed_values
+-- include unique
+local pushed = #ARGV - named + 1
 if cap ~= '' then
-  look_for(values, 1)
+  look_for(elements, 1)
   look_for(index_due(index, now, -1), 1)
 end
 -- Each push makes the list longer, even if an equal value exists.
-local may_push, surplus, _, live = has_room(values, pushed, false, true)
+local may_push, surplus, _, live = has_room(elements, pushed, false, true)
 if not may_push then
   return too_many()
 end
@@ -68,10 +58,8 @@ while surplus > 0 and following ~= false do
   end
 end
 local from_head = string.sub(name, 1, 1) == 'r' and 1 or -1
-write_timed(dated_by_rule(values), false, function()
-  batches(first_element, #ARGV, function(from, to)
-    try(command, data, unpack(ARGV, from, to))
-  end)
+write_timed(dated_by_rule(elements), false, function()
+  try_all(command, data, ARGV, named)
   for _, value in ipairs(trimmed) do
     try('LREM', data, from_head * copies_of[value], value)
   end

@@ -3,10 +3,7 @@
 -- ARGV: name...
 -- The names were found in the database, or in the set of others.
 -- RESULT: OK
--- include try
 -- include clock
--- include index
--- include others
 -- include counts
 local RULE, COUNTS = prefix .. const.RULE .. home_tag, prefix .. const.COUNTS
 local wanted = { [others] = 'set', [rules] = 'hash' }

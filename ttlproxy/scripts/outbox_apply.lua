@@ -6,9 +6,6 @@
 --   next entry or nil]
 -- `source` is the number of the outbox's slot. The keys are the destinations, then their indexes. After `until_ms`
 -- nothing is done: by then another proxy may have carried the entries, and the stored number may be deleted.
--- include try
--- include clock
--- include index
 -- include others
 -- include netstrings
 local LASTS_MS = 86400000

@@ -4,7 +4,6 @@
 -- ARGV: id...
 -- RESULT: how many entries are left
 -- An id is the `term number` at the beginning of an entry.
--- include try
 -- include index
 -- include others
 local carried, count = {}, 0

@@ -5,9 +5,10 @@ The header of a piece says what it needs and what it gives:
     -- NEEDS: try.lua clock.lua data index
     -- GIVES: deadlines_changed
 
-`try.lua` is a piece that must be included before; the other words are locals that must be declared
-before, by the script, its header or another piece. Names that only unused functions of a piece need
-may be missing. A piece that stands in a function or a branch gives its names only there.
+`try.lua` is a piece, which is included before this one if it is not there yet; the other words are
+locals that must be declared before, by the script, its header or another piece. Names that only
+unused functions of a piece need may be missing. A piece that stands in a function or a branch gives
+its names only there.
 
 `const.PAGE` becomes the value of that constant. Knows no connection and no prefix.
 """
@@ -48,14 +49,14 @@ class _Chunk(NamedTuple):
 def assembled(script: str, given: set[str], read: Read) -> tuple[str, ...]:
     """The parts of the script with its pieces, without comments and unused functions.
 
-    given: the names that the loader declares. ValueError if a piece stands before what it needs,
-    or if a constant is not known.
+    given: the names that the loader declares. ValueError if a piece stands before a local that it
+    needs, or if a constant is not known.
     Many scripts have the same parts.
     """
     assembly = _Assembly(script, given, read)
     chunks = _pruned(assembly.chunks)
-    for piece, needed, names in assembly.missing:
-        if not all(names.isdisjoint(chunk.names) for chunk in chunks):
+    for piece, needed in assembly.missing:
+        if any(needed in chunk.names for chunk in chunks):
             raise ValueError(f"script {script}: {needed} is missing before lib/{piece}.lua")
     return tuple(chunk.text for chunk in chunks)
 
@@ -76,19 +77,19 @@ def forget() -> None:
 class _Assembly:
     """One script with its pieces in place.
 
-    missing: (piece, a word of its NEEDS that is not there, the names which that word stands for)
+    missing: (piece, a local of its NEEDS that is not there)
     """
 
     def __init__(self, script: str, given: set[str], read: Read) -> None:
         self._read = read
         self._included: set[str] = set()
         self._names = set(given)
-        self.missing: list[tuple[str, str, set[str]]] = []
+        self.missing: list[tuple[str, str]] = []
         self.chunks: list[_Chunk] = []
         self._add(_COMMENT.sub("", read(script)))
 
     def _add(self, source: str) -> None:
-        """Adds the source, each piece in the place of its first include."""
+        """Adds the source, each piece in the place where it is first needed."""
         begin = 0
         for match in _INCLUDE.finditer(source):
             self._add_chunks(source[begin : match.start()])
@@ -112,11 +113,10 @@ class _Assembly:
         source = self._read(f"lib/{name}")
         for needed in said(source, "NEEDS"):
             piece = needed.removesuffix(".lua")
-            if needed != piece and piece not in self._included:
-                names = {*said(self._read(f"lib/{piece}"), "GIVES")}
-                self.missing.append((name, needed, names))
-            elif needed == piece and needed not in self._names:
-                self.missing.append((name, needed, {needed}))
+            if needed == piece and needed not in self._names:
+                self.missing.append((name, needed))
+            elif needed != piece and piece not in self._included:
+                self._add_piece(piece)
         self._included.add(name)
         self._add(_stripped(source))
         self._names.update(said(source, "GIVES"))

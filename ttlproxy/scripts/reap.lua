@@ -14,9 +14,6 @@
 -- rule: how, destination, dead letters, and an outbox for each of these two, '' if it is in the slot of the key. There
 -- are no actions without rules. `inner` and `outer` are for signatures, '' if no key has deferred commands; `nonce` is
 -- a word that no call has had before, for outboxes.
--- include try
--- include clock
--- include stopwatch
 -- include fast_reap
 local data, index
 -- include index
@@ -67,17 +64,13 @@ local function remove_due(kind, elements)
   if kind == 'list' then
     return remove_from_list(elements)
   end
-  local removed = 0
-  batches(1, #elements, function(from, to)
-    removed = removed + (tonumber(try(removers[kind], data, unpack(elements, from, to))) or 0)
-  end)
-  return removed
+  return try_all(removers[kind], data, elements, 1)
 end
--- include lengths
+local lengths = const.LENGTHS
 
 -- Redis publishes hexpired only for fields that exist.
 local function publish_expired(kind, due)
-  local letter, expired = string.sub(kind, 1, 1), {}
+  local letter, expired = letters[kind], {}
   if not string.find(events, letter) then
     return
   end
@@ -85,7 +78,7 @@ local function publish_expired(kind, due)
   -- include events
   look_for(kind == 'list' and due or {}, 1)
   for _, element in ipairs(due) do
-    if (finders[kind](element) or 0) ~= 0 then
+    if exists(kind, element) then
       expired[#expired + 1] = element
     end
   end
@@ -129,15 +122,15 @@ local function reap(number)
   if removers[kind] then
     due, ends = index_due_and_ends(index, now, most)
   end
-  local key_expired = ends and ends < now
-  if not due or is_no_index(due) or key_expired and not index_follow(data, index, schedule, now) then
+  local key_has_expired = ends and ends < now
+  if not due or is_no_index(due) or key_has_expired and not index_follow(data, index, schedule, now) then
     worked = worked + 5
     index_drop(data, index, schedule)
     return { 0, const.NO_DEADLINE, 0, kind, 0, 0, 0, 0 }
   elseif due.err then
     failure = due
     return
-  elseif key_expired then
+  elseif key_has_expired then
     due = index_due(index, ends + 1, most) -- the others go with the key
   end
   local is_lost = not due[1] and index_count(index) == 0 and schedule_has(schedule, data)
@@ -154,10 +147,10 @@ local function reap(number)
   if failure then
     return
   end
-  if key_expired and trouble then
+  if key_has_expired and trouble then
     -- A client that writes to the key in the meantime writes to a new key.
     index_outlives(data, index)
-  elseif key_expired and not index_due(index, ends + 1, 1)[1] then
+  elseif key_has_expired and not index_due(index, ends + 1, 1)[1] then
     try('DEL', data)
     index_drop(data, index, schedule)
   end
@@ -169,7 +162,7 @@ end
 
 -- Returns whether there is no time for another key. Reading the clock costs as much as one element, so it is read once
 -- per hundred.
-local function out_of_time()
+local function out_of_budget()
   if worked < 100 then
     return false
   end
@@ -200,7 +193,7 @@ for number = reached + 1, count do
   if failure then
     return failure
   end
-  if out_of_time() then
+  if out_of_budget() then
     break
   end
 end

@@ -3,6 +3,5 @@
 -- KEYS:
 -- ARGV: name amount base text
 -- RESULT: an error
--- include clock
 -- include deadline
 return { err = text }

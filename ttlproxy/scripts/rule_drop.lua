@@ -3,9 +3,6 @@
 -- ARGV: db pattern samples slots
 -- RESULT: OK
 -- The samples and slots are as in rule_set.lua.
--- include try
--- include clock
--- include index
 -- include rules
 -- include others
 -- include samples

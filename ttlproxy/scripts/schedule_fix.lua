@@ -3,7 +3,6 @@
 -- KEYS: data index schedule
 -- ARGV: db
 -- RESULT: 1 written; 0 its time was right, or it has no deadlines
--- include try
 -- include clock
 -- include index
 local first, attention = index_attention(data, index, schedule, now)

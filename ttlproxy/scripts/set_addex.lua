@@ -2,24 +2,16 @@
 -- KEYS: data index schedule
 -- ARGV: origin how member...
 -- RESULT: how many members are new, -1 if they are too many
-local named, step, fast_how = first_member, 1, '^(0)(%+?)(%d+)$'
+local command, first_word, named, step, fast_how = 'SADD', first_member, first_member, 1, '^(0)(%+?)(%d+)$'
 -- include fast_deadline
 if deadline and type(redis.pcall('SISMEMBER', data, '')) == 'number' then
-  -- include fast_date
-  local added = dated and redis.pcall('SADD', data, unpack(ARGV, first_member))
-  if type(added) == 'number' then
-    return added
-  end
+  -- include fast_timed
 end
 -- include words
--- include try
--- include clock
 -- include deadline
--- include index
 -- include set
 -- include check_type
 -- include timed_write
--- include set_maxlen
 -- include maxlen
 -- Whether the script must know before the write which members exist.
 local looks = condition ~= '' or cap ~= '' or at_once
@@ -43,9 +35,7 @@ if not fits then
   return const.TOO_MANY
 end
 write_timed(members, flag == '1', function()
-  batches(1, #members, function(from, to)
-    local new = tonumber(try('SADD', data, unpack(members, from, to)))
-    added = added + (not looks and new or 0)
-  end)
+  local new = try_all('SADD', data, members, 1)
+  added = looks and added or new
 end)
 return failure or added + revived

@@ -3,9 +3,6 @@
 -- KEYS: data target index target_index schedule
 -- ARGV: db member rule...
 -- RESULT: the reply of the command
--- include try
--- include clock
--- include index
 -- include set
 -- include carry_deadline
 local rule_words = ARGV[first_rule] or ''

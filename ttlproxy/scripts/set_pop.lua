@@ -3,8 +3,6 @@
 -- KEYS: data index schedule
 -- ARGV: count...
 -- RESULT: the reply of the command, in the client's RESP version
--- include try
--- include index
 -- include clear
 redis.setresp(3)
 local popped = try('SPOP', data, unpack(ARGV))

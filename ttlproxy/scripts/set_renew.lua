@@ -3,9 +3,6 @@
 -- ARGV: origin how token element
 -- RESULT: the new token, null if that lease has ended
 -- include words
--- include try
--- include clock
--- include index
 -- include set
 -- include check_type
 -- include deadline

@@ -2,9 +2,6 @@
 -- KEYS: data index schedule
 -- ARGV: token element...
 -- RESULT: how many were removed
--- include try
--- include clock
--- include index
 -- include set
 -- include check_type
 -- include leased
@@ -18,8 +15,5 @@ for i = first_element, #ARGV do
   met[item] = true
 end
 clear(done, 1)
-local removed = 0
-batches(1, #done, function(from, to)
-  removed = removed + (tonumber(remove(unpack(done, from, to))) or 0)
-end)
+local removed = remove(done, 1)
 return failure or removed

@@ -2,15 +2,9 @@
 -- KEYS: data
 -- ARGV: how increment lowest highest expiry
 -- RESULT: the value, and by how much it was changed
--- include try
 -- include int64
 -- include increx
 -- how: `SATURATE`, or ''; expiry: a command, a time, `ENX`.
-local text = redis.pcall('GET', data)
-if type(text) == 'table' then
-  return text
-end
-text = text or '0'
 
 -- Returns whether an integer has at most 15 digits, so that a sum of two has at most 16, and numbers of Lua are exact.
 local function is_small(word)

@@ -2,15 +2,8 @@
 -- KEYS: data scratch
 -- ARGV: resp how increment lowest highest expiry
 -- RESULT: the value, and by how much it was changed
--- include try
--- include decimal
 -- include increx
 -- A bound of '' means none.
-local text = redis.pcall('GET', data)
-if type(text) == 'table' then
-  return text
-end
-text = text or '0'
 
 -- Returns the sum of a text and a number, computed with long doubles as by INCRBYFLOAT, or the error of that.
 -- INCRBYFLOAT itself is not called: before Redis 7.0, with the allocator of libc, it may shrink the list of arguments

@@ -2,13 +2,11 @@
 -- KEYS: data index schedule
 -- ARGV: cursor count
 -- RESULT: [the next cursor, 0 at the end; removed; first deadline left in ms, -1 without an index]
--- include try
 -- include clock
 -- include index
 -- include finders
 local kind = redis.call('TYPE', data).ok
-local find = finders[kind]
-if not find then
+if not finders[kind] then
   index_drop(data, index, schedule)
   return failure or { '0', 0, const.NO_DEADLINE }
 end
@@ -29,8 +27,7 @@ if kind == 'list' then
 end
 local dropped = 0
 for _, element in ipairs(elements) do
-  local found = find(element)
-  if not found or found == 0 then
+  if not exists(kind, element) then
     dropped = dropped + index_clear(index, element)
   end
 end

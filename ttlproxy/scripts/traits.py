@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-_TYPES = "hszl"
+from ttlproxy.core.element_types import TYPES
+
+_TYPES = "".join(type_.letter for type_ in TYPES.values())
 _CHANNELS = "KESTIV"
 
 

@@ -23,23 +23,11 @@ if index_stays then
     return added
   end
 end
--- include try
--- include index
 -- include zset
--- include options
 -- include zadd
--- include clear
-check_numbers()
-if failure then
-  return failure
-end
 -- include check_type
+-- include clear
 local members = written_members()
 clear(members, 1)
-local added = 0
-batches(first_tuple, #ARGV, function(from, to)
-  if not failure then
-    added = added + (tonumber(try(called(data, from, to))) or 0)
-  end
-end)
+local added = write_tuples()
 return failure or added

@@ -2,7 +2,7 @@
 -- KEYS: data index schedule
 -- ARGV: origin how tuple...
 -- RESULT: as of ZADD, -1 if the members are too many
-local named, step, fast_how = first_tuple + 1, 2, '^(0)(%+?)(%d+)$'
+local command, first_word, named, step, fast_how = 'ZADD', first_tuple, first_tuple + 1, 2, '^(0)(%+?)(%d+)$'
 -- include fast_deadline
 if deadline and type(redis.pcall('ZSCORE', data, '')) ~= 'table' then
   local are_numbers = true
@@ -11,38 +11,21 @@ if deadline and type(redis.pcall('ZSCORE', data, '')) ~= 'table' then
     are_numbers = are_numbers and #ARGV[i] < 100 and string.find(ARGV[i], '^%-?%d+%.?%d*$')
   end
   if are_numbers then
-    -- include fast_date
-    local added = dated and redis.pcall('ZADD', data, unpack(ARGV, first_tuple))
-    if type(added) == 'number' then
-      return added
-    end
+    -- include fast_timed
   end
 end
 -- include words
--- include try
--- include clock
 -- include deadline
--- include index
 -- include zset
 how = 'ZADD ' .. string.gsub(condition, '%a%a', '%0 ')
--- include options
 -- include zadd
-check_numbers()
-if failure then
-  return failure
-end
 -- include check_type
 -- include timed_write
--- include zset_maxlen
 -- include maxlen
 local members, added, changed = written_members()
 local fits, _, revived = has_room(members, added, options.XX)
 if not fits then
   return const.TOO_MANY
 end
-write_timed(members, flag == '1', function()
-  batches(first_tuple, #ARGV, function(from, to)
-    try(called(data, from, to))
-  end)
-end)
+write_timed(members, flag == '1', write_tuples)
 return failure or (options.CH and changed or added + revived)

@@ -13,14 +13,9 @@ if what == 'ZINCRBY' and type(old) == 'string' and type(redis.pcall('ZCARD', ind
   end
   redis.setresp(2)
 end
--- include words
--- include try
--- include clock
--- include index
 -- include rule
 -- include deadline
 -- include zset
--- include zset_maxlen
 -- include maxlen
 -- include rule_date
 how = what

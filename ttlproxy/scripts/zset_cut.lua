@@ -2,8 +2,6 @@
 -- KEYS: data index schedule
 -- ARGV: command from to
 -- RESULT: the reply of the command
--- include try
--- include index
 -- include clear
 local by = { ZREMRANGEBYRANK = {}, ZREMRANGEBYSCORE = { 'BYSCORE' }, ZREMRANGEBYLEX = { 'BYLEX' } }
 local members = redis.pcall('ZRANGE', data, from, to, unpack(by[command]))

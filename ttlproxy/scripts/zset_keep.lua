@@ -12,12 +12,9 @@ if index_stays and how == 'ZINCRBY' then
   end
   redis.setresp(2)
 end
--- include try
--- include index
 -- include zset
 -- include keep
 -- include options
-local member = ARGV[#ARGV]
-keep(member)
+keep(ARGV, #ARGV)
 redis.setresp(3)
 return try(called(data, first_argument, #ARGV))

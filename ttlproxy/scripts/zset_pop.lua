@@ -3,7 +3,6 @@
 -- KEYS: data index schedule
 -- ARGV: command
 -- RESULT: the reply of the command, in the client's RESP version
--- include try
 -- include index
 redis.setresp(3)
 local popped = try(command, data)

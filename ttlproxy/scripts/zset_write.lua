@@ -4,7 +4,7 @@
 -- KEYS: data index schedule
 -- ARGV: origin how what tuple...
 -- RESULT: the reply of the command
-local named, step, fast_how = first_tuple + 1, 2, '^(%d)(%+?)(%d+)$'
+local command, first_word, named, step, fast_how = 'ZADD', first_tuple, first_tuple + 1, 2, '^(%d)(%+?)(%d+)$'
 -- include fast_deadline
 if deadline and what == 'ZADD' and type(redis.pcall('ZSCORE', data, '')) ~= 'table' then
   local are_numbers, members = true, {}
@@ -19,31 +19,17 @@ if deadline and what == 'ZADD' and type(redis.pcall('ZSCORE', data, '')) ~= 'tab
     is_known = is_known or tonumber(scores[i] or '') == tonumber(ARGV[first_tuple + 2 * i - 2])
   end
   if are_numbers and not is_known then
-    -- include fast_date
-    local added = dated and redis.pcall('ZADD', data, unpack(ARGV, first_tuple))
-    if type(added) == 'number' then
-      return added
-    end
+    -- include fast_timed
   end
 end
--- include words
--- include try
--- include clock
--- include index
 -- include rule
 -- include deadline
 -- include zset
 how = what
 local keeps_all = condition == 'K'
--- include options
 -- include zadd
-check_numbers()
-if failure then
-  return failure
-end
 -- include check_type
 -- include timed_write
--- include zset_maxlen
 -- include maxlen
 local members, new, _, altered = written_members()
 if not has_room(members, new, options.XX) then
@@ -52,8 +38,6 @@ end
 local dated = keeps and at and command == 'ZADD' and not keeps_all and altered or members
 local added = 0
 write_timed(dated, keeps_all, function()
-  batches(first_tuple, #ARGV, function(from, to)
-    added = added + (tonumber(try(called(data, from, to))) or 0)
-  end)
+  added = write_tuples()
 end)
 return failure or added

@@ -10,7 +10,8 @@ from ttlproxy.commands import calls, parsing
 from ttlproxy.commands.parsing import Refused
 from ttlproxy.commands.spec import Call, Virtual
 from ttlproxy.core import glob
-from ttlproxy.core.write_rules import TYPES, WriteRule, name_of
+from ttlproxy.core.element_types import TYPES
+from ttlproxy.core.write_rules import WriteRule, name_of
 
 Args = Sequence[bytes]
 

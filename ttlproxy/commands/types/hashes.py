@@ -18,6 +18,7 @@ from ttlproxy.commands import calls, parsing
 from ttlproxy.commands.calls import on_key, repeating, rest, with_name
 from ttlproxy.commands.element_commands import (
     TIMED_OPTIONS,
+    ElementScripts,
     LongForms,
     Names,
     family,
@@ -25,12 +26,13 @@ from ttlproxy.commands.element_commands import (
     timed_call,
 )
 from ttlproxy.commands.options import SHOWN_EXPIRIES, Form, TimedOptions, one_of, read_options
-from ttlproxy.commands.parsing import Counted, Noun, Refused
+from ttlproxy.commands.parsing import Counted, Refused
 from ttlproxy.commands.spec import Call, OnWrite, Plan, Virtual
+from ttlproxy.core import element_types
 
 Args = Sequence[bytes]
 
-NOUN = Noun(type="hash", prefix="H", one="field", many="fields")
+NOUN = element_types.HASH
 NAMES = Names(
     "HEXPIREFIELD",
     "HPEXPIREFIELD",
@@ -42,6 +44,7 @@ NAMES = Names(
     "HPEXPIRETIMEFIELD",
     "HPERSISTFIELD",
 )
+SCRIPTS = ElementScripts("hash_expire", "hash_ttl", "hash_persist", "hash_refuse")
 # The words that may come before the seconds in Dragonfly's form of HSETEX.
 _KEEP = b"KEEPTTL"
 _BEFORE_SECONDS = frozenset({b"NX", b"FNX", b"FXX", _KEEP})
@@ -150,10 +153,11 @@ _REDIS_8_NAMES = Names(
 LONG = LongForms(
     noun=NOUN,
     names=_REDIS_8_NAMES,
+    scripts=SCRIPTS,
     dialect=_SERVER,
     condition_and_elements=condition_and_fields,
     elements=Counted.of(NOUN, errors.count_not_positive(NOUN.many)).elements,
-    refuse=partial(calls.typed_refusal, NOUN),
+    refuse=partial(calls.typed_refusal, SCRIPTS.refuse),
     fill="HSET h a 1 b 2",
 )
 
@@ -162,7 +166,7 @@ def _plan_getex(args: Sequence[bytes]) -> Call:
     try:
         found = fields_in_any_order(_HGETEX, args)
     except Refused as refused:
-        return calls.typed_refusal(NOUN, "HGETEX", args[1], refused.text, refused.time)
+        return calls.typed_refusal(SCRIPTS.refuse, "HGETEX", args[1], refused.text, refused.time)
     return calls.set_deadlines(
         "hash_getex", "HGETEX", args[1], found.time, found.elements, flag=found.keep
     )
@@ -197,7 +201,7 @@ REDIS_8 = (
         reply="for each field its value, nil if there is none",
         complexity="O(N*log(M)), N fields named, M with a deadline",
         since="0.1.0",
-        plan=LONG.plan_named("HGETDEL", "getdel"),
+        plan=LONG.plan_named("HGETDEL", "hash_getdel"),
         example=(LONG.filled, ("HGETDEL h FIELDS 2 a a", '1) "1"\n2) (nil)')),
     ),
 )
@@ -232,7 +236,7 @@ def _is_only_ours(args: Sequence[bytes]) -> bool:
 
 VIRTUALS = (
     *REDIS_8,
-    *family(NOUN, NAMES, fill="HSET h a 1 b 2"),
+    *family(NOUN, NAMES, SCRIPTS, fill="HSET h a 1 b 2"),
     Virtual(
         name="HSETEX",
         summary="Sets hash fields and their time to live in one step.",

@@ -144,13 +144,12 @@ OVERRIDES = (
     # They announce deadlines, so each call needs the client's database.
     *(
         replace(on_key(name, "key_expire", with_name), direct=None)
-        for name in ("EXPIRE", "PEXPIRE", "EXPIREAT", "PEXPIREAT")
+        for name in ("EXPIRE", "PEXPIRE", "EXPIREAT", "PEXPIREAT", "PERSIST")
     ),
     *(
         on_key(name, "key_ttl", lambda args: (args[0].upper(),))
         for name in ("TTL", "PTTL", "EXPIRETIME", "PEXPIRETIME")
     ),
-    on_key("PERSIST", "key_persist", lambda args: ()),
     _COPY,
     _MOVE,
     *(

@@ -8,12 +8,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ttlproxy.commands.calls import on_key, on_two_keys, rest, with_name
-from ttlproxy.commands.element_commands import TIMED_OPTIONS, Names, family, planning_timed
+from ttlproxy.commands.element_commands import (
+    TIMED_OPTIONS,
+    ElementScripts,
+    Names,
+    family,
+    planning_timed,
+)
 from ttlproxy.commands.options import Form
-from ttlproxy.commands.parsing import Noun
 from ttlproxy.commands.spec import OnWrite, Virtual
+from ttlproxy.core import element_types
 
-NOUN = Noun(type="list", prefix="L", one="element", many="elements", walks=True)
+NOUN = element_types.LIST
 NAMES = Names(
     "LEXPIREELEMENT",
     "LPEXPIREELEMENT",
@@ -25,6 +31,7 @@ NAMES = Names(
     "LPEXPIRETIMEELEMENT",
     "LPERSISTELEMENT",
 )
+SCRIPTS = ElementScripts("list_expire", "list_ttl", "list_persist", "list_refuse")
 
 
 def _moved(args: Sequence[bytes], how: bytes = b"") -> Sequence[bytes]:
@@ -73,7 +80,7 @@ def _push(name: str, end: str) -> Virtual:
 
 
 VIRTUALS = (
-    *family(NOUN, NAMES, fill="RPUSH l a b"),
+    *family(NOUN, NAMES, SCRIPTS, fill="RPUSH l a b"),
     _push("LPUSHEX", "head"),
     _push("RPUSHEX", "tail"),
 )

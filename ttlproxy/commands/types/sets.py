@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from ttlproxy.commands.calls import on_key, on_two_keys, rest
-from ttlproxy.commands.element_commands import TIMED_OPTIONS, Names, family, planning_timed
+from ttlproxy.commands.element_commands import (
+    TIMED_OPTIONS,
+    ElementScripts,
+    Names,
+    family,
+    planning_timed,
+)
 from ttlproxy.commands.options import Form, one_of
-from ttlproxy.commands.parsing import Noun
 from ttlproxy.commands.spec import OnWrite, Virtual
+from ttlproxy.core import element_types
 
-NOUN = Noun(type="set", prefix="S", one="member", many="members")
+NOUN = element_types.SET
 NAMES = Names(
     "SEXPIREMEMBER",
     "SPEXPIREMEMBER",
@@ -20,12 +26,13 @@ NAMES = Names(
     "SPEXPIRETIMEMEMBER",
     "SPERSISTMEMBER",
 )
+SCRIPTS = ElementScripts("set_expire", "set_ttl", "set_persist", "set_refuse")
 
 
 SADDEX = Form("SADDEX", NOUN, conditions=one_of(b"NX", b"XX"), capped=True)
 
 VIRTUALS = (
-    *family(NOUN, NAMES, fill="SADD s a b"),
+    *family(NOUN, NAMES, SCRIPTS, fill="SADD s a b"),
     Virtual(
         name="SADDEX",
         summary="Adds members to a set and sets their time to live in one step.",

@@ -7,14 +7,20 @@ from itertools import takewhile
 
 from ttlproxy import errors
 from ttlproxy.commands.calls import on_key, rest, with_name
-from ttlproxy.commands.element_commands import TIMED_OPTIONS, Names, family, planning_timed
+from ttlproxy.commands.element_commands import (
+    TIMED_OPTIONS,
+    ElementScripts,
+    Names,
+    family,
+    planning_timed,
+)
 from ttlproxy.commands.options import Conditions, Form
-from ttlproxy.commands.parsing import Noun
 from ttlproxy.commands.spec import Call, Direct, OnWrite, Override, Virtual
+from ttlproxy.core import element_types
 
 Args = Sequence[bytes]
 
-NOUN = Noun(type="zset", prefix="Z", one="member", many="members")
+NOUN = element_types.ZSET
 NAMES = Names(
     "ZEXPIREMEMBER",
     "ZPEXPIREMEMBER",
@@ -26,6 +32,7 @@ NAMES = Names(
     "ZPEXPIRETIMEMEMBER",
     "ZPERSISTMEMBER",
 )
+SCRIPTS = ElementScripts("zset_expire", "zset_ttl", "zset_persist", "zset_refuse")
 
 # The options of ZADD and GEOADD, and their words per member (src/t_zset.c, src/geo.c).
 _OPTIONS = {
@@ -105,7 +112,7 @@ def _popping(name: str) -> Override:
 
 
 VIRTUALS = (
-    *family(NOUN, NAMES, fill="ZADD z 1 a 2 b"),
+    *family(NOUN, NAMES, SCRIPTS, fill="ZADD z 1 a 2 b"),
     Virtual(
         name="ZADDEX",
         summary="Adds members to a sorted set and sets their time to live in one step.",

@@ -14,8 +14,8 @@ from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from ttlproxy.commands import Call
+from ttlproxy.core.element_types import TYPES
 from ttlproxy.core.registry import DbKey
-from ttlproxy.core.write_rules import TYPES
 from ttlproxy.errors import UpstreamError
 from ttlproxy.link.connecting.failures import passes
 from ttlproxy.link.connecting.pipeline import answered, run, valid

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import NamedTuple
 
 from ttlproxy.commands import Call
+from ttlproxy.core.element_types import TYPES
 from ttlproxy.core.registry import DbKey
 from ttlproxy.core.text import counted
 from ttlproxy.link import run, valid
@@ -24,7 +25,6 @@ _TOGETHER = 100
 _EACH = 10
 _SHOWN = 3
 _SLACK_MS = 1000
-_COLLECTIONS = frozenset({b"hash", b"set", b"zset", b"list"})
 _LATE_MS = 5000
 
 
@@ -56,7 +56,7 @@ class Fault(NamedTuple):
 
 
 def _indexed(key: KeyState) -> bool:
-    return key.place == b"zset" and key.kind in _COLLECTIONS
+    return key.place == b"zset" and key.kind in TYPES
 
 
 _FAULTS = (
@@ -72,7 +72,7 @@ _FAULTS = (
         "replaced",
         WARNING,
         "have deadlines but no elements: they were deleted, or have another type now",
-        lambda key: key.place == b"zset" and key.kind not in _COLLECTIONS,
+        lambda key: key.place == b"zset" and key.kind not in TYPES,
         "A client has deleted or replaced them without a proxy. New elements under these names"
         " may be removed at the old deadlines.",
     ),

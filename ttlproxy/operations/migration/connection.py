@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple, Self
 from redis.exceptions import ConnectionError, RedisError, ResponseError
 
 from ttlproxy.addresses import Upstream
+from ttlproxy.core.element_types import TYPES
 from ttlproxy.errors import MigrationError, UnfitKey
 from ttlproxy.link import client, reason, run, valid
 from ttlproxy.link.connecting.known_server import fields, unix_ms
@@ -119,9 +120,9 @@ def _alone(listed: Sequence[bytes]) -> Pairs:
 
 
 SCANS: Final[Mapping[bytes, ScanCommand]] = {
-    b"hash": ScanCommand(b"HSCAN", _with_values),
-    b"set": ScanCommand(b"SSCAN", _alone),
-    b"zset": ScanCommand(b"ZSCAN", _with_values),
+    name: ScanCommand(type_.scan.encode(), _with_values if type_.width == 2 else _alone)
+    for name, type_ in TYPES.items()
+    if type_.scan
 }
 
 

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Final, NamedTuple, Protocol
 
+from ttlproxy.core.element_types import TYPES
 from ttlproxy.link.connecting.pipeline import Words
 
 # Elements in a page, which is one transaction at the target.
@@ -128,10 +129,8 @@ class TimedWords(NamedTuple):
 
 
 PROXY_WORDS: Final[Mapping[bytes, TimedWords]] = {
-    b"hash": TimedWords(b"HPEXPIREATFIELD", b"HPEXPIRETIMEFIELD", b"FIELDS"),
-    b"set": TimedWords(b"SPEXPIREATMEMBER", b"SPEXPIRETIMEMEMBER", b"MEMBERS"),
-    b"zset": TimedWords(b"ZPEXPIREATMEMBER", b"ZPEXPIRETIMEMEMBER", b"MEMBERS"),
-    b"list": TimedWords(b"LPEXPIREATELEMENT", b"LPEXPIRETIMEELEMENT", b"ELEMENTS"),
+    name: TimedWords(type_.command("PEXPIREAT"), type_.command("PEXPIRETIME"), type_.keyword)
+    for name, type_ in TYPES.items()
 }
 # Redis 7.4, Valkey 9.
 NATIVE_WORDS: Final[Mapping[bytes, TimedWords]] = {

@@ -5,7 +5,7 @@
 local kind = redis.call('TYPE', data).ok
 local finders = { hash = 'HEXISTS', set = 'SISMEMBER', zset = 'ZSCORE' }
 local removers = { hash = 'HDEL', set = 'SREM', zset = 'ZREM' }
-class = string.sub(kind, 1, 1)
+class = (const.LETTERS)[kind]
 
 local function has(element)
   local found = finders[kind] and redis.pcall(finders[kind], data, element)
@@ -15,6 +15,6 @@ local function has(element)
   return found and found ~= 0 and 1 or 0
 end
 
-local function remove(...)
-  return try(removers[kind], data, ...)
+local function remove(elements, first)
+  return try_all(removers[kind], data, elements, first)
 end

@@ -1,6 +1,5 @@
 -- Reads a hash of deferred commands. It may contain anything, because clients may write to it.
 -- GIVES: deferred_words
--- include deferred_names
 local VERBS = {
   LPUSH = true, RPUSH = true, XADD = true,
   PUBLISH = true, SPUBLISH = true, DEL = true, UNLINK = true,

@@ -1,7 +1,7 @@
 -- Delivers elements that are past their deadline, by a rule of ONEXPIRE (core/expiry_actions.py), before they are
 -- removed: at any time an element is in its key or at its destination.
 -- NEEDS: try.lua clock.lua index.lua list.lua others.lua first_key all first_action data index
--- NEEDS: WORDS_OF_ACTION deliver actions_left passed_us
+-- NEEDS: WORDS_OF_ACTION removers deliver actions_left passed_us
 -- The number of elements that are delivered together, a page. No call may keep the server busy for long, so another
 -- page is begun only if the call has taken less than MOST_US us, and `bytes_left` is above 0.
 local PAGE, MOST_US = 50, 3000
@@ -14,7 +14,7 @@ for i = first_key, first_key + all - 1 do
 end
 
 -- include counts
--- include event
+-- include json
 -- include clear_stale
 -- include destination
 -- include outbox
@@ -241,15 +241,10 @@ end
 
 -- The commands that remove elements, tried on a key that does not exist: an element is not delivered if it may not be
 -- removed. They are also the first write, after which a full server refuses no command of the script.
-local PROBES = {
-  hash = { { 'HDEL', '' } },
-  set = { { 'SREM', '' } },
-  zset = { { 'ZREM', '' } },
-  list = { { 'LREM', 0, '' }, { 'LTRIM', 0, -1 } },
-}
+local OF_LIST = { { 'LREM', 0, '' }, { 'LTRIM', 0, -1 } }
 
 local function removal_error()
-  for _, words in ipairs(PROBES[kind]) do
+  for _, words in ipairs(kind == 'list' and OF_LIST or { { removers[kind], '' } }) do
     local reply = redis.pcall(words[1], absent_key(index, prefix), unpack(words, 2))
     if type(reply) == 'table' and reply.err then
       return reply

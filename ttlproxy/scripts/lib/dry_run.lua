@@ -1,8 +1,6 @@
 -- The end of a script for a client that may lack permissions. The script runs twice: first as a dry run, which asks
 -- Redis whether each write is allowed instead of doing it. So if Redis refuses one command, nothing has changed.
--- NEEDS: script
--- include dry_run_replies
--- include noperm
+-- NEEDS: dry_run_replies.lua noperm.lua script
 
 -- acl_check_cmd raises an error for a command that the server does not have.
 local function ask(command, ...)

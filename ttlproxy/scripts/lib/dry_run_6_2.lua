@@ -1,8 +1,6 @@
 -- lib/dry_run.lua for Redis before 7.0, which has no acl_check_cmd: each command is tried in a form that Redis rejects
 -- only after it has checked the client's permissions, or that changes nothing.
--- NEEDS: script index only_key
--- include dry_run_replies
--- include noperm
+-- NEEDS: dry_run_replies.lua noperm.lua script index only_key
 
 -- A key that does not exist, and that the client may access. In a script without an index it is the key itself: a
 -- leaderboard has no member '-', and scripts on strings use it only for PERSIST, their last write.

@@ -1,8 +1,6 @@
 -- Gives `at` as deadline to the elements in ARGV; returns the reply.
--- NEEDS: words.lua try.lua clock.lua deadline.lua index.lua index has data schedule
--- include events
--- include each
--- include deadlines_changed
+-- NEEDS: words.lua try.lua clock.lua deadline.lua index.lua events.lua each.lua deadlines_changed.lua
+-- NEEDS: index has data schedule
 local function forbids(word, old)
   if word == 'NX' then
     return old

@@ -6,9 +6,8 @@
 -- the key before, nil without an index.
 -- `known` is the database, if `origin` has its number.
 -- Constant numbers for Redis are written as text, because a conversion costs 0.2 us.
--- NEEDS: fast_how origin how index data
+-- NEEDS: clock.lua fast_how origin how index data
 -- GIVES: known deadline digit first is_earlier
--- include clock
 local deadline, first, is_earlier
 local known = string.match(origin, '^(%d+) ')
 local digit, sign, amount = string.match(how, fast_how)

@@ -2,7 +2,7 @@
 -- leaves the schedule, and nothing is delivered or published. If all keys are like that, the script ends here, before
 -- any function is made.
 -- NEEDS: try.lua clock.lua stopwatch.lua schedule rules first_key first_action limit budget version count
--- GIVES: first_attention removers reaped over reached
+-- GIVES: first_attention removers letters reaped over reached
 
 -- In front of a Cluster, returns when the first key of the schedule needs attention, as text, or Redis's error.
 local function first_attention()
@@ -10,7 +10,7 @@ local function first_attention()
   return head.err and head or head[2] or ''
 end
 
-local removers = { hash = 'HDEL', set = 'SREM', zset = 'ZREM', list = 'LREM' }
+local removers, letters = const.REMOVERS, const.LETTERS
 -- The reply, the keys that leave the schedule, and how many these are.
 local reaped, over, reached = { now, 0, '' }, {}, 0
 
@@ -24,7 +24,7 @@ do
     local data, index = KEYS[first_key + reached], KEYS[first_key + all + reached]
     local kind = redis.call('TYPE', data).ok
     local entries = removers[kind] and kind ~= 'list'
-      and not string.find(events, string.sub(kind, 1, 1))
+      and not string.find(events, letters[kind])
       and string.sub(data, 1, #prefix) ~= prefix
       and redis.pcall('ZRANGE', index, '0', most, 'WITHSCORES')
     local found = entries and #entries or 0

@@ -1,9 +1,5 @@
 -- The whole fast path of a native write: `command`, with the words of ARGV from number `first_word` on.
--- NEEDS: command first_word data
--- include index_stays
+-- NEEDS: index_stays.lua
 if index_stays then
-  local reply = redis.pcall(command, data, unpack(ARGV, first_word))
-  if type(reply) ~= 'table' or not reply.err then
-    return reply
-  end
+  -- include fast_call
 end

@@ -1,11 +1,12 @@
--- For each type, a function that looks for an element; it returns nil, false or 0 if the element does not exist.
--- NEEDS: data
--- GIVES: finders
-local function by(command)
-  return function(element)
-    return redis.call(command, data, element)
-  end
-end
+-- Whether an element of a key of any type exists. `finders` has the types with elements.
+-- NEEDS: list.lua data
+-- GIVES: finders exists
+local finders = const.FINDERS
 
--- include list
-local finders = { hash = by('HEXISTS'), set = by('SISMEMBER'), zset = by('ZSCORE'), list = has }
+local function exists(kind, element)
+  if kind == 'list' then
+    return has(element) ~= 0
+  end
+  local found = redis.call(finders[kind], data, element)
+  return found and found ~= 0
+end

@@ -1,6 +1,13 @@
 -- INCREX of an integer or a float: the bounds are checked here, so that nothing is written if they are exceeded.
+-- `text`: the value of the key. Returns WRONGTYPE if it is no string.
 -- NEEDS: try.lua decimal.lua data how increment lowest highest expiry
--- GIVES: increx
+-- GIVES: increx text
+local text = redis.pcall('GET', data)
+if type(text) == 'table' then
+  return text
+end
+text = text or '0'
+
 local function set_expiry()
   local change, time, enx = string.match(expiry, '^(%u*) ?(%d*) ?(%u*)$')
   if change == '' or enx == 'ENX' and redis.call('PTTL', data) >= 0 then

@@ -4,7 +4,7 @@
 -- GIVES: ms index_get index_deadlines index_first index_ends index_count index_may_have_entries index_kind
 -- GIVES: index_scan index_page index_due index_due_and_ends is_no_index index_elements index_sample index_size index_due_count schedule_get schedule_has
 -- GIVES: schedule_due_count schedule_some actual_db announce_guard index_set index_set_all index_evict
--- GIVES: index_remove index_remove_first counts_name index_clear index_persist index_guard kept_name
+-- GIVES: index_remove index_remove_first counts_name index_clear index_clear_all index_persist index_guard kept_name
 -- GIVES: absent_key announce announce_swap_guard announce_swap index_was_set index_was_cleared
 -- GIVES: index_drop index_delete index_follow index_expire index_copy index_leave
 -- GIVES: index_arrived index_move index_write_when_full index_attention entries_write schedule_make_room
@@ -230,9 +230,7 @@ local function index_set_all(index, elements, deadline, before)
       dated[#dated + 1] = at
       dated[#dated + 1] = elements[i]
     end
-    batches(1, #dated, function(first, last)
-      try('ZADD', index, unpack(dated, first, last))
-    end)
+    try_all('ZADD', index, dated, 1)
   end)
 end
 
@@ -253,9 +251,7 @@ local function index_remove_first(index, elements, count, ends)
   if #elements == count and count > 0 then
     return try('ZREMRANGEBYRANK', index, ends and '1' or '0', ends and count or count - 1)
   end
-  batches(1, #elements, function(from, to)
-    index_remove(index, unpack(elements, from, to))
-  end)
+  try_all('ZREM', index, elements, 1)
 end
 
 -- Returns the name of the key that counts how often elements were delivered (lib/counts.lua), in the slot of the index.
@@ -273,6 +269,15 @@ local function index_clear(index, ...)
     end
   end
   return index_remove(index, ...)
+end
+
+-- `index_clear` for all of `elements` from number `first` on.
+local function index_clear_all(index, elements, first)
+  local cleared = 0
+  batches(first, #elements, function(from, to)
+    cleared = cleared + (tonumber(index_clear(index, unpack(elements, from, to))) or 0)
+  end)
+  return cleared
 end
 
 -- `index_clear` for one element that stays. Also returns whether the server has published an event for it.
@@ -664,12 +669,8 @@ end
 -- Changes the schedule, or an index, without telling proxies. `entries`: [deadline, key or element, ...]; `over`: keys
 -- or elements to remove.
 local function entries_write(place, entries, over)
-  batches(1, #over, function(from, to)
-    try('ZREM', place, unpack(over, from, to))
-  end)
-  batches(1, #entries, function(from, to)
-    try('ZADD', place, unpack(entries, from, to))
-  end)
+  try_all('ZREM', place, over, 1)
+  try_all('ZADD', place, entries, 1)
 end
 
 -- Deletes a key of another type in the place of the schedule. Returns 1 if there was one, else 0.

@@ -1,6 +1,7 @@
 -- Integers of 64 bits, exact.
+-- NEEDS: decimal.lua
 -- GIVES: int64
--- include decimal
+
 -- Reads a number; returns nil if INCRBY would refuse it: with leading zeros, or beyond 64 bits.
 local function int64(word)
   local found = decimal(word)

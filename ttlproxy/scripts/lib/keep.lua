@@ -1,10 +1,10 @@
--- Call it before a write that changes or makes an element: an old element keeps its deadline, a new one
--- has none.
--- NEEDS: try.lua index.lua has index data schedule
+-- Call it before a write that changes or makes elements, from number `first` on: those that exist keep their deadlines,
+-- new ones have none.
+-- NEEDS: try.lua index.lua absent.lua clear.lua index
 -- GIVES: keep
-local function keep(element)
+local function keep(elements, first)
   index_guard(index)
-  if not failure and has(element) == 0 then
-    index_was_cleared(data, index, schedule, index_clear(index, element))
+  if not failure then
+    clear(absent(elements, first), 1)
   end
 end

@@ -4,9 +4,8 @@
 --   place  's' length member spot     finds the row of a member
 -- A spot has 15 bytes: 8 of the standing, which is 2^63-1 minus the score, and 7 of the arrival, which is one more than
 -- that of the last member with the same standing.
--- NEEDS: data
+-- NEEDS: try.lua data
 -- GIVES: rows STANDING size place_of row_of spot_of rank_of standing_of halves is_better score_of move
--- include try
 local ROW, PLACE, STANDING, SPOT = 'r', 's', 8, 15
 
 -- The number of entries. Returns WRONGTYPE if the key is not a leaderboard.

@@ -1,7 +1,6 @@
 -- The functions on lists that lib/maxlen.lua needs.
 -- NEEDS: words.lua list.lua list_length.lua data
--- GIVES: copies copies_share size some
-local copies_share = true
+-- GIVES: copies size some
 local function copies(element)
   return looked_for[element] or #redis.call('LPOS', data, element, 'COUNT', 0)
 end

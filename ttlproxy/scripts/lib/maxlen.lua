@@ -1,8 +1,8 @@
 -- MAXLEN: at most `cap` elements are live after a write; elements past their deadline do not count, even if they are
 -- not reaped yet. With `evict`, other elements are evicted to make room: they become due now, and the link reaps them.
--- Each type has size(); copies(element), how often the key has an element; some(cursor); and `copies_share`: whether
--- there may be copies of an element, which share its deadline.
--- NEEDS: words.lua clock.lua deadline.lua index.lua size copies copies_share some index data schedule
+-- Each type has size(); copies(element), how often the key has an element; and some(cursor). In a list there may be
+-- copies of an element, which share its deadline.
+-- NEEDS: words.lua clock.lua deadline.lua index.lua size copies some index data schedule
 -- GIVES: has_room past_deadline
 
 -- Evicts `over` elements: those with the earliest deadlines first, those without a deadline last; none of the set
@@ -52,7 +52,7 @@ local function past_deadline(elements)
   for _, element in ipairs(due) do
     gone[element] = true
   end
-  for _, element in ipairs(copies_share and elements or {}) do
+  for _, element in ipairs(class == 'l' and elements or {}) do
     if gone[element] then
       return {}, 0
     end

@@ -1,6 +1,6 @@
 -- The deadline of a hash field in the index replaces the one that the server has.
--- NEEDS: try.lua index.lua data
--- include native_deadline
+-- NEEDS: try.lua index.lua native_deadline.lua data
+
 -- To set or to remove a deadline in the index also removes the one of the server, which publishes its event.
 if field_ttls then
   local our_set, our_persist = index_set, index_persist

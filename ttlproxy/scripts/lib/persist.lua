@@ -1,7 +1,5 @@
 -- Removes the deadlines of the elements in ARGV; returns the reply.
--- NEEDS: try.lua index.lua has index data schedule db single
--- include events
--- include each
+-- NEEDS: try.lua index.lua events.lua each.lua has index data schedule db single
 local cleared, persisted = 0, {}
 
 local function persist(element)

@@ -2,10 +2,9 @@
 -- each is removed from its hash in the same step. A command that Redis refuses stays, and the next ones are executed.
 -- A command that no proxy has signed is not executed, and is checked again after an hour.
 -- NEEDS: try.lua clock.lua index.lua others.lua schedule entries data index limit actions_left worked
--- NEEDS: reschedule
+-- NEEDS: deferred.lua deferred_names.lua signed.lua reschedule
 -- GIVES: reap_deferred
--- include deferred
--- include signed
+
 -- The limits of one call: how many commands it reads, and how many bytes they have together. Each word costs 300 ns, as
 -- much as a few hundred bytes, and counts as WORD bytes.
 local MOST_SEEN, MOST_BYTES, WORD = 1000, 1048576, 256

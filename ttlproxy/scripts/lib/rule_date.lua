@@ -1,8 +1,7 @@
 -- Call rule_date() after a write: it gives `element` the deadline `at`, or clears a stale one if there is no rule. Call
 -- rule_guard() before the write: it fails if Redis will refuse the deadline.
--- NEEDS: try.lua clock.lua deadline.lua index.lua index data schedule db
+-- NEEDS: try.lua clock.lua deadline.lua index.lua events.lua index data schedule db
 -- GIVES: rule_guard rule_date
--- include events
 local function rule_guard()
   index_guard(index)
   if at then

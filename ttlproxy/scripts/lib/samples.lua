@@ -1,8 +1,8 @@
 -- Checks whether the client may access keys of any slot of a Cluster. A script may not access keys of other slots, but
 -- Redis checks permissions before the slot.
+-- NEEDS: netstrings.lua noperm.lua
 -- GIVES: refused_sample
--- include netstrings
--- include noperm
+
 -- Returns Redis's error for the first key that the client may not access. `samples`: a row of netstrings.
 local function refused_sample(samples)
   for _, sample in ipairs(words_from(1, samples)) do

@@ -1,7 +1,6 @@
 -- The rules as they are stored in Redis, and as ONEXPIRE and ONWRITE show them.
--- NEEDS: rules
+-- NEEDS: netstrings.lua rules
 -- GIVES: words_of_rule is_wrong_type rules_listed is_of_write
--- include netstrings
 local function place_of(name)
   return prefix .. const.RULE .. home_tag .. name
 end

@@ -1,8 +1,7 @@
 -- Returns a page of the index without entries whose element does not exist: after an element is popped or removed, its
 -- entry stays for a moment.
--- NEEDS: data
+-- NEEDS: finders.lua list.lua data
 -- GIVES: there
--- include finders
 local function there(page)
   local kind, elements, found = redis.call('TYPE', data).ok, {}, {}
   for at = 1, #page, 2 do
@@ -11,10 +10,8 @@ local function there(page)
   if kind == 'list' then
     look_for(elements, 1)
   end
-  local find = finders[kind]
-  for at, element in ipairs(find and elements or {}) do
-    local answer = find(element)
-    if answer and answer ~= 0 then
+  for at, element in ipairs(finders[kind] and elements or {}) do
+    if exists(kind, element) then
       found[#found + 1] = element
       found[#found + 1] = page[2 * at]
     end

@@ -1,32 +1,20 @@
 -- Writes elements and gives them a deadline in one step.
--- NEEDS: words.lua try.lua clock.lua deadline.lua index.lua has index data schedule
+-- NEEDS: words.lua try.lua clock.lua deadline.lua index.lua events.lua deadlines_changed.lua absent.lua
+-- NEEDS: index data schedule
 -- GIVES: write_timed
--- include events
--- include deadlines_changed
--- Returns the elements that do not exist.
-local function new_ones(elements)
-  local found = {}
-  for _, element in ipairs(elements) do
-    if has(element) == 0 then
-      found[#found + 1] = element
-    end
-  end
-  return found
-end
 
 -- Gives elements the deadline `at`, or none if it is nil; with `keep`, elements that exist keep theirs. `write` writes
 -- the elements. Elements that are removed at once are written before, because Redis 8 publishes both events; but not
 -- with `keep`, because elements that exist stay unchanged.
 local function write_timed(elements, keep, write)
-  local before, changed, cleared = (index_follow(data, index, schedule, now)), keep and new_ones(elements) or elements, 0
+  local before, cleared = (index_follow(data, index, schedule, now)), 0
+  local changed = keep and absent(elements, 1) or elements
   local dated = at and not at_once and changed or {}
   if dated[1] then
     index_set_all(index, changed, at, before)
   else
     index_guard(index)
-    batches(1, #changed, function(from, to)
-      cleared = cleared + (tonumber(index_clear(index, unpack(changed, from, to))) or 0)
-    end)
+    cleared = index_clear_all(index, changed, 1)
   end
   if at_once then
     for _, element in ipairs(changed) do

@@ -1,7 +1,7 @@
 -- Writes by pcall. The first error is in `failure`; after it nothing more is written. So a client without permission,
 -- or of a full server, gets the text of Redis's error. In a dry run nothing is written: Redis is asked whether the
 -- client may call the command (lib/dry_run.lua).
--- GIVES: failure try batches
+-- GIVES: failure try batches try_all
 local failure
 
 local function try(...)
@@ -26,4 +26,15 @@ local function batches(first, last, act)
   for at = first, last, const.UNPACK_MAX do
     act(at, math.min(at + (const.UNPACK_MAX - 1), last))
   end
+end
+
+-- Calls a command on a key with all of `words` from number `first` on, in batches; returns the sum of its replies, or
+-- the last one if that is no number.
+local function try_all(command, key, words, first)
+  local sum = 0
+  batches(first, #words, function(from, to)
+    local reply = try(command, key, unpack(words, from, to))
+    sum = type(reply) == 'number' and sum + reply or reply
+  end)
+  return sum
 end

@@ -1,6 +1,6 @@
--- Returns the reply with the time that each element in ARGV has left, or with its deadline.
--- NEEDS: clock.lua index.lua has index base unit single
--- include each
+-- Returns the reply with the time that each element in ARGV has left, or with its deadline. `single`: 1 for one
+-- element; r if the time is rounded to the nearest unit, as by Valkey.
+-- NEEDS: clock.lua index.lua each.lua has index base unit single
 local function left(element)
   if has(element) == 0 then
     return const.NO_ELEMENT
@@ -9,8 +9,9 @@ local function left(element)
   if not deadline then
     return const.NO_DEADLINE
   end
-  -- Seconds are rounded up.
-  return math.floor((math.max(deadline - base * now, 0) + unit - 1) / unit)
+  -- Redis rounds up.
+  local more = single == 'r' and unit / 2 or unit - 1
+  return math.floor((math.max(deadline - base * now, 0) + more) / unit)
 end
 
 local replies = each(left)

@@ -1,14 +1,24 @@
--- For ZADD and GEOADD: ARGV has their words from `first_tuple` on, `width` words for each member.
+-- For ZADD and GEOADD: ARGV has their words from `first_tuple` on, `width` words for each member. Returns the error if
+-- some are no numbers.
 -- NEEDS: try.lua index.lua options.lua first_tuple index data
--- GIVES: check_numbers written_members
+-- GIVES: write_tuples written_members
 local width = command == 'GEOADD' and 3 or 2
 
--- Makes Redis check the numbers before any is written, by writes that change nothing.
-local function check_numbers()
-  local absent = absent_key(index, prefix)
+-- Redis checks the numbers before any is written, by writes that change nothing.
+batches(first_tuple, #ARGV, function(from, to)
+  try(command, absent_key(index, prefix), 'XX', unpack(ARGV, from, to))
+end)
+if failure then
+  return failure
+end
+
+-- Writes all; returns the sum of the replies.
+local function write_tuples()
+  local sum = 0
   batches(first_tuple, #ARGV, function(from, to)
-    try(command, absent, 'XX', unpack(ARGV, from, to))
+    sum = sum + (tonumber(try(called(data, from, to))) or 0)
   end)
+  return sum
 end
 
 -- Returns the members whose score ZADD will write, how many of them are new, how many it adds or changes, and the

@@ -1,0 +1,7 @@
+-- Removes the deadline of elements.
+-- KEYS: data index schedule
+-- ARGV: db single element...
+-- RESULT: for each element 1 removed, -1 had none, -2 no such element
+-- include {name}
+-- include check_type
+-- include persist

@@ -1,0 +1,8 @@
+-- The time that elements have left, or their deadline.
+-- READS
+-- KEYS: data index
+-- ARGV: unit base single element...
+-- RESULT: for each element the time, in units of `unit` ms; -1 no deadline, -2 no such element
+-- include {name}
+-- include check_type
+-- include ttl

@@ -1,9 +1,0 @@
--- Removes the deadline of set members.
--- KEYS: data index schedule
--- ARGV: db single element...
--- RESULT: for each member 1 removed, -1 had none, -2 no such member
--- include try
--- include index
--- include set
--- include check_type
--- include persist

@@ -1,0 +1,49 @@
+"""The source of each script and piece: a file, or a template filled in for one type.
+
+In a template, `{find}` stands for that attribute of the type (core/element_types.py). Knows no
+prefix and no server.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Final
+
+from ttlproxy.core.element_types import HASH, SET, ZSET, ElementType
+
+# Template -> the scripts, or pieces, that are made from it, and for which type. Hashes, where the
+# server may have deadlines itself, and lists, where a search takes a walk, also have their own.
+_TEMPLATES: Final[Mapping[str, Mapping[str, ElementType]]] = {
+    "element_expire": {"set_expire": SET, "zset_expire": ZSET},
+    "element_persist": {"set_persist": SET, "zset_persist": ZSET},
+    "element_refuse": {"hash_refuse": HASH, "set_refuse": SET, "zset_refuse": ZSET},
+    "element_rem": {"hash_del": HASH, "set_rem": SET, "zset_rem": ZSET},
+    "element_ttl": {"set_ttl": SET, "zset_ttl": ZSET},
+    "lib/element": {"lib/hash": HASH, "lib/set": SET},
+}
+_FOR_TYPE: Final = {
+    script: (template, type_)
+    for template, scripts in _TEMPLATES.items()
+    for script, type_ in scripts.items()
+}
+_PLACEHOLDER = re.compile(r"\{(\w+)\}")
+
+
+def script_names(folder: str = "") -> list[str]:
+    """Returns the names of all scripts, sorted; with `lib/` those of pieces."""
+    entries = (f"{folder}{entry.name}" for entry in files(__package__).joinpath(folder).iterdir())
+    found = {name.removesuffix(".lua") for name in entries if name.endswith(".lua")}
+    made = {name for name in _FOR_TYPE if name.startswith("lib/") == bool(folder)}
+    return sorted(found - _TEMPLATES.keys() | made)
+
+
+@cache
+def source_of(name: str) -> str:
+    """Returns the source of a script, or of a piece, `lib/name`."""
+    if name in _FOR_TYPE:
+        template, type_ = _FOR_TYPE[name]
+        return _PLACEHOLDER.sub(lambda found: str(getattr(type_, found[1])), source_of(template))
+    return files(__package__).joinpath(f"{name}.lua").read_text("utf-8")
