@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
+from redis.exceptions import ResponseError
 
 from tests.conftest import StartProxy, StartServer
 from tests.support.command_line import ttlproxy
@@ -321,6 +322,22 @@ def test_a_kept_key_answers_as_in_plain_redis(
                     assert ours == pytest.approx(theirs, abs=2000 if "PTTL" in step else 2), step
                 else:
                     assert str(ours) == str(theirs), step
+
+
+@pytest.mark.usefixtures("rule")
+@pytest.mark.parametrize(
+    "request_", ["EXPIRE q -0", "PEXPIRE q -007", "EXPIREAT q -9223372036854775808"]
+)
+def test_a_malformed_time_ends_no_key_with_a_due_element(
+    client: Client, direct: Client, request_: str
+) -> None:
+    client.ask("SET", "out", "no list")  # so the due element stays
+    client.ask("SADDEX", "q", "PXAT", "1", "MEMBERS", "1", "a")
+    assert client.ask("PEXPIREAT", "q", str(FAR_MS)) == 1
+    refusal, answer = direct.ask(*request_.split()), client.ask(*request_.split())
+    assert isinstance(refusal, ResponseError)
+    assert str(answer) == str(refusal)
+    assert noted_ms(direct, b"q") == FAR_MS
 
 
 # What becomes of a kept key -> where it is then, and when Redis would delete it.

@@ -586,6 +586,7 @@ local function index_expire(db, prefix, data, index, schedule, now, command, ...
   local at, words = expiry_asked_for(now, command, ...), { ... }
   local over, conditions = ends_at_once(first, now, at, ...)
   if over then
+    try(command, absent_key(index, prefix), ...) -- Redis refuses some words that seem to be a number
     command, words = 'PEXPIREAT', { ms(now + const.KEPT_MS), unpack(conditions) }
   elseif noted and is_kept(key_ends(data), noted) then
     words = judged(index, prefix, noted, at, command, ...)
