@@ -238,7 +238,7 @@ def plain(shared_plain: AnyServer) -> AnyServer:
     return shared_plain
 
 
-def until_without_rules(proxy: Proxy) -> None:
+def _until_without_rules(proxy: Proxy) -> None:
     """Returns when the proxy knows that the rules are gone: until then a deadline in the past
     leaves its element to the reaper."""
     probe: list[list[str | int]] = [
@@ -262,7 +262,7 @@ def proxy(shared_proxy: Proxy, server: AnyServer, had_rules: bool) -> Proxy:
         print(f"the proxy had ended with {shared_proxy.child.returncode}:\n{shared_proxy.stderr}")
         shared_proxy.start()
     elif had_rules:
-        until_without_rules(shared_proxy)
+        _until_without_rules(shared_proxy)
     return shared_proxy
 
 
@@ -276,7 +276,7 @@ def shared_watched(shared_server: AnyServer, loop_name: str) -> Iterator[Proxy]:
 def watched(shared_watched: Proxy, server: AnyServer, had_rules: bool) -> Proxy:
     """A proxy with admin pages in front of `server`. The tests of a file share it."""
     if had_rules:
-        until_without_rules(shared_watched)
+        _until_without_rules(shared_watched)
     return shared_watched
 
 
@@ -294,7 +294,7 @@ def masters(shared_masters: Masters) -> Masters:
     if not shared_masters.proxy.running:  # an earlier test failed with it
         shared_masters.proxy.start()
     elif had_rules:
-        until_without_rules(shared_masters.proxy)
+        _until_without_rules(shared_masters.proxy)
     return shared_masters
 
 

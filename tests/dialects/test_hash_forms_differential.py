@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.conftest import until_without_rules
+from tests.conftest import StartProxy
 from tests.data_path.test_differential import both_protocols, generated
 from tests.support.containers import AnyServer
 from tests.support.raw_client import Connection, command
@@ -117,12 +117,11 @@ def own_kind(
 
 
 @pytest.fixture
-def calm_proxy(proxy: Proxy) -> Proxy:
-    """One that knows of no rule of ONEXPIRE: while it reads whether there are some, as after a
-    flush, the key of a HEXPIRE counts as one with deadlines of its own. Then malformed requests get
-    Redis 8's errors, also before a Valkey."""
-    until_without_rules(proxy)
-    return proxy
+def own_proxy(server: AnyServer, start_proxy: StartProxy) -> Proxy:
+    """One that knows of no family, and of no flush: where keys may have deadlines of ours, as those
+    of a HEXPIRE right after a flush may, malformed requests get Redis 8's errors, also before a
+    Valkey."""
+    return start_proxy(server.url)
 
 
 def _said(port: int, hello: bytes, requests: list[list[str]]) -> list[bytes]:
@@ -138,9 +137,9 @@ def _said(port: int, hello: bytes, requests: list[list[str]]) -> list[bytes]:
 @generated
 @given(requests=st.lists(_request(), max_size=25))
 def test_hash_field_commands_answer_as_those_of_a_server_that_has_them(
-    own_kind: AnyServer, calm_proxy: Proxy, hello: bytes, requests: list[list[str]]
+    own_kind: AnyServer, own_proxy: Proxy, hello: bytes, requests: list[list[str]]
 ) -> None:
-    expected, got = (_said(port, hello, requests) for port in (own_kind.port, calm_proxy.port))
+    expected, got = (_said(port, hello, requests) for port in (own_kind.port, own_proxy.port))
     for words, theirs, ours in zip(requests, expected, got, strict=True):
         assert RELATIVE.sub(b":N", ours) == RELATIVE.sub(b":N", theirs), words
 

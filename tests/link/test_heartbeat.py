@@ -128,7 +128,8 @@ async def test_one_of_many_sends_a_few_cheap_requests_and_nothing_else(
         manage(direct, f"s:{number}", m=FAR_MS)
     async with _trackers(server, 29), running(Running(server.url)) as link:
         await link.beats(2)
-        assert link.context.fleet.attached == 30
+        while link.context.fleet.attached != 30:  # until a client of an earlier test has gone
+            await link.beats()
         assert not link.context.fleet.is_alone
         link.link._walks._begins_s = 1e18  # another proxy walks
         monkeypatch.setattr(heartbeat, "EVERY_S", 0.01)
