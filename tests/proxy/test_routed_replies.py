@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from random import Random
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -15,9 +16,13 @@ from hypothesis import strategies as st
 
 from tests.support.replies import PUSH, REPLIES
 from tests.support.routed_world import Master, RoutedWorld
+from tests.support.session_world import NOW_MS
 from ttlproxy.core.keys import SLOTS, slot
+from ttlproxy.core.registry import DbKey
 from ttlproxy.errors import ON_ITS_WAY
 from ttlproxy.proxy.routed.routed_client import RoutedClient
+from ttlproxy.proxy.routed.routing import MOST_OWED
+from ttlproxy.session.session import LaneSession
 from ttlproxy.wire import encode
 
 MASTERS = 3
@@ -260,4 +265,62 @@ async def test_a_large_reply_passes_as_it_comes() -> None:
     world.answer(AT, b"\r\n")
     assert world.heard() == b"-ERR\r\n-" + b"y" * 998_993 + b"\r\n"
     assert len(world.client.order) == 0
+    world.close()
+
+
+async def test_requests_that_wait_twice_go_before_what_came_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A client that may not call scripts waits for the look at the index of each of its keys."""
+    monkeypatch.setattr(LaneSession, "may_script", lambda session: False)
+    world = await RoutedWorld.opened(MASTERS)
+    link = world.links[AT]
+    keys = [b"{a}1", b"{a}2"]
+    for key in keys:
+        link.context.registry.announced(0, key, 1 << 50)
+
+    async def indexed(places: list[DbKey]) -> dict[bytes, bool]:
+        await asyncio.sleep(0)
+        return {key: False for _, key in places}
+
+    link.holds = SimpleNamespace(indexed=indexed)
+    chunks = [b"".join(encode((b"HSET", key, b"f", b"v")) for key in keys)]
+    chunks += [encode((b"SET", b"{a}3", value)) for value in (b"1", b"2")]
+    for chunk in chunks:
+        world.say(chunk)
+    for _ in range(100):  # more turns of the event loop than the looks take
+        await asyncio.sleep(0)
+    assert world.backends[link].taken() == b"".join(chunks)
+    world.close()
+
+
+async def test_nobody_waits_for_the_reply_to_a_blocking_request_that_was_held() -> None:
+    """All that the client has sent before it has been answered; its own reply may never come."""
+    world = await RoutedWorld.opened(MASTERS)
+    link = world.links[AT]
+    link.context.registry.announced(0, b"{a}1", NOW_MS - 1)
+
+    async def reaped(*what: object) -> None:
+        link.context.registry.announced(0, b"{a}1", 1 << 50)
+
+    link.holds = SimpleNamespace(until_reaped=reaped)
+    world.say(encode((b"BLMOVE", b"{a}1", b"{a}2", b"LEFT", b"LEFT", b"0")))
+    await world.backends[link].gets()
+    session = world.client.lanes.to(link).session
+    assert session is not None
+    assert session.has_landed(session.mark())
+    world.close()
+
+
+async def test_a_client_is_read_again_once_a_chunk_of_many_requests_is_answered() -> None:
+    """Its replies pass as they come, and nothing else would look at that."""
+    world = await RoutedWorld.opened(MASTERS)
+    count = MOST_OWED + 1
+    world.say(encode((b"GET", b"{a}")) * count)
+    lane = world.client.lanes.to(world.links[AT])
+    lane.full(True)
+    lane.full(False)
+    assert world.to_client.is_paused
+    world.answer(AT, b"$-1\r\n" * count)
+    assert not world.to_client.is_paused
     world.close()

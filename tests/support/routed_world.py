@@ -32,6 +32,8 @@ _SETTINGS = Settings()
 class FarEnd:
     """A transport and a connection to Redis: keeps what is written."""
 
+    most_at_once = 1 << 18
+
     def __init__(self) -> None:
         self.written = b""
         self.is_closed = self.is_paused = False

@@ -513,6 +513,7 @@ class Lane:
     def sent(self, session: Session, step: Step) -> None:
         """Requests have gone to Redis: does what follows at once."""
         self._have_gone()
+        session.has_sent(step.requests)
         follow(self.link, session, step)
 
     def wait_for_item(self) -> bool:
@@ -554,7 +555,6 @@ class Lane:
             self._in_flight.extend(requests)
             if out:
                 self._write(out, len(requests))
-            session.has_sent(len(requests))
             self.sent(session, step)
         if holds or step.pauses:
             held = HeldStep(self, self.link, session, self._backend, step, has_gone=not holds)
@@ -688,8 +688,7 @@ class Lane:
         self._phase = OPEN
         while self._early and self._phase is OPEN:
             requests, raw = self._early.popleft()
-            before = len(self._early)
             self.send(requests, raw)
-            if len(self._early) > before:  # it must wait anew, before all others
+            if self._early and self._early[-1][0] is requests:  # they wait anew, before all others
                 self._early.rotate(1)
         self._client.read()

@@ -157,7 +157,7 @@ class LaneReplies:
             self.parts.popleft()
         order = self._client.order
         order.passes(data, count, is_within=goes_on)
-        if order.chunks and not left:
+        if not left and (order.chunks or self._client.is_stopped):
             self._client.came()
 
     def _take_beyond(self, part: Part, data: bytes, ends: list[int]) -> None:

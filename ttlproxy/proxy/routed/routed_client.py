@@ -73,7 +73,7 @@ class RoutedClient(asyncio.Protocol):
         self._ending: Ending | None = None
         self._is_open = False  # it has a connection to its home
         self._is_over = False  # no more requests go to Redis
-        self._is_stopped = False  # its socket is not read
+        self.is_stopped = False  # its socket is not read
         self._has_ended = False  # it sends no more
         self._early = b""
         self._why = ""  # why it ends, a key of Counters.gone, once that is known
@@ -218,19 +218,19 @@ class RoutedClient(asyncio.Protocol):
     def answered(self, request: PendingRequest, reply: bytes) -> None:
         """A reply is whole, or its rest is there."""
         self.order.answered(request, reply)
-        if self._is_stopped and len(self.order) < MOST_OWED // 2:
+        if self.is_stopped and len(self.order) < MOST_OWED // 2:
             self.read()
 
     def came(self) -> None:
         """Replies to batches have come."""
         self.order.came()
-        if self._is_stopped:
+        if self.is_stopped:
             self.read()
 
     def answered_all(self, requests: Sequence[PendingRequest], replies: Sequence[bytes]) -> None:
         """Replies of one lane are whole, and none of them is an error."""
         self.order.answered_all(requests, replies)
-        if self._is_stopped and len(self.order) < MOST_OWED // 2:
+        if self.is_stopped and len(self.order) < MOST_OWED // 2:
             self.read()
 
     def part(self, request: PendingRequest, data: bytes) -> bool:
@@ -414,7 +414,7 @@ class RoutedClient(asyncio.Protocol):
             return "blocked"
         if self.specials.listens:
             return "subscribed"
-        if self._is_stopped:
+        if self.is_stopped:
             return "faster than Redis"
         return "connecting to Redis" if not self._is_open else self.unfinished or "open"
 
@@ -483,8 +483,8 @@ class RoutedClient(asyncio.Protocol):
             return
         is_full = self.lanes.is_full or len(self.order) > MOST_OWED
         is_full = is_full or len(self._early) > HIGH or self.lanes.kept > HIGH
-        self._is_stopped = is_full and not self._is_over
-        if self._is_stopped:
+        self.is_stopped = is_full and not self._is_over
+        if self.is_stopped:
             self._transport.pause_reading()
         else:
             self._transport.resume_reading()
