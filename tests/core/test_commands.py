@@ -82,8 +82,11 @@ def test_a_command_becomes_one_script_call_and_no_more(
         app.ask("HSET", "h", "other", "v")
         app.ask("HEXPIREFIELD", "h", "other", "100")
     line, _ = virtual.example[-1]
-    until_called_by_digest(server.port, app)
-    assert received(server.port, app, *shlex.split(line)) == [b"evalsha"]
+    sent = [b"eval"]
+    while sent == [b"eval"]:  # it has just learnt of a flush, or a rule, of an earlier test
+        until_called_by_digest(server.port, app)
+        sent = received(server.port, app, *shlex.split(line))
+    assert sent == [b"evalsha"]
 
 
 def test_native_writes_on_unmanaged_keys_go_on_as_they_are(
