@@ -532,8 +532,8 @@ local function expiry_asked_for(now, command, time)
 end
 
 -- Returns the words of one of these commands without its conditions, if `at` is a time before the expiry that a kept key
--- has in Redis, and not before its real one: there Redis would judge them wrongly. False if they do not hold; all words
--- if Redis refuses them.
+-- has in Redis, and not before its real one: there Redis would judge them wrongly. False if they do not hold. If Redis
+-- refuses one, its error is in `failure`.
 local function judged(index, prefix, noted, at, command, time, ...)
   local conditions, given = { ... }, {}
   if not (at and at >= noted and at <= noted + const.KEPT_MS) or #conditions == 0 then
