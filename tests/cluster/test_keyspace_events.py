@@ -175,7 +175,7 @@ def test_events_go_on_where_a_slot_has_gone(
     # What a script publishes comes to the other nodes a moment later: before the slot does, here.
     with Connection(target.port) as there:
         there.ask("SUBSCRIBE", b"__keyspace@0__:" + key)
-        app.ask("SADDEX", key, 1000, "a")
+        assert app.ask("SADDEX", key, 1000, "a") == b":1\r\n"
         assert there.read().endswith(b"sexpire\r\n")
     masters.move(slot(key), source, target)
     assert app.ask("SPERSISTMEMBER", key, "a") == b":1\r\n"

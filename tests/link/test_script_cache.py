@@ -18,7 +18,7 @@ from ttlproxy.link.server.compatibility import pauses_script
 from ttlproxy.link.server.script_cache import AT_FIRST, EVENTS, ScriptCache
 from ttlproxy.link.shared.barriers import Barriers
 from ttlproxy.scripts import Scripts
-from ttlproxy.scripts.unconfirmed import Flush, UnconfirmedChanges
+from ttlproxy.scripts.unconfirmed import Events, Flush, UnconfirmedChanges
 
 
 class Pause(Barriers):
@@ -265,6 +265,26 @@ async def test_events_that_the_server_publishes_are_noticed(
         direct.ask("CONFIG", "SET", "notify-keyspace-events", "")
     assert await _look(cache, redis, scripts, events=True)
     assert not scripts.traits.events
+
+
+async def test_events_that_the_heartbeat_saw_before_the_look_were_not_refused(
+    cache: ScriptCache, redis: Redis, scripts: Scripts, direct: Client, context: Context
+) -> None:
+    """Else none would be published for a while after the next change."""
+    await _meet(cache, redis)
+    await _look(cache, redis, scripts, events=True)
+    changes = UnconfirmedChanges(scripts)
+    changes.note(Events("KEA"), context.registry)
+    direct.ask("CONFIG", "SET", "notify-keyspace-events", "KEA")
+    try:
+        assert await _look(cache, redis, scripts, events=True), "the heartbeat"
+        assert not changes.were_wrong(await _look(cache, redis, scripts, events=True))
+    finally:
+        direct.ask("CONFIG", "SET", "notify-keyspace-events", "")
+    await _look(cache, redis, scripts, events=True)
+    await _look(cache, redis, scripts, events=True)
+    changes.note(Events("KEA"), context.registry)
+    assert changes.were_wrong(await _look(cache, redis, scripts, events=True)), "this one was"
 
 
 async def test_events_that_were_on_when_the_server_was_met(

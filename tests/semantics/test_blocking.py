@@ -5,6 +5,8 @@ A script of ours could not block, or would change the reply.
 
 from __future__ import annotations
 
+import socket
+
 import pytest
 
 from tests.support.containers import AnyServer
@@ -226,3 +228,30 @@ def test_what_stands_behind_a_request_that_waits_twice_is_answered(
     wait_until(lambda: direct.now_ms() > deadline_ms, "the deadline")
     app.send(command("SCARD", "s") + command(*held.split()) + command("PING"))
     assert app.read_many(3) == [b":0\r\n", reply, b"+PONG\r\n"]
+
+
+BEHIND = pytest.mark.parametrize("behind", ["SCRIPT FLUSH", "ACL SETUSER nobody", "PING"])
+
+
+@BEHIND
+def test_a_client_that_is_gone_while_it_is_blocked_gets_no_item(
+    server: AnyServer, other: Connection, app: Connection, behind: str
+) -> None:
+    """Also if it waits for the replies to what it has sent behind the blocking request."""
+    app.send(command("BLPOP", "l", 0) + command(*behind.split()))
+    until_blocked(server.port, 1)
+    app.close()
+    until_blocked(server.port, 0)
+    assert other.ask("RPUSH", "l", "a") == b":1\r\n"
+    assert other.ask("LLEN", "l") == b":1\r\n"
+
+
+@BEHIND
+def test_a_client_that_says_no_more_is_not_blocked(
+    other: Connection, app: Connection, behind: str
+) -> None:
+    app.send(command("BLPOP", "l", 0) + command(*behind.split()))
+    app.socket.shutdown(socket.SHUT_WR)
+    assert app.read_to_end() == b""
+    assert other.ask("RPUSH", "l", "a") == b":1\r\n"
+    assert other.ask("LLEN", "l") == b":1\r\n"

@@ -113,7 +113,8 @@ class Scripts(Mapping[str, Script]):
     called: whether one was called while it was not: then all are to be loaded, see `on_call`.
     by_text: whether the server has no EVALSHA, so that loading them is of no use.
     doubts: how many requests have passed that may change `loaded` or the traits.
-    lacked: whether Redis was found to lack some since this was last reset.
+    changed: whether Redis was found to lack some, or to publish other events, since this was last
+    reset.
     """
 
     def __init__(self, prefix: bytes) -> None:
@@ -123,7 +124,7 @@ class Scripts(Mapping[str, Script]):
         self.called = False
         self.on_call: Callable[[], None] = lambda: None
         self.doubts = 0
-        self.lacked = False
+        self.changed = False
         self._suit(Traits())
 
     def careful(self, name: str) -> Script:

@@ -88,17 +88,17 @@ class UnconfirmedChanges:
         if isinstance(change, Swap):
             self._reads = _READS
         if self.believed:
-            self._scripts.lacked = self._scripts.lacked and self._costs
+            self._scripts.changed = self._scripts.changed and self._costs
             self._costs = change.believe(self._scripts, registry) or self._costs
 
     def were_wrong(self, changed: bool) -> bool:
         """The link has looked. Returns whether a costly change was wrong; then none is believed.
 
-        None was if Redis lacked scripts meanwhile: they may have been loaded before this look, for
-        another flush or by the heartbeat.
+        None was if something was found changed meanwhile: the heartbeat may have seen the effect
+        before this look, or scripts may have been loaded for another flush.
         """
         costs, self._costs = self._costs, False
-        if not costs or changed or self._scripts.lacked:
+        if not costs or changed or self._scripts.changed:
             return False
         self.believed = False
         return True

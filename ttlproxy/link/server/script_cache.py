@@ -84,6 +84,7 @@ class ScriptCache:
         if is_flushed := asked == self._given and not is_known:
             self._flushed()
         changed = notifies != self._notifies or is_flushed
+        scripts.changed |= changed
         self._notifies = notifies
         if scripts.traits == asked:
             suited = asked.notifying if is_calm else asked.perhaps_notifying
@@ -102,7 +103,6 @@ class ScriptCache:
     def _flushed(self) -> None:
         """Notes that Redis has lost the scripts. If there are other proxies, they may not have
         noticed: then all are loaded again at once, for them."""
-        self._scripts.lacked = True
         if self._fleet.attached <= 1:
             self._given, self._least, self._scripts.called = None, 0, False
 
@@ -139,7 +139,7 @@ class ScriptCache:
             valid(reply)
         self._given = self._loaded = traits
         self._least = len(scripts)
-        self._scripts.lacked |= bool(missing)  # after the last one: a flush may have come between
+        self._scripts.changed |= bool(missing)  # after the last one: a flush may have come between
         self._scripts.loaded = (self._scripts.traits, self._scripts.doubts) == (traits, doubts)
 
     async def would_wait(self) -> bool:
