@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.conftest import StartProxy
+from tests.conftest import StartProxy, StartServer
 from tests.data_path.test_differential import both_protocols, generated
 from tests.support.containers import AnyServer
 from tests.support.raw_client import Connection, command
@@ -117,11 +117,11 @@ def own_kind(
 
 
 @pytest.fixture
-def own_proxy(server: AnyServer, start_proxy: StartProxy) -> Proxy:
-    """One that knows of no family, and of no flush: where keys may have deadlines of ours, as those
-    of a HEXPIRE right after a flush may, malformed requests get Redis 8's errors, also before a
-    Valkey."""
-    return start_proxy(server.url)
+def own_proxy(start_server: StartServer, start_proxy: StartProxy) -> Proxy:
+    """One that knows of no family, and of no flush, before a server that no other proxy knows:
+    where keys may have deadlines of ours, as those of a HEXPIRE right after a flush may, malformed
+    requests get Redis 8's errors, also before a Valkey."""
+    return start_proxy(start_server().url)
 
 
 def _said(port: int, hello: bytes, requests: list[list[str]]) -> list[bytes]:
