@@ -3,6 +3,7 @@ tests.distance`."""
 
 from __future__ import annotations
 
+import gc
 import signal
 import socket
 from collections.abc import Iterator
@@ -270,3 +271,15 @@ def test_a_relay_keeps_the_order_of_bytes_while_its_delay_changes() -> None:
                 near.sendall(sent[at : at + 6])
             near.shutdown(socket.SHUT_WR)
             assert b"".join(iter(lambda: far.recv(65536), b"")) == sent
+
+
+def test_a_path_that_ends_closes_what_it_is_accepting() -> None:
+    """Else another test fails, when the collector finds that."""
+    with socket.create_server(("127.0.0.1", 0)) as target, ExitStack() as clients:
+        for _ in range(10):
+            with NetworkPath(target.getsockname()[1]) as path:
+                for _ in range(3):
+                    client = clients.enter_context(socket.socket())
+                    client.setblocking(False)
+                    client.connect_ex(("127.0.0.1", path.port))
+    gc.collect()

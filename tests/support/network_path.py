@@ -60,11 +60,15 @@ class NetworkPath:
     async def _serve(self) -> None:
         server = await asyncio.start_server(self._accept, sock=self._listener)
         await self._is_over.wait()
+        # Python 3.11 never closes what it is accepting while the server is closed.
+        self._loop.remove_reader(self._listener)
+        await asyncio.sleep(0)
         server.close()
         for pair in self._pairs:
             pair.abort()
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        await asyncio.gather(*others, return_exceptions=True)
+        while others := asyncio.all_tasks() - {asyncio.current_task()}:
+            # One that accepts a connection still makes another, which serves it.
+            await asyncio.gather(*others, return_exceptions=True)
         await asyncio.sleep(0)  # transports that were aborted close their sockets now
 
     async def _reset(self, part: float, chance: Random) -> int:
