@@ -218,19 +218,30 @@ class Ends:
     def may_be(self, begun_ms: float, ended_ms: float) -> bool:
         """Whether the key may have ended in this time."""
         for at, write in enumerate(self.writes):
-            replaced_ms = min(
-                (later.ended_ms for later in self.writes[at + 1 :] if not later.may_be_lost),
-                default=math.inf,
-            )
             for expiry in write.states:
                 if expiry.value is None:
                     continue
+                replaced_ms = min(
+                    (
+                        later.ended_ms
+                        for later in self.writes[at + 1 :]
+                        if not (later.may_be_lost or self._is_too_late(later, expiry))
+                    ),
+                    default=math.inf,
+                )
                 begin = max(begun_ms, write.begun_ms)
                 end = min(ended_ms, replaced_ms, self._over_ms(write, expiry))
                 is_evicted = begin <= end and meets(self.excuses.evicting, begin, end)
                 if is_evicted or self.clock.first_past(expiry.least_ms, begin) <= end:
                     return True
         return False
+
+    def _is_too_late(self, later: Write, expiry: State) -> bool:
+        """Whether the clock was set forward past the expiry, and the key may not have been reaped
+        yet when this was carried out: then the key does not outlive that reap."""
+        begun_ms, ended_ms = later.begun_ms, later.ended_ms
+        is_past = self.clock.first_past(expiry.least_ms, begun_ms) <= ended_ms
+        return is_past and meets(self.excuses.ahead, begun_ms, ended_ms)
 
     def _over_ms(self, write: Write, expiry: State) -> float:
         """Since when the key has ended if that was its expiry: later writes make a new key."""

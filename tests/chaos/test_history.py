@@ -238,6 +238,22 @@ def test_a_clock_that_jumps_back_at_once_may_keep_a_key_that_had_ended() -> None
     assert len(list(key.faults(ServersClock(), Excuses()))) == 1
 
 
+def test_what_is_written_after_a_jump_forward_goes_with_a_key_that_ends_by_that() -> None:
+    """Until the proxies have seen it; a PERSIST too comes too late."""
+    clock, excuses = ServersClock(), Excuses()
+    clock.jumped(1000, 1001, 5000)
+    excuses.set_forward(1000, 4000)
+    for changed_ms, written_ms, known, faults in (
+        (1100, 1200, excuses, 0),
+        (1100, 1200, Excuses(), 1),
+        (900, 1200, excuses, 1),  # before the jump
+        (1100, 4100, excuses, 1),
+    ):
+        expiry = [_expiry(50, 2000), _expiry(changed_ms, None)]
+        key = Key("k", {"e": [_write(written_ms, State("v"))]}, [_look(5000, None)], expiry)
+        assert len(list(key.faults(clock, known))) == faults
+
+
 def test_the_clocks_bounds_are_known_between_any_two_moments() -> None:
     clock = ServersClock()
     clock.jumped(100, 110, 50)

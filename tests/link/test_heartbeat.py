@@ -126,9 +126,10 @@ async def test_one_of_many_sends_a_few_cheap_requests_and_nothing_else(
 ) -> None:
     for number in range(20):
         manage(direct, f"s:{number}", m=FAR_MS)
-    async with _trackers(server, 29), running(Running(server.url)) as link:
+    # Valkey 9.1 counts 15, 16 and 29 to 32 subscribers wrongly, for good.
+    async with _trackers(server, 24), running(Running(server.url)) as link:
         await link.beats(2)
-        while link.context.fleet.attached != 30:  # until a client of an earlier test has gone
+        while link.context.fleet.attached != 25:  # until a client of an earlier test has gone
             await link.beats()
         assert not link.context.fleet.is_alone
         link.link._walks._begins_s = 1e18  # another proxy walks

@@ -309,7 +309,7 @@ def test_saddex_of_another_type_is_refused(talk: Talk) -> None:
 @pytest.mark.parametrize(
     ("first", "second", "length"),
     [
-        ("HSETEX k EX 1000 FIELDS 1 a 1", "HSETEX k PX 30 FIELDS 1 b 1", "HLEN k"),
+        ("HSETEX k MAXLEN 2 EX 1000 FIELDS 1 a 1", "HSETEX k PX 30 FIELDS 1 b 1", "HLEN k"),
         ("SADDEX k 1000 a", "SADDEX k PX 30 MEMBERS 1 b", "SCARD k"),
         ("ZADDEX k 1000 1 a", "ZADDEX k PX 30 MEMBERS 1 2 b", "ZCARD k"),
         ("RPUSHEX k 1000 a", "RPUSHEX k PX 30 ELEMENTS 1 b", "LLEN k"),
