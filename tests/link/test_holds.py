@@ -19,7 +19,7 @@ from ttlproxy.errors import ReapRefused
 from ttlproxy.link import Context, client
 from ttlproxy.link.connecting.known_server import KnownServer
 from ttlproxy.link.connecting.serving import Serving
-from ttlproxy.link.knowledge.confirmations import Job
+from ttlproxy.link.knowledge.jobs import Job
 from ttlproxy.link.life import holds as module
 from ttlproxy.link.life.holds import Holds
 from ttlproxy.link.reaper.reap_requests import ReapRequests

@@ -21,7 +21,7 @@ from ttlproxy.link.connecting.known_server import ServerClock
 from ttlproxy.link.connecting.pipeline import Words, run
 from ttlproxy.link.connecting.pushes import Pushes, PushHandlers, PushSocket, announcing
 from ttlproxy.link.connecting.serving import Serving
-from ttlproxy.link.knowledge.confirmations import Confirmations, Job
+from ttlproxy.link.knowledge.jobs import Job, Jobs
 from ttlproxy.link.knowledge.modes import Modes
 from ttlproxy.link.reaper.walks import Walks
 from ttlproxy.link.server.shared_state import LAYOUT_NAME, SharedState
@@ -89,7 +89,7 @@ class Announcements:
         address: AddressWatch,
         context: Context,
         serving: Serving,
-        confirmations: Confirmations,
+        jobs: Jobs,
         shared_state: SharedState,
         walks: Walks,
         modes: Modes,
@@ -107,7 +107,7 @@ class Announcements:
         self._address = address
         self._context = context
         self._serving = serving
-        self._confirmations = confirmations
+        self._jobs = jobs
         self._shared_state = shared_state
         self._connect = connect
         self._modes = modes
@@ -172,7 +172,7 @@ class Announcements:
             self.connection = pushes
             self.on_connected(modes.news)
             self._watch(pushes)
-            self._confirmations.beat()  # this reads the registry, and lets clients be served
+            self._jobs.beat()  # this reads the registry, and lets clients be served
             await lost.wait()
 
     async def has_no_gap(self) -> bool:
@@ -277,7 +277,7 @@ class Announcements:
         until that has been checked, which ends this proxy."""
         if layout != LAYOUT_NAME:
             self._serving.stop()
-            self._confirmations.beat()
+            self._jobs.beat()
             self._shared_state.may_be_gone()
         self._shared_state.may_be_there()
 
@@ -294,4 +294,4 @@ class Announcements:
 
     def _load_changed(self) -> None:
         if self.load_changed is not None:
-            self._confirmations.first(self.load_changed)
+            self._jobs.soon(self.load_changed)

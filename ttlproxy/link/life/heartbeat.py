@@ -40,7 +40,7 @@ from ttlproxy.link.connecting.pipeline import Words, error, run, valid
 from ttlproxy.link.connecting.pushes import Pushes
 from ttlproxy.link.connecting.serving import Serving
 from ttlproxy.link.knowledge.announcements import Announcements
-from ttlproxy.link.knowledge.confirmations import Confirmations
+from ttlproxy.link.knowledge.jobs import Jobs
 from ttlproxy.link.knowledge.modes import Modes
 from ttlproxy.link.knowledge.registry_loader import RegistryLoader
 from ttlproxy.link.knowledge.sample import Sample
@@ -140,7 +140,7 @@ class Heartbeat:
         loader: RegistryLoader,
         announcements: Announcements,
         modes: Modes,
-        confirmations: Confirmations,
+        jobs: Jobs,
         shared_state: SharedState,
         outage_log: OutageLog,
     ) -> None:
@@ -160,7 +160,8 @@ class Heartbeat:
         self._loader = loader
         self._announcements = announcements
         self._modes = modes
-        self._confirmations = confirmations
+        self._jobs = jobs
+        jobs.look = self._look
         self._shared_state = shared_state
         self._outage_log = outage_log
 
@@ -178,7 +179,7 @@ class Heartbeat:
             try:
                 await self._beat(redis, upkeep)
                 self.answers += 1
-                await self._confirmations.until_beat(self._beats.left_s, redis, self._look)
+                await self._jobs.until_beat(self._beats.left_s, redis)
                 losses = 0
             except RedisConnectionError:
                 losses += 1
@@ -201,7 +202,7 @@ class Heartbeat:
         It looks again a second later, because the request may not have been executed yet.
         """
         self._beats.be_thorough()
-        self._confirmations.beat()
+        self._jobs.beat()
 
     async def _beat(self, redis: Redis, upkeep: Upkeep) -> None:
         context, thorough = self._context, self._beats.thorough

@@ -15,7 +15,7 @@ from ttlproxy.core.counters import Counters
 from ttlproxy.core.registry import DbKey
 from ttlproxy.errors import ClusterIsDown, ReapRefused, SlotMoved, UpstreamError
 from ttlproxy.link.connecting.serving import Serving
-from ttlproxy.link.knowledge.confirmations import Job
+from ttlproxy.link.knowledge.jobs import Job
 from ttlproxy.link.reaper.reap_requests import ReapRequest, ReapRequests
 from ttlproxy.link.server.shared_state import SharedState
 from ttlproxy.link.shared.barriers import PATIENCE_S, Barriers

@@ -35,7 +35,7 @@ from ttlproxy.link.connecting.reachability import TlsDoubt, accepts
 from ttlproxy.link.connecting.serving import Serving
 from ttlproxy.link.knowledge.activation import Activation
 from ttlproxy.link.knowledge.announcements import Announcements
-from ttlproxy.link.knowledge.confirmations import Confirmations
+from ttlproxy.link.knowledge.jobs import Jobs
 from ttlproxy.link.knowledge.modes import Modes
 from ttlproxy.link.knowledge.recent_users import RecentUsers
 from ttlproxy.link.knowledge.registry_loader import RegistryLoader
@@ -96,8 +96,8 @@ class Link:
     server: the one that the link speaks to; address: where new connections go
     schedules, reap_script, sweep_script: find and remove what is due; ttl_script: for rules of
     ONWRITE
-    holds: for sessions that need a reap; confirmations: for those whose request may have changed
-    what all sessions share; list_waiters: for those that wait for an item of a list
+    holds: for sessions that need a reap; jobs: for those whose request may have changed what all
+    sessions share; list_waiters: for those that wait for an item of a list
     heartbeat, announcements: what the link learns of Redis
     recent_users: for clients that share connections without a login
     activation: makes sure that all proxies know families of keys; login_check: for protected mode
@@ -117,7 +117,7 @@ class Link:
         self.serving = Serving()
         self.server = KnownServer(upstream.shown, on_change)
         self.address = AddressWatch(settings, upstream, self.server)
-        self.confirmations = Confirmations(context.script_calls.unconfirmed)
+        self.jobs = Jobs(context.script_calls.unconfirmed)
         self.schedules = Schedules(context)
         self.reap_script = ReapScript(settings, context)
         self.sweep_script = SweepScript(context)
@@ -149,7 +149,7 @@ class Link:
             self._barriers.may_hold,
             shared_state,
         )
-        shared_state.look_soon = lambda: self.confirmations.first(shared_state.keep)
+        shared_state.look_soon = lambda: self.jobs.soon(shared_state.keep)
         context.look_at_state = shared_state.keep
         context.ask_for_keys = MovingSlots(
             lambda node: client(self.upstream.at(node), "ttlproxy:asks", settings.connect_timeout),
@@ -163,16 +163,16 @@ class Link:
             self._barriers,
             self.activation.add,
             self.activation.tell_all,
-            self.confirmations.first,
+            self.jobs.soon,
             shared_state,
         )
         if not context.is_one_of_several:
             context.actions.add_write_observer(self._rules_changed)
         self._acl = Acl(context.rights, context.suit_scripts_to_users)
-        self.recent_users = RecentUsers(self._acl, self.confirmations)
+        self.recent_users = RecentUsers(self._acl, self.jobs)
         self.login_check = LoginCheck(lambda: self.upstream, lambda: settings.connect_timeout)
         self._scripts = ScriptCache(context.scripts, self._barriers, context.fleet)
-        context.scripts.on_call = lambda: self.confirmations.first(self._load_scripts)
+        context.scripts.on_call = lambda: self.jobs.soon(self._load_scripts)
         context.slot_schedules.survey = SlotSurvey(
             context.script_calls, context.keys, self._scripts.would_wait
         )
@@ -192,7 +192,7 @@ class Link:
             self.address,
             context,
             self.serving,
-            self.confirmations,
+            self.jobs,
             shared_state,
             self._walks,
             modes,
@@ -220,7 +220,7 @@ class Link:
             loader,
             self.announcements,
             modes,
-            self.confirmations,
+            self.jobs,
             shared_state,
             self._outage_log,
         )
@@ -343,7 +343,7 @@ class Link:
         while True:
             replies = self._replies
             await asyncio.sleep(self._settings.connect_timeout)
-            rests = self.confirmations.rests and not self.context.counters.holding
+            rests = self.jobs.rests and not self.context.counters.holding
             if replies == self._replies and not rests:
                 log.debug("Redis has not answered for a while: is it still there?")
                 is_there = await accepts(self.upstream, self._settings.connect_timeout)
@@ -383,7 +383,7 @@ class Link:
 
     def _rules_changed(self) -> None:
         if self.context.actions.rules.in_doubt:
-            self.confirmations.first(self._read_rules)
+            self.jobs.soon(self._read_rules)
 
     async def _read_rules(self, redis: Redis) -> None:
         """Reads rules of ONWRITE that are in doubt, for which sessions wait.
