@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from ttlproxy.cli.flags import positive
+from ttlproxy.cli.flags import JSON, positive, switch, value
 from ttlproxy.cli.output import say, tell
 from ttlproxy.cli.subcommand import OF_LOG, OF_UPSTREAM, Subcommand
 from ttlproxy.config import Settings
@@ -43,24 +43,19 @@ Checks the upstream, and prints what is wrong, why it matters, and the command t
 Commands that do not begin with ttlproxy are for redis-cli, connected to the upstream. Settings are
 given as to ttlproxy itself: as flags, in the environment or in a file.""",
         {
-            "--json": {"action": "store_true", "help": "print one JSON object, for programs"},
-            "--sample": {
-                "metavar": "N",
-                "type": positive,
-                "default": SAMPLE,
-                "help": f"how many deadlines and internal keys to check (default: {SAMPLE})",
-            },
-            "--apply": {
-                "action": "store_true",
-                "help": "first fix: drop deadlines of elements that no longer exist, and complete"
-                " the schedule; proxies may keep running",
-            },
-            "--state": {
-                "metavar": "FILE",
-                "type": Path,
-                "help": "with --apply: keeps how far it is, until it is over; the next run goes on"
-                " there",
-            },
+            "--json": JSON,
+            "--sample": value(
+                "N", "how many deadlines and internal keys to check", positive, default=SAMPLE
+            ),
+            "--apply": switch(
+                "first fix: drop deadlines of elements that no longer exist, and complete the"
+                " schedule; proxies may keep running"
+            ),
+            "--state": value(
+                "FILE",
+                "with --apply: keeps how far it is, until it is over; the next run goes on there",
+                Path,
+            ),
         },
         _doctor,
         (*OF_UPSTREAM, *OF_LOG),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Final
 
+from ttlproxy.cli.flags import switch
 from ttlproxy.cli.output import ADD_APPLY, say
 from ttlproxy.cli.subcommand import OF_LOG, OF_UPSTREAM, Subcommand
 from ttlproxy.config import Settings
@@ -36,15 +37,10 @@ without their deadlines. Elements that wait for TAKE stay too. Without --apply i
 refuses while proxies are connected. If it is interrupted, start it again. Settings are given as to
 ttlproxy itself: as flags, in the environment or in a file.""",
         {
-            "--apply": {
-                "action": "store_true",
-                "help": "remove; otherwise it only says what it would remove",
-            },
-            "--force": {
-                "action": "store_true",
-                "help": "purge even while proxies are connected, and remove elements that wait"
-                " for TAKE",
-            },
+            "--apply": switch("remove; otherwise it only says what it would remove"),
+            "--force": switch(
+                "purge even while proxies are connected, and remove elements that wait for TAKE"
+            ),
         },
         _purge,
         (*OF_UPSTREAM, *OF_LOG),
