@@ -80,7 +80,7 @@ async def _adopt(settings: Settings, own: argparse.Namespace) -> int:
     # These words make it the same run.
     same = {each: str(getattr(own, each)) for each in _SAME}
     job = {"proxy": proxy.shown, "pattern": own.match, **same}
-    state = ResumeFile(own.state, job, "--state", AdoptError) if own.state else None
+    state = ResumeFile(own.state, job, "--state", AdoptError)
     how = AdoptOptions(own.rate, not own.apply, state)
     await adopted(proxy, settings.connect_timeout, wanted, how, Progress(say))
     if how.is_dry:

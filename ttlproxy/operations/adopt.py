@@ -115,7 +115,7 @@ class AdoptOptions(NamedTuple):
 
     rate: int
     is_dry: bool = False
-    state: ResumeFile | None = None
+    state: ResumeFile = ResumeFile(None, {}, "", AdoptError)
 
 
 async def adopted(
@@ -126,7 +126,7 @@ async def adopted(
     It may be interrupted at any time: the next run skips elements that have a deadline, and with
     `state` it also goes on where this one was.
     """
-    begun = (how.state and how.state.load(_noted)) or (WalkPosition(), Counter())
+    begun = how.state.load(_noted) or (WalkPosition(), Counter())
     redis = client(proxy, "ttlproxy:adopt", timeout_s)
     adoption = _Adoption(redis, wanted, how, begun, progress)
     try:
@@ -180,12 +180,10 @@ class _Adoption:
         )
         async with aclosing(walk.pages()) as pages:
             async for names in pages:
-                if self._state is not None:
-                    self._state.keep({"place": walk.place, "counts": self._counts})
+                self._state.keep({"place": walk.place, "counts": self._counts})
                 await self._adopt(names)
         self._is_over = True
-        if self._state is not None:
-            self._state.remove()
+        self._state.remove()
 
     async def _adopt(self, names: Sequence[bytes]) -> None:
         kinds = await self._asked([(b"TYPE", name) for name in names])
@@ -223,22 +221,18 @@ class _Adoption:
             return
         groups = max(_SPREAD if self._wanted.jitter else 1, -(-len(elements) // _MOST))
         for group in (elements[first::groups] for first in range(min(groups, len(elements)))):
-            yield page.order(group, self._ttl_ms())
-
-    def _ttl_ms(self) -> int:
-        most = self._wanted.ttl_ms * self._wanted.jitter // 100
-        return self._wanted.ttl_ms + self._random.randint(0, most)
+            more_ms = self._random.randint(0, self._wanted.ttl_ms * self._wanted.jitter // 100)
+            yield page.order(group, self._wanted.ttl_ms + more_ms)
 
     async def _asked(self, requests: Sequence[tuple[bytes, ...]]) -> list[Any]:
         """Returns the replies; None if the key has another type by now."""
         db = self._wanted.db
         replies = await run(self._redis, [(db, words) for words in requests]) if requests else []
-        return [None if _is_of_another_type(reply) else valid(reply) for reply in replies]
+        return [
+            None if isinstance(reply, ResponseError) and is_wrong_type(reply) else valid(reply)
+            for reply in replies
+        ]
 
 
 def _noted(kept: Any) -> _Begun:
     return WalkPosition(*kept["place"]), Counter(kept["counts"])
-
-
-def _is_of_another_type(reply: object) -> bool:
-    return isinstance(reply, ResponseError) and is_wrong_type(reply)

@@ -22,10 +22,10 @@ class ResumeFile:
     """Exists while a run is unfinished."""
 
     def __init__(
-        self, path: Path, job: Mapping[str, str], flag: str, error: type[TtlproxyError]
+        self, path: Path | None, job: Mapping[str, str], flag: str, error: type[TtlproxyError]
     ) -> None:
-        """`job`: what makes it the same run; `flag`: the option that names the file; `error`: what
-        is raised."""
+        """`path`: without one, nothing is kept; `job`: what makes it the same run; `flag`: the
+        option that names the file; `error`: what is raised."""
         self._path = path
         self._job = dict(job)
         self._flag = flag
@@ -37,6 +37,8 @@ class ResumeFile:
         Raises `error`, also if the file belongs to another run. `read` may raise KeyError,
         TypeError or ValueError.
         """
+        if self._path is None:
+            return None
         try:
             content: Any = json.loads(self._path.read_text("utf-8"))
             job, kept = dict(content[_JOB]), read(content)
@@ -54,6 +56,8 @@ class ResumeFile:
 
     def keep(self, kept: Mapping[str, Any]) -> None:
         """Replaces what was kept before. Raises `error`."""
+        if self._path is None:
+            return
         beside = self._path.with_name(f"{self._path.name}.new")
         try:
             beside.write_text(json.dumps({_JOB: self._job, **kept}), "utf-8")
@@ -63,4 +67,5 @@ class ResumeFile:
 
     def remove(self) -> None:
         """Removes the file: the run is over, and the next one begins anew."""
-        self._path.unlink(missing_ok=True)
+        if self._path is not None:
+            self._path.unlink(missing_ok=True)

@@ -36,21 +36,13 @@ class FixState:
         upstream; without one, nowhere. Raises DoctorError if the file cannot be read or written,
         or is of another run."""
         job = {"upstream": upstream, "prefix": prefix}
-        self._file = ResumeFile(path, job, "--state", DoctorError) if path else None
-        self.begun: dict[str, tuple[WalkPosition, Counter[str]]] = {}
-        if self._file is not None:
-            self.begun = self._file.load(_read) or {}
+        self.file = ResumeFile(path, job, "--state", DoctorError)
+        self.begun = self.file.load(_read) or {}
 
     def keep(self, where: str, place: WalkPosition, counts: Counter[str]) -> None:
         """Keeps the position of the walk there."""
         self.begun[where] = place, counts
-        if self._file is not None:
-            self._file.keep({"begun": self.begun})
-
-    def end(self) -> None:
-        """Removes the file: all is fixed, so the next run begins anew."""
-        if self._file is not None:
-            self._file.remove()
+        self.file.keep({"begun": self.begun})
 
 
 def _read(kept: Any) -> dict[str, tuple[WalkPosition, Counter[str]]]:
