@@ -103,10 +103,12 @@ async def _purge_server(
     redis: Redis, keys: Keys, how: PurgeOptions, outboxes: Collection[bytes], progress: Progress
 ) -> None:
     at = f"{redis.shown}, " if isinstance(redis, NodeOfSeveral) else ""
-    databases = await _databases(redis, at)
-    if not databases:
+    keyspace: dict[str, Any] = await redis.info("keyspace")
+    sizes = {int(name[2:]): about["keys"] for name, about in keyspace.items() if name[:2] == "db"}
+    if not sizes:
         progress.say(f"{at}there are no keys at all")
-    for database in databases:
+    for db in sorted(sizes):
+        database = _PurgedDatabase(db, sizes[db], f"{at}database {db}", redis)
         removed, kept = await _purge(database, keys, how, outboxes, progress)
         if kept and not (how.is_dry or keys.clustered):  # a proxy that finds no state hides nothing
             note = (b"SADD", keys.others, keys.state)
@@ -152,13 +154,6 @@ async def _give_back(redis: Redis, db: int, keys: Keys, names: Sequence[bytes]) 
     ]
     if off:
         await run(redis, off)
-
-
-async def _databases(redis: Redis, at: str) -> list[_PurgedDatabase]:
-    """Returns the databases that hold keys, with names for people that begin with `at`."""
-    keyspace: dict[str, Any] = await redis.info("keyspace")
-    sizes = {int(name[2:]): about["keys"] for name, about in keyspace.items() if name[:2] == "db"}
-    return [_PurgedDatabase(db, sizes[db], f"{at}database {db}", redis) for db in sorted(sizes)]
 
 
 async def _purge(

@@ -5,7 +5,7 @@ Errors name the server.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple, Self
 
@@ -101,26 +101,23 @@ Pairs = Sequence[tuple[bytes, bytes | None]]
 
 
 class ScanCommand(NamedTuple):
-    """command: reads a page; pairs: makes (element, value) for each from what the reply lists"""
+    """command: reads a page; width: how many words of its reply are about an element"""
 
     command: bytes
-    pairs: Callable[[Sequence[bytes]], Pairs]
+    width: int
 
     def words(self, key: bytes, cursor: bytes) -> Words:
         """Returns the request. Its reply is the next cursor, and what `pairs` takes."""
         return (self.command, key, cursor, b"COUNT", PAGE)
 
-
-def _with_values(listed: Sequence[bytes]) -> Pairs:
-    return list(zip(listed[::2], listed[1::2], strict=True))
-
-
-def _alone(listed: Sequence[bytes]) -> Pairs:
-    return [(name, None) for name in listed]
+    def pairs(self, listed: Sequence[bytes]) -> Pairs:
+        """Returns (element, value) for each; without values None."""
+        values = listed[1::2] if self.width == 2 else [None] * len(listed)
+        return list(zip(listed[:: self.width], values, strict=True))
 
 
 SCANS: Final[Mapping[bytes, ScanCommand]] = {
-    name: ScanCommand(type_.scan.encode(), _with_values if type_.width == 2 else _alone)
+    name: ScanCommand(type_.scan.encode(), type_.width)
     for name, type_ in TYPES.items()
     if type_.scan
 }
