@@ -13,7 +13,7 @@ from ttlproxy.cli.output import ADD_APPLY, say
 from ttlproxy.cli.subcommand import OF_LOG, Subcommand
 from ttlproxy.config import Settings
 from ttlproxy.core.element_types import TYPES
-from ttlproxy.errors import AdoptError, SettingsError
+from ttlproxy.errors import SettingsError
 from ttlproxy.net.progress import Progress
 from ttlproxy.operations.adopt import AdoptOptions, Wanted, adopted
 from ttlproxy.operations.resume_file import ResumeFile
@@ -80,7 +80,7 @@ async def _adopt(settings: Settings, own: argparse.Namespace) -> int:
     # These words make it the same run.
     same = {each: str(getattr(own, each)) for each in _SAME}
     job = {"proxy": proxy.shown, "pattern": own.match, **same}
-    state = ResumeFile(own.state, job, "--state", AdoptError)
+    state = ResumeFile(own.state, job)
     how = AdoptOptions(own.rate, not own.apply, state)
     await adopted(proxy, settings.connect_timeout, wanted, how, Progress(say))
     if how.is_dry:

@@ -6,6 +6,7 @@ import argparse
 import os
 import shutil
 import sys
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Final
 
@@ -15,8 +16,8 @@ from ttlproxy.cli.subcommand import OF_LOG, OF_UPSTREAM, Subcommand
 from ttlproxy.config import Settings
 from ttlproxy.errors import SettingsError
 from ttlproxy.net.progress import Progress
-from ttlproxy.operations.doctor import SAMPLE, as_json, as_text, exit_code
-from ttlproxy.process import app
+from ttlproxy.operations.doctor import SAMPLE, as_json, as_text, examined, exit_code
+from ttlproxy.process.app import find_upstream
 
 
 async def _doctor(settings: Settings, own: argparse.Namespace) -> int:
@@ -24,14 +25,16 @@ async def _doctor(settings: Settings, own: argparse.Namespace) -> int:
     if own.state and not own.apply:
         raise SettingsError(["doctor: --state is for --apply"])
     progress = Progress(tell if own.json else say)
-    upstream, found = await app.doctor(
-        settings, own.sample, progress, fixes=own.apply, state=own.state
-    )
+    async with AsyncExitStack() as stack:
+        upstream, _ = await find_upstream(settings, stack)
+        found = await examined(
+            settings, upstream, own.sample, progress, fixes=own.apply, state=own.state
+        )
     coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     say(
-        as_json(upstream, found)
+        as_json(upstream.shown, found)
         if own.json
-        else as_text(upstream, found, shutil.get_terminal_size((100, 24)).columns, coloured)
+        else as_text(upstream.shown, found, shutil.get_terminal_size((100, 24)).columns, coloured)
     )
     return exit_code(found)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import AsyncExitStack
 from typing import Final
 
 from ttlproxy.cli.flags import switch
@@ -11,8 +12,8 @@ from ttlproxy.cli.subcommand import OF_LOG, OF_UPSTREAM, Subcommand
 from ttlproxy.config import Settings
 from ttlproxy.errors import SettingsError
 from ttlproxy.net.progress import Progress
-from ttlproxy.operations.purge import PurgeOptions
-from ttlproxy.process import app
+from ttlproxy.operations.purge import PurgeOptions, purged
+from ttlproxy.process.app import find_upstream
 
 _NAME_IT: Final = (
     "purge: name the Redis with --upstream, or the directory of an embedded one with --data-dir"
@@ -23,10 +24,13 @@ async def _purge(settings: Settings, own: argparse.Namespace) -> int:
     """Raises SettingsError if no server to purge is named."""
     if settings.upstream is None and "data_dir" not in settings.given:
         raise SettingsError([_NAME_IT])
-    code = await app.purge(settings, PurgeOptions(own.force, is_dry=not own.apply), Progress(say))
+    async with AsyncExitStack() as stack:
+        upstream, _ = await find_upstream(settings, stack)
+        how = PurgeOptions(own.force, is_dry=not own.apply)
+        await purged(settings, upstream, how, Progress(say))
     if not own.apply:
         say(ADD_APPLY)
-    return code
+    return 0
 
 
 SUBCOMMANDS: Final = {

@@ -18,7 +18,7 @@ from redis.exceptions import RedisError, ResponseError
 from ttlproxy.addresses import Upstream
 from ttlproxy.core.element_types import TYPES, ElementType
 from ttlproxy.core.text import counted
-from ttlproxy.errors import AdoptError
+from ttlproxy.errors import OperationError
 from ttlproxy.link import cause, client, is_wrong_type, run, valid
 from ttlproxy.net.progress import Progress
 from ttlproxy.operations.key_walk import KeyWalk, Pace, WalkPosition
@@ -115,13 +115,13 @@ class AdoptOptions(NamedTuple):
 
     rate: int
     is_dry: bool = False
-    state: ResumeFile = ResumeFile(None, {}, "", AdoptError)
+    state: ResumeFile = ResumeFile()
 
 
 async def adopted(
     proxy: Upstream, timeout_s: float, wanted: Wanted, how: AdoptOptions, progress: Progress
 ) -> None:
-    """Goes through all keys, and reports what it did. Raises AdoptError.
+    """Goes through all keys, and reports what it did. Raises OperationError.
 
     It may be interrupted at any time: the next run skips elements that have a deadline, and with
     `state` it also goes on where this one was.
@@ -132,10 +132,10 @@ async def adopted(
     try:
         await redis.initialize()
         if isinstance((await run(redis, [(0, (b"TTLPROXY", b"HELP"))]))[0], ResponseError):
-            raise AdoptError(f"{proxy.shown} is no ttlproxy: name one with --proxy")
+            raise OperationError(f"{proxy.shown} is no ttlproxy: name one with --proxy")
         await adoption.run()
     except (RedisError, OSError) as trouble:
-        raise AdoptError(f"the proxy at {proxy.shown}: {cause(trouble)}") from trouble
+        raise OperationError(f"the proxy at {proxy.shown}: {cause(trouble)}") from trouble
     finally:
         progress.say(adoption.so_far())
         await redis.aclose()

@@ -79,7 +79,7 @@ async def examined(
     that first, and reports it; `state`: the file that keeps its position.
 
     At most `sample` deadlines are examined, and as many internal keys of each database. A Redis
-    that cannot be reached is a finding. Raises DoctorError if the state cannot be used.
+    that cannot be reached is a finding. Raises OperationError if the state cannot be used.
     """
     fix_state = FixState(state, upstream.shown, settings.prefix) if fixes else None
     settings = replace(settings, upstream=upstream)
