@@ -32,6 +32,7 @@ from ttlproxy.errors import UpstreamError
 from ttlproxy.link.connecting.connections import plain_socket
 from ttlproxy.link.connecting.known_server import push_name
 from ttlproxy.link.connecting.pipeline import Words
+from ttlproxy.net.tasks import fail
 from ttlproxy.wire import encode
 
 Ask: TypeAlias = Callable[..., list[Any]]
@@ -211,9 +212,7 @@ class AskingSocket(PushSocket):
     def close(self) -> None:
         super().close()
         for answer in self._owed:
-            if not answer.done.done():
-                answer.done.set_exception(UpstreamError("the connection was lost"))
-                answer.done.exception()  # maybe nobody waits
+            fail(answer.done, UpstreamError("the connection was lost"))
         self._owed.clear()
 
     def _take(self, message: object) -> None:
@@ -338,9 +337,7 @@ class Pushes(PushSocket):
     def close(self) -> None:
         super().close()
         for answer in self._listening:
-            if not answer.done():
-                answer.set_exception(UpstreamError("the push connection was lost"))
-                answer.exception()  # maybe nobody waits
+            fail(answer, UpstreamError("the push connection was lost"))
 
     def _opening(self) -> list[Words]:
         return [(b"CLIENT", b"SETNAME", push_name(self._keys.prefix))]

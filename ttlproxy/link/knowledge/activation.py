@@ -20,25 +20,22 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Callable, Collection, Iterable
+from collections.abc import AsyncIterator, Collection, Iterable
 from contextlib import asynccontextmanager, suppress
 from typing import Final
 
 import hiredis
 from redis.exceptions import ResponseError
 
-from ttlproxy.config import Settings
 from ttlproxy.core.registry import DbKey
 from ttlproxy.errors import UpstreamError
 from ttlproxy.link.connecting.connections import Backoff
-from ttlproxy.link.connecting.discovery import AddressWatch
 from ttlproxy.link.connecting.known_server import listed_clients, push_name
 from ttlproxy.link.connecting.pipeline import Words
 from ttlproxy.link.connecting.pushes import AskingSocket, Pushes
+from ttlproxy.link.knowledge.announcements import Announcements
 from ttlproxy.link.knowledge.asked_places import AskedPlaces
-from ttlproxy.link.knowledge.modes import Modes
 from ttlproxy.link.server.shared_state import SharedState
-from ttlproxy.link.shared.barriers import IsPaused
 from ttlproxy.link.shared.context import Context
 from ttlproxy.net.tasks import cancel, run_all
 
@@ -68,25 +65,15 @@ class Activation:
     """Publishes news, and acknowledges the news of others."""
 
     def __init__(
-        self,
-        settings: Settings,
-        context: Context,
-        address: AddressWatch,
-        modes: Modes,
-        pushes: Callable[[], Pushes | None],
-        is_paused: IsPaused,
-        shared_state: SharedState,
+        self, context: Context, announcements: Announcements, shared_state: SharedState
     ) -> None:
-        """`pushes()`: the present push connection; None while there is none."""
-        self._settings = settings
         self._context = context
         self._keys = context.keys
         self._families = context.script_calls.families
         self._known = self._families.known
-        self._address = address
-        self._modes = modes
-        self._pushes = pushes
-        self._is_paused = is_paused
+        self._announcements = announcements
+        self._modes = announcements.modes
+        announcements.on_news, announcements.on_connected = self.take_news, self.connected
         self._shared_state = shared_state
         self._connection: AskingSocket | None = None
         self._opening = asyncio.Lock()
@@ -148,7 +135,7 @@ class Activation:
         while True:
             await self._wanted.wait()
             self._wanted.clear()
-            pushes = self._pushes()
+            pushes = self._announcements.connection
             if pushes is None:
                 continue
             known = self._rules.union(_FAMILY + family for family in self._known.all)
@@ -188,7 +175,7 @@ class Activation:
         connection is lost before."""
         families = {self._known.of(key) for db, key in places if (db, key) != _RULES_PLACE}
         news = of_families = frozenset(_FAMILY + family for family in families)
-        pushes = self._pushes()
+        pushes = self._announcements.connection
         if _RULES_PLACE in places:
             news |= {_RULES + os.urandom(8).hex().encode()}
         self.take_news(news)
@@ -198,7 +185,7 @@ class Activation:
             await self._note(families)
         if families:
             await self._until_most_masters_know(of_families)
-        if pushes is None or pushes is not self._pushes():
+        if pushes is None or pushes is not self._announcements.connection:
             raise UpstreamError("the push connection was lost")
         self._families.confirm(families)
 
@@ -209,7 +196,7 @@ class Activation:
         lacking = (len(tellers) + 1) // 2  # with this one it is most of them
         tasks = [asyncio.create_task(each.until_all_have_acknowledged(news)) for each in tellers]
         try:
-            async with asyncio.timeout(self._settings.hold_max):
+            async with asyncio.timeout(self._context.settings.hold_max):
                 for task in asyncio.as_completed(tasks):
                     with suppress(UpstreamError):
                         await task
@@ -241,14 +228,14 @@ class Activation:
         async with self._asking("news cannot be told to all proxies") as connection:
             await connection.ask([(b"PUBLISH", self._modes.channel, each) for each in news])
             await self._until_all_know(connection, news)
-        if pushes is not self._pushes():
+        if pushes is not self._announcements.connection:
             raise UpstreamError("the push connection was lost")
 
     async def _acknowledged_here(self, news: Collection[bytes]) -> Pushes:
         """Ends when this process has acknowledged; returns the connection on which it has. Raises
         UpstreamError."""
         while True:
-            pushes = self._pushes()
+            pushes = self._announcements.connection
             if pushes is None:
                 raise UpstreamError("there is no push connection")
             if pushes.acknowledged.issuperset(news):
@@ -278,7 +265,7 @@ class Activation:
                 continue
             if loop.time() >= ends_s:
                 ends_s = loop.time() + _PATIENCE_S
-                if not await self._is_paused():
+                if not await self._context.is_paused():
                     await self._end_those_that_lack(connection)
             looks += 1
             await asyncio.sleep(_LOOKS.compute(min(looks, _MOST_LOOKS)))
@@ -333,11 +320,9 @@ class Activation:
             return self._connection
 
     async def _open(self) -> AskingSocket:
-        connection, settings = AskingSocket(b"ttlproxy:families", self._lost), self._settings
+        connection = AskingSocket(b"ttlproxy:families", self._lost)
         try:
-            await connection.open(
-                self._address.now, settings.connect_timeout, settings.tcp_keepalive
-            )
+            await self._announcements.open(connection)
         except BaseException:
             connection.close()
             raise

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from ttlproxy.core.registry import DbKey
 from ttlproxy.errors import UpstreamError
+from ttlproxy.net.tasks import fail
 
 
 class _Asked(NamedTuple):
@@ -61,11 +62,7 @@ class AskedPlaces:
     def _end(self, trouble: UpstreamError | None) -> None:
         under_way, self._under_way = self._under_way, []
         for asked in under_way:
-            done = asked.done
-            if done.done():
-                continue
-            if trouble is None:
-                done.set_result(None)
-            else:
-                done.set_exception(trouble)
-                done.exception()  # maybe nobody waits
+            if trouble is not None:
+                fail(asked.done, trouble)
+            elif not asked.done.done():
+                asked.done.set_result(None)

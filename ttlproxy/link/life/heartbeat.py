@@ -14,15 +14,13 @@ import asyncio
 from collections.abc import Sequence
 from itertools import islice
 from random import uniform
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from redis.asyncio import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import NoPermissionError, ResponseError
 
 from ttlproxy.errors import Demoted
-from ttlproxy.link.connecting.discovery import AddressWatch
-from ttlproxy.link.connecting.failures import OutageLog
 from ttlproxy.link.connecting.known_server import (
     CLIENTS,
     ERRORS,
@@ -30,7 +28,6 @@ from ttlproxy.link.connecting.known_server import (
     KEYSPACE,
     ROLE,
     Identity,
-    KnownServer,
     databases,
     fields,
     maxlen_refusals,
@@ -38,21 +35,16 @@ from ttlproxy.link.connecting.known_server import (
 )
 from ttlproxy.link.connecting.pipeline import Words, error, run, valid
 from ttlproxy.link.connecting.pushes import Pushes
-from ttlproxy.link.connecting.serving import Serving
-from ttlproxy.link.knowledge.announcements import Announcements
-from ttlproxy.link.knowledge.confirmations import Confirmations
-from ttlproxy.link.knowledge.modes import Modes
-from ttlproxy.link.knowledge.registry_loader import RegistryLoader
 from ttlproxy.link.knowledge.sample import Sample
 from ttlproxy.link.life.upkeep import Upkeep
 from ttlproxy.link.server import command_table
-from ttlproxy.link.server.acl import Acl
 from ttlproxy.link.server.compatibility import check_slots
-from ttlproxy.link.server.script_cache import EVENTS, ScriptCache
-from ttlproxy.link.server.shared_state import SharedState
-from ttlproxy.link.shared.context import Context
+from ttlproxy.link.server.script_cache import EVENTS
 from ttlproxy.link.shared.fleet import Fleet
 from ttlproxy.scripts import Traits
+
+if TYPE_CHECKING:
+    from ttlproxy.link.life.link import Link
 
 EVERY_S: Final = 1.0
 # A pause may be shorter by this share, so that proxies that began together do not stay together.
@@ -129,49 +121,28 @@ class Heartbeat:
     round_trip_ms: how long the last one's requests took, as the event loop saw it
     """
 
-    def __init__(
-        self,
-        context: Context,
-        serving: Serving,
-        server: KnownServer,
-        address: AddressWatch,
-        acl: Acl,
-        scripts: ScriptCache,
-        loader: RegistryLoader,
-        announcements: Announcements,
-        modes: Modes,
-        confirmations: Confirmations,
-        shared_state: SharedState,
-        outage_log: OutageLog,
-    ) -> None:
+    def __init__(self, link: Link) -> None:
         self.answers = 0
         self.round_trip_ms = 0.0
-        self._beats = Beats(context.fleet)
+        self._beats = Beats(link.context.fleet)
         self._opened = 0  # how often its connection was opened
         self._by_info = False  # the role must be asked for by INFO
         self._greetings = 0  # before the server last told how many clients track keys
         self._counted: Pushes | None = None  # our own push connection at that time
-        self._context = context
-        self._serving = serving
-        self._server = server
-        self._address = address
-        self._acl = acl
-        self._scripts = scripts
-        self._loader = loader
-        self._announcements = announcements
-        self._modes = modes
-        self._confirmations = confirmations
-        self._shared_state = shared_state
-        self._outage_log = outage_log
+        self._link = link
+        self._context = link.context
+        self._server = link.server
+        self._announcements = link.announcements
+        self._confirmations = link.confirmations
 
-    async def run(self, redis: Redis, upkeep: Upkeep) -> None:
+    async def run(self, redis: Redis) -> None:
         """Beats until cancelled, for one life of the link.
 
         Raises ServerChanged, what check_slots raises, redis-py's ConnectionError after several
         losses in a row, and its other errors until clients are served.
         """
         self._beats = Beats(self._context.fleet)
-        self._by_info = False
+        self._by_info, upkeep = False, Upkeep(self._link)
         losses = 0
         while True:
             self._beats.begin()
@@ -185,9 +156,9 @@ class Heartbeat:
                 if losses > _MOST_LOSSES:
                     raise  # else it is opened again at the next request
             except ResponseError as refusal:  # it was not refused at the beginning, or may pass
-                if not self._serving.now:
+                if not self._context.serving.now:
                     raise
-                self._loader.want()
+                self._link.loader.want()
                 self._context.refusals.note("to answer the heartbeat", refusal)
                 await asyncio.sleep(max(self._beats.left_s, 0))
 
@@ -215,10 +186,10 @@ class Heartbeat:
             await asyncio.sleep(_SECOND_LOOK_S)
             sent, asked = context.clock.reading(), await self._ask(redis, sample)
             has_told = self._refresh(asked, sent)
-            self._loader.want()
+            self._link.loader.want()
             self.look_again()
         for reply in asked["state"]:  # sessions may wait for it
-            await self._shared_state.check(redis, reply)
+            await self._link.shared_state.check(redis, reply)
         if has_told:
             if asked["info"] or asked["keyspace"]:
                 await self._populate(redis, sample)
@@ -266,13 +237,13 @@ class Heartbeat:
             "clients": [CLIENTS] if clients else [],
             "keyspace": [KEYSPACE] if keyspace else [],
             "time": [(b"TIME",)],
-            "scripts": [self._scripts.question()],
-            "acl": self._acl.questions() if thorough else [],
+            "scripts": [self._link.scripts.question()],
+            "acl": self._link.acl.questions() if thorough else [],
             "events": [EVENTS] if thorough else [],
             "commands": [command_table.COMMAND_STATS] if stats else [],
             "errors": [ERRORS] if stats or (thorough and self._context.actions.rules) else [],
-            "proxies": [self._modes.question()],
-            "state": self._shared_state.question(),
+            "proxies": [self._announcements.modes.question()],
+            "state": self._link.shared_state.question(),
         }
 
     def _refresh(self, asked: Asked, sent: float) -> bool:
@@ -327,10 +298,10 @@ class Heartbeat:
         """Takes the server that has answered; `counted`: how many proxies there are, see Modes."""
         context, greetings = self._context, self._announcements.greetings
         if self._server.seen(found):
-            self._loader.want()
+            self._link.loader.want()
             self.look_again()
         if self._server.is_demoted:
-            self._address.probe_soon()  # the address may move to the new master at any time
+            self._link.address.probe_soon()  # the address may move to the new master at any time
         # The client that was counted may be another proxy's, while this one's connection was not
         # open.
         pushes = self._announcements.connection
@@ -339,7 +310,7 @@ class Heartbeat:
         # A replica gets other proxies' announcements by replication, and counts only its own.
         is_alone = found.is_master and found.trackers <= 1 and is_unchanged
         context.registry.others(not is_alone)
-        attached = self._modes.attached(counted)
+        attached = self._announcements.modes.attached(counted)
         if attached and found.attached:
             # Others track keys, this one at times not yet. NUMSUB of Valkey 9.1 is wrong at times.
             attached = min(attached, found.attached + 1)
@@ -354,12 +325,12 @@ class Heartbeat:
         if self._beats.thorough and self._context.keys.clustered:
             await check_slots(redis, all_of_them=not self._context.is_one_of_several)
         if self._beats.thorough:
-            await self._acl.update(redis, asked["acl"], self._context.router.categories)
+            await self._link.acl.update(redis, asked["acl"], self._context.router.categories)
         self._count(asked)
         events = asked["events"][0] if asked["events"] else None
         (known,) = asked["scripts"]
         if not error(known):
-            await self._scripts.update(redis, traits, known, events)
+            await self._link.scripts.update(redis, traits, known, events)
         else:
             self._context.scripts.loaded = False  # as far as can be known
 
@@ -391,23 +362,23 @@ class Heartbeat:
     async def _keep_serving(self, redis: Redis, sample: Sample) -> None:
         """Reads what is missing, and ahead; serves clients when nothing is missing."""
         if self._beats.regular:
-            await self._loader.check(redis)
+            await self._link.loader.check(redis)
         connection = self._announcements.connection
         if connection is None:
             return
-        if self._beats.regular or not self._loader.is_whole:
-            await self._loader.load_if_needed(redis)
-        if self._loader.is_whole and not self._serving.now:
-            self._serving.start()
-            self._outage_log.over(self._context.managed_keys)
+        if self._beats.regular or not self._link.loader.is_whole:
+            await self._link.loader.load_if_needed(redis)
+        if self._link.loader.is_whole and not self._context.serving.now:
+            self._context.serving.start()
+            self._link.outage_log.over(self._context.managed_keys)
 
     async def _look(self, redis: Redis) -> bool:
         """Looks at what a client's request may have changed; returns whether anything has."""
         traits = self._context.scripts.traits
-        changed = await self._acl.learn_users(redis)
-        known, events = await run(redis, [(0, self._scripts.question()), (0, EVENTS)])
+        changed = await self._link.acl.learn_users(redis)
+        known, events = await run(redis, [(0, self._link.scripts.question()), (0, EVENTS)])
         if not error(known):
-            changed = await self._scripts.update(redis, traits, known, events) or changed
+            changed = await self._link.scripts.update(redis, traits, known, events) or changed
         self._announcements.receive()
-        await self._loader.load_changed(redis)
+        await self._link.loader.load_changed(redis)
         return changed

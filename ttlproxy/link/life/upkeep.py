@@ -9,25 +9,22 @@ our deadlines even where the server has its own.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from typing import Final
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Final
 
 from redis.asyncio import Redis
 from redis.exceptions import NoPermissionError, ResponseError
 
 from ttlproxy.core.registry import DbKey
-from ttlproxy.link.connecting.known_server import KnownServer
 from ttlproxy.link.connecting.pipeline import KEYS_PER_CALL
 from ttlproxy.link.knowledge.sample import Sample
 from ttlproxy.link.reaper.removal import SweepScript
-from ttlproxy.link.reaper.ruled_deadlines import NativeDeadlines
 from ttlproxy.link.reaper.schedules import Schedules
-from ttlproxy.link.reaper.walks import Orphans, WaitingSurvey, Walks
-from ttlproxy.link.server.command_table import StoredCommands
-from ttlproxy.link.server.script_cache import ScriptCache
-from ttlproxy.link.server.shared_state import SharedState
-from ttlproxy.link.shared.barriers import IsPaused
+from ttlproxy.link.reaper.walks import Orphans, WaitingSurvey
 from ttlproxy.link.shared.context import Context
+
+if TYPE_CHECKING:
+    from ttlproxy.link.life.link import Link
 
 # The most calls in one heartbeat.
 _CALLS: Final = 4
@@ -40,16 +37,9 @@ _LONGEST_REST: Final = 60
 class Recheck:
     """The walk over managed keys, and its position."""
 
-    def __init__(
-        self,
-        context: Context,
-        sweep_script: SweepScript,
-        would_wait: Callable[[], Awaitable[bool]],
-    ) -> None:
-        """`would_wait()` returns whether a script would have to wait for the end of a pause."""
+    def __init__(self, context: Context) -> None:
         self._context = context
-        self._sweep_script = sweep_script
-        self._would_wait = would_wait
+        self._sweep_script = SweepScript(context)
         self._listed: list[DbKey] = []  # the next one stands last
         self._pages: AsyncIterator[list[DbKey]] | None = None  # of the schedules
         self._turn = 0  # how many walks have ended
@@ -72,7 +62,7 @@ class Recheck:
                 if not places:
                     self._end()
                     return
-                if await self._would_wait():  # to find that out may take a script, too
+                if await self._context.would_wait():  # to find that out may take a script, too
                     self._listed += places[::-1]
                     return
                 db = places[0][0]
@@ -130,57 +120,39 @@ _LATE_S: Final = 0.5
 class Upkeep:
     """The work of one life of the link; the positions of the walks end with it."""
 
-    def __init__(
-        self,
-        context: Context,
-        server: KnownServer,
-        scripts: ScriptCache,
-        schedules: Schedules,
-        native_deadlines: NativeDeadlines,
-        sweep_script: SweepScript,
-        walks: Walks,
-        stored_commands: StoredCommands,
-        shared_state: SharedState,
-        is_paused: IsPaused,
-        be_sure: Callable[[Iterable[DbKey]], Awaitable[None]],
-    ) -> None:
-        """`be_sure(places)`: see link/knowledge/activation.py."""
-        self._is_paused = is_paused
-        self._context = context
-        self._server = server
-        self._schedules = schedules
-        self._walks = walks
-        self._stored_commands = stored_commands
-        self._shared_state = shared_state
-        self._native_deadlines = native_deadlines
-        self._orphans = Orphans(context, is_paused, be_sure)
-        self._recheck = Recheck(context, sweep_script, scripts.would_wait)
-        self._waiting = WaitingSurvey(context, scripts.would_wait)
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self._context = link.context
+        self._schedules = Schedules(link.context)
+        self._orphans = Orphans(link.context)
+        self._recheck = Recheck(link.context)
+        self._waiting = WaitingSurvey(link.context)
 
     @property
     def walks(self) -> bool:
         """Whether this proxy walks over the data, alone or for all."""
-        return self._walks.is_on
+        return self._link.walks.is_on
 
     async def run(self, redis: Redis, sample: Sample, *, thorough: bool) -> None:
         """Does some of each; `thorough`: also looks at what seldom needs to be looked at.
 
         Raises redis-py's ConnectionError or TimeoutError.
         """
-        has_others = self._context.fleet.attached > 1 and self._context.script_calls.has_state
-        if has_others and self._stored_commands.is_wanted and not await self._is_paused():
-            await self._stored_commands.store(redis)
+        context, stored = self._context, self._link.stored_commands
+        has_others = context.fleet.attached > 1 and context.script_calls.has_state
+        if has_others and stored.is_wanted and not await context.is_paused():
+            await stored.store(redis)
         await self._count_overdue(redis, sample)
         await self._learn_rules(redis)
-        identity, walks = self._server.identity, await self._walks.mine(redis)
-        if self._context.scripts.traits.field_ttls and (walks or self._context.fleet.are_few):
-            await self._native_deadlines(redis)
+        identity, walks = self._link.server.identity, await self._link.walks.mine(redis)
+        if context.scripts.traits.field_ttls and (walks or context.fleet.are_few):
+            await self._link.native_deadlines(redis)
         databases = identity.databases if identity else []
         if walks:
             await self._orphans.search(redis, databases)
             if thorough:
                 await self._waiting.count(redis, databases)
-                await self._shared_state.drop(redis, databases)
+                await self._link.shared_state.drop(redis, databases)
         else:
             self._waiting.forget()
         if walks:
@@ -193,7 +165,7 @@ class Upkeep:
         if overdue.oldest_s(clock.now_ms()) > _LATE_S:
             context.agenda.take_over(0)
         for db in overdue.broken:
-            if await self._is_paused():
+            if await context.is_paused():
                 break
             await self._schedules.try_to_rebuild(redis, db)
         registry.beat(clock.now_ms())

@@ -23,6 +23,7 @@ from ttlproxy.link.connecting.pipeline import run, valid
 from ttlproxy.link.connecting.pushes import Pushes
 from ttlproxy.link.life.link import Link
 from ttlproxy.link.reaper.reaper import Reaper
+from ttlproxy.link.reaper.schedules import Schedules
 from ttlproxy.link.shared.context import Context
 from ttlproxy.net.tasks import run_together, time_limit
 from ttlproxy.scripts.script_calls import ScriptCalls
@@ -116,8 +117,8 @@ class Master:
         context.slot_schedules.on_unread = self._unread
         context.on_stray = partial(callbacks.strayed, self)
         advice = _ADVICE_TLS if upstream.tls else _ADVICE
-        self.link = Link(settings, upstream, context, lambda: callbacks.replaced(self), advice)
-        self.reaper = Reaper(settings, self.link, callbacks.owner)
+        self.link = Link(upstream, context, lambda: callbacks.replaced(self), advice)
+        self.reaper = Reaper(self.link, callbacks.owner)
         self._settings = settings
         self._slots = node.slots
         self._upstream = upstream
@@ -240,7 +241,7 @@ class Master:
 
         Announcements go on arriving meanwhile, so a change is not missed.
         """
-        context, schedules = self.link.context, self.link.schedules
+        context = self.link.context
         announced = context.registry.announced
         if context.rights.trusts_schedules:
             async for entries in context.slot_schedules.pages_of(redis, slots):
@@ -249,7 +250,7 @@ class Master:
             return context.slot_schedules.read.intersection(slots)
         losses = context.slot_schedules.losses
         before = {number: losses[number] for number in slots}
-        async for keys in schedules.indexed(redis, 0):
+        async for keys in Schedules(context).indexed(redis, 0):
             for key in keys:
                 announced(0, key, UNKNOWN)
         leaving = await context.slot_schedules.leaving(redis, slots)

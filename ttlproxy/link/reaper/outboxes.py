@@ -19,7 +19,6 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError, ResponseError
 
 from ttlproxy.commands import Call
-from ttlproxy.config import Settings
 from ttlproxy.core.keys import slot
 from ttlproxy.core.registry import DbKey
 from ttlproxy.errors import UpstreamError
@@ -109,15 +108,9 @@ class _Route:
 class Outboxes:
     """One master's outboxes, which its reaper hands over."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        link: Link,
-        owner: Callable[[int], Link | None],
-    ) -> None:
+    def __init__(self, link: Link, owner: Callable[[int], Link | None]) -> None:
         """`owner(slot)` returns the link of the master that has the slot; None if none is
         served."""
-        self._settings = settings
         self._link = link
         self._context = link.context
         self._keys = link.context.keys
@@ -192,7 +185,8 @@ class Outboxes:
             await close(source, dest)
 
     def _connection(self, link: Link) -> Redis:
-        return client(link.upstream, "ttlproxy:outboxes", self._settings.connect_timeout)
+        timeout_s = self._context.settings.connect_timeout
+        return client(link.upstream, "ttlproxy:outboxes", timeout_s)
 
     async def _carry_out(
         self, places: list[DbKey], source: Redis, target: Link, dest: Redis

@@ -18,7 +18,6 @@ from redis.asyncio import Redis
 from redis.exceptions import NoScriptError, ResponseError
 
 from ttlproxy.commands import Call
-from ttlproxy.config import Settings
 from ttlproxy.core.expiry_actions import NO_DELIVERY, Actions, Delivery, delivery
 from ttlproxy.core.keys import slot
 from ttlproxy.core.registry import DbKey
@@ -77,22 +76,13 @@ class _Batch(NamedTuple):
 class ReapScript:
     """Calls the reap script for several keys at once, and records its answers."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        context: Context,
-    ) -> None:
-        self._settings = settings
+    def __init__(self, context: Context) -> None:
+        self._context = context
         self._keys = context.keys
         self._script_calls = context.script_calls
         self._actions = context.actions
-        self._learn_rules = context.learn_rules
-        self._context = context
-        self._slots = context.slot_schedules
-        self._clock = context.clock
         self._refusals = context.refusals
         self._counters = context.counters
-        self._node_counts = context.node_counts
 
     async def __call__(
         self, redis: Redis, limits: dict[DbKey, int], turn: asyncio.Lock | None = None
@@ -128,7 +118,7 @@ class ReapScript:
             await self._context.look_at_state(redis)
         for db in {db for db, _ in limits}:
             try:
-                await self._learn_rules(redis, db)
+                await self._context.learn_rules(redis, db)
             except ResponseError as refusal:
                 refused[db] = refusal
         for place in limits:
@@ -159,13 +149,14 @@ class ReapScript:
                 if self._are_outdated(bundle):
                     outcome.more.update(place for batch in bundle for place in batch.places)
                     continue
-                sent, noted = self._clock.reading(), self._slots.now_noted
+                sent = self._context.clock.reading()
+                noted = self._context.slot_schedules.now_noted
                 replies = await run(redis, requests)
             if turn:  # lets the next task send its calls before these answers are recorded
                 await asyncio.sleep(0)
             answers = [reply for reply in replies if isinstance(reply, list)]
             if answers:
-                self._clock.adjust(answers[0][0], sent)
+                self._context.clock.adjust(answers[0][0], sent)
             took = len(outcome.calls_ms)
             for batch, reply in zip(bundle, replies, strict=True):
                 if error(reply) and len(batch.keys) > 1:
@@ -203,7 +194,8 @@ class ReapScript:
             return
         now_ms, took_us, attention, *answers = valid(reply)
         if self._keys.clustered and not error(attention):
-            self._slots.set_first(slot(batch.keys[0]), attention, noted)
+            slots = self._context.slot_schedules
+            slots.set_first(slot(batch.keys[0]), attention, noted)
         self._actions.accepted(batch.db)
         self._counters.reap_call_ms.observe(took_us / 1000)
         outcome.calls_ms.append(took_us / 1000)
@@ -217,7 +209,7 @@ class ReapScript:
             self._context.registry.set_first_deadline(place, first_ms if first_ms >= 0 else None)
             outcome.removed.append(removed)
             self._counters.count_reaped(kind.decode(), removed, late_ms)
-            self._node_counts.count_reaped(removed, late_ms)
+            self._context.node_counts.count_reaped(removed, late_ms)
             if fired:
                 action = batch.actions[number]
                 assert action
@@ -246,7 +238,7 @@ class ReapScript:
         group = self._keys.together
         for (db, key), limit in limits.items():
             alike.setdefault((db, limit, group(db, key)), []).append(key)
-        budget = b"%d" % round(self._settings.reap_budget_ms * 1000 * _LAST_KEY)
+        budget = b"%d" % round(self._context.settings.reap_budget_ms * 1000 * _LAST_KEY)
         for (db, limit, _), found in alike.items():
             rules, version = self._actions.of(db), self._actions.version(db)
             head = (b"%d" % limit, budget, version)

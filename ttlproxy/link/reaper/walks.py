@@ -17,7 +17,7 @@ not grow with their number.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from random import random, uniform
 from secrets import token_hex
 from typing import Any, Final, TypeAlias, cast
@@ -28,12 +28,10 @@ from redis.exceptions import NoPermissionError, ResponseError
 from ttlproxy.commands import Call
 from ttlproxy.core.counters import Waiting
 from ttlproxy.core.keys import COUNTS
-from ttlproxy.core.registry import DbKey
 from ttlproxy.core.shares import shares
 from ttlproxy.errors import UpstreamError
 from ttlproxy.link.connecting.failures import is_elsewhere, is_wrong_type
 from ttlproxy.link.connecting.pipeline import answered, error, run, valid
-from ttlproxy.link.shared.barriers import IsPaused
 from ttlproxy.link.shared.context import Context
 
 EVERY_S: Final = 10.0
@@ -49,13 +47,10 @@ class Walks:
     is_on: as last decided
     """
 
-    def __init__(self, context: Context, is_paused: IsPaused) -> None:
+    def __init__(self, context: Context) -> None:
         self.is_on = False
+        self._context = context
         self._fleet = context.fleet
-        self._keys = context.keys
-        self._script_calls = context.script_calls
-        self._clock = context.clock
-        self._is_paused = is_paused
         self._name = token_hex(8).encode()
         self._begins_s = self._now_s() + EVERY_S * uniform(*_AT_FIRST)
         self._announces_s = 0.0
@@ -81,10 +76,10 @@ class Walks:
         self.is_on = True
         if self._now_s() < self._announces_s:
             return True
-        if await self._is_paused():
+        if await self._context.is_paused():
             return False
-        announce = Call("walk_announce", (self._keys.walks(self._name),), ())
-        reply = await answered(redis, self._script_calls, 0, announce)
+        announce = Call("walk_announce", (self._context.keys.walks(self._name),), ())
+        reply = await answered(redis, self._context.script_calls, 0, announce)
         self._announces_s = self._now_s() + EVERY_S
         if error(reply) and random() * self._fleet.attached >= 1:
             # Nobody hears it, so others may walk too: each does a part.
@@ -92,7 +87,7 @@ class Walks:
         return self.is_on
 
     def _now_s(self) -> float:
-        return self._clock.reading() / 1000
+        return self._context.clock.reading() / 1000
 
 
 _PAGE = 500
@@ -113,19 +108,10 @@ class Orphans:
     It puts other internal keys in order, too: see others_tidy.lua.
     """
 
-    def __init__(
-        self,
-        context: Context,
-        is_paused: IsPaused,
-        be_sure: Callable[[Iterable[DbKey]], Awaitable[None]],
-    ) -> None:
-        """`be_sure(places)`: see link/knowledge/activation.py."""
-        self._is_paused = is_paused
-        self._be_sure = be_sure
+    def __init__(self, context: Context) -> None:
         self._script_calls = context.script_calls
         self._context = context
         self._refusals = context.refusals
-        self._rights = context.rights
         self._databases: list[int] = []  # still to be searched, the present one last
         self._cursor = b"0"
         self._others_cursor = b"0"
@@ -181,14 +167,14 @@ class Orphans:
     async def _fix(self, redis: Redis, db: int, found: list[bytes]) -> None:
         """Adds keys that the schedule of `db` lacks; where the schedule is not trusted, also
         corrects keys that it has too late."""
-        if found and self._rights.trusts_schedules:
+        if found and self._context.rights.trusts_schedules:
             found = await self._context.schedule_queries.lacking(redis, db, found)
-        if not found or await self._is_paused():
+        if not found or await self._context.is_paused():
             return
         self._found = True
         try:
             async with asyncio.timeout(_SURE_S):
-                await self._be_sure([(db, key) for key in found])
+                await self._context.be_sure([(db, key) for key in found])
         except (UpstreamError, TimeoutError):
             return  # the next search finds them
         for key in found:
@@ -205,7 +191,7 @@ class Orphans:
         names = [name for name in dict.fromkeys((*found, *noted)) if not keys.is_shared(name)]
         for group in keys.groups(names):
             untidy = await self._untidy(redis, db, group)
-            if untidy and not await self._is_paused():
+            if untidy and not await self._context.is_paused():
                 together = [keys.home(keys.state), *untidy]
                 there = keys.groups(together)[-1]  # of a Cluster those of one slot
                 call = Call("others_tidy", untidy[:1], there)
@@ -262,10 +248,8 @@ class WaitingSurvey:
     """Keeps the counts of the present server. A refusal for a missing right ends them, because
     Redis logs each."""
 
-    def __init__(self, context: Context, would_wait: Callable[[], Awaitable[bool]]) -> None:
-        """`would_wait()` returns whether a script would have to wait for the end of a pause."""
+    def __init__(self, context: Context) -> None:
         self._context = context
-        self._would_wait = would_wait
         self._may = True
 
     def forget(self) -> None:
@@ -280,7 +264,7 @@ class WaitingSurvey:
         # Without the state, nothing of ours is there, and no script is called.
         has_none = self._context.script_calls.has_state is False
         places = [] if has_none else self._places(databases)
-        if not self._may or (places and await self._would_wait()):
+        if not self._may or (places and await self._context.would_wait()):
             return
         try:
             parts = zip(places, await self._parts(redis, places), strict=True)

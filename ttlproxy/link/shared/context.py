@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
-from typing import Protocol
+from typing import Protocol, TypeAlias
 from weakref import WeakSet
 
 from redis.asyncio import Redis
@@ -21,19 +21,28 @@ from ttlproxy.core.signing import Signer, new_secret
 from ttlproxy.link.connecting.failures import Refusals
 from ttlproxy.link.connecting.known_server import ServerClock
 from ttlproxy.link.connecting.pipeline import AskForKeys, run
+from ttlproxy.link.connecting.serving import Serving
 from ttlproxy.link.shared.action_cache import ActionCache
 from ttlproxy.link.shared.agenda import Agenda
 from ttlproxy.link.shared.fleet import Fleet
 from ttlproxy.link.shared.info_section import InfoSection
 from ttlproxy.link.shared.rules_of_all import RulesOfAll
 from ttlproxy.link.shared.schedule_queries import Overdue, ScheduleQueries
-from ttlproxy.link.shared.slot_schedules import SlotSchedules
+from ttlproxy.link.shared.slot_schedules import SlotSchedules, SlotSurvey
 from ttlproxy.scripts import Scripts
 from ttlproxy.scripts.script_calls import ScriptCalls
 
+IsPaused: TypeAlias = Callable[[], Awaitable[bool]]
+"""Whether writes may be paused: then one would keep the heartbeat waiting as long as they are."""
 
-async def _nothing(redis: Redis) -> None:
-    """Replaces `look_at_state` while there is no link."""
+
+async def _nothing(_: object) -> None:
+    """Replaces `look_at_state` and `be_sure` while there is no link."""
+
+
+async def _no() -> bool:
+    """Replaces `is_paused` while there is no link."""
+    return False
 
 
 async def _no_slots() -> Collection[int]:
@@ -72,6 +81,7 @@ class Teller(Protocol):
 class Context:
     """A proxy's knowledge of Redis and of managed keys.
 
+    settings: the proxy's; serving: whether clients are served
     keys: names of internal keys; scripts, script_calls: their texts, and how they are called
     registry: the managed keys that need attention soon
     managed: how many managed keys there are by database, at the last heartbeat that has told
@@ -93,6 +103,8 @@ class Context:
     ask_for_keys(redis, requests): works as `run`, for requests that name a key each; the link
     replaces it by a function that follows slots which move
     look_at_state(redis): asks this server for the state that proxies share; the link replaces it
+    is_paused(), be_sure(places): the link replaces them by Barriers.may_hold and Activation.add
+    pauses_script: whether a pause of writes delays SCRIPT
     state_links: the links to all servers that have one state
     """
 
@@ -107,6 +119,8 @@ class Context:
     ) -> None:
         """`signer`, `rules_of_all`, `known` (families) and `state_links` belong to all masters of a
         Cluster; a single server's context makes its own."""
+        self.settings = settings
+        self.serving = Serving()
         self.state_links = WeakSet[StateLink]() if state_links is None else state_links
         self.is_one_of_several = signer is not None
         prefix, key_file = settings.prefix.encode(), settings.signing_key_file
@@ -128,6 +142,7 @@ class Context:
         )
         self.actions.add_observer(self.scripts.ruled)
         self.slot_schedules = SlotSchedules(keys)
+        self.slot_schedules.survey = SlotSurvey(self)
         self.schedule_queries: ScheduleQueries | SlotSchedules = ScheduleQueries(keys)
         families = Families(known)
         self._known_families = families.known
@@ -170,6 +185,9 @@ class Context:
         self.command_families: dict[str, str] = {}
         self.ask_for_keys: AskForKeys = run
         self.look_at_state: Callable[[Redis], Awaitable[None]] = _nothing
+        self.is_paused: IsPaused = _no
+        self.be_sure: Callable[[Iterable[DbKey]], Awaitable[None]] = _nothing
+        self.pauses_script = False
 
     def _families_changed(self) -> None:
         self.registry.families_changed()
@@ -205,6 +223,10 @@ class Context:
         due sooner."""
         self.agenda.look_now()
         self.registry.forget_all()
+
+    async def would_wait(self) -> bool:
+        """Whether SCRIPT and all scripts would wait, because writes are paused."""
+        return self.pauses_script and await self.is_paused()
 
     async def take_known_slots(self) -> Collection[int]:
         """Returns `known_slots`, once: later the server may have other data."""

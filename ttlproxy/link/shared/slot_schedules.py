@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
 from random import sample
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from redis.asyncio import Redis
 
@@ -29,8 +29,10 @@ from ttlproxy.link.shared.schedule_queries import (
     scored,
     whole_ms,
 )
-from ttlproxy.scripts.script_calls import ScriptCalls
 from ttlproxy.wire import NOTHING_DUE
+
+if TYPE_CHECKING:
+    from ttlproxy.link.shared.context import Context
 
 # Slots that are asked in one round trip.
 _TOGETHER: Final = 512
@@ -64,16 +66,11 @@ class SlotSurvey:
     "perhaps": then the request that reads the schedule tells why.
     """
 
-    def __init__(
-        self, script_calls: ScriptCalls, keys: Keys, would_wait: Callable[[], Awaitable[bool]]
-    ) -> None:
-        """`would_wait()` returns whether a script would have to wait for the end of a pause."""
-        self._script_calls = script_calls
-        self._keys = keys
-        self._would_wait = would_wait
+    def __init__(self, context: Context) -> None:
+        self._context = context
 
     async def __call__(self, redis: Redis, slots: Sequence[int]) -> Collection[int]:
-        if len(slots) < _SURVEY_WORTH_IT or await self._would_wait():
+        if len(slots) < _SURVEY_WORTH_IT or await self._context.would_wait():
             return slots
         found: list[int] = []
         for at in range(0, len(slots), _SURVEYED):
@@ -81,9 +78,9 @@ class SlotSurvey:
         return found
 
     async def _some(self, redis: Redis, slots: Sequence[int]) -> Sequence[int]:
-        numbers = {self._keys.word(number): number for number in slots}
+        numbers = {self._context.keys.word(number): number for number in slots}
         call = Call("slots_occupied", (), (b"".join(numbers),))
-        reply = await answered(redis, self._script_calls, 0, call)
+        reply = await answered(redis, self._context.script_calls, 0, call)
         if error(reply) or not isinstance(reply, bytes):
             return slots
         return [numbers[reply[at : at + _WORD]] for at in range(0, len(reply), _WORD)]
