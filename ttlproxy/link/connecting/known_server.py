@@ -18,7 +18,7 @@ from redis.exceptions import AuthenticationError, RedisError, ResponseError
 from ttlproxy.addresses import Upstream
 from ttlproxy.core.keys import DEFAULT_PREFIX
 from ttlproxy.errors import Demoted, ServerChanged
-from ttlproxy.link.connecting.connections import client, close, open_now
+from ttlproxy.link.connecting.connections import connected, open_now
 from ttlproxy.link.connecting.pipeline import run, valid
 
 INFO = (b"INFO",)
@@ -253,17 +253,15 @@ class LoginCheck:
 
 async def _asks_login(upstream: Upstream, timeout_s: float) -> bool:
     nobody = replace(upstream, user=None, password=None, user_file=None, password_file=None)
-    redis = client(nobody, "ttlproxy:probe", timeout_s)
     try:
-        await open_now(redis)  # this sends CLIENT SETNAME
+        async with connected(nobody, "ttlproxy:probe", timeout_s) as redis:
+            await open_now(redis)  # this sends CLIENT SETNAME
     except AuthenticationError:
         return True
     except ResponseError:  # Redis looks at the login before it looks at anything else
         return False
     except RedisError as trouble:
         raise ConnectionError(str(trouble)) from trouble
-    finally:
-        await close(redis)
     return False
 
 

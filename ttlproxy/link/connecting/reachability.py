@@ -17,10 +17,9 @@ from redis.exceptions import RedisError
 
 from ttlproxy.addresses import Address, Upstream
 from ttlproxy.core.topology import ClusterNode
-from ttlproxy.link.connecting.connections import client, close
 from ttlproxy.link.connecting.failures import may_be_tls
 from ttlproxy.link.connecting.known_server import INFO, Identity, fields
-from ttlproxy.link.connecting.pipeline import error, run, valid
+from ttlproxy.link.connecting.pipeline import ask_once, error, valid
 from ttlproxy.net.sockets import is_number, numbers
 from ttlproxy.net.tasks import time_limit
 
@@ -47,13 +46,8 @@ async def accepts(upstream: Upstream, timeout_s: float) -> bool:
 async def identity(upstream: Upstream, timeout_s: float) -> Identity:
     """Returns the server that a new connection reaches. Raises redis-py's RedisError, or
     OSError."""
-    redis = client(upstream, "ttlproxy:probe", timeout_s, patient=True)
-    try:
-        async with time_limit(timeout_s):
-            (reply,) = await run(redis, [(0, INFO)])
-            return Identity.of(fields(valid(reply)))
-    finally:
-        await close(redis)
+    (reply,) = await ask_once(upstream, "ttlproxy:probe", timeout_s, INFO, patient=True)
+    return Identity.of(fields(valid(reply)))
 
 
 async def met(upstream: Upstream, timeout_s: float) -> Identity | None:
@@ -110,14 +104,10 @@ async def endpoints(
 
 async def _preferred(server: Upstream, timeout_s: float) -> Mapping[str, str]:
     """Returns the hosts in CLUSTER SLOTS, by the nodes' ids; empty for the host of `server`."""
-    redis = client(server, "ttlproxy:slots", timeout_s)
     try:
-        async with time_limit(timeout_s):
-            (reply,) = await run(redis, [(0, (b"CLUSTER", b"SLOTS"))])
+        (reply,) = await ask_once(server, "ttlproxy:slots", timeout_s, (b"CLUSTER", b"SLOTS"))
     except (RedisError, OSError):
         return {}
-    finally:
-        await close(redis)
     if error(reply):  # we may not ask
         return {}
     told = [node for _, _, *nodes in valid(reply) for node in nodes]
