@@ -123,18 +123,6 @@ async def _exchange(
     return found
 
 
-async def everywhere(
-    redis: Redis, databases: Iterable[int], words: Words
-) -> tuple[dict[int, Any], dict[int, ResponseError]]:
-    """Sends a request in several databases; returns replies, and Redis's errors, by database."""
-    asked = list(databases)
-    if not asked:
-        return {}, {}
-    replies = dict(zip(asked, await run(redis, [(db, words) for db in asked]), strict=True))
-    refused = {db: refusal for db, reply in replies.items() if (refusal := error(reply))}
-    return {db: valid(reply) for db, reply in replies.items() if db not in refused}, refused
-
-
 def valid(reply: object) -> Any:
     """Returns the reply; raises it if it is an error of Redis."""
     if isinstance(reply, Exception):

@@ -143,7 +143,7 @@ class Context:
         self.actions.add_observer(self.scripts.ruled)
         self.slot_schedules = SlotSchedules(keys)
         self.slot_schedules.survey = SlotSurvey(self)
-        self.schedule_queries: ScheduleQueries | SlotSchedules = ScheduleQueries(keys)
+        self.schedule_queries = ScheduleQueries(keys)
         families = Families(known)
         self._known_families = families.known
         actions = self.actions
