@@ -41,7 +41,7 @@ class Sample:
         self._add(self._databases, replies)
 
     async def widen(self, redis: Redis, databases: Collection[int]) -> None:
-        """Asks the same of further databases. Raises redis-py's ConnectionError or TimeoutError."""
+        """Asks the same of further databases."""
         self._databases += databases
         self._add(databases, await run(redis, self._of(databases)))
 
@@ -60,8 +60,7 @@ class Sample:
             self._sizes = (self._sizes or {}) | dict(zip(databases, sizes, strict=False))
 
     async def late(self, redis: Redis) -> Late:
-        """Returns the keys that need attention by now. Raises redis-py's ConnectionError or
-        TimeoutError."""
+        """Returns the keys that need attention by now."""
         if isinstance(self._queries, SlotSchedules):
             return await self._queries.late(redis, self._databases, self.now_ms)
         return await self._queries.counted(redis, self._heads, self.now_ms)

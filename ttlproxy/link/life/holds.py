@@ -61,31 +61,15 @@ class Holds:
         ReapRefused if Redis answers errors, TimeoutError if it is away; SlotMoved at once if
         another master has the keys.
         """
-        with held(self._context.counters, "reap"):
-            await self._until_reaped(places, databases, unswept, only_reads)
-
-    async def _until_reaped(
-        self,
-        places: Collection[DbKey],
-        databases: Iterable[int],
-        unswept: Iterable[DbKey],
-        only_reads: bool,
-    ) -> None:
         request: ReapRequest | None = None
+
+        def ask() -> asyncio.Future[None]:
+            nonlocal request
+            request = self._link.reap_requests.add(places, databases, unswept)
+            return request.done
+
         try:
-            async with asyncio.timeout(self._context.settings.hold_max) as limit:
-                while True:
-                    await self._context.serving.ready.wait()
-                    if only_reads and self._barriers.holds:
-                        return
-                    try:
-                        request = self._link.reap_requests.add(places, databases, unswept)
-                        await self._done(request.done, only_reads, limit)
-                        return
-                    except SlotMoved:
-                        raise
-                    except UpstreamError:
-                        pass  # the link was lost: ask in its next life
+            await self._until("reap", ask, only_reads)
         except TimeoutError:
             if request is None or request.refusal is None:
                 raise
@@ -143,18 +127,23 @@ class Holds:
             async with asyncio.timeout(self._context.settings.hold_max):
                 await self._context.serving.ready.wait()
 
-    async def _until(self, why: str, ask: Callable[[], asyncio.Future[None]]) -> None:
+    async def _until(
+        self, why: str, ask: Callable[[], asyncio.Future[None]], only_reads: bool = False
+    ) -> None:
+        """Asks, and asks again after each loss of the link. Raises TimeoutError after hold_max, and
+        SlotMoved."""
         with held(self._context.counters, why):
-            await self._until_answered(ask)
-
-    async def _until_answered(self, ask: Callable[[], asyncio.Future[None]]) -> None:
-        async with asyncio.timeout(self._context.settings.hold_max) as limit:
-            while True:
-                await self._context.serving.ready.wait()
-                try:
-                    return await self._done(ask(), False, limit)
-                except UpstreamError:
-                    pass  # the link was lost: ask in its next life
+            async with asyncio.timeout(self._context.settings.hold_max) as limit:
+                while True:
+                    await self._context.serving.ready.wait()
+                    if only_reads and self._barriers.holds:
+                        return None
+                    try:
+                        return await self._done(ask(), only_reads, limit)
+                    except SlotMoved:
+                        raise
+                    except UpstreamError:
+                        pass  # the link was lost: ask in its next life
 
     async def _done(
         self, done: asyncio.Future[None], only_reads: bool, limit: asyncio.Timeout

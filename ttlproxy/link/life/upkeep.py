@@ -20,7 +20,7 @@ from ttlproxy.link.connecting.pipeline import KEYS_PER_CALL
 from ttlproxy.link.knowledge.sample import Sample
 from ttlproxy.link.reaper.removal import SweepScript
 from ttlproxy.link.reaper.schedules import Schedules
-from ttlproxy.link.reaper.walks import Orphans, WaitingSurvey
+from ttlproxy.link.reaper.walks import Orphans, Rest, WaitingSurvey
 from ttlproxy.link.shared.context import Context
 
 if TYPE_CHECKING:
@@ -43,18 +43,19 @@ class Recheck:
         self._listed: list[DbKey] = []  # the next one stands last
         self._pages: AsyncIterator[list[DbKey]] | None = None  # of the schedules
         self._turn = 0  # how many walks have ended
-        self._rest = self._resting = _REST
+        self._rest = Rest(_REST, _LONGEST_REST)
+        self._rest.begin(True)
         self._found = False  # something in the present walk
         self._may = True
         self._ruled = False
 
     async def check_page(self, redis: Redis) -> None:
-        """Checks one page, if it is time. Raises redis-py's ConnectionError or TimeoutError."""
+        """Checks one page, if it is time."""
         ruled = self._context.scripts.traits.ruled
         if ruled != self._ruled:  # keys become kept, or are given back
-            self._ruled, self._resting, self._listed, self._pages = ruled, 0, [], None
-        self._resting = max(self._resting - 1, 0)
-        if self._resting or not self._may:
+            self._ruled, self._listed, self._pages = ruled, [], None
+            self._rest.end()
+        if not (self._rest.is_over() and self._may):
             return
         try:
             for _ in range(_CALLS):
@@ -79,9 +80,8 @@ class Recheck:
     def _end(self) -> None:
         """The walk is over."""
         self._turn += 1
-        found = self._found or self._context.fleet.is_alone
-        self._rest = _REST if found else min(self._rest * 2, _LONGEST_REST)
-        self._resting, self._found = self._rest, False
+        self._rest.begin(self._found or self._context.fleet.is_alone)
+        self._found = False
 
     async def _take(self, redis: Redis) -> list[DbKey]:
         """Returns the next places, all of which one script may name; none at the end of the
@@ -134,10 +134,7 @@ class Upkeep:
         return self._link.walks.is_on
 
     async def run(self, redis: Redis, sample: Sample, *, thorough: bool) -> None:
-        """Does some of each; `thorough`: also looks at what seldom needs to be looked at.
-
-        Raises redis-py's ConnectionError or TimeoutError.
-        """
+        """Does some of each; `thorough`: also looks at what seldom needs to be looked at."""
         context, stored = self._context, self._link.stored_commands
         has_others = context.fleet.attached > 1 and context.script_calls.has_state
         if has_others and stored.is_wanted and not await context.is_paused():

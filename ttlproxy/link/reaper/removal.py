@@ -90,8 +90,7 @@ class ReapScript:
         """Removes due elements, at most `limits[place]` at each place, but more of a long list.
 
         `turn`: shared by tasks that reap on one connection. While Redis works for one of them, the
-        others prepare their next call, or record an answer. Raises redis-py's ConnectionError or
-        TimeoutError.
+        others prepare their next call, or record an answer.
         """
         registry = self._context.registry
         for place in limits:
@@ -284,10 +283,7 @@ class SweepScript:
         self._refusals = context.refusals
 
     async def __call__(self, redis: Redis, place: DbKey) -> ResponseError | None:
-        """Sweeps one index; returns Redis's error if it refuses, else None.
-
-        Raises redis-py's ConnectionError or TimeoutError.
-        """
+        """Sweeps one index; returns Redis's error if it refuses, else None."""
         cursor = b"0"
         while True:
             try:
@@ -301,10 +297,7 @@ class SweepScript:
 
     async def with_index(self, redis: Redis, places: Iterable[DbKey]) -> list[DbKey]:
         """Returns the places that have, or may have, an index; there is nothing to sweep at the
-        others.
-
-        Raises redis-py's ConnectionError or TimeoutError.
-        """
+        others."""
         keys: dict[tuple[int, int], list[bytes]] = {}
         for db, key in places:
             keys.setdefault((db, self._keys.together(db, key)), []).append(key)

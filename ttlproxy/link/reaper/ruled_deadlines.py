@@ -28,8 +28,7 @@ class TtlScript:
         self._context = context
 
     async def __call__(self, redis: Redis, place: DbKey) -> None:
-        """Gives deadlines to the elements of the key. Raises redis-py's ConnectionError or
-        TimeoutError."""
+        """Gives deadlines to the elements of the key."""
         context, (db, key), cursor = self._context, place, b"0"
         rules = [context.actions.rules.how((db,), key, type_, True) or b"" for type_ in TYPES]
         if any(rules) and not context.script_calls.families.are_sure(key):
@@ -67,7 +66,7 @@ class NativeDeadlines:
         self._seen: dict[int, int] = {}  # how often a rule of each database was set
 
     async def __call__(self, redis: Redis) -> None:
-        """Takes over some deadlines. Raises redis-py's ConnectionError or TimeoutError."""
+        """Takes over some deadlines."""
         for db, times in self._context.actions.set_anew.items():
             if self._seen.get(db) != times:
                 self._cursors[db] = b"0"

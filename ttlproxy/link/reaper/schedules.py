@@ -162,7 +162,7 @@ class Schedules:
     async def due_among(self, redis: Redis, places: Collection[DbKey], now_ms: int) -> set[DbKey]:
         """Returns the places among these where something may be due. A key that has an index but is
         not in the schedule is among them, so that it is put there; and so is one whose slot moves
-        to a master that cannot be asked. Raises redis-py's ConnectionError or TimeoutError."""
+        to a master that cannot be asked."""
         keys, trusts = self._script_calls.keys, self._context.rights.trusts_schedules
         asked = sorted(places)
         requests = [

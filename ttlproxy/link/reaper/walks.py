@@ -66,8 +66,7 @@ class Walks:
         self._begins_s = self._now_s() + EVERY_S * uniform(*_SILENCE)
 
     async def mine(self, redis: Redis) -> bool:
-        """Whether this proxy walks now; announces it. Raises redis-py's ConnectionError or
-        TimeoutError."""
+        """Whether this proxy walks now; announces it."""
         if self._fleet.is_alone or self._fleet.attached <= 1:  # nobody would hear it
             self.is_on = True
             return True
@@ -88,6 +87,30 @@ class Walks:
 
     def _now_s(self) -> float:
         return self._context.clock.reading() / 1000
+
+
+class Rest:
+    """The looks between two walks of a kind: walks that find nothing come less and less often."""
+
+    def __init__(self, least: int, longest: int) -> None:
+        self._least = self._next = least
+        self._longest = longest
+        self._left = 0
+
+    def is_over(self) -> bool:
+        """Whether the next walk goes on or begins at this look."""
+        self._left = max(self._left - 1, 0)
+        return self._left == 0
+
+    def begin(self, found: bool, *, seldom: bool = False) -> None:
+        """Notes that a walk has ended. `found`: something; `seldom`: else it rests for longest."""
+        if found or seldom:
+            self._next = self._least if found else self._longest
+        self._left, self._next = self._next, min(self._next * 2, self._longest)
+
+    def end(self) -> None:
+        """Has the next walk begin at the next look."""
+        self._left = 0
 
 
 _PAGE = 500
@@ -116,16 +139,12 @@ class Orphans:
         self._cursor = b"0"
         self._others_cursor = b"0"
         self._may = True
-        self._resting = 0  # looks until the search begins anew
-        self._rest = _REST
+        self._rest = Rest(_REST, _LONGEST_REST)
         self._found = False  # something in the present search
 
     async def search(self, redis: Redis, databases: Iterable[int]) -> None:
-        """Searches one page, in one of the `databases` that hold keys.
-
-        Raises redis-py's ConnectionError or TimeoutError.
-        """
-        if not self._may or self._rests():
+        """Searches one page, in one of the `databases` that hold keys."""
+        if not self._may or not self._rest.is_over():
             return
         try:
             self._databases = self._databases or list(databases)
@@ -136,21 +155,6 @@ class Orphans:
             self._databases, self._cursor = [], b"0"
             self._refusals.note("to look for keys that are missing from the schedule", refusal)
 
-    def _rests(self) -> bool:
-        """Whether a search has just ended: a small keyspace needs none every second."""
-        self._resting = max(self._resting - 1, 0)
-        return self._resting > 0
-
-    def _next_rest(self) -> int:
-        """Ends the search; returns how many looks it rests."""
-        fleet = self._context.fleet
-        if self._found or fleet.is_alone:
-            self._rest = _REST
-        elif not fleet.are_few:
-            self._rest = _LONGEST_REST
-        rest, self._rest, self._found = self._rest, min(self._rest * 2, _LONGEST_REST), False
-        return rest
-
     async def _search(self, redis: Redis, db: int) -> None:
         keys = self._script_calls.keys
         page = _PAGE_OF_SLOTS if keys.clustered else _PAGE
@@ -159,7 +163,10 @@ class Orphans:
         self._cursor, names = valid(reply)
         if self._cursor == b"0":
             self._databases.pop()
-            self._resting = 0 if self._databases else self._next_rest()
+            if not self._databases:  # a small keyspace needs no search every second
+                fleet = self._context.fleet
+                self._rest.begin(self._found or fleet.is_alone, seldom=not fleet.are_few)
+                self._found = False
         found = {name: keys.data(name) for name in names}
         await self._fix(redis, db, [key for key in found.values() if key is not None])
         await self._tidy(redis, db, [name for name, key in found.items() if key is None])
@@ -257,10 +264,7 @@ class WaitingSurvey:
         self._context.node_counts.waiting = None
 
     async def count(self, redis: Redis, databases: Sequence[int]) -> None:
-        """Counts anew in these databases, which are those with keys.
-
-        Raises redis-py's ConnectionError or TimeoutError.
-        """
+        """Counts anew in these databases, which are those with keys."""
         # Without the state, nothing of ours is there, and no script is called.
         has_none = self._context.script_calls.has_state is False
         places = [] if has_none else self._places(databases)

@@ -75,7 +75,7 @@ class SharedState:
         self._take(state)
 
     async def keep(self, redis: Redis) -> None:
-        """Checks the state now. Raises redis-py's ConnectionError or TimeoutError."""
+        """Checks the state now."""
         for reply in await run(redis, [(0, words) for words in self.question()]):
             await self.check(redis, reply)
 
@@ -135,7 +135,7 @@ class SharedState:
 
     async def families(self, redis: Redis) -> list[bytes] | None:
         """Returns all families of which the server has keys with deadlines; None if that is not
-        noted. Raises redis-py's ConnectionError or TimeoutError."""
+        noted."""
         keys = self._script_calls.keys
         if keys.clustered:
             return None

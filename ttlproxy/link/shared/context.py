@@ -25,7 +25,7 @@ from ttlproxy.link.connecting.serving import Serving
 from ttlproxy.link.shared.action_cache import ActionCache
 from ttlproxy.link.shared.agenda import Agenda
 from ttlproxy.link.shared.fleet import Fleet
-from ttlproxy.link.shared.info_section import InfoSection
+from ttlproxy.link.shared.info_section import info_section
 from ttlproxy.link.shared.rules_of_all import RulesOfAll
 from ttlproxy.link.shared.schedule_queries import Overdue, ScheduleQueries
 from ttlproxy.link.shared.slot_schedules import SlotSchedules, SlotSurvey
@@ -161,11 +161,11 @@ class Context:
         self.on_gap: Callable[[], None] = lambda: None
         self.tellers: Callable[[], Collection[Teller]] = lambda: ()
         self.overdue = Overdue()
-        info = InfoSection(self.clock, lambda: self.managed_keys, counters, self.overdue)
+        self._began_ms = self.clock.reading()
         self.script_calls = ScriptCalls(
             self.scripts,
             keys,
-            info.section,
+            self._info_section,
             signer,
             lambda: self.schedule_queries.to_count(self.may_have_rules),
             self.is_one_of_several,
@@ -211,6 +211,10 @@ class Context:
         """The number of managed keys in all databases."""
         return sum(self.managed.values())
 
+    def _info_section(self) -> bytes:
+        managed, counters = self.managed_keys, self.counters
+        return info_section(self._began_ms, self.clock, managed, counters, self.overdue)
+
     def _managed_beside(self, db: bytes) -> bytes:
         """Returns the number of managed keys in other databases than `db`; empty if that is not
         certain, as behind a SELECT."""
@@ -252,8 +256,7 @@ class Context:
         return not self.actions.knows(0) or bool(self.actions.of(0).version)
 
     async def may_be_indexed(self, redis: Redis, places: Sequence[DbKey]) -> list[bool]:
-        """Returns for each place whether it may have an index, also if its slot moves. Raises
-        redis-py's ConnectionError or TimeoutError."""
+        """Returns for each place whether it may have an index, also if its slot moves."""
         requests = [(db, (b"EXISTS", self.keys.index(key))) for db, key in places]
         return [reply != 0 for reply in await self.ask_for_keys(redis, requests)]
 
