@@ -32,7 +32,7 @@ from ttlproxy.errors import UpstreamError
 from ttlproxy.link.connecting.connections import Backoff
 from ttlproxy.link.connecting.known_server import listed_clients, push_name
 from ttlproxy.link.connecting.pipeline import Words
-from ttlproxy.link.connecting.pushes import AskingSocket, Pushes
+from ttlproxy.link.connecting.pushes import Pushes, PushSocket
 from ttlproxy.link.knowledge.announcements import Announcements
 from ttlproxy.link.knowledge.asked_places import AskedPlaces
 from ttlproxy.link.server.shared_state import SharedState
@@ -75,7 +75,7 @@ class Activation:
         self._modes = announcements.modes
         announcements.on_news, announcements.on_connected = self.take_news, self.connected
         self._shared_state = shared_state
-        self._connection: AskingSocket | None = None
+        self._connection: PushSocket | None = None
         self._opening = asyncio.Lock()
         self._rounds = AskedPlaces(self._make_sure)
         self._rules = set[bytes]()  # news of rules that are not over
@@ -244,7 +244,7 @@ class Activation:
             async with self._acknowledged:
                 await self._acknowledged.wait()
 
-    async def _until_all_know(self, connection: AskingSocket, news: Collection[bytes]) -> None:
+    async def _until_all_know(self, connection: PushSocket, news: Collection[bytes]) -> None:
         """Ends when as many have acknowledged as there are proxies. Raises UpstreamError."""
         channels = (self._modes.channel, *map(self._keys.news_channel, news))
         loop = asyncio.get_running_loop()
@@ -270,7 +270,7 @@ class Activation:
             looks += 1
             await asyncio.sleep(_LOOKS.compute(min(looks, _MOST_LOOKS)))
 
-    async def _reached(self, connection: AskingSocket, news: Collection[bytes]) -> list[int]:
+    async def _reached(self, connection: PushSocket, news: Collection[bytes]) -> list[int]:
         """Returns the numbers of subscribers to the channel of all proxies, and to those of the
         news, where Redis does not count them right (docs/compatibility.md). PUBLISH returns how
         many get a message, which repeats what they have heard. Raises UpstreamError."""
@@ -282,7 +282,7 @@ class Activation:
                 raise UpstreamError(f"proxies cannot be counted: {each}")
         return counts
 
-    async def _end_those_that_lack(self, connection: AskingSocket) -> None:
+    async def _end_those_that_lack(self, connection: PushSocket) -> None:
         """Kills the push connections of proxies that have not acknowledged all that others have.
         Raises UpstreamError."""
         (listed,) = await connection.ask([(b"CLIENT", b"LIST")])
@@ -304,7 +304,7 @@ class Activation:
             await connection.ask(kills)
 
     @asynccontextmanager
-    async def _asking(self, fault: str) -> AsyncIterator[AskingSocket]:
+    async def _asking(self, fault: str) -> AsyncIterator[PushSocket]:
         """Yields the connection for questions. If it is lost, raises UpstreamError, whose text
         begins with `fault`."""
         try:
@@ -313,14 +313,14 @@ class Activation:
             self._lost()
             raise UpstreamError(f"{fault}: {trouble}") from trouble
 
-    async def _opened(self) -> AskingSocket:
+    async def _opened(self) -> PushSocket:
         async with self._opening:
             if self._connection is None:
                 self._connection = await self._open()
             return self._connection
 
-    async def _open(self) -> AskingSocket:
-        connection = AskingSocket(b"ttlproxy:families", self._lost)
+    async def _open(self) -> PushSocket:
+        connection = PushSocket(b"ttlproxy:families", self._lost)
         try:
             await self._announcements.open(connection)
         except BaseException:

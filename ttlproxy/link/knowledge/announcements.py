@@ -6,8 +6,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import select
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AsyncExitStack
+from typing import Any
 
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
@@ -51,23 +52,20 @@ class _DeadlineSocket(PushSocket):
         on_announcement: Callable[[int, bytes, int], None],
         on_loss: Callable[[], None],
     ) -> None:
-        super().__init__(on_loss)
+        super().__init__(b"ttlproxy:deadlines", on_loss)
         self._keys = keys
         self._on_announcement = on_announcement
 
-    def _take(self, message: object) -> None:
-        if isinstance(message, list) and message[:1] == [b"invalidate"] and message[1]:
-            for name in message[1]:
-                if announced := self._keys.announced(name):
-                    db, deadline_ms, key = announced
-                    self._on_announcement(db, key, deadline_ms)
+    def _pushed(self, message: Sequence[Any]) -> None:
+        for name in message[1] or () if message[0] == b"invalidate" else ():
+            if announced := self._keys.announced(name):
+                db, deadline_ms, key = announced
+                self._on_announcement(db, key, deadline_ms)
 
     def _opening(self) -> list[Words]:
         prefix = self._keys.announcement_prefix
-        return [
-            (b"CLIENT", b"SETNAME", b"ttlproxy:deadlines"),
-            (b"CLIENT", b"TRACKING", b"ON", b"BCAST", b"PREFIX", prefix),
-        ]
+        tracking = (b"CLIENT", b"TRACKING", b"ON", b"BCAST", b"PREFIX", prefix)
+        return [*super()._opening(), tracking]
 
 
 class Announcements:
