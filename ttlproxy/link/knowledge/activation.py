@@ -20,9 +20,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Collection, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import Final
+from typing import Final, NamedTuple
 
 import hiredis
 from redis.exceptions import ResponseError
@@ -34,10 +34,9 @@ from ttlproxy.link.connecting.known_server import listed_clients, push_name
 from ttlproxy.link.connecting.pipeline import Words
 from ttlproxy.link.connecting.pushes import Pushes, PushSocket
 from ttlproxy.link.knowledge.announcements import Announcements
-from ttlproxy.link.knowledge.asked_places import AskedPlaces
 from ttlproxy.link.server.shared_state import SharedState
 from ttlproxy.link.shared.context import Context
-from ttlproxy.net.tasks import cancel, run_all
+from ttlproxy.net.tasks import cancel, fail, run_all
 
 log = logging.getLogger(__name__)
 
@@ -59,6 +58,68 @@ _AGAIN_S: Final = 0.1
 # Pauses between two looks at who has acknowledged.
 _LOOKS: Final = Backoff(cap=0.02, base=0.0005)
 _MOST_LOOKS: Final = 8  # after these the pause does not grow
+
+
+class _Asked(NamedTuple):
+    places: Sequence[DbKey]
+    done: asyncio.Future[None]
+
+
+class AskedPlaces:
+    """Gathers the questions of sessions at one moment, and serves them in rounds: questions that
+    come during one are answered in the next."""
+
+    def __init__(self, serve: Callable[[set[DbKey]], Awaitable[None]]) -> None:
+        """`serve(places)` asks Redis; raises UpstreamError if a connection is lost."""
+        self._serve = serve
+        self._new: list[_Asked] = []
+        self._under_way: list[_Asked] = []
+        self._asked = asyncio.Event()
+
+    def add(self, places: Iterable[DbKey]) -> asyncio.Future[None]:
+        """Returns a future that is done when these places were served; it has an UpstreamError if a
+        connection, or the link, was lost before."""
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._new.append(_Asked(tuple(places), done))
+        self._asked.set()
+        return done
+
+    async def run(self) -> None:
+        """Serves until cancelled."""
+        try:
+            while True:
+                await self._asked.wait()
+                self._asked.clear()
+                await self._round()
+        finally:
+            self._take()
+            self._end(UpstreamError("the link was lost"))
+
+    async def _round(self) -> None:
+        self._take()
+        trouble: UpstreamError | None = UpstreamError("the link was lost")
+        try:
+            await self._serve(set[DbKey]().union(*(asked.places for asked in self._under_way)))
+            trouble = None
+        except UpstreamError as lost:
+            trouble = lost
+        finally:
+            self._end(trouble)
+
+    def _take(self) -> None:
+        self._under_way, self._new = self._new, []
+
+    def _end(self, trouble: UpstreamError | None) -> None:
+        under_way, self._under_way = self._under_way, []
+        for asked in under_way:
+            if trouble is not None:
+                fail(asked.done, trouble)
+            elif not asked.done.done():
+                asked.done.set_result(None)
+
+
+# Stands among places for the rules.
+_RULES_PLACE: Final[DbKey] = (-1, b"")
 
 
 class Activation:
@@ -332,7 +393,3 @@ class Activation:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
-
-
-# Stands among places for the rules.
-_RULES_PLACE: Final[DbKey] = (-1, b"")

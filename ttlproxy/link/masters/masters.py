@@ -25,13 +25,12 @@ from ttlproxy.core.text import counted
 from ttlproxy.core.topology import ClusterNode
 from ttlproxy.errors import UnfitUpstream
 from ttlproxy.link.connecting.connections import Backoff
+from ttlproxy.link.connecting.known_server import Serving
 from ttlproxy.link.connecting.reachability import endpoints
-from ttlproxy.link.connecting.serving import Serving
 from ttlproxy.link.life.link import Link, ServerStatus
-from ttlproxy.link.masters.known_slots import KnownSlots
 from ttlproxy.link.masters.master import Master, PushesOfAll
 from ttlproxy.link.masters.seeds import Seeds
-from ttlproxy.link.masters.slot_log import SlotLog
+from ttlproxy.link.masters.slots import KnownSlots, SlotLog
 from ttlproxy.link.shared.context import Context, StateLink, first_signer
 from ttlproxy.link.shared.rules_of_all import RulesOfAll
 from ttlproxy.net.tasks import cancel, drop

@@ -19,9 +19,8 @@ from ttlproxy.core.permissions import Rights
 from ttlproxy.core.registry import DbKey, Registry
 from ttlproxy.core.signing import Signer, new_secret
 from ttlproxy.link.connecting.failures import Refusals
-from ttlproxy.link.connecting.known_server import ServerClock
+from ttlproxy.link.connecting.known_server import ServerClock, Serving
 from ttlproxy.link.connecting.pipeline import AskForKeys, run
-from ttlproxy.link.connecting.serving import Serving
 from ttlproxy.link.shared.action_cache import ActionCache
 from ttlproxy.link.shared.agenda import Agenda
 from ttlproxy.link.shared.fleet import Fleet
