@@ -11,8 +11,7 @@ alone costs 31. INFO is asked if the connection may be to another server, and se
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from itertools import islice
+from collections.abc import Mapping
 from random import uniform
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -105,8 +104,8 @@ class Beats:
         return uniform(1 - _JITTER, 1) * longest_s
 
 
-Asked: TypeAlias = dict[str, list[Any]]
-"""Redis's replies to each kind of question, by its name; empty if it was not asked."""
+Asked: TypeAlias = dict[str, Any]
+"""Redis's reply to each question that was asked, by its name."""
 
 # Its connection may be lost this often in a row before its server counts as away.
 _MOST_LOSSES = 3
@@ -188,10 +187,10 @@ class Heartbeat:
             has_told = self._refresh(asked, sent)
             self._link.loader.want()
             self.look_again()
-        for reply in asked["state"]:  # sessions may wait for it
-            await self._link.shared_state.check(redis, reply)
+        if "state" in asked:  # sessions may wait for it
+            await self._link.shared_state.check(redis, asked["state"])
         if has_told:
-            if asked["info"] or asked["keyspace"]:
+            if "info" in asked or "keyspace" in asked:
                 await self._populate(redis, sample)
             # Only a regular one has asked all databases.
             if self._beats.regular and (sizes := await sample.sizes(redis)) is not None:
@@ -207,44 +206,42 @@ class Heartbeat:
         role only there."""
         opened, greetings = self._opened, self._announcements.greetings
         pushes = self._announcements.connection
-        parts: dict[str, Sequence[tuple[int, Words]]] = {
-            name: [(0, words) for words in questions]
-            for name, questions in self._questions().items()
-        }
-        if self._beats.regular:
-            parts["sample"] = sample.requests()
-        replies = iter(await run(redis, [each for part in parts.values() for each in part]))
-        asked = {name: list(islice(replies, len(part))) for name, part in parts.items()}
-        if refusal := next(filter(None, map(error, asked["role"])), None):
+        questions = self._questions()
+        sampled = sample.requests() if self._beats.regular else []
+        replies = await run(redis, [*((0, words) for words in questions.values()), *sampled])
+        asked: Asked = dict(zip(questions, replies, strict=False))
+        if refusal := error(asked.get("role")):
             self._by_info = isinstance(refusal, NoPermissionError) or "unknown" in str(refusal)
-        if not asked["info"] and (self._opened != opened or self._by_info):
-            asked["info"] = await run(redis, [(0, INFO)])
-        if asked["info"] or asked["clients"]:
+        if "info" not in asked and (self._opened != opened or self._by_info):
+            (asked["info"],) = await run(redis, [(0, INFO)])
+        if "info" in asked or "clients" in asked:
             self._greetings, self._counted = greetings, pushes
-        sample.add_replies(asked.get("sample", ()))
+        sample.add_replies(replies[len(questions) :])
         return asked
 
-    def _questions(self) -> dict[str, Sequence[Words]]:
+    def _questions(self) -> dict[str, Words]:
         thorough, info = self._beats.thorough, self._beats.has_reason or self._by_info
-        # While there are few proxies, one that comes without a greeting must be noticed soon.
-        clients = not info and (thorough or self._context.fleet.are_few)
-        keyspace = not info and (thorough or not self._context.registry.hears)
+        are_few, hears = self._context.fleet.are_few, self._context.registry.hears
         # All proxies would count the same.
-        stats = thorough and (self._context.fleet.are_few or self._beats.walks)
-        return {
-            "info": [INFO] if info else [],
-            "role": [] if self._by_info else [ROLE],
-            "clients": [CLIENTS] if clients else [],
-            "keyspace": [KEYSPACE] if keyspace else [],
-            "time": [(b"TIME",)],
-            "scripts": [self._link.scripts.question()],
-            "acl": self._link.acl.questions() if thorough else [],
-            "events": [EVENTS] if thorough else [],
-            "commands": [command_table.COMMAND_STATS] if stats else [],
-            "errors": [ERRORS] if stats or (thorough and self._context.actions.rules) else [],
-            "proxies": [self._announcements.modes.question()],
-            "state": self._link.shared_state.question(),
+        stats = thorough and (are_few or self._beats.walks)
+        users, commands = (*(self._link.acl.questions() if thorough else ()), None, None)[:2]
+        asked: dict[str, Words | None] = {
+            "info": INFO if info else None,
+            "role": None if self._by_info else ROLE,
+            # While there are few proxies, one that comes without a greeting must be noticed soon.
+            "clients": CLIENTS if not info and (thorough or are_few) else None,
+            "keyspace": KEYSPACE if not info and (thorough or not hears) else None,
+            "time": (b"TIME",),
+            "scripts": self._link.scripts.question(),
+            "users": users,
+            "number of commands": commands,
+            "events": EVENTS if thorough else None,
+            "commands": command_table.COMMAND_STATS if stats else None,
+            "errors": ERRORS if stats or (thorough and self._context.actions.rules) else None,
+            "proxies": self._announcements.modes.question(),
+            "state": next(iter(self._link.shared_state.question()), None),
         }
+        return {name: words for name, words in asked.items() if words is not None}
 
     def _refresh(self, asked: Asked, sent: float) -> bool:
         """Takes what may change without a push; returns whether Redis has told that.
@@ -252,46 +249,37 @@ class Heartbeat:
         BUSY and similar errors pass by themselves, and nothing is missed meanwhile.
         """
         context = self._context
-        needed = (
-            "info",
-            "clients",
-            "keyspace",
-            "time",
-            "scripts",
-            *(() if self._by_info else ["role"]),
-        )
-        replies = [reply for name in needed for reply in asked[name]]
-        refused = [refusal for reply in replies if (refusal := error(reply))]
-        lacks_right = all(isinstance(refusal, NoPermissionError) for refusal in refused)
-        if not lacks_right:
+        needed = ["info", "clients", "keyspace", "time", "scripts"]
+        needed += [] if self._by_info else ["role"]
+        refused = [refusal for name in needed if (refusal := error(asked.get(name)))]
+        if not all(isinstance(refusal, NoPermissionError) for refusal in refused):
             return False
         for refusal in refused:
             context.refusals.note("to answer the heartbeat", refusal)
-        for now in asked["time"]:
-            if not error(now):
-                context.clock.adjust_by(valid(now), sent)
+        if not error(asked["time"]):
+            context.clock.adjust_by(valid(asked["time"]), sent)
         if found := self._found(asked):
-            self._recognize(found, next(iter(asked["proxies"]), None))
+            self._recognize(found, asked["proxies"])
         return True
 
     def _found(self, asked: Asked) -> Identity | None:
         """Returns the server that has answered; None if it does not tell."""
         found = self._server.identity
-        for reply in asked["info"]:
-            found = None if error(reply) else Identity.of(fields(valid(reply)))
+        if "info" in asked:
+            found = Identity.of(said) if (said := _said(asked, "info")) is not None else None
         if found is None:
             return None
-        is_master = [reply[:1] == [b"master"] for reply in asked["role"] if isinstance(reply, list)]
-        if asked["info"] and is_master and is_master != [found.is_master]:
-            self._by_info = True  # KeyDB has a role that only INFO tells
-        elif is_master and not self._by_info:
-            found = found._replace(is_master=is_master[0])
-        for reply in asked["clients"]:
-            if not error(reply):
-                found = found._replace(trackers=trackers(fields(valid(reply))))
-        for reply in asked["keyspace"]:
-            if not error(reply):
-                found = found._replace(databases=databases(fields(valid(reply))))
+        role = asked.get("role")
+        if isinstance(role, list):
+            is_master = role[:1] == [b"master"]
+            if "info" in asked and is_master != found.is_master:
+                self._by_info = True  # KeyDB has a role that only INFO tells
+            elif not self._by_info:
+                found = found._replace(is_master=is_master)
+        if (said := _said(asked, "clients")) is not None:
+            found = found._replace(trackers=trackers(said))
+        if (said := _said(asked, "keyspace")) is not None:
+            found = found._replace(databases=databases(said))
         return found
 
     def _recognize(self, found: Identity, counted: object) -> None:
@@ -325,10 +313,10 @@ class Heartbeat:
         if self._beats.thorough and self._context.keys.clustered:
             await check_slots(redis, all_of_them=not self._context.is_one_of_several)
         if self._beats.thorough:
-            await self._link.acl.update(redis, asked["acl"], self._context.router.categories)
+            told = [asked[name] for name in ("users", "number of commands") if name in asked]
+            await self._link.acl.update(redis, told, self._context.router.categories)
         self._count(asked)
-        events = asked["events"][0] if asked["events"] else None
-        (known,) = asked["scripts"]
+        known, events = asked["scripts"], asked.get("events")
         if not error(known):
             await self._link.scripts.update(redis, traits, known, events)
         else:
@@ -337,17 +325,11 @@ class Heartbeat:
     def _count(self, asked: Asked) -> None:
         """Takes what the server has counted of all its clients."""
         counts = self._context.node_counts
-        for reply in asked["errors"]:
-            if not error(reply):
-                found = fields(valid(reply))
-                counts.errors = command_table.counted_errors(found)
-                counts.maxlen_refusals = maxlen_refusals(found)
-        for reply in asked["commands"]:
-            if not error(reply):
-                found = fields(valid(reply))
-                counts.commands = command_table.counted_commands(
-                    found, self._context.command_families
-                )
+        if (said := _said(asked, "errors")) is not None:
+            counts.errors = command_table.counted_errors(said)
+            counts.maxlen_refusals = maxlen_refusals(said)
+        if (said := _said(asked, "commands")) is not None:
+            counts.commands = command_table.counted_commands(said, self._context.command_families)
 
     async def _populate(self, redis: Redis, sample: Sample) -> None:
         """Takes the databases that hold keys: not all deadlines are announced, so they were asked
@@ -382,3 +364,8 @@ class Heartbeat:
         self._announcements.receive()
         await self._link.loader.load_changed(redis)
         return changed
+
+
+def _said(asked: Asked, name: str) -> Mapping[str, str] | None:
+    """Returns the fields of a reply to INFO; None if it was refused, or not asked."""
+    return fields(valid(asked[name])) if name in asked and not error(asked[name]) else None
