@@ -260,9 +260,7 @@ class Outboxes:
     ) -> list[DbKey]:
         """Removes the entries that were executed; returns the outboxes that have more."""
         registry, more = self._context.registry, list[DbKey]()
-        for load, _ in done:
-            registry.begin_reap(load.place)
-        try:
+        with registry.reaping([load.place for load, _ in done]):
             replies = await self._answers(source, [load.removed(count) for load, count in done])
             for (load, _), reply in zip(done, replies, strict=True):
                 if refusal := error(reply):
@@ -275,9 +273,6 @@ class Outboxes:
                 else:
                     registry.set_first_deadline(load.place, None)
                     self._release(load.place)
-        finally:
-            for load, _ in done:
-                registry.end_reap(load.place)
         return more
 
     async def _answers(self, source: Redis, calls: list[Call]) -> list[object]:

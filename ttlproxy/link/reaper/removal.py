@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from itertools import compress
 from secrets import token_hex
 from typing import NamedTuple
@@ -92,11 +92,8 @@ class ReapScript:
         `turn`: shared by tasks that reap on one connection. While Redis works for one of them, the
         others prepare their next call, or record an answer.
         """
-        registry = self._context.registry
-        for place in limits:
-            registry.begin_reap(place)
         outcome = ReapOutcome(set(), set(), {}, [], [], [])
-        try:
+        with self._context.registry.reaping(limits):
             async with turn or nullcontext():
                 known = await self._with_rules(redis, limits, outcome)
             # If one key of a call is refused, the whole call is: then each key is tried alone.
@@ -104,9 +101,6 @@ class ReapScript:
             if alone:
                 await self._ask(redis, alone, 1, outcome, turn)
             return outcome
-        finally:
-            for place in limits:
-                registry.end_reap(place)
 
     async def _with_rules(
         self, redis: Redis, limits: dict[DbKey, int], outcome: ReapOutcome
@@ -276,11 +270,7 @@ class SweepScript:
     """Calls the sweep script until it has gone through a whole index."""
 
     def __init__(self, context: Context) -> None:
-        self._keys = context.keys
-        self._script_calls = context.script_calls
         self._context = context
-        self._counters = context.counters
-        self._refusals = context.refusals
 
     async def __call__(self, redis: Redis, place: DbKey) -> ResponseError | None:
         """Sweeps one index; returns Redis's error if it refuses, else None."""
@@ -289,9 +279,9 @@ class SweepScript:
             try:
                 cursor, dropped = await self._page(redis, place, cursor)
             except ResponseError as refusal:
-                self._refusals.note(f"to sweep in database {place[0]}", refusal)
+                self._context.refusals.note(f"to sweep in database {place[0]}", refusal)
                 return refusal
-            self._counters.swept_entries += dropped
+            self._context.counters.swept_entries += dropped
             if cursor == b"0":
                 return None
 
@@ -300,7 +290,7 @@ class SweepScript:
         others."""
         keys: dict[tuple[int, int], list[bytes]] = {}
         for db, key in places:
-            keys.setdefault((db, self._keys.together(db, key)), []).append(key)
+            keys.setdefault((db, self._context.keys.together(db, key)), []).append(key)
         found: list[DbKey] = []
         for (db, _), all_keys in keys.items():
             for at in range(0, len(all_keys), KEYS_PER_CALL):
@@ -331,8 +321,8 @@ class SweepScript:
     async def _firsts(self, redis: Redis, db: int, call: Call) -> dict[DbKey, int | None]:
         """Returns the first deadline of each key, as the script tells it: see `_learn`."""
         places = [(db, key) for key in call.keys]
-        with self._asking(places):
-            reply = valid(await answered(redis, self._script_calls, db, call))
+        with self._context.registry.reaping(places):
+            reply = valid(await answered(redis, self._context.script_calls, db, call))
             firsts = dict(zip(places, reply, strict=True))
             for place, first_ms in firsts.items():
                 self._learn(place, first_ms)
@@ -342,25 +332,11 @@ class SweepScript:
         """Sweeps a page; returns the next cursor, and how many entries were dropped."""
         db, key = place
         call = Call("sweep", (key,), (cursor, _PAGE))
-        with self._asking([place]):
-            following, dropped, first_ms = valid(
-                await answered(redis, self._script_calls, db, call)
-            )
+        with self._context.registry.reaping([place]):
+            reply = await answered(redis, self._context.script_calls, db, call)
+            following, dropped, first_ms = valid(reply)
             self._learn(place, first_ms)
         return following, dropped
-
-    @contextmanager
-    def _asking(self, places: Sequence[DbKey]) -> Iterator[None]:
-        """Marks places as being looked at: an announcement that comes meanwhile counts more than
-        what the look finds."""
-        registry = self._context.registry
-        for place in places:
-            registry.begin_reap(place)
-        try:
-            yield
-        finally:
-            for place in places:
-                registry.end_reap(place)
 
     def _learn(self, place: DbKey, first_ms: int | None) -> None:
         """Tells the registry the first deadline that is left, in ms: -1 without an index, None if
