@@ -191,11 +191,8 @@ async def _answers_tls(upstream: Upstream) -> bool:
     reader, writer = await asyncio.open_connection(upstream.host, upstream.port)
     try:
         writer.write(outgoing.read())
-        return _begins_record(await reader.readexactly(3))
+        header = await reader.readexactly(3)
+        # A TLS handshake or alert record begins, of any version (RFC 8446, 5.1).
+        return header[:1] in (b"\x15", b"\x16") and header[1:2] == b"\x03"
     finally:
         writer.close()
-
-
-def _begins_record(header: bytes) -> bool:
-    """Whether a TLS handshake or alert record begins, of any version (RFC 8446, 5.1)."""
-    return header[:1] in (b"\x15", b"\x16") and header[1:2] == b"\x03"

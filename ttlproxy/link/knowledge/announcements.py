@@ -161,7 +161,8 @@ class Announcements:
             await asyncio.wait({greeting}, timeout=_GREETING_S)
             self.connection = pushes
             self.on_connected(modes.news)
-            self._watch(pushes)
+            self._poll = select.poll()
+            pushes.register(self._poll)
             self._confirmations.beat()  # this reads the registry, and lets clients be served
             await lost.wait()
 
@@ -184,11 +185,6 @@ class Announcements:
             if connection is self.connection:
                 connection.lose()
         return connection is self.connection
-
-    def _watch(self, pushes: Pushes) -> None:
-        """Makes `receive` look at this connection from now on."""
-        self._poll = select.poll()
-        pushes.register(self._poll)
 
     def _ended(self) -> None:
         self._context.serving.stop()

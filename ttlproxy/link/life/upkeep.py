@@ -10,6 +10,7 @@ our deadlines even where the server has its own.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from itertools import groupby, islice
 from typing import TYPE_CHECKING, Final
 
 from redis.asyncio import Redis
@@ -40,8 +41,8 @@ class Recheck:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._sweep_script = SweepScript(context)
-        self._listed: list[DbKey] = []  # the next one stands last
-        self._pages: AsyncIterator[list[DbKey]] | None = None  # of the schedules
+        self._left: list[DbKey] = []  # the next places, if they had to be left
+        self._walk: AsyncIterator[list[DbKey]] | None = None
         self._turn = 0  # how many walks have ended
         self._rest = Rest(_REST, _LONGEST_REST)
         self._rest.begin(True)
@@ -51,66 +52,46 @@ class Recheck:
 
     async def check_page(self, redis: Redis) -> None:
         """Checks one page, if it is time."""
-        ruled = self._context.scripts.traits.ruled
+        context = self._context
+        ruled = context.scripts.traits.ruled
         if ruled != self._ruled:  # keys become kept, or are given back
-            self._ruled, self._listed, self._pages = ruled, [], None
+            self._ruled, self._left, self._walk = ruled, [], None
             self._rest.end()
         if not (self._rest.is_over() and self._may):
             return
         try:
             for _ in range(_CALLS):
-                places = await self._take(redis)
-                if not places:
-                    self._end()
+                self._walk = self._walk or self._scheduled(redis)
+                places = self._left or await anext(self._walk, [])
+                if not places:  # the walk is over
+                    self._turn += 1
+                    self._rest.begin(self._found or context.fleet.is_alone)
+                    self._found, self._walk = False, None
                     return
-                if await self._context.would_wait():  # to find that out may take a script, too
-                    self._listed += places[::-1]
+                self._left = places
+                if await context.would_wait():  # to find that out may take a script, too
                     return
-                db = places[0][0]
+                self._left = []
+                keys = [key for _, key in places]
                 unswept = await self._sweep_script.must_be_swept(
-                    redis, db, [key for _, key in places], self._turn
+                    redis, places[0][0], keys, self._turn
                 )
-                self._context.sweep_later(unswept)
+                context.sweep_later(unswept)
                 self._found = self._found or bool(unswept)
         except ResponseError as refusal:
             # Redis logs each refusal for a missing right, so one is enough.
             self._may = not isinstance(refusal, NoPermissionError)
-            self._context.refusals.note("to check keys with deadlines again", refusal)
-
-    def _end(self) -> None:
-        """The walk is over."""
-        self._turn += 1
-        self._rest.begin(self._found or self._context.fleet.is_alone)
-        self._found = False
-
-    async def _take(self, redis: Redis) -> list[DbKey]:
-        """Returns the next places, all of which one script may name; none at the end of the
-        walk."""
-        if not self._listed:
-            self._listed = (await self._list(redis))[::-1]
-        if not self._listed:
-            return []
-        together, taken = self._context.keys.together, list[DbKey]()
-        group = together(*self._listed[-1])
-        while self._listed and together(*self._listed[-1]) == group and len(taken) < KEYS_PER_CALL:
-            taken.append(self._listed.pop())
-        return taken
-
-    async def _list(self, redis: Redis) -> list[DbKey]:
-        """Returns the next page of places; none at the end of the walk."""
-        self._pages = self._pages or self._scheduled(redis)
-        async for page in self._pages:
-            return page
-        self._pages = None
-        return []
+            context.refusals.note("to check keys with deadlines again", refusal)
 
     async def _scheduled(self, redis: Redis) -> AsyncIterator[list[DbKey]]:
-        """Yields the entries of the schedules, page by page."""
+        """Yields the entries of the schedules, as many at a time as one script may name."""
         context = self._context
         for db in context.registry.databases():
             async for keys in context.schedule_queries.scan(redis, db):
-                if keys:
-                    yield [(db, key) for key in keys]
+                places = [(db, key) for key in keys]
+                for _, group in groupby(places, lambda place: context.keys.together(*place)):
+                    while some := list(islice(group, KEYS_PER_CALL)):
+                        yield some
 
 
 # If something has been overdue for longer, the proxy that should reap it may be gone.

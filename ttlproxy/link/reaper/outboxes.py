@@ -272,7 +272,9 @@ class Outboxes:
                     more.append(load.place)
                 else:
                     registry.set_first_deadline(load.place, None)
-                    self._release(load.place)
+                    # There may be more by now, which the reaper kept meanwhile.
+                    self._held.discard(load.place)
+                    self._context.agenda.look_at(self._context.clock.now_ms())
         return more
 
     async def _answers(self, source: Redis, calls: list[Call]) -> list[object]:
@@ -286,12 +288,6 @@ class Outboxes:
         agenda.parked.park(place, now_ms, why, passes(refusal), together_ms, said)
         self._held.discard(place)
         agenda.look_at(agenda.parked.first_ms(now_ms))
-
-    def _release(self, place: DbKey) -> None:
-        """Gives up an outbox that was empty. There may be more by now, which the reaper kept
-        meanwhile."""
-        self._held.discard(place)
-        self._context.agenda.look_at(self._context.clock.now_ms())
 
     def _count(self, place: DbKey, left: int) -> None:
         self._counters.waiting_entries += left - self._left.pop(place, 0)

@@ -288,10 +288,15 @@ class Reaper:
                 break
             if not await self._hold_lease(redis):
                 return
-            await self._reap(redis, self._outboxes.carry(due))
+            queue = deque(self._outboxes.carry(due))
+            # Two tasks take keys from one queue: one works here while Redis works for the other.
+            await run_all(*(self._reap_from(queue, redis) for _ in range(2)))
         self._agenda.parked.forget(now_ms, self._outboxes.holds)
         self._context.node_counts.parked = self._agenda.parked.reasons
-        await self._plan_next(redis, databases, now_ms)
+        self._agenda.look_at(self._agenda.parked.first_ms(now_ms))
+        next_ms = await self._context.schedule_queries.next_ms(redis, databases, now_ms)
+        if next_ms is not None:
+            self._agenda.look_at(next_ms)
 
     async def _takes_over(self, redis: Redis) -> bool:
         """Tries for the lease if it is time; returns whether this proxy leads now."""
@@ -329,19 +334,6 @@ class Reaper:
         if unread:
             self._agenda.look_at(now_ms + _UNREAD_MS)
         return [at for at in due if not (parked.holds(at, now_ms) or outboxes.holds(at))]
-
-    async def _plan_next(self, redis: Redis, databases: Iterable[int], now_ms: int) -> None:
-        """Plans the next look, when all that was due by now has been reaped, or is parked."""
-        self._agenda.look_at(self._agenda.parked.first_ms(now_ms))
-        next_ms = await self._context.schedule_queries.next_ms(redis, databases, now_ms)
-        if next_ms is not None:
-            self._agenda.look_at(next_ms)
-
-    async def _reap(self, redis: Redis, due: list[DbKey]) -> None:
-        """Reaps with two tasks that take keys from one queue: one works here while Redis works for
-        the other."""
-        queue = deque(due)
-        await run_all(*(self._reap_from(queue, redis) for _ in range(2)))
 
     async def _reap_from(self, queue: deque[DbKey], redis: Redis) -> None:
         """Reaps the keys in turn, so that a large one starves no other."""

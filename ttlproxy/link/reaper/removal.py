@@ -135,7 +135,9 @@ class ReapScript:
         are sent together.
         """
         alone: dict[DbKey, int] = {}
-        for bundle in self._bundles(limits, together):
+        batches = self._batches(limits, together)
+        bundles = [list(batches)] if self._keys.clustered else ([batch] for batch in batches)
+        for bundle in bundles:
             words = [self._script_calls.words(batch.call, b"%d" % batch.db) for batch in bundle]
             requests = [(batch.db, each) for batch, each in zip(bundle, words, strict=True)]
             async with turn or nullcontext():
@@ -165,11 +167,6 @@ class ReapScript:
         of, version = self._actions.of, self._actions.version
         known = {db: (of(db), version(db)) for db in {batch.db for batch in bundle}}
         return any(known[each.db] != (each.rules, each.version) for each in bundle)
-
-    def _bundles(self, limits: dict[DbKey, int], together: int) -> Iterable[list[_Batch]]:
-        """Returns the calls, in lists that are sent together."""
-        batches = self._batches(limits, together)
-        return [list(batches)] if self._keys.clustered else ([batch] for batch in batches)
 
     def _learn(self, batch: _Batch, reply: object, noted: int, outcome: ReapOutcome) -> None:
         """Records the answers of one call. `noted`: SlotSchedules.now_noted when it was sent."""

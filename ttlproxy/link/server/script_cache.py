@@ -78,8 +78,11 @@ class ScriptCache:
         is_calm, self._doubts = self._doubts == scripts.doubts, scripts.doubts
         knows_events = events is not None and not error(events)
         notifies = setting(events) if knows_events else self._notifies
-        if is_flushed := asked == self._given and not is_known:
-            self._flushed()
+        is_flushed = asked == self._given and not is_known
+        # If there are other proxies, they may not have noticed: then all are loaded again at once,
+        # for them.
+        if is_flushed and self._context.fleet.attached <= 1:
+            self._given, self._least, scripts.called = None, 0, False
         changed = notifies != self._notifies or is_flushed
         scripts.changed |= changed
         self._notifies = notifies
@@ -96,12 +99,6 @@ class ScriptCache:
         elif is_calm:
             scripts.loaded = not scripts.by_text
         return changed
-
-    def _flushed(self) -> None:
-        """Notes that Redis has lost the scripts. If there are other proxies, they may not have
-        noticed: then all are loaded again at once, for them."""
-        if self._context.fleet.attached <= 1:
-            self._given, self._least, self._scripts.called = None, 0, False
 
     async def begin(self, redis: Redis) -> None:
         """Begins a life: loads the scripts that are missing, if another proxy has loaded some.

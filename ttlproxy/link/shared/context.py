@@ -150,8 +150,8 @@ class Context:
             self.agenda.announced, actions.has_action, actions.rules, families.known
         )
         self.managed: dict[int, int] = {}
-        self._known_families.add_observer(self._families_changed)
-        self._families_changed()
+        self._known_families.add_observer(self.registry.families_changed)
+        self.registry.families_changed()
         self.announced: Callable[[int, bytes, int], None] = self.registry.announced
         self.has_ended = False
         self.on_stray: Callable[[bytes, int], None] = lambda key, deadline_ms: None
@@ -187,9 +187,6 @@ class Context:
         self.is_paused: IsPaused = _no
         self.be_sure: Callable[[Iterable[DbKey]], Awaitable[None]] = _nothing
         self.pauses_script = False
-
-    def _families_changed(self) -> None:
-        self.registry.families_changed()
 
     def set_clustered(self, clustered: bool) -> None:
         """Takes whether a new server is a node of a Cluster, which decides where things are
@@ -241,7 +238,7 @@ class Context:
         or will have them."""
         self.has_ended = True
         self.actions.remove_observer(self.scripts.ruled)
-        self._known_families.remove_observer(self._families_changed)
+        self._known_families.remove_observer(self.registry.families_changed)
         self.counters.nodes.discard(self.node_counts)
 
     @property
