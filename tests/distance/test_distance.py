@@ -22,7 +22,7 @@ from tests.support.raw_client import Connection, command
 from tests.support.redis_client import Client
 from tests.support.relay import Gate, Relay
 from tests.support.requirements import absent
-from tests.support.server_queries import connections
+from tests.support.server_queries import connections, received, until_called_by_digest
 from tests.support.servers import Server, moves_whole_slots
 from ttlproxy.core.keys import Keys
 
@@ -98,6 +98,28 @@ def test_a_write_that_was_on_its_way_before_is_done_before(
         assert far.read() == b":1\r\n"
         assert near.read() == b":1\r\n"
         assert near.ask("HGET", "h", "f") == b"$3\r\nold\r\n"
+
+
+def test_scripts_are_sent_as_text_until_a_flush_on_its_way_is_answered(
+    server: AnyServer, start_proxy: StartProxy
+) -> None:
+    """Also for longer than the link needs to look at Redis many times."""
+    flush = command("SCRIPT", "FLUSH")
+    with (
+        Gate(flush) as sent,
+        Relay(server.port, 1 << 16, on_request=sent) as relay,
+        Connection((proxy := start_proxy(f"redis://127.0.0.1:{relay.port}")).port) as far,
+        Connection(proxy.port) as other,
+    ):
+        until_called_by_digest(server.port, other)
+        sent.arm()
+        far.send(flush)
+        assert sent.held.wait(60)
+        for _ in range(50):
+            assert received(server.port, other, "SEXPIREMEMBER", "none", "9", "m") == [b"eval"]
+        sent.release()
+        assert far.read() == b"+OK\r\n"
+        assert other.ask("HTTLFIELD", "h", "f") == b":-2\r\n"
 
 
 def test_a_rule_counts_from_the_reply_to_exec_on(

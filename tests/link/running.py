@@ -16,7 +16,6 @@ from ttlproxy.addresses import Upstream
 from ttlproxy.cli.main import load
 from ttlproxy.core.counters import Counters
 from ttlproxy.link import Context, Link
-from ttlproxy.link.knowledge.confirmations import Look
 from ttlproxy.net.tasks import cancel
 
 
@@ -31,9 +30,9 @@ class Running:
         self.context = Context(settings, self.counters)
         self.link = Link(upstream, self.context, self._end)
         self.task: asyncio.Task[None] | None = None
-        self._until_beat = self.link.confirmations.until_beat
+        self._until_beat = self.link.jobs.until_beat
         self._is_between = False  # two heartbeats
-        self.link.confirmations.until_beat = self._wait_for_beat  # type: ignore[method-assign]
+        self.link.jobs.until_beat = self._wait_for_beat  # type: ignore[method-assign]
 
     def _end(self) -> None:
         self.changes += 1
@@ -43,17 +42,17 @@ class Running:
         for _ in range(count):
             await until(self._rests)
             answers = self.link.heartbeat.answers
-            self.link.confirmations.beat()
+            self.link.jobs.beat()
             await until(lambda: self.link.heartbeat.answers > answers and self._rests())  # noqa: B023
 
     def _rests(self) -> bool:
         """Whether no heartbeat is under way, nor wanted."""
-        return self._is_between and not self.link.confirmations._beats
+        return self._is_between and not self.link.jobs._beats
 
-    async def _wait_for_beat(self, pause_s: float, redis: Redis, look: Look) -> None:
+    async def _wait_for_beat(self, pause_s: float, redis: Redis) -> None:
         self._is_between = True
         try:
-            await self._until_beat(pause_s, redis, look)
+            await self._until_beat(pause_s, redis)
         finally:
             self._is_between = False
 

@@ -79,7 +79,7 @@ async def test_a_heartbeat_that_goes_on_just_after_a_loss_lets_nobody_be_served(
         served.append(link.serving.now)
 
     monkeypatch.setattr(link.heartbeat, "_keep_serving", lose_first)
-    link.confirmations.beat()
+    link.jobs.beat()
     await until(lambda: link.serving.now and bool(served))
     assert not served[0]
     assert served[-1]

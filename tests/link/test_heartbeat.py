@@ -24,7 +24,7 @@ from ttlproxy.core import write_rules
 from ttlproxy.link import announcing
 from ttlproxy.link.connecting import discovery, pipeline, reachability
 from ttlproxy.link.connecting.known_server import Identity, KnownServer
-from ttlproxy.link.knowledge import confirmations
+from ttlproxy.link.knowledge import jobs
 from ttlproxy.link.life import heartbeat
 from ttlproxy.scripts.unconfirmed import Swap
 
@@ -171,7 +171,7 @@ async def test_a_user_with_only_one_of_role_and_info_is_still_told_the_role(
     await narrow.beats(2)
     direct.ask("REPLICAOF", "127.0.0.1", CLOSED_PORT)
     try:
-        narrow.link.confirmations.beat()
+        narrow.link.jobs.beat()
         await until(lambda: narrow.changes > 0)
     finally:
         direct.ask("REPLICAOF", "NO", "ONE")
@@ -220,7 +220,7 @@ async def test_a_regular_one_does_the_upkeep_and_others_do_not(
     assert life.context.overdue.keys == 0
     monkeypatch.setattr(heartbeat, "EVERY_S", 0.01)
     life.link.heartbeat._beats._next_s = 0.0
-    life.link.confirmations.beat()
+    life.link.jobs.beat()
     await until(lambda: life.context.overdue.keys == 1)
     answers = life.link.heartbeat.answers
     await until(lambda: life.link.heartbeat.answers > answers + 2)
@@ -534,7 +534,7 @@ async def test_a_master_that_becomes_a_replica_ends_the_life_and_the_address_is_
     assert not probes
     direct.ask("REPLICAOF", "127.0.0.1", CLOSED_PORT)
     try:
-        life.link.confirmations.beat()
+        life.link.jobs.beat()
         await until(lambda: life.changes > 0)
         await life.link.serving.ready.wait()
         assert life.link.server.is_demoted
@@ -635,34 +635,41 @@ async def test_a_greeting_during_a_heartbeat_counts(
 async def test_between_heartbeats_it_looks_at_what_a_request_may_have_changed(
     life: Running, server: AnyServer, direct: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(confirmations, "_PATIENCE_S", LONG_S)  # else a busy machine ends the wait
+    monkeypatch.setattr(jobs, "_PATIENCE_S", LONG_S)  # else a busy machine ends the wait
     life.context.scripts.miss()
     await until(lambda: life.context.scripts.loaded)
     life.context.fleet.attached = 2  # so what is flushed is loaded again
     looks = _looks_at_users(server)
-    await life.link.confirmations.confirm()
-    assert _looks_at_users(server) == looks + 5, "nothing has changed"
+    await _verify(life)
+    assert _looks_at_users(server) == looks + 2, "nothing has changed"
     direct.ask("ACL", "SETUSER", "client", "on", "nopass", "~app:*", "~__ttl:*", "+@all")
     try:
-        await life.link.confirmations.confirm()
-        assert _looks_at_users(server) == looks + 7
+        await _verify(life)
         assert not life.context.rights.trusts_schedules
     finally:
         direct.ask("ACL", "DELUSER", "client")
     direct.ask("CONFIG", "SET", "notify-keyspace-events", "KEA")
-    looks, traits = _looks_at_users(server), life.context.scripts.traits
+    traits = life.context.scripts.traits
     try:
-        await life.link.confirmations.confirm()
-        assert _looks_at_users(server) == looks + 2, "the users, and the events"
+        await _verify(life)
         assert life.context.scripts.traits != traits
     finally:
         direct.ask("CONFIG", "SET", "notify-keyspace-events", "")
-    await life.link.confirmations.confirm()
+    await _verify(life)
     direct.ask("SCRIPT", "FLUSH")
     looks = _looks_at_users(server)
-    await life.link.confirmations.confirm()
+    await _verify(life)
     assert _looks_at_users(server) == looks + 2
     assert life.context.scripts.loaded
+
+
+async def _verify(life: Running) -> None:
+    """Ends when the link has looked at what a request has changed that has been answered."""
+
+    async def answered() -> None:
+        pass
+
+    await life.link.jobs.verify(answered())
 
 
 async def test_a_question_that_is_refused_between_heartbeats_changes_nothing(
@@ -670,7 +677,7 @@ async def test_a_question_that_is_refused_between_heartbeats_changes_nothing(
 ) -> None:
     direct.ask("ACL", "SETUSER", "narrow", "-script")
     refusals = narrow.counters.refusals
-    await narrow.link.confirmations.confirm()
+    await _verify(narrow)
     assert narrow.counters.refusals == refusals
     assert narrow.link.serving.now
     assert narrow.changes == 0

@@ -16,7 +16,7 @@ from ttlproxy.cli.main import load
 from ttlproxy.config import Settings
 from ttlproxy.errors import ReapRefused
 from ttlproxy.link import Context, Link, client
-from ttlproxy.link.knowledge.confirmations import Job
+from ttlproxy.link.knowledge.jobs import Job
 from ttlproxy.link.life import holds as module
 from ttlproxy.net.tasks import cancel
 
@@ -27,7 +27,7 @@ class World:
     def __init__(self, url: str, context: Context) -> None:
         self._upstream = Upstream.parse(url)
         link = Link(self._upstream, context)
-        link.confirmations.first = self._first  # type: ignore[method-assign]
+        link.jobs.soon = self._first  # type: ignore[method-assign]
         self.serving = context.serving
         self.serving.start()
         self._jobs: list[asyncio.Task[None]] = []

@@ -240,7 +240,7 @@ async def test_a_server_is_not_asked_whether_it_is_there_while_it_owes_nothing(
     monkeypatch.setattr(module, "accepts", accepts)
     running_link, resting = Running(server.url, "--connect-timeout", "0.001"), _Resting()
     link = running_link.link
-    monkeypatch.setattr(link, "confirmations", resting)
+    monkeypatch.setattr(link, "jobs", resting)
     looking = asyncio.create_task(link._end_where_unreachable())
     await until(lambda: resting.asked > 3)
     assert not looking.done()

@@ -290,7 +290,7 @@ async def test_the_last_proxy_leads(server: AnyServer, direct: Client) -> None:
             await _pass_time(direct)
             assert direct.ask("EXISTS", "s") == 1
             other.ask("CLIENT", "TRACKING", "OFF")
-            reaping.link.confirmations.beat()
+            reaping.link.jobs.beat()
             await until(_gone(direct, "s"))
 
 
@@ -631,7 +631,7 @@ async def test_work_that_the_end_of_a_life_of_the_link_cut_off_is_done_in_the_ne
             os.kill(server.pid, signal.SIGSTOP)
             try:
                 is_there.clear()
-                reaping.link.confirmations.beat()  # this is never answered
+                reaping.link.jobs.beat()  # this is never answered
                 await until(lambda: not reaping.link.serving.now)
             finally:
                 os.kill(server.pid, signal.SIGCONT)

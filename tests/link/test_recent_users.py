@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from tests.support.virtual_time import VirtualTime
-from ttlproxy.link.knowledge.confirmations import Job
+from ttlproxy.link.knowledge.jobs import Job
 from ttlproxy.link.knowledge.recent_users import RecentUsers
 
 
@@ -25,7 +25,7 @@ class _Link:
         await asyncio.sleep(0.01)
         return False
 
-    def first(self, job: Job) -> None:
+    def soon(self, job: Job) -> None:
         if self.is_there and not self._is_asked:
             self._is_asked = True
             self._task = asyncio.ensure_future(self._do(job))

@@ -545,6 +545,11 @@ class Client(asyncio.Protocol):
         if len(self._early) > LOW:
             self._server.slow_clients.keeps(self)
 
+    async def passed(self) -> None:
+        """Ends when all that was sent before has been answered."""
+        if self._backend is not None:
+            await self._backend.answered()
+
     def ask(self, request: bytes, tell: Tell) -> None:
         """Sends a request of ours; `tell` is told its reply."""
         if self._backend is not None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from ttlproxy.core.registry import DbKey
 from ttlproxy.core.signing import Signer
 from ttlproxy.link import Link
+from ttlproxy.link.knowledge.jobs import UNANSWERED_S
 from ttlproxy.proxy.blocking_lease import BlockingLease
 from ttlproxy.session import Session, Step, Wait
 
@@ -51,6 +52,10 @@ class HeldStep:
         self._lease: BlockingLease | None = None
 
     async def run(self) -> None:
+        work = self._carry_out()
+        await (self._link.jobs.verify(work) if self._step.look else work)
+
+    async def _carry_out(self) -> None:
         step = self._step
         if step.must_reap:
             places, databases, unswept = step.reap_places, step.reap_databases, step.sweep_before
@@ -79,16 +84,17 @@ class HeldStep:
 
     async def _follow(self) -> None:
         """Requests have gone to Redis: waits for what they need."""
-        step = self._step
-        if step.awaits or step.settles is not None:
-            await self._backend.answered()
+        step, session = self._step, self._session
+        is_unknown = step.uncounted or session.silent or session.behind_blocking
+        if step.awaits or step.settles is not None or (step.look and not is_unknown):
+            await self._client.passed()
+        elif step.look:
+            await asyncio.sleep(UNANSWERED_S)
         if step.settles is not None and step.settles.data:
             await self._link.holds.until_all_know_rules()
             self._client.write(step.settles.data)
         if step.asks:
-            self._session.indexed = await self._link.holds.indexed(step.asks)
-        if step.look:
-            await self._link.confirmations.confirm()
+            session.indexed = await self._link.holds.indexed(step.asks)
         if step.wait is not None:
             await self._wait(step.wait)
 

@@ -112,7 +112,8 @@ class Scripts(Mapping[str, Script]):
     loaded: whether Redis is believed to know them by their SHA; if not, the text is sent.
     called: whether one was called while it was not: then all are to be loaded, see `on_call`.
     by_text: whether the server has no EVALSHA, so that loading them is of no use.
-    doubts: how many requests have passed that may change `loaded` or the traits.
+    doubts: how many requests have passed that may change `loaded` or the traits; unanswered: how
+    many that may change what all sessions share have been sent and not answered.
     changed: whether Redis was found to lack some, or to publish other events, since this was last
     reset.
     """
@@ -123,7 +124,7 @@ class Scripts(Mapping[str, Script]):
         self.by_text = False
         self.called = False
         self.on_call: Callable[[], None] = lambda: None
-        self.doubts = 0
+        self.doubts = self.unanswered = 0
         self.changed = False
         self._suit(Traits())
 

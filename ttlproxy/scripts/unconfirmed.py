@@ -1,19 +1,16 @@
 """Unconfirmed changes: what requests on their way may change of what all sessions share.
 
 Redis may refuse such a request. So the change is believed only as far as that does no harm if it
-never happens, and until the link has looked. If the link found nothing changed, none is believed
-for a while, so that a client that repeats such a request costs others little. Knows no connection
-and no clock.
+never happens, until the request has been answered and the link has looked. If the link found
+nothing changed, none is believed for a while, so that a client that repeats such a request costs
+others little. Knows no connection and no clock.
 """
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from ttlproxy.scripts import Scripts
-
-# Reads of all schedules after a swap, which may be carried out after the first one.
-_READS: Final = 2
 
 
 class Forgetful(Protocol):
@@ -75,28 +72,39 @@ class UnconfirmedChanges:
     believed: whether they are believed now: none was wrong lately
     """
 
-    __slots__ = ("_costs", "_reads", "_scripts", "believed")
+    __slots__ = ("_costs", "_scripts", "_swapped", "believed")
 
     def __init__(self, scripts: Scripts) -> None:
         self._scripts = scripts
-        self._reads = 0
+        self._swapped = False  # since the schedules were last read
         self._costs = False
         self.believed = True
 
     def note(self, change: UnconfirmedChange, registry: Forgetful) -> None:
         """A request that may make this change is about to be forwarded."""
         if isinstance(change, Swap):
-            self._reads = _READS
+            self._swapped = True
         if self.believed:
             self._scripts.changed = self._scripts.changed and self._costs
             self._costs = change.believe(self._scripts, registry) or self._costs
 
+    def sent(self) -> None:
+        """A request that may make some was sent."""
+        self._scripts.unanswered += 1
+
+    def answered(self) -> None:
+        """It has been answered, or should have been carried out."""
+        self._scripts.unanswered -= 1
+
     def were_wrong(self, changed: bool) -> bool:
-        """The link has looked. Returns whether a costly change was wrong; then none is believed.
+        """The link has looked. Returns whether a costly change was wrong; then none is believed. It
+        is not known while one may still come.
 
         None was if something was found changed meanwhile: the heartbeat may have seen the effect
         before this look, or scripts may have been loaded for another flush.
         """
+        if self._scripts.unanswered:
+            return False
         costs, self._costs = self._costs, False
         if not costs or changed or self._scripts.changed:
             return False
@@ -104,7 +112,6 @@ class UnconfirmedChanges:
         return True
 
     def wants_reading(self) -> bool:
-        """Whether the schedules must be read again now; counts down to none."""
-        wanted = self._reads > 0
-        self._reads = max(self._reads - 1, 0)
+        """Whether the schedules must be read again now. Once is enough after the last reply."""
+        wanted, self._swapped = self._swapped, self._swapped and self._scripts.unanswered > 0
         return wanted

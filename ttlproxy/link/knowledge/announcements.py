@@ -20,7 +20,7 @@ from ttlproxy.link.connecting.discovery import AddressWatch
 from ttlproxy.link.connecting.known_server import ServerClock
 from ttlproxy.link.connecting.pipeline import Words, run
 from ttlproxy.link.connecting.pushes import Pushes, PushHandlers, PushSocket, announcing
-from ttlproxy.link.knowledge.confirmations import Confirmations, Job
+from ttlproxy.link.knowledge.jobs import Job, Jobs
 from ttlproxy.link.knowledge.modes import Modes
 from ttlproxy.link.reaper.walks import Walks
 from ttlproxy.link.server.shared_state import LAYOUT_NAME, SharedState
@@ -83,7 +83,7 @@ class Announcements:
         self,
         context: Context,
         address: AddressWatch,
-        confirmations: Confirmations,
+        jobs: Jobs,
         shared_state: SharedState,
         walks: Walks,
         connect: Callable[[str], Redis],
@@ -99,7 +99,7 @@ class Announcements:
         self.modes = Modes(context)
         self._address = address
         self._context = context
-        self._confirmations = confirmations
+        self._jobs = jobs
         self._shared_state = shared_state
         self._connect = connect
         self._poll = select.poll()
@@ -163,7 +163,7 @@ class Announcements:
             self.on_connected(modes.news)
             self._poll = select.poll()
             pushes.register(self._poll)
-            self._confirmations.beat()  # this reads the registry, and lets clients be served
+            self._jobs.beat()  # this reads the registry, and lets clients be served
             await lost.wait()
 
     async def open(self, connection: PushSocket) -> None:
@@ -265,7 +265,7 @@ class Announcements:
         until that has been checked, which ends this proxy."""
         if layout != LAYOUT_NAME:
             self._context.serving.stop()
-            self._confirmations.beat()
+            self._jobs.beat()
             self._shared_state.may_be_gone()
         self._shared_state.may_be_there()
 
@@ -282,4 +282,4 @@ class Announcements:
 
     def _load_changed(self) -> None:
         if self.load_changed is not None:
-            self._confirmations.first(self.load_changed)
+            self._jobs.soon(self.load_changed)

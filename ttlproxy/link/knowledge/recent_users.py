@@ -9,7 +9,7 @@ from typing import Final
 
 from redis.asyncio import Redis
 
-from ttlproxy.link.knowledge.confirmations import Confirmations
+from ttlproxy.link.knowledge.jobs import Jobs
 from ttlproxy.link.server.acl import Acl
 
 # Clients that connect within this time after a look need no look of their own.
@@ -22,9 +22,9 @@ class RecentUsers:
     """Reads the users for clients that share a connection without a login: Redis would refuse a
     new connection as soon as a password is needed, and the heartbeat learns of that much later."""
 
-    def __init__(self, acl: Acl, confirmations: Confirmations) -> None:
+    def __init__(self, acl: Acl, jobs: Jobs) -> None:
         self._acl = acl
-        self._confirmations = confirmations
+        self._jobs = jobs
         self._read_s = -math.inf  # when the last look began, on the loop's clock
         self._looked = asyncio.Event()  # set, and replaced, after each look
 
@@ -34,7 +34,7 @@ class RecentUsers:
         loop = asyncio.get_running_loop()
         arrived_s = loop.time()
         if arrived_s - self._read_s > _RECENT_S:
-            self._confirmations.first(self._look)
+            self._jobs.soon(self._look)
             with suppress(TimeoutError):
                 async with asyncio.timeout(_PATIENCE_S):
                     await self._looked.wait()

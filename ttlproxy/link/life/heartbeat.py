@@ -132,7 +132,8 @@ class Heartbeat:
         self._context = link.context
         self._server = link.server
         self._announcements = link.announcements
-        self._confirmations = link.confirmations
+        self._jobs = link.jobs
+        self._jobs.look = self._look
 
     async def run(self, redis: Redis) -> None:
         """Beats until cancelled, for one life of the link.
@@ -148,7 +149,7 @@ class Heartbeat:
             try:
                 await self._beat(redis, upkeep)
                 self.answers += 1
-                await self._confirmations.until_beat(self._beats.left_s, redis, self._look)
+                await self._jobs.until_beat(self._beats.left_s, redis)
                 losses = 0
             except RedisConnectionError:
                 losses += 1
@@ -171,7 +172,7 @@ class Heartbeat:
         It looks again a second later, because the request may not have been executed yet.
         """
         self._beats.be_thorough()
-        self._confirmations.beat()
+        self._jobs.beat()
 
     async def _beat(self, redis: Redis, upkeep: Upkeep) -> None:
         context, thorough = self._context, self._beats.thorough

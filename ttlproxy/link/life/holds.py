@@ -115,7 +115,7 @@ class Holds:
                     found[key] = found.get(key, False) or may_be_indexed
                 done.set_result(None)
 
-            self._link.confirmations.first(look)
+            self._link.jobs.soon(look)
             return done
 
         await self._until("index", ask)

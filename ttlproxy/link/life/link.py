@@ -33,7 +33,7 @@ from ttlproxy.link.connecting.pipeline import MovingSlots
 from ttlproxy.link.connecting.reachability import TlsDoubt, accepts
 from ttlproxy.link.knowledge.activation import Activation
 from ttlproxy.link.knowledge.announcements import Announcements
-from ttlproxy.link.knowledge.confirmations import Confirmations
+from ttlproxy.link.knowledge.jobs import Jobs
 from ttlproxy.link.knowledge.recent_users import RecentUsers
 from ttlproxy.link.knowledge.registry_loader import RegistryLoader
 from ttlproxy.link.life.heartbeat import Heartbeat
@@ -87,8 +87,8 @@ class Link:
 
     context: what the link, the reaper and all sessions share; serving: whether clients are served
     server: the one that the link speaks to; address: where new connections go
-    holds: for sessions that need a reap; confirmations: for those whose request may have changed
-    what all sessions share; list_waiters: for those that wait for an item of a list
+    holds: for sessions that need a reap; jobs: for those whose request may have changed what all
+    sessions share; list_waiters: for those that wait for an item of a list
     heartbeat, announcements: what the link learns of Redis
     recent_users: for clients that share connections without a login
     activation: makes sure that all proxies know families of keys; login_check: for protected mode
@@ -109,7 +109,7 @@ class Link:
         self.serving = context.serving
         self.server = KnownServer(upstream.shown, on_change)
         self.address = AddressWatch(settings, upstream, self.server)
-        self.confirmations = Confirmations(context.script_calls.unconfirmed)
+        self.jobs = Jobs(context.script_calls.unconfirmed)
         self.list_waiters = ListWaiters(lambda: self.upstream, lambda: settings.connect_timeout)
         self._wants_master = upstream.wants_master
         asked = Asked(user=upstream.user or "default")
@@ -119,7 +119,7 @@ class Link:
         context.is_paused = self.barriers.may_hold
         self.reap_requests = ReapRequests(context, self.server, lambda: self.heartbeat.look_again())
         self.shared_state = SharedState(context)
-        self.shared_state.look_soon = lambda: self.confirmations.first(self.shared_state.keep)
+        self.shared_state.look_soon = lambda: self.jobs.soon(self.shared_state.keep)
         context.look_at_state = self.shared_state.keep
         context.ask_for_keys = MovingSlots(
             lambda node: client(self.upstream.at(node), "ttlproxy:asks", settings.connect_timeout),
@@ -128,17 +128,17 @@ class Link:
         if not context.is_one_of_several:
             context.actions.add_write_observer(self._rules_changed)
         self.acl = Acl(context.rights, context.suit_scripts_to_users)
-        self.recent_users = RecentUsers(self.acl, self.confirmations)
+        self.recent_users = RecentUsers(self.acl, self.jobs)
         self.login_check = LoginCheck(lambda: self.upstream, lambda: settings.connect_timeout)
         self.scripts = ScriptCache(context)
-        context.scripts.on_call = lambda: self.confirmations.first(self._load_scripts)
+        context.scripts.on_call = lambda: self.jobs.soon(self._load_scripts)
         self.walks = Walks(context)
         self.native_deadlines = NativeDeadlines(context)
         self.stored_commands = StoredCommands(context, self.acl)
         self.announcements = Announcements(
             context,
             self.address,
-            self.confirmations,
+            self.jobs,
             self.shared_state,
             self.walks,
             self._connect,
@@ -268,7 +268,7 @@ class Link:
         while True:
             replies = self._replies
             await asyncio.sleep(self._settings.connect_timeout)
-            rests = self.confirmations.rests and not self.context.counters.holding
+            rests = self.jobs.rests and not self.context.counters.holding
             if replies == self._replies and not rests:
                 log.debug("Redis has not answered for a while: is it still there?")
                 is_there = await accepts(self.upstream, self._settings.connect_timeout)
@@ -293,7 +293,7 @@ class Link:
 
     def _rules_changed(self) -> None:
         if self.context.actions.rules.in_doubt:
-            self.confirmations.first(self._read_rules)
+            self.jobs.soon(self._read_rules)
 
     async def _read_rules(self, redis: Redis) -> None:
         """Reads rules of ONWRITE that are in doubt, for which sessions wait.

@@ -1,7 +1,7 @@
 """Knows which of our scripts Redis has, and whether they suit what it is set to publish.
 
 All are loaded when one is first called, so a server has none before; that call sends the text. What
-a client's request may have changed counts as doubtful until the look after it.
+a client's request may have changed counts as doubtful until the second look after its reply.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class ScriptCache:
         self._scripts = context.scripts
         self._given: Traits | None = None  # the traits of the scripts that were last loaded
         self._loaded: Traits | None = None  # the same, while Redis surely has them all
-        self._doubts = 0  # about scripts, at the last look
+        self._doubts: int | None = 0  # about scripts, at the last look, if all were answered
         self._cached = 0  # how many scripts Redis had, if their number is asked for
         self._least = 0  # how many it had at least, after the last load
         self._notifies = ""  # notify-keyspace-events, as last read
@@ -70,12 +70,13 @@ class ScriptCache:
     async def update(self, redis: Redis, asked: Traits, reply: object, events: object) -> bool:
         """Takes the reply to `question`; returns whether the answer has changed.
 
-        A request that has just passed may be carried out later, so doubts count until the next
-        look. `asked`: the traits when the question was sent; `events`: the reply to EVENTS, None if
-        that was not asked. Raises Redis's error.
+        The question may have come before a request that has been answered meanwhile, so doubts
+        count until the look after that. `asked`: the traits when the question was sent; `events`:
+        the reply to EVENTS, None if that was not asked. Raises Redis's error.
         """
         scripts, is_known = self._scripts, self._found(reply)
-        is_calm, self._doubts = self._doubts == scripts.doubts, scripts.doubts
+        is_calm = self._doubts == scripts.doubts
+        self._doubts = None if scripts.unanswered else scripts.doubts
         knows_events = events is not None and not error(events)
         notifies = setting(events) if knows_events else self._notifies
         is_flushed = asked == self._given and not is_known
@@ -124,6 +125,7 @@ class ScriptCache:
             self._scripts.loaded = False
             return
         traits, doubts = self._scripts.traits, self._scripts.doubts
+        is_unsure = self._scripts.unanswered
         scripts = self._scripts.all()
         words = (b"SCRIPT", b"EXISTS", *(script.sha for script in scripts))
         (known,) = await run(redis, [(0, words)])
@@ -134,7 +136,9 @@ class ScriptCache:
         self._given = self._loaded = traits
         self._least = len(scripts)
         self._scripts.changed |= bool(missing)  # after the last one: a flush may have come between
-        self._scripts.loaded = (self._scripts.traits, self._scripts.doubts) == (traits, doubts)
+        is_unsure = is_unsure or self._scripts.unanswered
+        is_same = (self._scripts.traits, self._scripts.doubts) == (traits, doubts)
+        self._scripts.loaded = is_same and not is_unsure
 
     def _found(self, reply: object) -> bool:
         """Whether Redis has the script, or as many as before, by the reply to `question`."""

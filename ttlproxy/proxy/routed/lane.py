@@ -614,7 +614,7 @@ class Lane:
         reply = await taker
         _tell(step, reply.partition(b"\n")[0] + b"\n")
         if step.look:
-            await self.link.confirmations.confirm()
+            await self.link.jobs.verify(self.passed())
         return reply
 
     def _was_told(self, session: LaneSession, words: Sequence[bytes]) -> None:

@@ -58,7 +58,7 @@ class LaneReplies:
         self._begun: list[bytes] = []  # of the reply that has not ended, what waits here
         self._kind = 0  # the first byte of that reply
         self._answers = 0
-        self._fences: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self._fences: deque[tuple[int, asyncio.Event]] = deque()
         self._confirming = 0  # how many confirmations of a subscription are to come
         self._are_pushes = True  # confirmations and messages are
 
@@ -80,9 +80,9 @@ class LaneReplies:
     async def passed(self) -> None:
         """Ends when all that is in flight now has been answered."""
         if self.in_flight:
-            fence = asyncio.get_running_loop().create_future()
+            fence = asyncio.Event()
             self._fences.append((self._answers + len(self.in_flight), fence))
-            await fence
+            await fence.wait()
 
     def confirms(self, count: int, *, by_push: bool) -> None:
         """The last request is answered with so many confirmations, which pass to the client.
@@ -100,7 +100,7 @@ class LaneReplies:
         for request in self.in_flight:
             request.fail(trouble)
         for _, fence in self._fences:
-            fence.set_result(None)
+            fence.set()
         self.in_flight.clear()
         self.parts.clear()
         self._fences.clear()
@@ -236,7 +236,7 @@ class LaneReplies:
     def _answer(self, request: PendingRequest, kind: int, reply: bytes) -> None:
         self._answers += 1
         while self._fences and self._fences[0][0] <= self._answers:
-            self._fences.popleft()[1].set_result(None)
+            self._fences.popleft()[1].set()
         if request.taker is not None:
             request.answer(reply)
         elif kind == ERROR and is_bounce(reply):

@@ -224,10 +224,6 @@ class LaneUpstream(SharedUpstream):
         if self._is_full:
             self._tell(True)
 
-    async def answered(self) -> None:
-        """A client that has to wait for a reply has a connection of its own."""
-        raise NotImplementedError
-
     def _let_go(self) -> None:
         del self._lane, self._reads_slowly
 

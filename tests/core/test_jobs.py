@@ -9,8 +9,8 @@ import pytest
 from redis.asyncio import Redis
 
 from ttlproxy.core.registry import Registry
-from ttlproxy.link.knowledge import confirmations as module
-from ttlproxy.link.knowledge.confirmations import Confirmations
+from ttlproxy.link.knowledge import jobs as module
+from ttlproxy.link.knowledge.jobs import Jobs
 from ttlproxy.scripts import Scripts
 from ttlproxy.scripts.unconfirmed import Flush, UnconfirmedChanges
 
@@ -20,12 +20,13 @@ LONG_S = 60
 
 
 class World:
-    """Confirmations, and what they did: "look", "job"; `answers`: of the looks, then False."""
+    """Jobs, and what they did: "look", "job"; `answers`: of the looks, then False."""
 
     def __init__(self) -> None:
         self.scripts = Scripts(b"__ttl:")
         self.unconfirmed = UnconfirmedChanges(self.scripts)
-        self.confirmations = Confirmations(self.unconfirmed)
+        self.jobs = Jobs(self.unconfirmed)
+        self.jobs.look = self.look
         self.done: list[str] = []
         self.answers: Iterator[bool] = iter(())
         self.has_job = asyncio.Event()
@@ -45,8 +46,17 @@ class World:
         self.scripts.loaded = True
         self.unconfirmed.note(Flush(), Registry())
 
+    async def verify(self, *answers: bool) -> None:
+        """A request has been answered; the next looks find this."""
+        self.answers = iter(answers)
+        await self.jobs.verify(_at_once())
+
     def begin(self, pause_s: float = LONG_S) -> asyncio.Task[None]:
-        return asyncio.create_task(self.confirmations.until_beat(pause_s, NOBODY, self.look))
+        return asyncio.create_task(self.jobs.until_beat(pause_s, NOBODY))
+
+
+async def _at_once() -> None:
+    """The reply has come."""
 
 
 @pytest.fixture
@@ -61,7 +71,7 @@ async def test_a_pause_that_is_over_ends_it(world: World) -> None:
 
 
 async def test_jobs_have_their_turn_if_heartbeats_take_all_the_time(world: World) -> None:
-    world.confirmations.first(world.job)
+    world.jobs.soon(world.job)
     await world.begin(-1)
     assert world.done == ["job"]
 
@@ -69,7 +79,7 @@ async def test_jobs_have_their_turn_if_heartbeats_take_all_the_time(world: World
 async def test_a_beat_that_is_asked_for_ends_it_once(world: World) -> None:
     beat = world.begin()
     await asyncio.sleep(0)
-    world.confirmations.beat()
+    world.jobs.beat()
     await beat
     second = world.begin()
     done, _ = await asyncio.wait({second}, timeout=0.01)
@@ -81,70 +91,102 @@ async def test_it_rests_unless_something_is_asked(world: World) -> None:
     found = []
 
     async def job(redis: Redis) -> None:
-        found.append(world.confirmations.rests)
-        world.confirmations.beat()
+        found.append(world.jobs.rests)
+        world.jobs.beat()
 
-    assert not world.confirmations.rests
+    assert not world.jobs.rests
     beat = world.begin()
     await asyncio.sleep(0)
-    assert world.confirmations.rests
-    world.confirmations.first(job)
+    assert world.jobs.rests
+    world.jobs.soon(job)
     await beat
     assert found == [False]
-    assert not world.confirmations.rests
+    assert not world.jobs.rests
 
 
 async def test_a_job_is_done_at_once_and_once(world: World) -> None:
     beat = world.begin()
     await asyncio.sleep(0)
-    world.confirmations.first(world.job)
+    world.jobs.soon(world.job)
     await world.has_job.wait()
-    world.confirmations.first(world.job)
-    world.confirmations.beat()
+    world.jobs.soon(world.job)
+    world.jobs.beat()
     await beat
     assert world.done == ["job", "job"], "before the beat"
-    world.confirmations.beat()
+    world.jobs.beat()
     await world.begin()
     assert world.done == ["job", "job"]
 
 
-async def test_a_look_that_is_asked_for_with_a_beat_comes_after_it(world: World) -> None:
-    world.confirmations.beat()
-    waiting = asyncio.create_task(world.confirmations.confirm())
+async def test_a_look_comes_behind_the_reply_and_the_caller_waits_for_it(world: World) -> None:
+    beat, reply = world.begin(), asyncio.Event()
+    waiting = asyncio.create_task(world.jobs.verify(_until(reply)))
     await asyncio.sleep(0)
-    await world.begin()
-    assert world.done == []
-    beat = world.begin()
+    world.jobs.soon(world.job)
+    await world.has_job.wait()
+    assert world.scripts.unanswered == 1
+    reply.set()
     await waiting
-    assert set(world.done) == {"look"}
+    assert world.done == ["job", "look", "look"], "and nobody has asked for more"
+    assert world.scripts.unanswered == 0
     beat.cancel()
 
 
-async def test_there_are_several_looks_until_one_finds_a_change(world: World) -> None:
+async def test_one_look_serves_all_that_wait(world: World) -> None:
+    waiting = [asyncio.create_task(world.jobs.verify(_at_once())) for _ in range(3)]
     beat = world.begin()
-    await world.confirmations.confirm()
-    assert world.done == ["look"] * 5
-    world.answers = iter([False, True])
-    await world.confirmations.confirm()
-    assert world.done == ["look"] * 8, "and one more"
-    world.confirmations.beat()
-    await beat
-    world.confirmations.beat()
-    await world.begin()
-    assert world.done == ["look"] * 8, "nobody has asked for more"
+    await asyncio.gather(*waiting)
+    assert world.done == ["look", "look"]
+    beat.cancel()
 
 
-async def test_after_a_wrong_change_looks_are_few(
+async def test_the_link_looks_also_if_the_client_has_left(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its request is on its way, and its reply is never known."""
+    monkeypatch.setattr(module, "UNANSWERED_S", 0.0)
+    beat, looked = world.begin(), asyncio.Event()
+
+    async def look(redis: Redis) -> bool:
+        assert world.scripts.unanswered == 0
+        looked.set()
+        return False
+
+    world.jobs.look = look
+    waiting = asyncio.create_task(world.jobs.verify(_until(asyncio.Event())))
+    await asyncio.sleep(0)
+    assert world.scripts.unanswered == 1
+    waiting.cancel()
+    await looked.wait()
+    beat.cancel()
+
+
+async def test_a_refused_change_ends_the_belief_in_others(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_DISTRUST_S", LONG_S)
     beat = world.begin()
     world.flushes()
-    await world.confirmations.confirm()
+    await world.verify()
     assert not world.unconfirmed.believed
-    del world.done[:]
-    await world.confirmations.confirm()
-    assert world.done == ["look"] * 2
+    world.flushes()
+    assert world.scripts.loaded
+    beat.cancel()
+
+
+async def test_nothing_is_judged_while_another_change_is_on_its_way(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be the one that was believed."""
+    monkeypatch.setattr(module, "_DISTRUST_S", LONG_S)
+    beat, reply = world.begin(), asyncio.Event()
+    world.flushes()
+    other = asyncio.create_task(world.jobs.verify(_until(reply)))
+    await asyncio.sleep(0)
+    await world.verify()
+    assert world.unconfirmed.believed
+    reply.set()
+    await other
     assert not world.unconfirmed.believed
     beat.cancel()
 
@@ -156,7 +198,7 @@ async def test_changes_are_believed_again_after_a_while(
     beat = world.begin()
     for _ in range(2):
         world.flushes()
-        await world.confirmations.confirm()
+        await world.verify()
         assert not world.unconfirmed.believed
         await asyncio.sleep(0)  # timers of this moment have their turn
         await asyncio.sleep(0.001)
@@ -170,14 +212,12 @@ async def test_a_change_that_is_found_restores_trust_at_once(
     monkeypatch.setattr(module, "_DISTRUST_S", LONG_S)
     beat = world.begin()
     world.flushes()
-    await world.confirmations.confirm()
+    await world.verify()
     assert not world.unconfirmed.believed
-    world.answers = iter([True])
-    await world.confirmations.confirm()
+    await world.verify(False, True)
     assert world.unconfirmed.believed
     world.unconfirmed.believed = False  # nobody is about to restore it
-    world.answers = iter([True])
-    await world.confirmations.confirm()
+    await world.verify(True)
     assert not world.unconfirmed.believed
     assert not beat.done()
     beat.cancel()
@@ -191,10 +231,10 @@ async def test_a_waiting_caller_goes_on_even_if_the_look_fails(
     async def fail(redis: Redis) -> bool:
         raise OSError("lost")
 
-    waiting = asyncio.create_task(world.confirmations.confirm())
-    await asyncio.sleep(0)
+    world.jobs.look = fail
+    waiting = asyncio.create_task(world.verify())
     with pytest.raises(OSError, match="lost"):
-        await world.confirmations.until_beat(LONG_S, NOBODY, fail)
+        await world.jobs.until_beat(LONG_S, NOBODY)
     await waiting
 
 
@@ -202,5 +242,9 @@ async def test_nobody_waits_for_a_look_longer_than_a_second(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_PATIENCE_S", 0.01)
-    await world.confirmations.confirm()
+    await world.verify()
     assert world.done == []
+
+
+async def _until(reply: asyncio.Event) -> None:
+    await reply.wait()

@@ -1,4 +1,5 @@
-"""Looks, between two heartbeats, at what a client's request may have changed."""
+"""What the link does on the heartbeat's connection between two heartbeats: jobs, and looks at what
+requests of clients have changed for all sessions."""
 
 from __future__ import annotations
 
@@ -11,13 +12,10 @@ from redis.asyncio import Redis
 
 from ttlproxy.scripts.unconfirmed import UnconfirmedChanges
 
-# The pause before each look, until one finds a change: Redis may carry out the request after a
-# look.
-_PAUSES_S: Final = (0.0, 0.002, 0.004, 0.008, 0.016)
-# The pauses while no unconfirmed change is believed.
-_FEW_PAUSES_S: Final = (0.0, 0.03)
-# After a wrong one none is believed for this time. So a client that repeats wrong ones has scripts
-# sent as text for one thirtieth of the time.
+# A request whose reply cannot be known should be carried out within this time.
+UNANSWERED_S: Final = 0.03
+# After a refused change none is believed for this time. So a client that repeats refused ones has
+# scripts sent as text for a small part of the time.
 _DISTRUST_S: Final = 1.0
 # A client waits for a look for this time at most.
 _PATIENCE_S: Final = 1.0
@@ -27,33 +25,47 @@ Look: TypeAlias = Callable[[Redis], Awaitable[bool]]
 """Returns whether it got another answer than the last one."""
 
 
-class Confirmations:
-    """`confirm` asks for a look and waits for it; `until_beat` carries looks out.
+class Jobs:
+    """`soon`, `beat` and `verify` ask for something; `until_beat` carries it out.
 
     rests: whether the heartbeat's connection waits for no reply
+    look: looks at what requests of clients may change
     """
 
     def __init__(self, unconfirmed: UnconfirmedChanges) -> None:
         self.rests = False
+        self.look: Look = _finds_nothing
         self._unconfirmed = unconfirmed
-        self._wanted = False
         self._asked = asyncio.Event()
         self._jobs: list[Job] = []
         self._beats = False
-        self._over = asyncio.Event()
+        self._waiting: list[asyncio.Event] = []  # for the next look
         self._trust: asyncio.TimerHandle | None = None
 
-    async def confirm(self) -> None:
-        """Ends when the link has checked the effect of a request that was just sent to Redis, or
-        after 1 s."""
-        over = self._over
-        self._wanted = True
-        self._asked.set()
+    async def verify(self, answered: Awaitable[None]) -> None:
+        """Ends when the link has looked at what a request has changed, or 1 s after its reply. The
+        link looks also if this is cancelled.
+
+        `answered` sends the request, and ends when it has been answered, or should have been
+        carried out.
+        """
+        looked, pause_s = asyncio.Event(), UNANSWERED_S
+        self._unconfirmed.sent()
+        try:
+            await answered
+            pause_s = 0.0
+        finally:
+            asyncio.get_running_loop().call_later(pause_s, self._was_answered, looked)
         with suppress(TimeoutError):
             async with asyncio.timeout(_PATIENCE_S):
-                await over.wait()
+                await looked.wait()
 
-    def first(self, job: Job) -> None:
+    def _was_answered(self, looked: asyncio.Event) -> None:
+        self._unconfirmed.answered()
+        self._waiting.append(looked)
+        self.soon(self._look)
+
+    def soon(self, job: Job) -> None:
         """Asks for a job, which is done before anything else, and before the next heartbeat."""
         if job not in self._jobs:
             self._jobs.append(job)
@@ -64,23 +76,17 @@ class Confirmations:
         self._beats = True
         self._asked.set()
 
-    async def until_beat(self, pause_s: float, redis: Redis, look: Look) -> None:
+    async def until_beat(self, pause_s: float, redis: Redis) -> None:
         """Carries out jobs and looks; ends when the pause is over, or after `beat`."""
         loop = asyncio.get_running_loop()
         end_s = loop.time() + pause_s
         await self._do_jobs(redis)  # also where heartbeats take all the time
-        while (left_s := end_s - loop.time()) > 0:
+        while not self._beats and (left_s := end_s - loop.time()) > 0:
             if not await self._has_been_asked(left_s):
                 return
             self._asked.clear()
             await self._do_jobs(redis)
-            if self._beats:
-                break
-            if self._wanted:
-                await self._look(redis, look)
         self._beats = False
-        if self._wanted:  # the look comes after the heartbeat
-            self._asked.set()
 
     async def _has_been_asked(self, within_s: float) -> bool:
         self.rests = True
@@ -101,20 +107,15 @@ class Confirmations:
         if self._jobs:
             self._asked.set()
 
-    async def _look(self, redis: Redis, look: Look) -> None:
-        self._wanted = False
-        changed = False
-        over, self._over = self._over, asyncio.Event()
+    async def _look(self, redis: Redis) -> None:
+        waiting, self._waiting = self._waiting, []
         try:
-            for pause_s in _PAUSES_S if self._unconfirmed.believed else _FEW_PAUSES_S:
-                await asyncio.sleep(pause_s)
-                changed = await look(redis)
-                if changed:
-                    await look(redis)  # what was in doubt is known now
-                    break
+            # Twice, because the first one settles doubts, and the second one knows.
+            changed = any([await self.look(redis) for _ in range(2)])
             self._judge(changed)
         finally:
-            over.set()
+            for looked in waiting:
+                looked.set()
 
     def _judge(self, changed: bool) -> None:
         if self._trust is not None and changed:
@@ -126,3 +127,7 @@ class Confirmations:
     def _believe(self) -> None:
         self._trust = None
         self._unconfirmed.believed = True
+
+
+async def _finds_nothing(redis: Redis) -> bool:
+    return False
