@@ -48,13 +48,7 @@ def _surveyed(node: Node) -> SlotSchedules:
     context.set_clustered(clustered=True)
     has_flags = node.ask("COMMAND", "INFO", "EVAL_RO") != [None]
     context.scripts.suit(Traits(clustered=True, flags=has_flags))
-    found = SlotSchedules(context.keys)
-    found.survey = SlotSurvey(context.script_calls, context.keys, _never)
-    return found
-
-
-async def _never() -> bool:
-    return False
+    return context.slot_schedules
 
 
 @pytest.fixture
@@ -238,11 +232,13 @@ async def test_a_pause_does_not_delay_the_reading_of_schedules(
     schedules: SlotSchedules, redis: Redis, node: Node
 ) -> None:
     """On Redis 6.2 it would hold back the survey, which is a script."""
+    context = Context(load([]), Counters())
 
-    async def would_wait() -> bool:
+    async def is_paused() -> bool:
         return True
 
-    schedules.survey = SlotSurvey(Context(load([]), Counters()).script_calls, KEYS, would_wait)
+    context.pauses_script, context.is_paused = True, is_paused
+    schedules.survey = SlotSurvey(context)
     before = calls(node.port, "zscan")
     found = [key async for page in schedules.pages(redis, 0) for key, _ in page]
     assert (len(found), calls(node.port, "zscan") - before) == (len(MANY), SLOTS)
@@ -312,7 +308,7 @@ def context(node: Node) -> Context:
 
 
 def _reaps(context: Context) -> ReapScript:
-    return ReapScript(load([]), context)
+    return ReapScript(context)
 
 
 async def test_a_reap_tells_when_its_slot_needs_attention_again(
@@ -450,12 +446,8 @@ async def test_what_dbsize_leaves_out_is_corrected_at_each_master(masters: Maste
         context = Context(load(["--upstream", node.url]), Counters())
         context.set_clustered(clustered=True)
         connected = client(Upstream.parse(node.url), "test", 30.0)
-        search = Orphans(context, _never, _all_know)
+        search = Orphans(context)
         while not node.ask("SISMEMBER", others, kept):
             await search.search(connected, [0])
         await connected.aclose()
         assert context.counters.refusals == 0
-
-
-async def _all_know(places: object) -> None:
-    pass

@@ -7,7 +7,7 @@ import os
 from tests.support.session_world import NOW_MS
 from ttlproxy.core.counters import Counters, NodeCounts
 from ttlproxy.link.connecting.known_server import ServerClock
-from ttlproxy.link.shared.info_section import InfoSection
+from ttlproxy.link.shared.info_section import info_section
 from ttlproxy.link.shared.schedule_queries import Overdue, whole_ms
 
 
@@ -33,7 +33,7 @@ class Late(Overdue):
 def test_every_figure_has_its_line() -> None:
     counters, overdue = Counters(), Late()
     Clock.passed_ms = 0
-    section = InfoSection(Clock(), lambda: 2, counters, overdue)
+    began_ms = Clock.reading()
     counters.clients, counters.accepted, counters.refused = 11, 12, 13
     counters.held, counters.swept_entries, counters.refusals = 14, 15, 16
     counters.requests.by_rule, counters.dated_elements, counters.lost_indexes = 17, 18, 20
@@ -49,7 +49,12 @@ def test_every_figure_has_its_line() -> None:
     counters.gone.update(redis=5, client=6)
     overdue.keys = 21
     Clock.passed_ms = 62_000
-    head, *lines = section.section().decode().removesuffix("\r\n").split("\r\n")
+    head, *lines = (
+        info_section(began_ms, Clock(), 2, counters, overdue)
+        .decode()
+        .removesuffix("\r\n")
+        .split("\r\n")
+    )
     assert head == "# Ttlproxy"
     assert all(":" in line for line in lines)
     found = dict(line.split(":", 1) for line in lines)

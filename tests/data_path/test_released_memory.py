@@ -88,7 +88,7 @@ async def _serving(settings: Settings) -> AsyncIterator[int]:
     """The port of a proxy in this process, without the collector."""
     assert settings.upstream is not None
     counters = Counters()
-    link = Link(settings, settings.upstream, Context(settings, counters))
+    link = Link(settings.upstream, Context(settings, counters))
     server = Server(settings, link, counters, Gate(settings))
     running = [asyncio.create_task(link.run()), asyncio.create_task(server.slow_clients.run())]
     await link.serving.ready.wait()

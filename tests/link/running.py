@@ -28,7 +28,7 @@ class Running:
         self.counters = Counters()
         settings, upstream = load(["--upstream", url, *words]), Upstream.parse(url)
         self.context = Context(settings, self.counters)
-        self.link = Link(settings, upstream, self.context, self._end)
+        self.link = Link(upstream, self.context, self._end)
         self.task: asyncio.Task[None] | None = None
         self._until_beat = self.link.jobs.until_beat
         self._is_between = False  # two heartbeats

@@ -159,7 +159,7 @@ async def test_after_a_flush_the_shared_state_is_written_at_once(
     life: Running, direct: Client
 ) -> None:
     life.context.registry.manages([0])  # so the state is needed
-    await life.link._shared_state.stored()
+    await life.link.shared_state.stored()
     flushes, answers = life.link.announcements.flushes, life.link.heartbeat.answers
     secret = direct.ask("HGET", STATE, "secret")
     assert secret

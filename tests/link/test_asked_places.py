@@ -9,7 +9,7 @@ import pytest
 from tests.link.conftest import S, until
 from ttlproxy.core.registry import DbKey
 from ttlproxy.errors import UpstreamError
-from ttlproxy.link.knowledge.asked_places import AskedPlaces
+from ttlproxy.link.knowledge.activation import AskedPlaces
 from ttlproxy.net.tasks import cancel
 
 T: DbKey = (0, b"t")

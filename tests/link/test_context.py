@@ -12,7 +12,7 @@ from ttlproxy.core.counters import Counters
 from ttlproxy.core.registry import DbKey
 from ttlproxy.core.signing import RULE, Signer
 from ttlproxy.link import Context
-from ttlproxy.link.connecting.serving import Serving
+from ttlproxy.link.connecting.known_server import Serving
 
 SECRET = "x" * 64
 

@@ -132,7 +132,7 @@ async def test_one_of_many_sends_a_few_cheap_requests_and_nothing_else(
         while link.context.fleet.attached != 25:  # until a client of an earlier test has gone
             await link.beats()
         assert not link.context.fleet.is_alone
-        link.link._walks._begins_s = 1e18  # another proxy walks
+        link.link.walks._begins_s = 1e18  # another proxy walks
         monkeypatch.setattr(heartbeat, "EVERY_S", 0.01)
         link.link.heartbeat._beats._next_s = 0.0
         await link.beats()
@@ -271,7 +271,7 @@ async def test_settings_that_seldom_change_are_looked_at_twice_if_there_is_a_rea
     await until(lambda: life.link.heartbeat.answers > answers + 2)
     await life.beats(3)
     assert _looks_at_users(server) == looks + 2
-    assert life.link._acl.categories
+    assert life.link.acl.categories
 
 
 @pytest.mark.any_server
@@ -339,7 +339,7 @@ async def test_several_losses_in_a_row_are_raised(server: AnyServer, rare: None)
         link = Running(f"redis://127.0.0.1:{listening.sockets[0].getsockname()[1]}").link
         redis = link._connect("ttlproxy:link")
         with pytest.raises(RedisConnectionError):
-            await link.heartbeat.run(redis, link._upkeep())
+            await link.heartbeat.run(redis)
         await redis.aclose()
     assert lost == heartbeat._MOST_LOSSES + 1
 

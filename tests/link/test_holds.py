@@ -14,52 +14,24 @@ from tests.support.redis_client import Client
 from ttlproxy.addresses import Upstream
 from ttlproxy.cli.main import load
 from ttlproxy.config import Settings
-from ttlproxy.core.counters import Counters
 from ttlproxy.errors import ReapRefused
-from ttlproxy.link import Context, client
-from ttlproxy.link.connecting.known_server import KnownServer
-from ttlproxy.link.connecting.serving import Serving
+from ttlproxy.link import Context, Link, client
 from ttlproxy.link.knowledge.jobs import Job
 from ttlproxy.link.life import holds as module
-from ttlproxy.link.life.holds import Holds
-from ttlproxy.link.reaper.reap_requests import ReapRequests
-from ttlproxy.link.reaper.removal import ReapScript, SweepScript
-from ttlproxy.link.reaper.schedules import Schedules
-from ttlproxy.link.server.shared_state import SharedState
-from ttlproxy.link.shared.barriers import Barriers
 from ttlproxy.net.tasks import cancel
 
 
 class World:
     """Holds, and the parts that they ask, each with a connection of its own."""
 
-    def __init__(self, url: str, settings: Settings, context: Context, counters: Counters) -> None:
-        server = KnownServer("", lambda: None)
-        self.serving = Serving()
+    def __init__(self, url: str, context: Context) -> None:
+        self._upstream = Upstream.parse(url)
+        link = Link(self._upstream, context)
+        link.jobs.soon = self._first  # type: ignore[method-assign]
+        self.serving = context.serving
         self.serving.start()
         self._jobs: list[asyncio.Task[None]] = []
-        self._upstream = Upstream.parse(url)
-        self.barriers = Barriers(context, self._connect)
-        self.requests = ReapRequests(
-            settings,
-            context,
-            ReapScript(settings, context),
-            SweepScript(context),
-            Schedules(context),
-            server,
-            lambda: None,
-        )
-        self.holds = Holds(
-            settings,
-            context,
-            self.serving,
-            self.requests,
-            self.barriers,
-            lambda places: asyncio.Future(),
-            asyncio.Future,
-            self._first,
-            SharedState(context, self.barriers.may_hold),
-        )
+        self.barriers, self.requests, self.holds = link.barriers, link.reap_requests, link.holds
 
     def _first(self, job: Job) -> None:
         """As a heartbeat does that comes at once."""
@@ -96,15 +68,10 @@ later = pytest.mark.parametrize("hold_max", [1.0])
 
 @pytest.fixture
 async def world(
-    server: AnyServer,
-    settings: Settings,
-    context: Context,
-    counters: Counters,
-    redis: Redis,
-    direct: Client,
+    server: AnyServer, context: Context, redis: Redis, direct: Client
 ) -> AsyncIterator[World]:
     """Something is due in S."""
-    world = World(server.url, settings, context, counters)
+    world = World(server.url, context)
     manage(direct, "s", m=1)
     running = [
         asyncio.create_task(world.requests.run(redis)),
@@ -192,10 +159,10 @@ async def test_a_refusal_by_redis_is_the_reason_in_the_end(
 
 @soon
 async def test_a_reap_that_is_neither_done_nor_refused_is_waited_for_no_longer_than_hold_max(
-    server: AnyServer, settings: Settings, context: Context, counters: Counters
+    server: AnyServer, context: Context
 ) -> None:
     with pytest.raises(TimeoutError):
-        await World(server.url, settings, context, counters).ask()
+        await World(server.url, context).ask()
 
 
 @later

@@ -9,7 +9,7 @@ from contextlib import closing
 import pytest
 from redis.asyncio import Redis
 
-from tests.link.conftest import Become, set_rule, unpaused
+from tests.link.conftest import Become, set_rule
 from tests.support.containers import AnyServer
 from tests.support.redis_client import Client
 from tests.support.server_queries import calls
@@ -23,7 +23,7 @@ Looked = Callable[[], int]
 
 @pytest.fixture
 def native(context: Context) -> NativeDeadlines:
-    return NativeDeadlines(context, unpaused)
+    return NativeDeadlines(context)
 
 
 @pytest.fixture
@@ -135,7 +135,8 @@ async def test_while_writes_are_paused_no_hash_is_looked_at(
     async def is_paused() -> bool:
         return answers.pop(0)
 
-    native = NativeDeadlines(context, is_paused)
+    context.is_paused = is_paused
+    native = NativeDeadlines(context)
     direct.ask("HSET", "h", "f", "v")
     await native(redis)
     assert len(answers) == 3, "without a new rule nobody asks: that may be a request of its own"

@@ -14,7 +14,7 @@ from ttlproxy.addresses import Upstream
 from ttlproxy.commands import Call
 from ttlproxy.link import Context, answered, attached, client
 from ttlproxy.link.connecting.known_server import push_name
-from ttlproxy.link.connecting.pipeline import error, everywhere, run, valid
+from ttlproxy.link.connecting.pipeline import error, run, valid
 
 
 async def test_each_request_is_carried_out_in_its_database(redis: Redis, server: AnyServer) -> None:
@@ -74,14 +74,6 @@ async def test_nothing_is_in_a_database_that_the_server_does_not_have(redis: Red
     await run(redis, [(0, (b"SET", b"k", 0))])
     assert not error((await run(redis, [(99, (b"PING",))]))[0])
     assert await run(redis, [(0, (b"GET", b"k"))]) == [b"0"]
-
-
-async def test_replies_and_errors_of_several_databases(redis: Redis) -> None:
-    await run(redis, [(0, (b"SET", b"k", 0)), (3, (b"SADD", b"k", 3))])
-    found, refused = await everywhere(redis, [0, 3, 5], (b"GET", b"k"))
-    assert found == {0: b"0", 5: None}
-    assert set(refused) == {3}
-    assert await everywhere(redis, [], (b"GET", b"k")) == ({}, {})
 
 
 async def test_a_connection_that_redis_refuses_to_open_is_the_reply_to_each_request(

@@ -17,13 +17,11 @@ from tests.support.redis_client import Client
 from tests.support.server_queries import calls
 from ttlproxy.addresses import Upstream
 from ttlproxy.config import Settings
-from ttlproxy.core.counters import Counters
 from ttlproxy.core.registry import DbKey, Registry
 from ttlproxy.errors import UpstreamError
 from ttlproxy.link import Context, client
 from ttlproxy.link.connecting.known_server import Identity, KnownServer
 from ttlproxy.link.reaper.reap_requests import ReapRequest, ReapRequests
-from ttlproxy.link.reaper.removal import ReapScript, SweepScript
 from ttlproxy.link.reaper.schedules import Schedules
 from ttlproxy.net.tasks import cancel
 
@@ -42,22 +40,8 @@ def looked() -> asyncio.Event:
 
 
 @pytest.fixture
-def requests(
-    settings: Settings,
-    context: Context,
-    counters: Counters,
-    known: KnownServer,
-    looked: asyncio.Event,
-) -> ReapRequests:
-    return ReapRequests(
-        settings,
-        context,
-        ReapScript(settings, context),
-        SweepScript(context),
-        Schedules(context),
-        known,
-        looked.set,
-    )
+def requests(context: Context, known: KnownServer, looked: asyncio.Event) -> ReapRequests:
+    return ReapRequests(context, known, looked.set)
 
 
 @pytest.fixture

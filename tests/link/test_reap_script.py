@@ -22,7 +22,7 @@ from ttlproxy.link.reaper.removal import ReapScript, Undelivered
 
 @pytest.fixture
 def reap(settings: Settings, context: Context, counters: Counters) -> ReapScript:
-    return ReapScript(settings, context)
+    return ReapScript(context)
 
 
 async def test_due_elements_go_and_the_rest_is_known(
@@ -138,13 +138,13 @@ async def test_many_keys_of_several_databases_take_several_calls(
 
 
 async def test_keys_for_which_a_call_has_no_time_are_left_in_their_order(
-    context: Context, counters: Counters, redis: Redis, server: AnyServer, direct: Client
+    counters: Counters, redis: Redis, server: AnyServer, direct: Client
 ) -> None:
-    settings = load(["--upstream", server.url, "--reap-budget-ms", "1"])
+    context = Context(load(["--upstream", server.url, "--reap-budget-ms", "1"]), counters)
     for key in "abcde":
         manage(direct, key, **{f"m{number}": 1 for number in range(20_000)})
     places = [(0, key.encode()) for key in "abcde"]
-    outcome = await ReapScript(settings, context)(redis, dict.fromkeys(places, 20_000))
+    outcome = await ReapScript(context)(redis, dict.fromkeys(places, 20_000))
     assert outcome.unreached
     assert outcome.unreached == places[len(places) - len(outcome.unreached) :]
     assert direct.ask("EXISTS", *"abcde") == len(outcome.unreached)

@@ -46,8 +46,8 @@ class Reaping:
         chosen = Settings.read({"upstream": url, **settings})
         self.counters = Counters()
         self.context = Context(chosen, self.counters)
-        self.link = Link(chosen, Upstream.parse(url), self.context)
-        self.reaper = Reaper(chosen, self.link)
+        self.link = Link(Upstream.parse(url), self.context)
+        self.reaper = Reaper(self.link)
         self.tasks = [
             asyncio.create_task(self.link.run()),
             asyncio.create_task(self.reaper.run()),

@@ -15,7 +15,6 @@ from ttlproxy.core.counters import Counters
 from ttlproxy.core.registry import DbKey
 from ttlproxy.link import KEYS_PER_CALL, Context
 from ttlproxy.link.life.upkeep import Recheck
-from ttlproxy.link.reaper.removal import SweepScript
 
 # Heartbeats before a walk begins.
 REST = 5
@@ -40,7 +39,8 @@ def pause() -> Pause:
 @pytest.fixture
 def recheck(context: Context, counters: Counters, pause: Pause) -> Recheck:
     context.fleet.is_alone = True
-    return Recheck(context, SweepScript(context), pause)
+    context.pauses_script, context.is_paused = True, pause
+    return Recheck(context)
 
 
 async def _look(recheck: Recheck, redis: Redis, times: int) -> None:

@@ -9,7 +9,7 @@ import pytest
 from redis.asyncio import Redis
 from redis.exceptions import NoPermissionError
 
-from tests.link.conftest import FAR_MS, KEYS, Become, manage, set_rule, unpaused, until
+from tests.link.conftest import FAR_MS, KEYS, Become, manage, set_rule, until
 from tests.link.running import Running, running
 from tests.support.containers import AnyServer
 from tests.support.redis_client import Client
@@ -21,13 +21,8 @@ from ttlproxy.core.families import ALL
 from ttlproxy.core.registry import ANNOUNCED_MS, UNKNOWN, Registry
 from ttlproxy.link import Context, Link
 from ttlproxy.link.connecting.pushes import Pushes, PushHandlers
-from ttlproxy.link.connecting.serving import Serving
 from ttlproxy.link.knowledge.announcements import Announcements
-from ttlproxy.link.knowledge.registry_loader import RegistryLoader
 from ttlproxy.link.life import heartbeat
-from ttlproxy.link.reaper.schedules import Schedules
-from ttlproxy.link.server.acl import Acl
-from ttlproxy.link.server.shared_state import SharedState
 from ttlproxy.scripts.unconfirmed import Swap
 
 WALKS = "scan"
@@ -53,14 +48,9 @@ class World:
     """The loader of a link that does not run, with a push connection."""
 
     def __init__(self, url: str, settings: Settings, context: Context, counters: Counters) -> None:
-        link = Link(settings, Upstream.parse(url), context)
-        self.serving: Serving = link.serving
+        link = Link(Upstream.parse(url), context)
         self.announcements: Announcements = link.announcements
-        acl = Acl(context.rights, context.suit_scripts_to_users)
-        self.state = SharedState(context, unpaused)
-        self.loader = RegistryLoader(
-            context, self.serving, self.announcements, acl, Schedules(context), self.state
-        )
+        self.state, self.loader = link.shared_state, link.loader
         self.arrivals = Arrivals()
         self.announcements.connection = self.arrivals
         self.announcements.receive = lambda: self.arrivals.receive()  # type: ignore[method-assign]
@@ -428,7 +418,7 @@ async def test_a_schedule_that_is_refused_later_leaves_what_is_known(
     soon_ms = direct.now_ms() + 1000
     manage(direct, "s", m=soon_ms)
     await world.is_read(redis)
-    world.serving.start()
+    world.context.serving.start()
     await become("-zscan")
     why(world)
     bounds, until_ms = dict(world.registry.bounds(0)), world.registry.until_ms
@@ -455,7 +445,7 @@ async def test_rules_that_are_refused_stop_nobody_who_is_served(
     manage(direct, "s", m=FAR_MS)
     await world.is_read(redis)
     if serves:
-        world.serving.start()
+        world.context.serving.start()
     await become("-hgetall")
     world.flush()
     context.actions.forget_all()

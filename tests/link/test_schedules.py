@@ -15,11 +15,9 @@ from tests.link.conftest import (
     KEYS,
     Become,
     S,
-    all_know,
     manage,
     paused,
     set_rule,
-    unpaused,
 )
 from tests.support.containers import AnyServer
 from tests.support.redis_client import Client
@@ -305,7 +303,7 @@ async def test_of_more_proxies_the_one_that_searches_rests_longer(
     """A small keyspace is searched at one look."""
     context.fleet.is_alone, context.fleet.attached = attached == 1, attached
     before = calls(server.port, "scan")
-    await _search(Orphans(context, unpaused, all_know), redis, [0], 121)
+    await _search(Orphans(context), redis, [0], 121)
     assert calls(server.port, "scan") - before == searches
 
 
@@ -318,7 +316,7 @@ async def test_keys_that_no_schedule_has_are_found_a_page_at_a_time(
     with closing(Client(server.port, 3)) as other:
         manage(other, "s", m=FAR_MS)
         other.ask("DEL", KEYS.schedule)
-        orphans = Orphans(context, unpaused, all_know)
+        orphans = Orphans(context)
         await orphans.search(redis, [0, 3])
         assert direct.ask("ZCARD", KEYS.schedule) + other.ask("ZCARD", KEYS.schedule) < MANY
         await _search(orphans, redis, [0, 3], 40)
@@ -339,10 +337,11 @@ async def test_all_proxies_know_the_family_of_a_key_before_it_is_added(
         if lost:
             raise UpstreamError("lost")
 
-    await Orphans(context, unpaused, be_sure).search(redis, [0])
+    context.be_sure = be_sure
+    await Orphans(context).search(redis, [0])
     assert not direct.ask("EXISTS", KEYS.schedule)
     lost = False
-    await Orphans(context, unpaused, be_sure).search(redis, [0])
+    await Orphans(context).search(redis, [0])
     assert direct.ask("ZRANGE", KEYS.schedule, 0, -1) == [b"s"]
     assert known == [(0, b"s")] * 2
 
@@ -357,7 +356,8 @@ async def test_a_proxy_that_hangs_does_not_hold_up_the_heartbeat(
     async def never(places: Iterable[DbKey]) -> None:
         await asyncio.Event().wait()
 
-    await Orphans(context, unpaused, never).search(redis, [0])
+    context.be_sure = never
+    await Orphans(context).search(redis, [0])
     assert not direct.ask("EXISTS", KEYS.schedule)
 
 
@@ -365,7 +365,7 @@ async def test_a_small_keyspace_is_not_searched_at_each_heartbeat(
     context: Context, redis: Redis, direct: Client
 ) -> None:
     context.rights.trusts_schedules = True
-    orphans = Orphans(context, unpaused, all_know)
+    orphans = Orphans(context)
     manage(direct, "s", m=FAR_MS)
     looks = []
     for _ in range(3):
@@ -379,7 +379,7 @@ async def test_a_small_keyspace_is_not_searched_at_each_heartbeat(
 
 
 async def test_a_search_without_databases_finds_nothing(context: Context, redis: Redis) -> None:
-    orphans = Orphans(context, unpaused, all_know)
+    orphans = Orphans(context)
     await _search(orphans, redis, [], 2)
 
 
@@ -390,7 +390,7 @@ async def test_a_key_that_its_schedule_has_too_late_is_corrected_where_that_is_n
     context.rights.trusts_schedules = trusts
     manage(direct, "s", m=1000)
     direct.ask("ZADD", KEYS.schedule, FAR_MS, "s")
-    await Orphans(context, unpaused, all_know).search(redis, [0])
+    await Orphans(context).search(redis, [0])
     assert direct.ask("ZSCORE", KEYS.schedule, "s") == b"%d" % (FAR_MS if trusts else 1000)
 
 
@@ -404,7 +404,7 @@ async def test_names_that_are_no_indexes_are_noted_for_dbsize(
     direct.ask("SET", KEYS.announcement_prefix + b"x", "")
     direct.ask("SADD", KEYS.others, "__ttl:gone")
     manage(direct, "s", m=FAR_MS)
-    orphans = Orphans(context, unpaused, all_know)
+    orphans = Orphans(context)
     await orphans.search(redis, [0])
     assert set(direct.ask("SMEMBERS", KEYS.others)) >= {later, kept}
     assert b"__ttl:gone" not in direct.ask("SMEMBERS", KEYS.others)
@@ -421,7 +421,7 @@ async def test_the_search_forgets_counts_of_more_than_a_month_ago(
     counts = KEYS.counts(b"s")
     young = direct.now_ms() // 1000 * 2**20 + 1
     direct.ask("ZADD", counts, 1, "old", young, "young")
-    await Orphans(context, unpaused, all_know).search(redis, [0])
+    await Orphans(context).search(redis, [0])
     assert direct.ask("ZRANGE", counts, 0, -1) == [b"young"]
 
 
@@ -431,7 +431,7 @@ async def test_junk_in_the_place_of_the_others_stops_no_search(
     direct.ask("SET", KEYS.others, "junk")
     manage(direct, "s", m=FAR_MS)
     direct.ask("DEL", KEYS.schedule)
-    await Orphans(context, unpaused, all_know).search(redis, [0])
+    await Orphans(context).search(redis, [0])
     assert direct.ask("ZCARD", KEYS.schedule) == 1
 
 
@@ -441,14 +441,14 @@ async def test_a_key_that_cannot_be_added_to_its_schedule_is_told_of(
     manage(direct, "s", m=FAR_MS)
     direct.ask("DEL", KEYS.schedule)
     await become("resetkeys ~__ttl:*")
-    await Orphans(context, unpaused, all_know).search(redis, [0])
+    await Orphans(context).search(redis, [0])
     assert counters.refusals == 1
 
 
 async def test_one_missing_right_ends_the_search(
     context: Context, redis: Redis, direct: Client, become: Become, counters: Counters
 ) -> None:
-    orphans = Orphans(context, unpaused, all_know)
+    orphans = Orphans(context)
     await become("-scan")
     await _search(orphans, redis, [0], 3)
     assert counters.refusals == 1
@@ -465,7 +465,8 @@ async def test_while_writes_are_paused_nothing_is_corrected(
     manage(direct, "s", m=FAR_MS)
     direct.ask("DEL", KEYS.schedule)
     direct.ask("SADD", KEYS.others, "__ttl:gone")
-    orphans = Orphans(context, paused, all_know)
+    context.is_paused = paused
+    orphans = Orphans(context)
     await orphans.search(redis, [0])
     assert direct.ask("EXISTS", KEYS.schedule) == 0
     assert direct.ask("SMEMBERS", KEYS.others) == [b"__ttl:gone"]

@@ -16,25 +16,22 @@ from ttlproxy.link.connecting.pipeline import Words, run
 from ttlproxy.link.server import script_cache
 from ttlproxy.link.server.compatibility import pauses_script
 from ttlproxy.link.server.script_cache import AT_FIRST, EVENTS, ScriptCache
-from ttlproxy.link.shared.barriers import Barriers
 from ttlproxy.scripts import Scripts
 from ttlproxy.scripts.unconfirmed import Events, Flush, UnconfirmedChanges
 
 
-class Pause(Barriers):
-    """Barriers that are held if `is_on`, without a second connection."""
+class Pause:
+    """Whether writes are paused."""
 
-    def __init__(self, context: Context) -> None:
-        super().__init__(context, lambda name: Redis())
-        self.is_on = False
+    is_on = False
 
-    async def may_hold(self) -> bool:
+    async def __call__(self) -> bool:
         return self.is_on
 
 
 @pytest.fixture
-def pause(context: Context) -> Pause:
-    return Pause(context)
+def pause() -> Pause:
+    return Pause()
 
 
 @pytest.fixture
@@ -42,7 +39,8 @@ def cache(context: Context, pause: Pause) -> ScriptCache:
     """Of a proxy whose scripts are called, beside another one."""
     context.scripts.called = True
     context.fleet.attached = 2
-    return ScriptCache(context.scripts, pause, context.fleet)
+    context.is_paused = pause
+    return ScriptCache(context)
 
 
 @pytest.fixture
@@ -328,13 +326,13 @@ async def test_nothing_is_loaded_in_a_pause_that_would_hold_it_back(
     await cache.load(redis)
     await _look(cache, redis, scripts, events=False)
     pause.is_on = True
-    assert await cache.would_wait()
+    assert await cache._context.would_wait()
     direct.ask("SCRIPT", "FLUSH")
     for _ in range(3):
         await _look(cache, redis, scripts, events=False)
         assert not _loaded(direct, scripts)
     pause.is_on = False
-    assert not await cache.would_wait()
+    assert not await cache._context.would_wait()
     for _ in range(2):
         await _look(cache, redis, scripts, events=False)
     assert _loaded(direct, scripts)
@@ -384,7 +382,7 @@ async def test_a_server_that_does_not_hold_scripts_back_is_not_judged(
 ) -> None:
     await _met(cache, redis, {**await _said(redis), "redis_version": "7.0.15"}, ["GET"])
     pause.is_on = True
-    assert not await cache.would_wait()
+    assert not await cache._context.would_wait()
 
 
 async def test_a_server_without_evalsha_gets_no_scripts(

@@ -9,42 +9,34 @@ import pytest
 from redis.asyncio import Redis
 
 from tests.conftest import StartServer
-from tests.link.conftest import Become, unpaused
+from tests.link.conftest import Become
 from tests.support.containers import AnyServer
 from tests.support.redis_client import Client
 from tests.support.redis_content import STATE
 from tests.support.server_queries import calls
 from ttlproxy.addresses import Upstream
 from ttlproxy.commands import natives
-from ttlproxy.config import Settings
 from ttlproxy.errors import UnfitUpstream
-from ttlproxy.link import LAYOUT, Context, client
-from ttlproxy.link.connecting.known_server import KnownServer
+from ttlproxy.link import LAYOUT, Context, Link, client
 from ttlproxy.link.connecting.pipeline import run
 from ttlproxy.link.life.server_setup import ServerSetup
 from ttlproxy.link.server.acl import Acl
-from ttlproxy.link.server.command_table import CommandTable, StoredCommands
-from ttlproxy.link.server.script_cache import ScriptCache
-from ttlproxy.link.server.shared_state import SharedState
-from ttlproxy.link.shared.barriers import Barriers
+from ttlproxy.link.server.command_table import CommandTable
 
 
 @pytest.fixture
-def acl(context: Context) -> Acl:
-    return Acl(context.rights, context.suit_scripts_to_users)
+async def link(server: AnyServer, context: Context) -> Link:
+    return Link(Upstream.parse(server.url), context)
 
 
 @pytest.fixture
-def stored(context: Context, acl: Acl) -> StoredCommands:
-    return StoredCommands(context, acl)
+def acl(link: Link) -> Acl:
+    return link.acl
 
 
 @pytest.fixture
-def setup(settings: Settings, context: Context, acl: Acl, stored: StoredCommands) -> ServerSetup:
-    scripts = ScriptCache(context.scripts, Barriers(context, lambda name: Redis()), context.fleet)
-    known = KnownServer("redis", lambda: None)
-    state = SharedState(context, unpaused)
-    return ServerSetup(context, known, acl, scripts, state, stored)
+def setup(link: Link) -> ServerSetup:
+    return ServerSetup(link)
 
 
 @pytest.fixture

@@ -31,7 +31,7 @@ OURS = b"%d" % LAYOUT
 def state(context: Context) -> SharedState:
     """Of one of two proxies, so that it is needed."""
     context.fleet.attached = 2
-    return SharedState(context, unpaused)
+    return SharedState(context)
 
 
 def _stored(direct: Client) -> tuple[bytes | None, bytes | None]:
@@ -203,7 +203,7 @@ async def test_a_secret_from_a_file_is_not_stored(
 ) -> None:
     context.has_own_secret, context.fleet.attached = True, 2
     secret = context.script_calls.signer.secret
-    state = SharedState(context, unpaused)
+    state = SharedState(context)
     await state.claim(redis)
     assert _stored(direct) == (None, OURS)
     direct.ask("HSET", STATE, "secret", "x" * 64)
@@ -246,9 +246,11 @@ async def test_while_writes_are_paused_nothing_is_written(
     context: Context, redis: Redis, direct: Client
 ) -> None:
     context.fleet.attached = 2
-    await SharedState(context, paused).keep(redis)
+    context.is_paused = paused
+    await SharedState(context).keep(redis)
     assert direct.ask("EXISTS", STATE) == 0
-    await SharedState(context, unpaused).keep(redis)
+    context.is_paused = unpaused
+    await SharedState(context).keep(redis)
     assert direct.ask("EXISTS", STATE) == 1
 
 
@@ -296,7 +298,7 @@ async def test_a_request_to_one_master_waits_for_the_master_that_has_the_state(
     context.fleet.attached, looks = 1, list[str]()
     await _met(state, redis)
     state.look_soon = partial(looks.append, "here")
-    other = SharedState(sibling, unpaused)
+    other = SharedState(sibling)
     stored = other.stored()
     assert sibling.script_calls.has_state is None
     assert looks == ["here"]
@@ -309,7 +311,7 @@ async def test_a_request_to_one_master_waits_for_the_master_that_has_the_state(
 async def test_it_stays_while_another_master_has_deadlines_or_is_away(
     state: SharedState, redis: Redis, context: Context, sibling: Context, direct: Client
 ) -> None:
-    other = SharedState(sibling, unpaused)
+    other = SharedState(sibling)
     await state.claim(redis)
     context.fleet.attached, context.is_one_of_several = 1, True
     context.slot_schedules.read, sibling.slot_schedules.read = {*range(8192)}, {*range(8192, SLOTS)}
@@ -336,7 +338,8 @@ async def test_a_state_that_is_gone_although_it_is_needed_leaves_keys_to_hide(
         set_rule(direct, context.script_calls.signer, "s*", "KEEP")
         await context.actions.read(redis, 0)
         context.actions.forget(0, 1)
-    await SharedState(context, paused).keep(redis)
+    context.is_paused = paused
+    await SharedState(context).keep(redis)
     assert context.script_calls.has_state is None
 
 
@@ -353,7 +356,8 @@ async def test_a_request_goes_on_where_redis_refuses_the_state(
 async def test_a_request_waits_while_writes_are_paused(context: Context, redis: Redis) -> None:
     context.fleet.attached = 1
     context.script_calls.families.known.has_state = False
-    state = SharedState(context, paused)
+    context.is_paused = paused
+    state = SharedState(context)
     await state.keep(redis)
     assert context.script_calls.has_state is False
     stored = state.stored()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ttlproxy.link.masters.slot_log import SlotLog, shown
+from ttlproxy.link.masters.slots import SlotLog, shown
 
 
 def _logged(caplog: pytest.LogCaptureFixture, *looks: list[int]) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from redis.asyncio import Redis
 
-from tests.link.conftest import Become, unpaused
+from tests.link.conftest import Become
 from tests.support.containers import AnyServer
 from tests.support.redis_client import Client
 from tests.support.redis_content import STATE
@@ -14,34 +14,22 @@ from ttlproxy.commands import Router, natives
 from ttlproxy.config import Settings
 from ttlproxy.core.counters import Counters
 from ttlproxy.core.signing import SIGNATURE_LENGTH
-from ttlproxy.link import Context
-from ttlproxy.link.connecting.known_server import INFO, KnownServer
+from ttlproxy.link import Context, Link
+from ttlproxy.link.connecting.known_server import INFO
 from ttlproxy.link.connecting.pipeline import run
 from ttlproxy.link.life.server_setup import ServerSetup
-from ttlproxy.link.server.acl import Acl
-from ttlproxy.link.server.command_table import FIELD, Packable, Stored, StoredCommands, pack, unpack
-from ttlproxy.link.server.script_cache import ScriptCache
-from ttlproxy.link.server.shared_state import SharedState
-from ttlproxy.link.shared.barriers import Barriers
+from ttlproxy.link.server.command_table import FIELD, Packable, Stored, pack, unpack
 
 
 class Proxy:
     """What a proxy has of its link until it is known what the server can do."""
 
     def __init__(self, settings: Settings) -> None:
-        self.context = context = Context(settings, Counters())
-        self.acl = Acl(context.rights, context.suit_scripts_to_users)
-        self.stored = StoredCommands(context, self.acl)
-        self.known = KnownServer("redis", lambda: None)
-        self.setup = ServerSetup(
-            context,
-            self.known,
-            self.acl,
-            ScriptCache(context.scripts, Barriers(context, lambda name: Redis()), context.fleet),
-            state := SharedState(context, unpaused),
-            self.stored,
-        )
-        self.state = state
+        assert settings.upstream is not None
+        self.context = Context(settings, Counters())
+        link = Link(settings.upstream, self.context)
+        self.acl, self.stored, self.known = link.acl, link.stored_commands, link.server
+        self.state, self.setup = link.shared_state, ServerSetup(link)
 
     async def start(self, redis: Redis) -> None:
         await self.setup.prepare(redis)

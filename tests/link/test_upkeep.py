@@ -16,24 +16,18 @@ from tests.link.conftest import (
     set_rule,
     unpaused,
 )
+from tests.support.containers import AnyServer
 from tests.support.redis_client import Client
 from tests.support.redis_content import STATE
+from ttlproxy.addresses import Upstream
 from ttlproxy.core.counters import Counters
 from ttlproxy.core.registry import Registry
-from ttlproxy.link import Context
+from ttlproxy.link import Context, Link
 from ttlproxy.link.connecting.known_server import Identity, KnownServer
 from ttlproxy.link.connecting.pipeline import run
 from ttlproxy.link.knowledge.sample import Sample
 from ttlproxy.link.life.upkeep import Upkeep
-from ttlproxy.link.reaper.removal import SweepScript
-from ttlproxy.link.reaper.ruled_deadlines import NativeDeadlines
-from ttlproxy.link.reaper.schedules import Schedules
-from ttlproxy.link.reaper.walks import Walks
-from ttlproxy.link.server.acl import Acl
-from ttlproxy.link.server.command_table import FIELD, StoredCommands, pack
-from ttlproxy.link.server.script_cache import ScriptCache
-from ttlproxy.link.server.shared_state import SharedState
-from ttlproxy.link.shared.barriers import Barriers, IsPaused
+from ttlproxy.link.server.command_table import FIELD, pack
 from ttlproxy.wire import NOTHING_DUE
 
 # A walk over managed keys begins after so many heartbeats.
@@ -41,43 +35,22 @@ REST = 5
 
 
 @pytest.fixture
-def known() -> KnownServer:
-    return KnownServer("", lambda: None)
+async def link(server: AnyServer, context: Context) -> Link:
+    """It does not run; writes are not paused, and all proxies know all families."""
+    made = Link(Upstream.parse(server.url), context)
+    context.is_paused, context.be_sure = unpaused, all_know
+    return made
 
 
 @pytest.fixture
-def stored(context: Context) -> StoredCommands:
-    return StoredCommands(context, Acl(context.rights))
+def known(link: Link) -> KnownServer:
+    return link.server
 
 
 @pytest.fixture
-def upkeep(
-    context: Context, counters: Counters, known: KnownServer, stored: StoredCommands
-) -> Upkeep:
+def upkeep(context: Context, link: Link) -> Upkeep:
     context.fleet.is_alone = True
-    return _upkeep(context, counters, known, stored, unpaused)
-
-
-def _upkeep(
-    context: Context,
-    counters: Counters,
-    known: KnownServer,
-    stored: StoredCommands,
-    is_paused: IsPaused,
-) -> Upkeep:
-    return Upkeep(
-        context,
-        known,
-        ScriptCache(context.scripts, Barriers(context, lambda name: Redis()), context.fleet),
-        Schedules(context),
-        NativeDeadlines(context, unpaused),
-        SweepScript(context),
-        Walks(context, unpaused),
-        stored,
-        SharedState(context, is_paused),
-        is_paused,
-        all_know,
-    )
+    return Upkeep(link)
 
 
 async def _run(upkeep: Upkeep, context: Context, redis: Redis) -> None:
@@ -102,18 +75,15 @@ async def test_overdue_keys_are_counted_and_a_broken_schedule_is_built_again(
 
 
 async def test_the_table_of_commands_is_stored_but_not_in_a_pause(
-    context: Context,
-    counters: Counters,
-    known: KnownServer,
-    stored: StoredCommands,
-    redis: Redis,
-    direct: Client,
+    context: Context, link: Link, redis: Redis, direct: Client
 ) -> None:
+    stored = link.stored_commands
     stored.met(b"run_id:1\r\n", await run(redis, [(0, words) for words in stored.questions()]))
     stored.read(b"", pack([]))
     context.fleet.attached = 2
     for is_paused, is_stored in ((paused, 0), (unpaused, 1)):
-        await _run(_upkeep(context, counters, known, stored, is_paused), context, redis)
+        context.is_paused = is_paused
+        await _run(Upkeep(link), context, redis)
         assert direct.ask("HEXISTS", STATE, FIELD) == is_stored
 
 

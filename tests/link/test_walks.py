@@ -7,7 +7,7 @@ from contextlib import closing
 import pytest
 from redis.asyncio import Redis
 
-from tests.link.conftest import KEYS, Become, paused, unpaused
+from tests.link.conftest import KEYS, Become, paused
 from tests.support.containers import AnyServer
 from tests.support.redis_client import Client
 from tests.support.server_queries import calls
@@ -22,7 +22,7 @@ SMALLER, LARGER = b"-", b"x"
 @pytest.fixture
 def walks(context: Context) -> Walks:
     context.fleet.attached = 2
-    return Walks(context, unpaused)
+    return Walks(context)
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ async def test_of_several_one_begins_if_it_hears_of_no_other(walks: Walks, redis
 async def test_the_proxy_that_walks_announces_it_once_in_a_while(
     context: Context, redis: Redis, server: AnyServer, direct: Client
 ) -> None:
-    walks = Walks(context, unpaused)
+    walks = Walks(context)
     with closing(Client(server.port, protocol=3)) as other:
         prefix = KEYS.announcement_prefix
         other.ask("CLIENT", "TRACKING", "ON", "BCAST", "PREFIX", prefix)
@@ -65,7 +65,7 @@ async def test_the_proxy_that_walks_announces_it_once_in_a_while(
 
 @pytest.mark.usefixtures("at_once")
 async def test_of_two_the_one_with_the_smaller_name_goes_on(context: Context, redis: Redis) -> None:
-    walks = Walks(context, unpaused)
+    walks = Walks(context)
     assert await walks.mine(redis)
     walks.heard(walks._name)
     walks.heard(LARGER)
@@ -79,7 +79,7 @@ async def test_of_two_the_one_with_the_smaller_name_goes_on(context: Context, re
 async def test_a_proxy_that_hears_of_one_with_a_larger_name_says_at_once_that_it_walks(
     context: Context, redis: Redis, server: AnyServer
 ) -> None:
-    walks = Walks(context, unpaused)
+    walks = Walks(context)
     await walks.mine(redis)
     before = calls(server.port, "set")
     walks.heard(LARGER)
@@ -92,7 +92,8 @@ async def test_nothing_is_written_in_a_pause(
     context: Context, redis: Redis, server: AnyServer
 ) -> None:
     before = calls(server.port, "set")
-    assert not await Walks(context, paused).mine(redis)
+    context.is_paused = paused
+    assert not await Walks(context).mine(redis)
     assert calls(server.port, "set") == before
 
 
@@ -104,7 +105,7 @@ async def test_a_proxy_that_may_not_announce_its_walk_does_a_part(
     context.fleet.attached = 10
     for chance, walks in ((0.05, True), (0.5, False)):
         monkeypatch.setattr(module, "random", lambda chance=chance: chance)
-        assert await Walks(context, unpaused).mine(redis) is walks
+        assert await Walks(context).mine(redis) is walks
 
 
 @pytest.mark.usefixtures("at_once")
@@ -121,7 +122,7 @@ async def test_a_proxy_that_may_not_announce_its_walk_tries_no_more_often(
     await become("-del")
     context.fleet.attached = 10
     monkeypatch.setattr(module, "random", lambda: chance)
-    walks, before = Walks(context, unpaused), calls(server.port, "set")
+    walks, before = Walks(context), calls(server.port, "set")
     assert {await walks.mine(redis) for _ in range(3)} == {chance == 0.05}
     assert calls(server.port, "set") == before + 1
 

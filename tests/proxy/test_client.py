@@ -69,7 +69,7 @@ class Proxy:
         self.counters = Counters()
         context = Context(settings, self.counters)
         context.script_calls.families.confirm([ALL])
-        self.link = Link(settings, upstream, context, lambda: self.server.leave())
+        self.link = Link(upstream, context, lambda: self.server.leave())
         self.source = Source()
         self.server = Server(settings, self.link, self.counters, self.source)
         self._accepted = asyncio.Queue[Streams]()

@@ -38,7 +38,7 @@ class Redis:
 def _link() -> Link:
     settings, counters = Settings(), Counters()
     upstream = Upstream.parse("redis://127.0.0.1:1")
-    return Link(settings, upstream, Context(settings, counters))
+    return Link(upstream, Context(settings, counters))
 
 
 async def test_the_link_is_waited_for() -> None:

@@ -14,7 +14,7 @@ from ttlproxy.config import Settings
 from ttlproxy.core.counters import Counters
 from ttlproxy.core.keys import SLOTS, Keys
 from ttlproxy.core.permissions import Rights
-from ttlproxy.link.connecting.serving import Serving
+from ttlproxy.link.connecting.known_server import Serving
 from ttlproxy.proxy.round_trips import RoundTrips
 from ttlproxy.proxy.routed.connection_limit import ConnectionLimit
 from ttlproxy.proxy.routed.lane import Lane

@@ -12,7 +12,8 @@ clock: instants are ms of the Redis server's clock.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Final, cast
 from weakref import WeakValueDictionary
 
@@ -244,6 +245,18 @@ class Registry:
         if not self._reaps_under_way[place]:
             del self._reaps_under_way[place]
             self._overtaken.discard(place)
+
+    @contextmanager
+    def reaping(self, places: Collection[DbKey]) -> Iterator[None]:
+        """Marks places as being looked at: an announcement that comes meanwhile counts more than
+        what the look finds."""
+        for place in places:
+            self.begin_reap(place)
+        try:
+            yield
+        finally:
+            for place in places:
+                self.end_reap(place)
 
     def set_first_deadline(self, place: DbKey, first_ms: int | None) -> None:
         """A reap found that the first deadline left is `first_ms`; None: the index is gone.

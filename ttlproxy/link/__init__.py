@@ -11,6 +11,9 @@ Its packages, each of which may import only those below it:
     connecting  how a server is found, asked and heard
 
 Knows the proxy's own scripts and the registry. Knows no client's connection.
+
+A coroutine that takes `redis` asks over that connection, and raises redis-py's ConnectionError or
+TimeoutError if it is lost; its docstring names other errors.
 """
 
 from ttlproxy.link.connecting.connections import Backoff, client

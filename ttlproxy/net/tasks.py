@@ -105,6 +105,13 @@ def report(task: Task) -> None:
         log.error("%s has ended: internal error", task.get_name(), exc_info=trouble)
 
 
+def fail(answer: asyncio.Future[Any], trouble: Exception) -> None:
+    """Ends the wait for an answer by an exception, unless it has ended; maybe nobody waits."""
+    if not answer.done():
+        answer.set_exception(trouble)
+        drop(answer)
+
+
 def drop(task: asyncio.Future[Any]) -> None:
     """Retrieves what a task raised, so that asyncio does not log it as never retrieved; for
     `add_done_callback`."""

@@ -22,9 +22,9 @@ class OneRedis:
         self, settings: Settings, upstream: Upstream, counters: Counters, source: ClientSource
     ) -> None:
         context = Context(settings, counters)
-        self.link = Link(settings, upstream, context, lambda: self.server.leave())
+        self.link = Link(upstream, context, lambda: self.server.leave())
         self.server = Server(settings, self.link, counters, source)
-        self._reaper = Reaper(settings, self.link)
+        self._reaper = Reaper(self.link)
 
     def start(self) -> list[Task]:
         """Starts the tasks beside the link and the server."""

@@ -37,8 +37,8 @@ class Real:
     def start(self) -> None:
         settings, counters = self._settings, Counters()
         # New ones, which know nothing of a life before.
-        self._link = Link(settings, self._upstream, Context(settings, counters))
-        self._reaper = Reaper(settings, self._link)
+        self._link = Link(self._upstream, Context(settings, counters))
+        self._reaper = Reaper(self._link)
         running = {"link": self._link.run(), "reaper": self._reaper.run()}
         self._tasks = [asyncio.create_task(each, name=name) for name, each in running.items()]
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 import asyncio
 import random
 import socket
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from functools import cache, partial
 from typing import Any, Final, cast
 
@@ -238,6 +239,18 @@ def client(
         socket_timeout=None if patient else timeout_s,
     )
     return Redis.from_pool(pool)
+
+
+@asynccontextmanager
+async def connected(
+    upstream: Upstream, name: str, timeout_s: float, **more: Any
+) -> AsyncIterator[Redis]:
+    """Yields a connection as `client` returns it, and closes it at the end."""
+    redis = client(upstream, name, timeout_s, **more)
+    try:
+        yield redis
+    finally:
+        await close(redis)
 
 
 @cache

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from redis.exceptions import NoPermissionError, RedisError
 
@@ -33,62 +33,59 @@ _GRACE_S: Final = 0.1
 _KINDS: Final = ("a single server", "a node of a Redis Cluster")
 
 
-class Discovery(Protocol):
+class Discovery:
     """Finds the server, and notices when it is another one."""
+
+    def __init__(self, upstream: Upstream, timeout_s: Callable[[], float]) -> None:
+        self._upstream = upstream
+        self._timeout_s = timeout_s
 
     async def run(self) -> None:
         """Keeps what it knows up to date, until cancelled."""
+        await asyncio.Event().wait()
 
     async def find(self) -> Upstream:
         """Returns the server to use now, with a numeric address. Raises UpstreamError or
         OSError."""
+        return await resolved(self._upstream, self._timeout_s())
 
     async def again(self, now: Upstream) -> Upstream:
         """Returns the address that a new connection would get, instead of `now`. Raises OSError."""
+        return now
 
     async def watch(self, now: Upstream, look: Callable[[], None]) -> None:
         """Raises ServerChanged when `now` is no longer the server; never ends otherwise.
 
         Calls `look` whenever another server may be there.
         """
+        await asyncio.Event().wait()
 
     async def pause(self, limit_s: float) -> None:
         """Waits for `limit_s` seconds, or until `find` would find something else than before."""
+        await asyncio.sleep(limit_s)
 
 
-class OneServer:
+class OneServer(Discovery):
     """A unix socket, an address, or a name."""
 
-    def __init__(self, upstream: Upstream, timeout_s: Callable[[], float]) -> None:
-        self._upstream = upstream
-        self._address = Address(upstream.host, upstream.port)
-        self._timeout_s = timeout_s
-
-    async def run(self) -> None:
-        await asyncio.Event().wait()
-
-    async def find(self) -> Upstream:
-        return await resolved(self._upstream, self._timeout_s())
-
     async def again(self, now: Upstream) -> Upstream:
-        if now.path or is_number(self._address.host) or now.host in await self._numbers():
+        if await self._is_still(now):
             return now
         return await self.find()
 
     async def watch(self, now: Upstream, look: Callable[[], None]) -> None:
-        if now.path or is_number(self._address.host):
-            await self.run()
         while True:
             await asyncio.sleep(_LOOK_S)
             with suppress(OSError):  # names may be unknown for a while
-                if now.host not in await self._numbers():
+                if not await self._is_still(now):
                     look()
 
-    async def pause(self, limit_s: float) -> None:
-        await asyncio.sleep(limit_s)
-
-    async def _numbers(self) -> list[str]:
-        return await numbers_in_time(self._address, self._timeout_s())
+    async def _is_still(self, now: Upstream) -> bool:
+        """Whether the name still has this address, if it is a name."""
+        host, port = self._upstream.host, self._upstream.port
+        if now.path or is_number(host):
+            return True
+        return now.host in await numbers_in_time(Address(host, port), self._timeout_s())
 
 
 class _Met(NamedTuple):
@@ -98,48 +95,34 @@ class _Met(NamedTuple):
     identity: Identity
 
 
-class SeveralServers:
+class SeveralServers(Discovery):
     """Several addresses: the first that says it is a master is the server.
 
-    If none is, a replica in a Cluster serves to find the masters. All must be of one kind.
+    If none is, a replica in a Cluster serves to find the masters. All must be of one kind. The link
+    itself looks at the role of its server.
     """
-
-    def __init__(self, upstream: Upstream, timeout_s: Callable[[], float]) -> None:
-        self._upstream = upstream
-        self._timeout_s = timeout_s
-
-    async def run(self) -> None:
-        await asyncio.Event().wait()
 
     async def find(self) -> Upstream:
         asked = {
             address: asyncio.create_task(self._met(address)) for address in self._upstream.addresses
         }
         try:
-            found = await _first(asked.values(), _PATIENCE_S, _is_master)
-            if found := found or await _any(asked.values(), self._timeout_s(), _is_master):
+            found = await _first(asked.values(), _PATIENCE_S)
+            if found := found or await _any(asked.values(), self._timeout_s()):
                 await asyncio.wait(asked.values(), timeout=_GRACE_S)
                 _check_kinds(asked)
                 return found.server
             _check_kinds(asked)
-            if found := _fit(asked.values(), lambda met: met.identity.is_clustered):
-                return found.server
+            for met in _met(asked.values()):
+                if met.identity.is_clustered:
+                    return met.server
             said = "; ".join(f"{address}: {_why_not(task)}" for address, task in asked.items())
         finally:
             await cancel(*asked.values())
         raise UpstreamError(f"no server is a master: {said}")
 
-    async def again(self, now: Upstream) -> Upstream:
-        return now
-
-    async def watch(self, now: Upstream, look: Callable[[], None]) -> None:
-        await self.run()  # the link itself looks at the role of its server
-
-    async def pause(self, limit_s: float) -> None:
-        await asyncio.sleep(limit_s)
-
     async def _met(self, address: Address) -> _Met:
-        server = await OneServer(self._upstream.at(address), self._timeout_s).find()
+        server = await resolved(self._upstream.at(address), self._timeout_s())
         try:
             return _Met(server, await identity(server, self._timeout_s()))
         except (RedisError, OSError) as trouble:
@@ -148,12 +131,11 @@ class SeveralServers:
             raise
 
 
-class OfSentinels:
+class OfSentinels(Discovery):
     """The master that Sentinels name."""
 
     def __init__(self, upstream: Upstream, timeout_s: Callable[[], float]) -> None:
-        self._upstream = upstream
-        self._timeout_s = timeout_s
+        super().__init__(upstream, timeout_s)
         self._sentinels = SentinelGroup(upstream, timeout_s)
         self._used: Answer | None = None
 
@@ -162,10 +144,7 @@ class OfSentinels:
 
     async def find(self) -> Upstream:
         self._used = await self._sentinels.answer()
-        return await OneServer(self._upstream.at(self._used.address), self._timeout_s).find()
-
-    async def again(self, now: Upstream) -> Upstream:
-        return now
+        return await resolved(self._upstream.at(self._used.address), self._timeout_s())
 
     async def watch(self, now: Upstream, look: Callable[[], None]) -> None:
         while not self._has_moved():
@@ -191,42 +170,35 @@ class OfSentinels:
         return latest.address != used.address
 
 
-async def _first(
-    tasks: Collection[asyncio.Task[_Met]], limit_s: float, is_fit: Callable[[_Met], bool]
-) -> _Met | None:
-    """Returns the first fit server in the order of the tasks; None if there is none in time."""
+async def _first(tasks: Collection[asyncio.Task[_Met]], limit_s: float) -> _Met | None:
+    """Returns the first master in the order of the tasks; None if there is none in time."""
     loop = asyncio.get_running_loop()
     until_s = loop.time() + limit_s
     for task in tasks:
         await asyncio.wait({task}, timeout=max(0, until_s - loop.time()))
-        if found := _fit([task], is_fit):
+        if found := _master([task]):
             return found
     return None
 
 
-async def _any(
-    tasks: Collection[asyncio.Task[_Met]], limit_s: float, is_fit: Callable[[_Met], bool]
-) -> _Met | None:
-    """Returns the first fit server that any of the tasks finds; None if none does in time."""
+async def _any(tasks: Collection[asyncio.Task[_Met]], limit_s: float) -> _Met | None:
+    """Returns the first master that any of the tasks finds; None if none does in time."""
     loop = asyncio.get_running_loop()
     until_s, pending = loop.time() + limit_s, {task for task in tasks if not task.done()}
-    while not (found := _fit(tasks, is_fit)) and pending and loop.time() < until_s:
+    while not (found := _master(tasks)) and pending and loop.time() < until_s:
         _, pending = await asyncio.wait(
             pending, timeout=until_s - loop.time(), return_when=asyncio.FIRST_COMPLETED
         )
     return found
 
 
-def _fit(tasks: Iterable[asyncio.Task[_Met]], is_fit: Callable[[_Met], bool]) -> _Met | None:
-    """Returns the server of the first task that has found a fit one; else None."""
-    for task in tasks:
-        if task.done() and task.exception() is None and is_fit(task.result()):
-            return task.result()
-    return None
+def _met(tasks: Iterable[asyncio.Task[_Met]]) -> list[_Met]:
+    """Returns the servers that have answered by now."""
+    return [task.result() for task in tasks if task.done() and task.exception() is None]
 
 
-def _is_master(met: _Met) -> bool:
-    return met.identity.is_master
+def _master(tasks: Iterable[asyncio.Task[_Met]]) -> _Met | None:
+    return next((met for met in _met(tasks) if met.identity.is_master), None)
 
 
 def _check_kinds(asked: Mapping[Address, asyncio.Task[_Met]]) -> None:

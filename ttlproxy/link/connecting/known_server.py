@@ -18,7 +18,7 @@ from redis.exceptions import AuthenticationError, RedisError, ResponseError
 from ttlproxy.addresses import Upstream
 from ttlproxy.core.keys import DEFAULT_PREFIX
 from ttlproxy.errors import Demoted, ServerChanged
-from ttlproxy.link.connecting.connections import client, close, open_now
+from ttlproxy.link.connecting.connections import connected, open_now
 from ttlproxy.link.connecting.pipeline import run, valid
 
 INFO = (b"INFO",)
@@ -225,6 +225,38 @@ class KnownServer:
         self._on_change()
 
 
+class Serving:
+    """Whether clients are served now: the link decides, others read it or wait here.
+
+    now: whether scripts are loaded, announcements arrive and the registry is whole; a plain flag
+    for the hot path
+    ready: the same, as an event to wait for
+    tried: set once the first attempt to serve is over
+    in_this_life: whether clients were served at all in the present life of the link
+    """
+
+    __slots__ = ("in_this_life", "now", "ready", "tried")
+
+    def __init__(self) -> None:
+        self.now = False
+        self.ready = asyncio.Event()
+        self.tried = asyncio.Event()
+        self.in_this_life = False
+
+    def begin_life(self) -> None:
+        """Begins a life of the link, which has ended the last one with `stop`."""
+        self.in_this_life = False
+
+    def start(self) -> None:
+        self.now = self.in_this_life = True
+        self.tried.set()
+        self.ready.set()
+
+    def stop(self) -> None:
+        self.now = False
+        self.ready.clear()
+
+
 # An answer is valid for this time.
 _RECENT_S: Final = 1.0
 
@@ -253,17 +285,15 @@ class LoginCheck:
 
 async def _asks_login(upstream: Upstream, timeout_s: float) -> bool:
     nobody = replace(upstream, user=None, password=None, user_file=None, password_file=None)
-    redis = client(nobody, "ttlproxy:probe", timeout_s)
     try:
-        await open_now(redis)  # this sends CLIENT SETNAME
+        async with connected(nobody, "ttlproxy:probe", timeout_s) as redis:
+            await open_now(redis)  # this sends CLIENT SETNAME
     except AuthenticationError:
         return True
     except ResponseError:  # Redis looks at the login before it looks at anything else
         return False
     except RedisError as trouble:
         raise ConnectionError(str(trouble)) from trouble
-    finally:
-        await close(redis)
     return False
 
 

@@ -12,9 +12,9 @@ from typing import Any, Final, TypeAlias, cast
 from redis.asyncio import Redis
 from redis.exceptions import AskError, MovedError, NoScriptError, RedisError, ResponseError
 
-from ttlproxy.addresses import Address
+from ttlproxy.addresses import Address, Upstream
 from ttlproxy.commands import Call
-from ttlproxy.link.connecting.connections import OwnConnection, close, nothing
+from ttlproxy.link.connecting.connections import OwnConnection, close, connected, nothing
 from ttlproxy.net.tasks import time_limit
 from ttlproxy.scripts.script_calls import ScriptCalls
 from ttlproxy.wire import encode
@@ -59,6 +59,15 @@ async def run(
         return await _exchange(cast(OwnConnection, connection), requests, on_reply)
     finally:
         await pool.release(connection)
+
+
+async def ask_once(
+    server: Upstream, name: str, timeout_s: float, *requests: Words, patient: bool = False
+) -> list[object]:
+    """Sends requests in database 0, as `run` does, over a connection of their own. Raises
+    redis-py's RedisError, or OSError."""
+    async with connected(server, name, timeout_s, patient=patient) as redis, time_limit(timeout_s):
+        return await run(redis, [(0, words) for words in requests])
 
 
 async def ask(redis: Redis, parts: Mapping[str, Sequence[Words]]) -> dict[str, list[Any]]:
@@ -112,18 +121,6 @@ async def _exchange(
         found.append(_outcome(db, actual, refusal, replies[reply]))
     connection.db = actual
     return found
-
-
-async def everywhere(
-    redis: Redis, databases: Iterable[int], words: Words
-) -> tuple[dict[int, Any], dict[int, ResponseError]]:
-    """Sends a request in several databases; returns replies, and Redis's errors, by database."""
-    asked = list(databases)
-    if not asked:
-        return {}, {}
-    replies = dict(zip(asked, await run(redis, [(db, words) for db in asked]), strict=True))
-    refused = {db: refusal for db, reply in replies.items() if (refusal := error(reply))}
-    return {db: valid(reply) for db, reply in replies.items() if db not in refused}, refused
 
 
 def valid(reply: object) -> Any:

@@ -1,8 +1,8 @@
 """Connections on which Redis pushes.
 
 They are plain non-blocking sockets, because what has come must be taken without waiting, which
-asyncio's transports cannot do. `AskingSocket` also asks, and takes replies and pushes in the order
-in which they come. `Pushes` receives announcements.
+asyncio's transports cannot do. Replies and pushes are taken in the order in which they come.
+`Pushes` receives announcements.
 
 When a writer has its reply, the push can be read: `receive` takes what is there without waiting,
 before each look at a client's chunk. A pending reply would delay a push, so little is sent there
@@ -32,21 +32,36 @@ from ttlproxy.errors import UpstreamError
 from ttlproxy.link.connecting.connections import plain_socket
 from ttlproxy.link.connecting.known_server import push_name
 from ttlproxy.link.connecting.pipeline import Words
+from ttlproxy.net.tasks import fail
 from ttlproxy.wire import encode
 
 Ask: TypeAlias = Callable[..., list[Any]]
 """Sends requests in one packet; returns the replies, Redis's errors as exceptions."""
 
+_CONFIRMATIONS = ([b"subscribe"], [b"unsubscribe"])
 _NOTHING_THERE = (BlockingIOError, ssl.SSLWantReadError)
 _FULL = (BlockingIOError, ssl.SSLWantWriteError)
 
 
-class PushSocket:
-    """One connection; subclasses say how it begins, and take each message."""
+class _Answer:
+    """The replies to requests that were sent together."""
 
-    def __init__(self, on_loss: Callable[[], None]) -> None:
-        """`on_loss()` is called once when the connection ends."""
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.replies: list[Any] = []
+        self.done: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
+
+
+class PushSocket:
+    """One connection, on which requests are sent; subclasses say how it begins, and take what is
+    pushed."""
+
+    def __init__(self, name: bytes, on_loss: Callable[[], None]) -> None:
+        """`name`: as CLIENT LIST shows it; `on_loss()` is called once when the connection ends."""
+        self._name = name
         self._on_loss = on_loss
+        self._turn = asyncio.Lock()
+        self._owed: deque[_Answer] = deque()
         self._reader = hiredis.Reader()
         self._socket: socket.socket | None = None
         self._made: socket.socket | None = None  # the same, as soon as the thread has made it
@@ -70,6 +85,9 @@ class PushSocket:
             self._socket = None
         if self._made is not None:  # `open` may have been cancelled since
             self._made.close()
+        for answer in self._owed:
+            fail(answer.done, UpstreamError("the connection was lost"))
+        self._owed.clear()
 
     def lose(self) -> None:
         """Closes it as if the connection were lost."""
@@ -81,7 +99,19 @@ class PushSocket:
         if self._socket is not None:
             poll.register(self._socket, select.POLLIN)
 
-    async def send(self, data: bytes) -> None:
+    async def ask(self, requests: Sequence[Words]) -> list[Any]:
+        """Returns the replies, Redis's errors as exceptions.
+
+        Pushes that Redis has sent before a reply are taken before it. Raises UpstreamError if the
+        connection ends.
+        """
+        answer = _Answer(len(requests))
+        async with self._turn:
+            self._owed.append(answer)
+            await self._send(b"".join(encode(tuple(words)) for words in requests))
+        return await answer.done
+
+    async def _send(self, data: bytes) -> None:
         """Sends all of `data`. Raises UpstreamError if the connection ends."""
         left = memoryview(data)
         while left:
@@ -120,12 +150,23 @@ class PushSocket:
                 self._take(message)
 
     def _take(self, message: object) -> None:
-        """Takes a push or a reply."""
-        raise NotImplementedError
+        """Takes a push or a reply; confirmations that come as pushes are replies."""
+        if isinstance(message, hiredis.PushNotification) and message[:1] not in _CONFIRMATIONS:
+            self._pushed(message)
+        elif self._owed:
+            answer = self._owed[0]
+            answer.replies.append(message)
+            if len(answer.replies) == answer.count:
+                self._owed.popleft()
+                if not answer.done.done():
+                    answer.done.set_result(answer.replies)
+
+    def _pushed(self, message: Sequence[Any]) -> None:
+        """Takes what Redis pushes."""
 
     def _opening(self) -> list[Words]:
         """Returns the requests that are sent together with HELLO, none of which may be refused."""
-        raise NotImplementedError
+        return [(b"CLIENT", b"SETNAME", self._name)]
 
     def _begin(self, connection: socket.socket) -> None:
         """Sends further requests, by `_ask`; runs in the thread, after the first ones."""
@@ -176,62 +217,6 @@ class PushSocket:
 def _tell(room: asyncio.Future[None]) -> None:
     if not room.done():
         room.set_result(None)
-
-
-class _Answer:
-    """The replies to requests that were sent together."""
-
-    def __init__(self, count: int) -> None:
-        self.count = count
-        self.replies: list[Any] = []
-        self.done: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
-
-
-class AskingSocket(PushSocket):
-    """A connection that also sends requests, with a name of its own."""
-
-    def __init__(self, name: bytes, on_loss: Callable[[], None]) -> None:
-        super().__init__(on_loss)
-        self._name = name
-        self._turn = asyncio.Lock()
-        self._owed: deque[_Answer] = deque()
-
-    async def ask(self, requests: Sequence[Words]) -> list[Any]:
-        """Returns the replies, Redis's errors as exceptions.
-
-        Pushes that Redis has sent before a reply are taken before it. Raises UpstreamError if the
-        connection ends.
-        """
-        answer = _Answer(len(requests))
-        async with self._turn:
-            self._owed.append(answer)
-            await self.send(b"".join(encode(tuple(words)) for words in requests))
-        return await answer.done
-
-    def close(self) -> None:
-        super().close()
-        for answer in self._owed:
-            if not answer.done.done():
-                answer.done.set_exception(UpstreamError("the connection was lost"))
-                answer.done.exception()  # maybe nobody waits
-        self._owed.clear()
-
-    def _take(self, message: object) -> None:
-        if isinstance(message, hiredis.PushNotification):
-            self._pushed(message)
-            return
-        answer = self._owed[0]
-        answer.replies.append(message)
-        if len(answer.replies) == answer.count:
-            self._owed.popleft()
-            if not answer.done.done():
-                answer.done.set_result(answer.replies)
-
-    def _pushed(self, message: Sequence[Any]) -> None:
-        """Takes what Redis pushes."""
-
-    def _opening(self) -> list[Words]:
-        return [(b"CLIENT", b"SETNAME", self._name)]
 
 
 # The key stays for this time if its writer was killed, or may not delete it.
@@ -285,22 +270,19 @@ class Pushes(PushSocket):
     ) -> None:
         """`choose(ask)` says, before Redis tracks anything, whether this proxy is to hear
         announcements of deadlines. See modes.py."""
-        super().__init__(on_loss)
+        super().__init__(push_name(keys.prefix), on_loss)
         self.hears = True
         self.acknowledged = set[bytes]()
         self._keys = keys
         self._handlers = handlers
         self._choose = choose
-        self._listening: deque[asyncio.Future[bool]] = deque()
 
-    def _take(self, message: object) -> None:
-        if isinstance(message, list) and message[:1] == [b"message"]:
+    def _pushed(self, message: Sequence[Any]) -> None:
+        if message[0] == b"message":
             self._handlers.news(message[2])
-        elif not isinstance(message, list) or message[:1] != [b"invalidate"]:
-            self._answered(message)
-        elif message[1] is None:
+        elif message[0] == b"invalidate" and message[1] is None:
             self._handlers.flush()
-        else:
+        elif message[0] == b"invalidate":
             for name in message[1]:
                 self._invalidated(name)
 
@@ -326,24 +308,8 @@ class Pushes(PushSocket):
     async def listen(self, command: bytes, channel: bytes) -> bool:
         """Sends SUBSCRIBE or UNSUBSCRIBE, as `command`; returns whether Redis accepts it. Raises
         UpstreamError."""
-        answer: asyncio.Future[bool] = self._loop.create_future()
-        self._listening.append(answer)
-        await self.send(encode((command, channel)))
-        return await answer
-
-    def _answered(self, message: object) -> None:
-        if self._listening and not (answer := self._listening.popleft()).done():
-            answer.set_result(not isinstance(message, hiredis.ReplyError))
-
-    def close(self) -> None:
-        super().close()
-        for answer in self._listening:
-            if not answer.done():
-                answer.set_exception(UpstreamError("the push connection was lost"))
-                answer.exception()  # maybe nobody waits
-
-    def _opening(self) -> list[Words]:
-        return [(b"CLIENT", b"SETNAME", push_name(self._keys.prefix))]
+        (reply,) = await self.ask([(command, channel)])
+        return not isinstance(reply, hiredis.ReplyError)
 
     def _begin(self, connection: socket.socket) -> None:
         keys = self._keys

@@ -17,10 +17,9 @@ from redis.exceptions import RedisError
 
 from ttlproxy.addresses import Address, Upstream
 from ttlproxy.core.topology import ClusterNode
-from ttlproxy.link.connecting.connections import client, close
 from ttlproxy.link.connecting.failures import may_be_tls
 from ttlproxy.link.connecting.known_server import INFO, Identity, fields
-from ttlproxy.link.connecting.pipeline import error, run, valid
+from ttlproxy.link.connecting.pipeline import ask_once, error, valid
 from ttlproxy.net.sockets import is_number, numbers
 from ttlproxy.net.tasks import time_limit
 
@@ -47,13 +46,8 @@ async def accepts(upstream: Upstream, timeout_s: float) -> bool:
 async def identity(upstream: Upstream, timeout_s: float) -> Identity:
     """Returns the server that a new connection reaches. Raises redis-py's RedisError, or
     OSError."""
-    redis = client(upstream, "ttlproxy:probe", timeout_s, patient=True)
-    try:
-        async with time_limit(timeout_s):
-            (reply,) = await run(redis, [(0, INFO)])
-            return Identity.of(fields(valid(reply)))
-    finally:
-        await close(redis)
+    (reply,) = await ask_once(upstream, "ttlproxy:probe", timeout_s, INFO, patient=True)
+    return Identity.of(fields(valid(reply)))
 
 
 async def met(upstream: Upstream, timeout_s: float) -> Identity | None:
@@ -110,14 +104,10 @@ async def endpoints(
 
 async def _preferred(server: Upstream, timeout_s: float) -> Mapping[str, str]:
     """Returns the hosts in CLUSTER SLOTS, by the nodes' ids; empty for the host of `server`."""
-    redis = client(server, "ttlproxy:slots", timeout_s)
     try:
-        async with time_limit(timeout_s):
-            (reply,) = await run(redis, [(0, (b"CLUSTER", b"SLOTS"))])
+        (reply,) = await ask_once(server, "ttlproxy:slots", timeout_s, (b"CLUSTER", b"SLOTS"))
     except (RedisError, OSError):
         return {}
-    finally:
-        await close(redis)
     if error(reply):  # we may not ask
         return {}
     told = [node for _, _, *nodes in valid(reply) for node in nodes]
@@ -201,11 +191,8 @@ async def _answers_tls(upstream: Upstream) -> bool:
     reader, writer = await asyncio.open_connection(upstream.host, upstream.port)
     try:
         writer.write(outgoing.read())
-        return _begins_record(await reader.readexactly(3))
+        header = await reader.readexactly(3)
+        # A TLS handshake or alert record begins, of any version (RFC 8446, 5.1).
+        return header[:1] in (b"\x15", b"\x16") and header[1:2] == b"\x03"
     finally:
         writer.close()
-
-
-def _begins_record(header: bytes) -> bool:
-    """Whether a TLS handshake or alert record begins, of any version (RFC 8446, 5.1)."""
-    return header[:1] in (b"\x15", b"\x16") and header[1:2] == b"\x03"

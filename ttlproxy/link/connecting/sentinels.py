@@ -25,7 +25,7 @@ from redis.exceptions import RedisError, ResponseError
 
 from ttlproxy.addresses import Address, Upstream
 from ttlproxy.errors import UpstreamError
-from ttlproxy.link.connecting.connections import client, close
+from ttlproxy.link.connecting.connections import connected
 from ttlproxy.link.connecting.failures import Asked, cause
 from ttlproxy.link.connecting.pipeline import run, valid
 from ttlproxy.link.connecting.reachability import met, mismatch, resolved
@@ -34,6 +34,7 @@ from ttlproxy.net.tasks import run_all, run_together
 
 log = logging.getLogger(__name__)
 
+_NAME: Final = "ttlproxy:sentinel"
 _EVERY_S: Final = 1.0
 # Once one Sentinel has answered, the others have this time: one that hangs must not delay a start.
 _GRACE_S: Final = 0.2
@@ -105,16 +106,13 @@ class Sentinel:
         return f"{why} ({trouble})" if why else trouble
 
     async def _ask_again_and_again(self, server: Upstream) -> None:
-        redis = client(server, "ttlproxy:sentinel", self._timeout_s())
-        try:
+        async with connected(server, _NAME, self._timeout_s()) as redis:
             while True:
                 self._news.clear()
                 self._learn(*await self._ask(redis))
                 with suppress(TimeoutError):
                     async with asyncio.timeout(_PROMOTION_S if self._candidate else _EVERY_S):
                         await self._news.wait()
-        finally:
-            await close(redis)
 
     async def _ask(self, redis: Redis) -> tuple[Answer | None, str]:
         """Returns the answer, or why there is none."""
@@ -145,16 +143,15 @@ class Sentinel:
         return answer
 
     async def _listen(self, server: Upstream) -> None:
-        redis = client(server, "ttlproxy:sentinel", self._timeout_s(), patient=True)
-        try:
-            async with redis.pubsub(ignore_subscribe_messages=True) as channels:
-                await channels.subscribe(*_NEWS)
-                async for message in channels.listen():
-                    if message["channel"] == _PROMOTES.encode():
-                        self._promotes(message["data"])
-                    self._news.set()
-        finally:
-            await close(redis)
+        async with (
+            connected(server, _NAME, self._timeout_s(), patient=True) as redis,
+            redis.pubsub(ignore_subscribe_messages=True) as channels,
+        ):
+            await channels.subscribe(*_NEWS)
+            async for message in channels.listen():
+                if message["channel"] == _PROMOTES.encode():
+                    self._promotes(message["data"])
+                self._news.set()
 
     def _promotes(self, event: bytes) -> None:
         """Takes the replica that is promoted from `event`: slave NAME HOST PORT @ SERVICE HOST

@@ -20,27 +20,23 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Callable, Collection, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import Final
+from typing import Final, NamedTuple
 
 import hiredis
 from redis.exceptions import ResponseError
 
-from ttlproxy.config import Settings
 from ttlproxy.core.registry import DbKey
 from ttlproxy.errors import UpstreamError
 from ttlproxy.link.connecting.connections import Backoff
-from ttlproxy.link.connecting.discovery import AddressWatch
 from ttlproxy.link.connecting.known_server import listed_clients, push_name
 from ttlproxy.link.connecting.pipeline import Words
-from ttlproxy.link.connecting.pushes import AskingSocket, Pushes
-from ttlproxy.link.knowledge.asked_places import AskedPlaces
-from ttlproxy.link.knowledge.modes import Modes
+from ttlproxy.link.connecting.pushes import Pushes, PushSocket
+from ttlproxy.link.knowledge.announcements import Announcements
 from ttlproxy.link.server.shared_state import SharedState
-from ttlproxy.link.shared.barriers import IsPaused
 from ttlproxy.link.shared.context import Context
-from ttlproxy.net.tasks import cancel, run_all
+from ttlproxy.net.tasks import cancel, fail, run_all
 
 log = logging.getLogger(__name__)
 
@@ -64,31 +60,83 @@ _LOOKS: Final = Backoff(cap=0.02, base=0.0005)
 _MOST_LOOKS: Final = 8  # after these the pause does not grow
 
 
+class _Asked(NamedTuple):
+    places: Sequence[DbKey]
+    done: asyncio.Future[None]
+
+
+class AskedPlaces:
+    """Gathers the questions of sessions at one moment, and serves them in rounds: questions that
+    come during one are answered in the next."""
+
+    def __init__(self, serve: Callable[[set[DbKey]], Awaitable[None]]) -> None:
+        """`serve(places)` asks Redis; raises UpstreamError if a connection is lost."""
+        self._serve = serve
+        self._new: list[_Asked] = []
+        self._under_way: list[_Asked] = []
+        self._asked = asyncio.Event()
+
+    def add(self, places: Iterable[DbKey]) -> asyncio.Future[None]:
+        """Returns a future that is done when these places were served; it has an UpstreamError if a
+        connection, or the link, was lost before."""
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._new.append(_Asked(tuple(places), done))
+        self._asked.set()
+        return done
+
+    async def run(self) -> None:
+        """Serves until cancelled."""
+        try:
+            while True:
+                await self._asked.wait()
+                self._asked.clear()
+                await self._round()
+        finally:
+            self._take()
+            self._end(UpstreamError("the link was lost"))
+
+    async def _round(self) -> None:
+        self._take()
+        trouble: UpstreamError | None = UpstreamError("the link was lost")
+        try:
+            await self._serve(set[DbKey]().union(*(asked.places for asked in self._under_way)))
+            trouble = None
+        except UpstreamError as lost:
+            trouble = lost
+        finally:
+            self._end(trouble)
+
+    def _take(self) -> None:
+        self._under_way, self._new = self._new, []
+
+    def _end(self, trouble: UpstreamError | None) -> None:
+        under_way, self._under_way = self._under_way, []
+        for asked in under_way:
+            if trouble is not None:
+                fail(asked.done, trouble)
+            elif not asked.done.done():
+                asked.done.set_result(None)
+
+
+# Stands among places for the rules.
+_RULES_PLACE: Final[DbKey] = (-1, b"")
+
+
 class Activation:
     """Publishes news, and acknowledges the news of others."""
 
     def __init__(
-        self,
-        settings: Settings,
-        context: Context,
-        address: AddressWatch,
-        modes: Modes,
-        pushes: Callable[[], Pushes | None],
-        is_paused: IsPaused,
-        shared_state: SharedState,
+        self, context: Context, announcements: Announcements, shared_state: SharedState
     ) -> None:
-        """`pushes()`: the present push connection; None while there is none."""
-        self._settings = settings
         self._context = context
         self._keys = context.keys
         self._families = context.script_calls.families
         self._known = self._families.known
-        self._address = address
-        self._modes = modes
-        self._pushes = pushes
-        self._is_paused = is_paused
+        self._announcements = announcements
+        self._modes = announcements.modes
+        announcements.on_news, announcements.on_connected = self.take_news, self.connected
         self._shared_state = shared_state
-        self._connection: AskingSocket | None = None
+        self._connection: PushSocket | None = None
         self._opening = asyncio.Lock()
         self._rounds = AskedPlaces(self._make_sure)
         self._rules = set[bytes]()  # news of rules that are not over
@@ -148,7 +196,7 @@ class Activation:
         while True:
             await self._wanted.wait()
             self._wanted.clear()
-            pushes = self._pushes()
+            pushes = self._announcements.connection
             if pushes is None:
                 continue
             known = self._rules.union(_FAMILY + family for family in self._known.all)
@@ -188,7 +236,7 @@ class Activation:
         connection is lost before."""
         families = {self._known.of(key) for db, key in places if (db, key) != _RULES_PLACE}
         news = of_families = frozenset(_FAMILY + family for family in families)
-        pushes = self._pushes()
+        pushes = self._announcements.connection
         if _RULES_PLACE in places:
             news |= {_RULES + os.urandom(8).hex().encode()}
         self.take_news(news)
@@ -198,7 +246,7 @@ class Activation:
             await self._note(families)
         if families:
             await self._until_most_masters_know(of_families)
-        if pushes is None or pushes is not self._pushes():
+        if pushes is None or pushes is not self._announcements.connection:
             raise UpstreamError("the push connection was lost")
         self._families.confirm(families)
 
@@ -209,7 +257,7 @@ class Activation:
         lacking = (len(tellers) + 1) // 2  # with this one it is most of them
         tasks = [asyncio.create_task(each.until_all_have_acknowledged(news)) for each in tellers]
         try:
-            async with asyncio.timeout(self._settings.hold_max):
+            async with asyncio.timeout(self._context.settings.hold_max):
                 for task in asyncio.as_completed(tasks):
                     with suppress(UpstreamError):
                         await task
@@ -241,14 +289,14 @@ class Activation:
         async with self._asking("news cannot be told to all proxies") as connection:
             await connection.ask([(b"PUBLISH", self._modes.channel, each) for each in news])
             await self._until_all_know(connection, news)
-        if pushes is not self._pushes():
+        if pushes is not self._announcements.connection:
             raise UpstreamError("the push connection was lost")
 
     async def _acknowledged_here(self, news: Collection[bytes]) -> Pushes:
         """Ends when this process has acknowledged; returns the connection on which it has. Raises
         UpstreamError."""
         while True:
-            pushes = self._pushes()
+            pushes = self._announcements.connection
             if pushes is None:
                 raise UpstreamError("there is no push connection")
             if pushes.acknowledged.issuperset(news):
@@ -257,7 +305,7 @@ class Activation:
             async with self._acknowledged:
                 await self._acknowledged.wait()
 
-    async def _until_all_know(self, connection: AskingSocket, news: Collection[bytes]) -> None:
+    async def _until_all_know(self, connection: PushSocket, news: Collection[bytes]) -> None:
         """Ends when as many have acknowledged as there are proxies. Raises UpstreamError."""
         channels = (self._modes.channel, *map(self._keys.news_channel, news))
         loop = asyncio.get_running_loop()
@@ -278,12 +326,12 @@ class Activation:
                 continue
             if loop.time() >= ends_s:
                 ends_s = loop.time() + _PATIENCE_S
-                if not await self._is_paused():
+                if not await self._context.is_paused():
                     await self._end_those_that_lack(connection)
             looks += 1
             await asyncio.sleep(_LOOKS.compute(min(looks, _MOST_LOOKS)))
 
-    async def _reached(self, connection: AskingSocket, news: Collection[bytes]) -> list[int]:
+    async def _reached(self, connection: PushSocket, news: Collection[bytes]) -> list[int]:
         """Returns the numbers of subscribers to the channel of all proxies, and to those of the
         news, where Redis does not count them right (docs/compatibility.md). PUBLISH returns how
         many get a message, which repeats what they have heard. Raises UpstreamError."""
@@ -295,7 +343,7 @@ class Activation:
                 raise UpstreamError(f"proxies cannot be counted: {each}")
         return counts
 
-    async def _end_those_that_lack(self, connection: AskingSocket) -> None:
+    async def _end_those_that_lack(self, connection: PushSocket) -> None:
         """Kills the push connections of proxies that have not acknowledged all that others have.
         Raises UpstreamError."""
         (listed,) = await connection.ask([(b"CLIENT", b"LIST")])
@@ -317,7 +365,7 @@ class Activation:
             await connection.ask(kills)
 
     @asynccontextmanager
-    async def _asking(self, fault: str) -> AsyncIterator[AskingSocket]:
+    async def _asking(self, fault: str) -> AsyncIterator[PushSocket]:
         """Yields the connection for questions. If it is lost, raises UpstreamError, whose text
         begins with `fault`."""
         try:
@@ -326,18 +374,16 @@ class Activation:
             self._lost()
             raise UpstreamError(f"{fault}: {trouble}") from trouble
 
-    async def _opened(self) -> AskingSocket:
+    async def _opened(self) -> PushSocket:
         async with self._opening:
             if self._connection is None:
                 self._connection = await self._open()
             return self._connection
 
-    async def _open(self) -> AskingSocket:
-        connection, settings = AskingSocket(b"ttlproxy:families", self._lost), self._settings
+    async def _open(self) -> PushSocket:
+        connection = PushSocket(b"ttlproxy:families", self._lost)
         try:
-            await connection.open(
-                self._address.now, settings.connect_timeout, settings.tcp_keepalive
-            )
+            await self._announcements.open(connection)
         except BaseException:
             connection.close()
             raise
@@ -347,7 +393,3 @@ class Activation:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
-
-
-# Stands among places for the rules.
-_RULES_PLACE: Final[DbKey] = (-1, b"")

@@ -6,13 +6,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import select
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AsyncExitStack
+from typing import Any
 
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from ttlproxy.config import Settings
 from ttlproxy.core.keys import Keys
 from ttlproxy.errors import UpstreamError
 from ttlproxy.link.connecting.connections import Backoff, close
@@ -20,7 +20,6 @@ from ttlproxy.link.connecting.discovery import AddressWatch
 from ttlproxy.link.connecting.known_server import ServerClock
 from ttlproxy.link.connecting.pipeline import Words, run
 from ttlproxy.link.connecting.pushes import Pushes, PushHandlers, PushSocket, announcing
-from ttlproxy.link.connecting.serving import Serving
 from ttlproxy.link.knowledge.jobs import Job, Jobs
 from ttlproxy.link.knowledge.modes import Modes
 from ttlproxy.link.reaper.walks import Walks
@@ -53,29 +52,26 @@ class _DeadlineSocket(PushSocket):
         on_announcement: Callable[[int, bytes, int], None],
         on_loss: Callable[[], None],
     ) -> None:
-        super().__init__(on_loss)
+        super().__init__(b"ttlproxy:deadlines", on_loss)
         self._keys = keys
         self._on_announcement = on_announcement
 
-    def _take(self, message: object) -> None:
-        if isinstance(message, list) and message[:1] == [b"invalidate"] and message[1]:
-            for name in message[1]:
-                if announced := self._keys.announced(name):
-                    db, deadline_ms, key = announced
-                    self._on_announcement(db, key, deadline_ms)
+    def _pushed(self, message: Sequence[Any]) -> None:
+        for name in message[1] or () if message[0] == b"invalidate" else ():
+            if announced := self._keys.announced(name):
+                db, deadline_ms, key = announced
+                self._on_announcement(db, key, deadline_ms)
 
     def _opening(self) -> list[Words]:
         prefix = self._keys.announcement_prefix
-        return [
-            (b"CLIENT", b"SETNAME", b"ttlproxy:deadlines"),
-            (b"CLIENT", b"TRACKING", b"ON", b"BCAST", b"PREFIX", prefix),
-        ]
+        tracking = (b"CLIENT", b"TRACKING", b"ON", b"BCAST", b"PREFIX", prefix)
+        return [*super()._opening(), tracking]
 
 
 class Announcements:
     """Opens push connections. While there is none, announcements are missed, and nobody is served.
 
-    connection: the present one; None while there is none
+    connection: the present one; None while there is none; modes: what it hears
     swaps: how often two databases have changed places; flushes: how often keys may have gone
     greetings: how many other proxies have said hello; load_changed: reads what is there now
     on_news(news) is called with what other proxies tell, on_connected(news) when there is a new
@@ -85,14 +81,11 @@ class Announcements:
 
     def __init__(
         self,
-        settings: Settings,
-        address: AddressWatch,
         context: Context,
-        serving: Serving,
+        address: AddressWatch,
         jobs: Jobs,
         shared_state: SharedState,
         walks: Walks,
-        modes: Modes,
         connect: Callable[[str], Redis],
     ) -> None:
         """`connect(name)` gives a new connection with this name."""
@@ -103,14 +96,12 @@ class Announcements:
         self.load_changed: Job | None = None
         self.on_news: Callable[[Iterable[bytes]], None] = lambda news: None
         self.on_connected: Callable[[Collection[bytes]], None] = lambda news: None
-        self._settings = settings
+        self.modes = Modes(context)
         self._address = address
         self._context = context
-        self._serving = serving
         self._jobs = jobs
         self._shared_state = shared_state
         self._connect = connect
-        self._modes = modes
         self._poll = select.poll()
         self._handlers = PushHandlers(
             announcement=self._announced,
@@ -148,7 +139,7 @@ class Announcements:
 
     async def _keep_open(self) -> None:
         """Opens a push connection; ends when that is lost."""
-        lost, modes = asyncio.Event(), self._modes
+        lost, modes = asyncio.Event(), self.modes
 
         def on_loss() -> None:
             # From here on announcements are missed. A heartbeat that is answered before this task
@@ -160,8 +151,7 @@ class Announcements:
         async with AsyncExitStack() as stack:
             stack.callback(pushes.close)
             stack.callback(self._ended)
-            settings = self._settings
-            await pushes.open(self._address.now, settings.connect_timeout, settings.tcp_keepalive)
+            await self.open(pushes)
             self._context.registry.hears = pushes.hears
             if not pushes.hears:
                 deadlines = asyncio.create_task(self._receive_deadlines(), name="deadlines")
@@ -171,32 +161,33 @@ class Announcements:
             await asyncio.wait({greeting}, timeout=_GREETING_S)
             self.connection = pushes
             self.on_connected(modes.news)
-            self._watch(pushes)
+            self._poll = select.poll()
+            pushes.register(self._poll)
             self._jobs.beat()  # this reads the registry, and lets clients be served
             await lost.wait()
+
+    async def open(self, connection: PushSocket) -> None:
+        """Opens a connection to the server of this life. Raises OSError or UpstreamError."""
+        settings = self._context.settings
+        await connection.open(self._address.now, settings.connect_timeout, settings.tcp_keepalive)
 
     async def has_no_gap(self) -> bool:
         """Whether the connection is unbroken, so that others are right to see that this proxy knows
         what they tell."""
         connection = self.connection
-        if connection is None or not self._modes.may_subscribe:
+        if connection is None or not self.modes.may_subscribe:
             return False
         try:
             async with time_limit(_ANSWER_S):
                 # It is subscribed already: only the reply is wanted.
-                await connection.listen(b"SUBSCRIBE", self._modes.channel)
+                await connection.listen(b"SUBSCRIBE", self.modes.channel)
         except (UpstreamError, OSError):  # also TimeoutError
             if connection is self.connection:
                 connection.lose()
         return connection is self.connection
 
-    def _watch(self, pushes: Pushes) -> None:
-        """Makes `receive` look at this connection from now on."""
-        self._poll = select.poll()
-        pushes.register(self._poll)
-
     def _ended(self) -> None:
-        self._serving.stop()
+        self._context.serving.stop()
         self.connection = None
         self._context.script_calls.families.doubt()
         self._context.on_gap()
@@ -217,15 +208,12 @@ class Announcements:
 
     async def _receive_as_leader(self) -> None:
         """Ends when the connection is lost, or this proxy no longer leads."""
-        context, settings, lost = self._context, self._settings, asyncio.Event()
-        agenda = context.agenda
+        context, agenda, lost = self._context, self._context.agenda, asyncio.Event()
         connection = _DeadlineSocket(context.keys, context.announced, lost.set)
         follows = asyncio.create_task(agenda.until(leads=False), name="until it leads no more")
         losing = asyncio.create_task(lost.wait(), name="until deadlines are lost")
         try:
-            await connection.open(
-                self._address.now, settings.connect_timeout, settings.tcp_keepalive
-            )
+            await self.open(connection)
             agenda.look_at(0)  # for what was announced before
             await asyncio.wait({follows, losing}, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -240,7 +228,7 @@ class Announcements:
         redis = self._connect("ttlproxy:hello")
         try:
             keys = self._context.keys
-            if not await self._modes.has_others(redis):
+            if not await self.modes.has_others(redis):
                 return
             await run(redis, [(0, words) for words in announcing(keys.hello)])
         except (RedisError, OSError) as trouble:
@@ -276,7 +264,7 @@ class Announcements:
         """Takes the layout that another proxy has written down. If it is not ours, nobody is served
         until that has been checked, which ends this proxy."""
         if layout != LAYOUT_NAME:
-            self._serving.stop()
+            self._context.serving.stop()
             self._jobs.beat()
             self._shared_state.may_be_gone()
         self._shared_state.may_be_there()

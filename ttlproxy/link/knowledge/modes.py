@@ -58,7 +58,8 @@ class Modes:
         self.channel = proxy_channel(self._context)
         join_channel(ask, self.channel)
         (counted,) = ask(self.question())
-        hears = self._is_to_hear(counted)
+        is_counted = isinstance(counted, list) and not keys.clustered
+        hears = not is_counted or counted[1] < FEW
         (reply,) = ask((b"SUBSCRIBE", keys.broadcast if hears else keys.on_demand))
         self.may_subscribe = not isinstance(reply, Exception)
         if not self.may_subscribe:
@@ -68,10 +69,6 @@ class Modes:
         told = map(keys.news_of, channels if isinstance(channels, list) else ())
         self.news = [news for news in told if news is not None]
         return hears
-
-    def _is_to_hear(self, counted: Any) -> bool:
-        is_counted = isinstance(counted, list) and not self._context.keys.clustered
-        return not is_counted or counted[1] < FEW
 
     def question(self) -> Words:
         """Returns the request for the numbers of proxies that hear of deadlines, and that do

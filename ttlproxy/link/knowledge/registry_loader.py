@@ -13,7 +13,6 @@ from ttlproxy.core.registry import ANNOUNCED_MS
 from ttlproxy.link.connecting.known_server import KEYSPACE, databases, fields, unix_ms
 from ttlproxy.link.connecting.pipeline import run, valid
 from ttlproxy.link.connecting.pushes import Pushes
-from ttlproxy.link.connecting.serving import Serving
 from ttlproxy.link.knowledge.announcements import Announcements
 from ttlproxy.link.reaper.schedules import Schedules
 from ttlproxy.link.server.acl import Acl
@@ -34,18 +33,17 @@ class RegistryLoader:
     def __init__(
         self,
         context: Context,
-        serving: Serving,
         announcements: Announcements,
         acl: Acl,
-        schedules: Schedules,
         shared_state: SharedState,
     ) -> None:
         self._context = context
-        self._serving = serving
         self._announcements = announcements
+        announcements.load_changed = self.load_changed
         self._acl = acl
-        self._schedules = schedules
+        self._schedules = Schedules(context)
         self._shared_state = shared_state
+        shared_state.knows_all = lambda: self.knows_families
         self._whole: Pushes | None = None  # the push connection since which nothing was missed
         self._wanted = self._knows_families = False
         self._changes = (0, 0)  # those announced when the schedules were last read
@@ -139,7 +137,7 @@ class RegistryLoader:
                 await context.learn_rules(redis, db)  # also those that were found by their names
             except ResponseError as refusal:
                 self._schedules.refused(db, refusal)
-                if not self._serving.now:
+                if not context.serving.now:
                     raise  # families may be missing, so nothing can be promised
                 context.script_calls.families.known.add([ALL])
                 is_read = False

@@ -10,11 +10,11 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from redis.asyncio import Redis
-from redis.exceptions import ResponseError
 
 from ttlproxy.link.connecting.pipeline import Words, error, run
 from ttlproxy.link.shared.context import Context
-from ttlproxy.link.shared.schedule_queries import Late, ScheduleQueries
+from ttlproxy.link.shared.schedule_queries import Late
+from ttlproxy.link.shared.slot_schedules import SlotSchedules
 
 
 class Sample:
@@ -28,9 +28,8 @@ class Sample:
         self.now_ms = context.clock.now_ms()
         self._queries = context.schedule_queries
         self._databases = context.registry.databases()
-        self._asks_size = with_sizes and not isinstance(self._queries, ScheduleQueries)
+        self._asks_size = with_sizes
         self._heads: dict[int, Any] = {}
-        self._refused: dict[int, ResponseError] = {}
         self._sizes: dict[int, int] | None = None
 
     def requests(self) -> list[tuple[int, Words]]:
@@ -42,34 +41,29 @@ class Sample:
         self._add(self._databases, replies)
 
     async def widen(self, redis: Redis, databases: Collection[int]) -> None:
-        """Asks the same of further databases. Raises redis-py's ConnectionError or TimeoutError."""
+        """Asks the same of further databases."""
         self._databases += databases
         self._add(databases, await run(redis, self._of(databases)))
 
     def _of(self, databases: Iterable[int]) -> list[tuple[int, Words]]:
         queries = self._queries
-        if not isinstance(queries, ScheduleQueries):
+        if isinstance(queries, SlotSchedules):
             return []
         both = (queries.first_late(self.now_ms), queries.how_many())
         return [(db, words) for db in databases for words in both]
 
     def _add(self, databases: Collection[int], replies: Sequence[Any]) -> None:
-        for db, head in zip(databases, replies[::2], strict=False):
-            if refusal := error(head):
-                self._refused[db] = refusal
-            else:
-                self._heads[db] = head
-        sizes = replies[1::2]
-        if isinstance(self._queries, ScheduleQueries) and not any(map(error, sizes)):
+        if isinstance(self._queries, SlotSchedules):
+            return
+        self._heads |= dict(zip(databases, replies[::2], strict=False))
+        if not any(map(error, sizes := replies[1::2])):
             self._sizes = (self._sizes or {}) | dict(zip(databases, sizes, strict=False))
 
     async def late(self, redis: Redis) -> Late:
-        """Returns the keys that need attention by now. Raises redis-py's ConnectionError or
-        TimeoutError."""
-        queries = self._queries
-        if isinstance(queries, ScheduleQueries):
-            return await queries.counted(redis, self._heads, self._refused, self.now_ms)
-        return await queries.late(redis, self._databases, self.now_ms)
+        """Returns the keys that need attention by now."""
+        if isinstance(self._queries, SlotSchedules):
+            return await self._queries.late(redis, self._databases, self.now_ms)
+        return await self._queries.counted(redis, self._heads, self.now_ms)
 
     async def sizes(self, redis: Redis) -> dict[int, int] | None:
         """Returns the number of managed keys in each database; None if that is not known.
@@ -77,9 +71,8 @@ class Sample:
         Slots are asked once in a heartbeat: each answer moves on to the next of them. Raises as
         `late`.
         """
-        queries = self._queries
-        if self._asks_size and not isinstance(queries, ScheduleQueries):
+        if self._asks_size and isinstance(self._queries, SlotSchedules):
             self._asks_size = False
-            size = await queries.size(redis, self._databases)
+            size = await self._queries.size(redis, self._databases)
             self._sizes = None if size is None else {0: size}
         return self._sizes

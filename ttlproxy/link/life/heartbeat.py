@@ -11,18 +11,15 @@ alone costs 31. INFO is asked if the connection may be to another server, and se
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from itertools import islice
+from collections.abc import Mapping
 from random import uniform
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from redis.asyncio import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import NoPermissionError, ResponseError
 
 from ttlproxy.errors import Demoted
-from ttlproxy.link.connecting.discovery import AddressWatch
-from ttlproxy.link.connecting.failures import OutageLog
 from ttlproxy.link.connecting.known_server import (
     CLIENTS,
     ERRORS,
@@ -30,7 +27,6 @@ from ttlproxy.link.connecting.known_server import (
     KEYSPACE,
     ROLE,
     Identity,
-    KnownServer,
     databases,
     fields,
     maxlen_refusals,
@@ -38,21 +34,16 @@ from ttlproxy.link.connecting.known_server import (
 )
 from ttlproxy.link.connecting.pipeline import Words, error, run, valid
 from ttlproxy.link.connecting.pushes import Pushes
-from ttlproxy.link.connecting.serving import Serving
-from ttlproxy.link.knowledge.announcements import Announcements
-from ttlproxy.link.knowledge.jobs import Jobs
-from ttlproxy.link.knowledge.modes import Modes
-from ttlproxy.link.knowledge.registry_loader import RegistryLoader
 from ttlproxy.link.knowledge.sample import Sample
 from ttlproxy.link.life.upkeep import Upkeep
 from ttlproxy.link.server import command_table
-from ttlproxy.link.server.acl import Acl
 from ttlproxy.link.server.compatibility import check_slots
-from ttlproxy.link.server.script_cache import EVENTS, ScriptCache
-from ttlproxy.link.server.shared_state import SharedState
-from ttlproxy.link.shared.context import Context
+from ttlproxy.link.server.script_cache import EVENTS
 from ttlproxy.link.shared.fleet import Fleet
 from ttlproxy.scripts import Traits
+
+if TYPE_CHECKING:
+    from ttlproxy.link.life.link import Link
 
 EVERY_S: Final = 1.0
 # A pause may be shorter by this share, so that proxies that began together do not stay together.
@@ -113,8 +104,8 @@ class Beats:
         return uniform(1 - _JITTER, 1) * longest_s
 
 
-Asked: TypeAlias = dict[str, list[Any]]
-"""Redis's replies to each kind of question, by its name; empty if it was not asked."""
+Asked: TypeAlias = dict[str, Any]
+"""Redis's reply to each question that was asked, by its name."""
 
 # Its connection may be lost this often in a row before its server counts as away.
 _MOST_LOSSES = 3
@@ -129,50 +120,29 @@ class Heartbeat:
     round_trip_ms: how long the last one's requests took, as the event loop saw it
     """
 
-    def __init__(
-        self,
-        context: Context,
-        serving: Serving,
-        server: KnownServer,
-        address: AddressWatch,
-        acl: Acl,
-        scripts: ScriptCache,
-        loader: RegistryLoader,
-        announcements: Announcements,
-        modes: Modes,
-        jobs: Jobs,
-        shared_state: SharedState,
-        outage_log: OutageLog,
-    ) -> None:
+    def __init__(self, link: Link) -> None:
         self.answers = 0
         self.round_trip_ms = 0.0
-        self._beats = Beats(context.fleet)
+        self._beats = Beats(link.context.fleet)
         self._opened = 0  # how often its connection was opened
         self._by_info = False  # the role must be asked for by INFO
         self._greetings = 0  # before the server last told how many clients track keys
         self._counted: Pushes | None = None  # our own push connection at that time
-        self._context = context
-        self._serving = serving
-        self._server = server
-        self._address = address
-        self._acl = acl
-        self._scripts = scripts
-        self._loader = loader
-        self._announcements = announcements
-        self._modes = modes
-        self._jobs = jobs
-        jobs.look = self._look
-        self._shared_state = shared_state
-        self._outage_log = outage_log
+        self._link = link
+        self._context = link.context
+        self._server = link.server
+        self._announcements = link.announcements
+        self._jobs = link.jobs
+        self._jobs.look = self._look
 
-    async def run(self, redis: Redis, upkeep: Upkeep) -> None:
+    async def run(self, redis: Redis) -> None:
         """Beats until cancelled, for one life of the link.
 
         Raises ServerChanged, what check_slots raises, redis-py's ConnectionError after several
         losses in a row, and its other errors until clients are served.
         """
         self._beats = Beats(self._context.fleet)
-        self._by_info = False
+        self._by_info, upkeep = False, Upkeep(self._link)
         losses = 0
         while True:
             self._beats.begin()
@@ -186,9 +156,9 @@ class Heartbeat:
                 if losses > _MOST_LOSSES:
                     raise  # else it is opened again at the next request
             except ResponseError as refusal:  # it was not refused at the beginning, or may pass
-                if not self._serving.now:
+                if not self._context.serving.now:
                     raise
-                self._loader.want()
+                self._link.loader.want()
                 self._context.refusals.note("to answer the heartbeat", refusal)
                 await asyncio.sleep(max(self._beats.left_s, 0))
 
@@ -216,12 +186,12 @@ class Heartbeat:
             await asyncio.sleep(_SECOND_LOOK_S)
             sent, asked = context.clock.reading(), await self._ask(redis, sample)
             has_told = self._refresh(asked, sent)
-            self._loader.want()
+            self._link.loader.want()
             self.look_again()
-        for reply in asked["state"]:  # sessions may wait for it
-            await self._shared_state.check(redis, reply)
+        if "state" in asked:  # sessions may wait for it
+            await self._link.shared_state.check(redis, asked["state"])
         if has_told:
-            if asked["info"] or asked["keyspace"]:
+            if "info" in asked or "keyspace" in asked:
                 await self._populate(redis, sample)
             # Only a regular one has asked all databases.
             if self._beats.regular and (sizes := await sample.sizes(redis)) is not None:
@@ -237,44 +207,42 @@ class Heartbeat:
         role only there."""
         opened, greetings = self._opened, self._announcements.greetings
         pushes = self._announcements.connection
-        parts: dict[str, Sequence[tuple[int, Words]]] = {
-            name: [(0, words) for words in questions]
-            for name, questions in self._questions().items()
-        }
-        if self._beats.regular:
-            parts["sample"] = sample.requests()
-        replies = iter(await run(redis, [each for part in parts.values() for each in part]))
-        asked = {name: list(islice(replies, len(part))) for name, part in parts.items()}
-        if refusal := next(filter(None, map(error, asked["role"])), None):
+        questions = self._questions()
+        sampled = sample.requests() if self._beats.regular else []
+        replies = await run(redis, [*((0, words) for words in questions.values()), *sampled])
+        asked: Asked = dict(zip(questions, replies, strict=False))
+        if refusal := error(asked.get("role")):
             self._by_info = isinstance(refusal, NoPermissionError) or "unknown" in str(refusal)
-        if not asked["info"] and (self._opened != opened or self._by_info):
-            asked["info"] = await run(redis, [(0, INFO)])
-        if asked["info"] or asked["clients"]:
+        if "info" not in asked and (self._opened != opened or self._by_info):
+            (asked["info"],) = await run(redis, [(0, INFO)])
+        if "info" in asked or "clients" in asked:
             self._greetings, self._counted = greetings, pushes
-        sample.add_replies(asked.get("sample", ()))
+        sample.add_replies(replies[len(questions) :])
         return asked
 
-    def _questions(self) -> dict[str, Sequence[Words]]:
+    def _questions(self) -> dict[str, Words]:
         thorough, info = self._beats.thorough, self._beats.has_reason or self._by_info
-        # While there are few proxies, one that comes without a greeting must be noticed soon.
-        clients = not info and (thorough or self._context.fleet.are_few)
-        keyspace = not info and (thorough or not self._context.registry.hears)
+        are_few, hears = self._context.fleet.are_few, self._context.registry.hears
         # All proxies would count the same.
-        stats = thorough and (self._context.fleet.are_few or self._beats.walks)
-        return {
-            "info": [INFO] if info else [],
-            "role": [] if self._by_info else [ROLE],
-            "clients": [CLIENTS] if clients else [],
-            "keyspace": [KEYSPACE] if keyspace else [],
-            "time": [(b"TIME",)],
-            "scripts": [self._scripts.question()],
-            "acl": self._acl.questions() if thorough else [],
-            "events": [EVENTS] if thorough else [],
-            "commands": [command_table.COMMAND_STATS] if stats else [],
-            "errors": [ERRORS] if stats or (thorough and self._context.actions.rules) else [],
-            "proxies": [self._modes.question()],
-            "state": self._shared_state.question(),
+        stats = thorough and (are_few or self._beats.walks)
+        users, commands = (*(self._link.acl.questions() if thorough else ()), None, None)[:2]
+        asked: dict[str, Words | None] = {
+            "info": INFO if info else None,
+            "role": None if self._by_info else ROLE,
+            # While there are few proxies, one that comes without a greeting must be noticed soon.
+            "clients": CLIENTS if not info and (thorough or are_few) else None,
+            "keyspace": KEYSPACE if not info and (thorough or not hears) else None,
+            "time": (b"TIME",),
+            "scripts": self._link.scripts.question(),
+            "users": users,
+            "number of commands": commands,
+            "events": EVENTS if thorough else None,
+            "commands": command_table.COMMAND_STATS if stats else None,
+            "errors": ERRORS if stats or (thorough and self._context.actions.rules) else None,
+            "proxies": self._announcements.modes.question(),
+            "state": next(iter(self._link.shared_state.question()), None),
         }
+        return {name: words for name, words in asked.items() if words is not None}
 
     def _refresh(self, asked: Asked, sent: float) -> bool:
         """Takes what may change without a push; returns whether Redis has told that.
@@ -282,56 +250,47 @@ class Heartbeat:
         BUSY and similar errors pass by themselves, and nothing is missed meanwhile.
         """
         context = self._context
-        needed = (
-            "info",
-            "clients",
-            "keyspace",
-            "time",
-            "scripts",
-            *(() if self._by_info else ["role"]),
-        )
-        replies = [reply for name in needed for reply in asked[name]]
-        refused = [refusal for reply in replies if (refusal := error(reply))]
-        lacks_right = all(isinstance(refusal, NoPermissionError) for refusal in refused)
-        if not lacks_right:
+        needed = ["info", "clients", "keyspace", "time", "scripts"]
+        needed += [] if self._by_info else ["role"]
+        refused = [refusal for name in needed if (refusal := error(asked.get(name)))]
+        if not all(isinstance(refusal, NoPermissionError) for refusal in refused):
             return False
         for refusal in refused:
             context.refusals.note("to answer the heartbeat", refusal)
-        for now in asked["time"]:
-            if not error(now):
-                context.clock.adjust_by(valid(now), sent)
+        if not error(asked["time"]):
+            context.clock.adjust_by(valid(asked["time"]), sent)
         if found := self._found(asked):
-            self._recognize(found, next(iter(asked["proxies"]), None))
+            self._recognize(found, asked["proxies"])
         return True
 
     def _found(self, asked: Asked) -> Identity | None:
         """Returns the server that has answered; None if it does not tell."""
         found = self._server.identity
-        for reply in asked["info"]:
-            found = None if error(reply) else Identity.of(fields(valid(reply)))
+        if "info" in asked:
+            found = Identity.of(said) if (said := _said(asked, "info")) is not None else None
         if found is None:
             return None
-        is_master = [reply[:1] == [b"master"] for reply in asked["role"] if isinstance(reply, list)]
-        if asked["info"] and is_master and is_master != [found.is_master]:
-            self._by_info = True  # KeyDB has a role that only INFO tells
-        elif is_master and not self._by_info:
-            found = found._replace(is_master=is_master[0])
-        for reply in asked["clients"]:
-            if not error(reply):
-                found = found._replace(trackers=trackers(fields(valid(reply))))
-        for reply in asked["keyspace"]:
-            if not error(reply):
-                found = found._replace(databases=databases(fields(valid(reply))))
+        role = asked.get("role")
+        if isinstance(role, list):
+            is_master = role[:1] == [b"master"]
+            if "info" in asked and is_master != found.is_master:
+                self._by_info = True  # KeyDB has a role that only INFO tells
+            elif not self._by_info:
+                found = found._replace(is_master=is_master)
+        if (said := _said(asked, "clients")) is not None:
+            found = found._replace(trackers=trackers(said))
+        if (said := _said(asked, "keyspace")) is not None:
+            found = found._replace(databases=databases(said))
         return found
 
     def _recognize(self, found: Identity, counted: object) -> None:
         """Takes the server that has answered; `counted`: how many proxies there are, see Modes."""
         context, greetings = self._context, self._announcements.greetings
         if self._server.seen(found):
-            self._loader.want()
+            self._link.loader.want()
             self.look_again()
         if self._server.is_demoted:
-            self._address.probe_soon()  # the address may move to the new master at any time
+            self._link.address.probe_soon()  # the address may move to the new master at any time
         # The client that was counted may be another proxy's, while this one's connection was not
         # open.
         pushes = self._announcements.connection
@@ -340,7 +299,7 @@ class Heartbeat:
         # A replica gets other proxies' announcements by replication, and counts only its own.
         is_alone = found.is_master and found.trackers <= 1 and is_unchanged
         context.registry.others(not is_alone)
-        attached = self._modes.attached(counted)
+        attached = self._announcements.modes.attached(counted)
         if attached and found.attached:
             # Others track keys, this one at times not yet. NUMSUB of Valkey 9.1 is wrong at times.
             attached = min(attached, found.attached + 1)
@@ -355,29 +314,23 @@ class Heartbeat:
         if self._beats.thorough and self._context.keys.clustered:
             await check_slots(redis, all_of_them=not self._context.is_one_of_several)
         if self._beats.thorough:
-            await self._acl.update(redis, asked["acl"], self._context.router.categories)
+            told = [asked[name] for name in ("users", "number of commands") if name in asked]
+            await self._link.acl.update(redis, told, self._context.router.categories)
         self._count(asked)
-        events = asked["events"][0] if asked["events"] else None
-        (known,) = asked["scripts"]
+        known, events = asked["scripts"], asked.get("events")
         if not error(known):
-            await self._scripts.update(redis, traits, known, events)
+            await self._link.scripts.update(redis, traits, known, events)
         else:
             self._context.scripts.loaded = False  # as far as can be known
 
     def _count(self, asked: Asked) -> None:
         """Takes what the server has counted of all its clients."""
         counts = self._context.node_counts
-        for reply in asked["errors"]:
-            if not error(reply):
-                found = fields(valid(reply))
-                counts.errors = command_table.counted_errors(found)
-                counts.maxlen_refusals = maxlen_refusals(found)
-        for reply in asked["commands"]:
-            if not error(reply):
-                found = fields(valid(reply))
-                counts.commands = command_table.counted_commands(
-                    found, self._context.command_families
-                )
+        if (said := _said(asked, "errors")) is not None:
+            counts.errors = command_table.counted_errors(said)
+            counts.maxlen_refusals = maxlen_refusals(said)
+        if (said := _said(asked, "commands")) is not None:
+            counts.commands = command_table.counted_commands(said, self._context.command_families)
 
     async def _populate(self, redis: Redis, sample: Sample) -> None:
         """Takes the databases that hold keys: not all deadlines are announced, so they were asked
@@ -392,23 +345,28 @@ class Heartbeat:
     async def _keep_serving(self, redis: Redis, sample: Sample) -> None:
         """Reads what is missing, and ahead; serves clients when nothing is missing."""
         if self._beats.regular:
-            await self._loader.check(redis)
+            await self._link.loader.check(redis)
         connection = self._announcements.connection
         if connection is None:
             return
-        if self._beats.regular or not self._loader.is_whole:
-            await self._loader.load_if_needed(redis)
-        if self._loader.is_whole and not self._serving.now:
-            self._serving.start()
-            self._outage_log.over(self._context.managed_keys)
+        if self._beats.regular or not self._link.loader.is_whole:
+            await self._link.loader.load_if_needed(redis)
+        if self._link.loader.is_whole and not self._context.serving.now:
+            self._context.serving.start()
+            self._link.outage_log.over(self._context.managed_keys)
 
     async def _look(self, redis: Redis) -> bool:
         """Looks at what a client's request may have changed; returns whether anything has."""
         traits = self._context.scripts.traits
-        changed = await self._acl.learn_users(redis)
-        known, events = await run(redis, [(0, self._scripts.question()), (0, EVENTS)])
+        changed = await self._link.acl.learn_users(redis)
+        known, events = await run(redis, [(0, self._link.scripts.question()), (0, EVENTS)])
         if not error(known):
-            changed = await self._scripts.update(redis, traits, known, events) or changed
+            changed = await self._link.scripts.update(redis, traits, known, events) or changed
         self._announcements.receive()
-        await self._loader.load_changed(redis)
+        await self._link.loader.load_changed(redis)
         return changed
+
+
+def _said(asked: Asked, name: str) -> Mapping[str, str] | None:
+    """Returns the fields of a reply to INFO; None if it was refused, or not asked."""
+    return fields(valid(asked[name])) if name in asked and not error(asked[name]) else None

@@ -6,21 +6,20 @@ import asyncio
 import time
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from redis.asyncio import Redis
 from redis.exceptions import ClusterDownError
 
-from ttlproxy.config import Settings
 from ttlproxy.core.counters import Counters
 from ttlproxy.core.registry import DbKey
 from ttlproxy.errors import ClusterIsDown, ReapRefused, SlotMoved, UpstreamError
-from ttlproxy.link.connecting.serving import Serving
-from ttlproxy.link.knowledge.jobs import Job
-from ttlproxy.link.reaper.reap_requests import ReapRequest, ReapRequests
-from ttlproxy.link.server.shared_state import SharedState
-from ttlproxy.link.shared.barriers import PATIENCE_S, Barriers
-from ttlproxy.link.shared.context import Context
-from ttlproxy.net.tasks import Task, cancel
+from ttlproxy.link.reaper.reap_requests import ReapRequest
+from ttlproxy.link.shared.barriers import PATIENCE_S
+from ttlproxy.net.tasks import Task, cancel, fail
+
+if TYPE_CHECKING:
+    from ttlproxy.link.life.link import Link
 
 
 @contextmanager
@@ -43,30 +42,10 @@ def held(counters: Counters, why: str) -> Iterator[None]:
 class Holds:
     """Makes sessions wait. Time in which Redis answers nobody, or no writes, does not count."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        context: Context,
-        serving: Serving,
-        requests: ReapRequests,
-        barriers: Barriers,
-        be_sure: Callable[[Collection[DbKey]], asyncio.Future[None]],
-        tell_all: Callable[[], asyncio.Future[None]],
-        first: Callable[[Job], None],
-        shared_state: SharedState,
-    ) -> None:
-        """`be_sure(places)`, `tell_all()`: see link/knowledge/activation.py; `first(job)` has a job
-        done before the next heartbeat."""
-        self._shared_state = shared_state
-        self._context = context
-        self._counters = context.counters
-        self._be_sure = be_sure
-        self._tell_all = tell_all
-        self._first = first
-        self._settings = settings
-        self._serving = serving
-        self._requests = requests
-        self._barriers = barriers
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self._context = link.context
+        self._barriers = link.barriers
 
     async def until_reaped(
         self,
@@ -82,31 +61,15 @@ class Holds:
         ReapRefused if Redis answers errors, TimeoutError if it is away; SlotMoved at once if
         another master has the keys.
         """
-        with held(self._counters, "reap"):
-            await self._until_reaped(places, databases, unswept, only_reads)
-
-    async def _until_reaped(
-        self,
-        places: Collection[DbKey],
-        databases: Iterable[int],
-        unswept: Iterable[DbKey],
-        only_reads: bool,
-    ) -> None:
         request: ReapRequest | None = None
+
+        def ask() -> asyncio.Future[None]:
+            nonlocal request
+            request = self._link.reap_requests.add(places, databases, unswept)
+            return request.done
+
         try:
-            async with asyncio.timeout(self._settings.hold_max) as limit:
-                while True:
-                    await self._serving.ready.wait()
-                    if only_reads and self._barriers.holds:
-                        return
-                    try:
-                        request = self._requests.add(places, databases, unswept)
-                        await self._done(request.done, only_reads, limit)
-                        return
-                    except SlotMoved:
-                        raise
-                    except UpstreamError:
-                        pass  # the link was lost: ask in its next life
+            await self._until("reap", ask, only_reads)
         except TimeoutError:
             if request is None or request.refusal is None:
                 raise
@@ -124,15 +87,15 @@ class Holds:
         after hold_max, pauses not counted."""
         calls = self._context.script_calls
         if not calls.has_state:
-            await self._until("family", self._shared_state.stored)
+            await self._until("family", self._link.shared_state.stored)
         if any(not calls.families.are_sure(key) for _, key in places):
-            await self._until("family", lambda: self._be_sure(places))
+            await self._until("family", lambda: self._link.activation.add(places))
 
     async def until_all_know_rules(self) -> None:
         """Ends when all proxies have heard of the rules that are stored now, and requests that were
         sent by older rules have been executed. Raises TimeoutError after hold_max, pauses not
         counted."""
-        await self._until("rules", self._tell_all)
+        await self._until("rules", self._link.activation.tell_all)
 
     async def indexed(self, places: Collection[DbKey]) -> dict[bytes, bool]:
         """Returns for each key whether it may have an index in any of these places. Raises
@@ -146,14 +109,13 @@ class Holds:
                 try:
                     looks = await self._context.may_be_indexed(redis, asked)
                 except BaseException:  # the job is not done again by itself
-                    done.set_exception(UpstreamError("the link was lost"))
-                    done.exception()  # maybe nobody waits
+                    fail(done, UpstreamError("the link was lost"))
                     raise
                 for (_, key), may_be_indexed in zip(asked, looks, strict=True):
                     found[key] = found.get(key, False) or may_be_indexed
                 done.set_result(None)
 
-            self._first(look)
+            self._link.jobs.soon(look)
             return done
 
         await self._until("index", ask)
@@ -161,22 +123,27 @@ class Holds:
 
     async def until_served(self) -> None:
         """Ends when the link serves. Raises TimeoutError after hold_max."""
-        with held(self._counters, "redis"):
-            async with asyncio.timeout(self._settings.hold_max):
-                await self._serving.ready.wait()
+        with held(self._context.counters, "redis"):
+            async with asyncio.timeout(self._context.settings.hold_max):
+                await self._context.serving.ready.wait()
 
-    async def _until(self, why: str, ask: Callable[[], asyncio.Future[None]]) -> None:
-        with held(self._counters, why):
-            await self._until_answered(ask)
-
-    async def _until_answered(self, ask: Callable[[], asyncio.Future[None]]) -> None:
-        async with asyncio.timeout(self._settings.hold_max) as limit:
-            while True:
-                await self._serving.ready.wait()
-                try:
-                    return await self._done(ask(), False, limit)
-                except UpstreamError:
-                    pass  # the link was lost: ask in its next life
+    async def _until(
+        self, why: str, ask: Callable[[], asyncio.Future[None]], only_reads: bool = False
+    ) -> None:
+        """Asks, and asks again after each loss of the link. Raises TimeoutError after hold_max, and
+        SlotMoved."""
+        with held(self._context.counters, why):
+            async with asyncio.timeout(self._context.settings.hold_max) as limit:
+                while True:
+                    await self._context.serving.ready.wait()
+                    if only_reads and self._barriers.holds:
+                        return None
+                    try:
+                        return await self._done(ask(), only_reads, limit)
+                    except SlotMoved:
+                        raise
+                    except UpstreamError:
+                        pass  # the link was lost: ask in its next life
 
     async def _done(
         self, done: asyncio.Future[None], only_reads: bool, limit: asyncio.Timeout

@@ -24,7 +24,6 @@ from redis.asyncio import Redis
 from redis.exceptions import NoPermissionError, RedisError, ResponseError
 
 from ttlproxy.addresses import Upstream
-from ttlproxy.config import Settings
 from ttlproxy.errors import ServerChanged, ServesSoon, UnfitUpstream, UpstreamError
 from ttlproxy.link.connecting.connections import Backoff, client, close, open_now, stagger_s
 from ttlproxy.link.connecting.discovery import AddressWatch
@@ -32,22 +31,17 @@ from ttlproxy.link.connecting.failures import Asked, OutageLog
 from ttlproxy.link.connecting.known_server import KnownServer, LoginCheck
 from ttlproxy.link.connecting.pipeline import MovingSlots
 from ttlproxy.link.connecting.reachability import TlsDoubt, accepts
-from ttlproxy.link.connecting.serving import Serving
 from ttlproxy.link.knowledge.activation import Activation
 from ttlproxy.link.knowledge.announcements import Announcements
 from ttlproxy.link.knowledge.jobs import Jobs
-from ttlproxy.link.knowledge.modes import Modes
 from ttlproxy.link.knowledge.recent_users import RecentUsers
 from ttlproxy.link.knowledge.registry_loader import RegistryLoader
 from ttlproxy.link.life.heartbeat import Heartbeat
 from ttlproxy.link.life.holds import Holds
 from ttlproxy.link.life.list_waiters import ListWaiters
 from ttlproxy.link.life.server_setup import ServerSetup
-from ttlproxy.link.life.upkeep import Upkeep
 from ttlproxy.link.reaper.reap_requests import ReapRequests
-from ttlproxy.link.reaper.removal import ReapScript, SweepScript
-from ttlproxy.link.reaper.ruled_deadlines import NativeDeadlines, TtlScript
-from ttlproxy.link.reaper.schedules import Schedules
+from ttlproxy.link.reaper.ruled_deadlines import NativeDeadlines
 from ttlproxy.link.reaper.walks import Walks
 from ttlproxy.link.server.acl import Acl
 from ttlproxy.link.server.command_table import StoredCommands
@@ -56,7 +50,6 @@ from ttlproxy.link.server.script_cache import ScriptCache
 from ttlproxy.link.server.shared_state import SharedState
 from ttlproxy.link.shared.barriers import Barriers
 from ttlproxy.link.shared.context import Context
-from ttlproxy.link.shared.slot_schedules import SlotSurvey
 from ttlproxy.net.tasks import cancel, run_together
 
 log = logging.getLogger(__name__)
@@ -94,18 +87,16 @@ class Link:
 
     context: what the link, the reaper and all sessions share; serving: whether clients are served
     server: the one that the link speaks to; address: where new connections go
-    schedules, reap_script, sweep_script: find and remove what is due; ttl_script: for rules of
-    ONWRITE
     holds: for sessions that need a reap; jobs: for those whose request may have changed what all
     sessions share; list_waiters: for those that wait for an item of a list
     heartbeat, announcements: what the link learns of Redis
     recent_users: for clients that share connections without a login
     activation: makes sure that all proxies know families of keys; login_check: for protected mode
+    All others serve the link itself: the classes say what they do.
     """
 
     def __init__(
         self,
-        settings: Settings,
         upstream: Upstream,
         context: Context,
         on_change: Callable[[], None] = lambda: None,
@@ -114,116 +105,50 @@ class Link:
         """`on_change()` is called when sessions must end because their server has changed; `advice`
         is for the log if the server was never reached."""
         self.context = context
-        self.serving = Serving()
+        self._settings = settings = context.settings
+        self.serving = context.serving
         self.server = KnownServer(upstream.shown, on_change)
         self.address = AddressWatch(settings, upstream, self.server)
         self.jobs = Jobs(context.script_calls.unconfirmed)
-        self.schedules = Schedules(context)
-        self.reap_script = ReapScript(settings, context)
-        self.sweep_script = SweepScript(context)
-        self.ttl_script = TtlScript(context, lambda places: self.activation.add(places))
         self.list_waiters = ListWaiters(lambda: self.upstream, lambda: settings.connect_timeout)
-        self._settings = settings
         self._wants_master = upstream.wants_master
         asked = Asked(user=upstream.user or "default")
-        self._outage_log = OutageLog(upstream.shown, advice, asked)
+        self.outage_log = OutageLog(upstream.shown, advice, asked)
         self._tls_doubt = TlsDoubt("redis" if upstream.sentinels is None else "behind")
-        self._barriers = Barriers(context, self._connect)
-        self._reap_requests = ReapRequests(
-            settings,
-            context,
-            self.reap_script,
-            self.sweep_script,
-            self.schedules,
-            self.server,
-            lambda: self.heartbeat.look_again(),
-        )
-        modes = Modes(context)
-        shared_state = self._shared_state = SharedState(context, self._barriers.may_hold)
-        self.activation = Activation(
-            settings,
-            context,
-            self.address,
-            modes,
-            lambda: self.announcements.connection,
-            self._barriers.may_hold,
-            shared_state,
-        )
-        shared_state.look_soon = lambda: self.jobs.soon(shared_state.keep)
-        context.look_at_state = shared_state.keep
+        self.barriers = Barriers(context, self._connect)
+        context.is_paused = self.barriers.may_hold
+        self.reap_requests = ReapRequests(context, self.server, lambda: self.heartbeat.look_again())
+        self.shared_state = SharedState(context)
+        self.shared_state.look_soon = lambda: self.jobs.soon(self.shared_state.keep)
+        context.look_at_state = self.shared_state.keep
         context.ask_for_keys = MovingSlots(
             lambda node: client(self.upstream.at(node), "ttlproxy:asks", settings.connect_timeout),
             settings.connect_timeout,
         ).ask
-        self.holds = Holds(
-            settings,
-            context,
-            self.serving,
-            self._reap_requests,
-            self._barriers,
-            self.activation.add,
-            self.activation.tell_all,
-            self.jobs.soon,
-            shared_state,
-        )
         if not context.is_one_of_several:
             context.actions.add_write_observer(self._rules_changed)
-        self._acl = Acl(context.rights, context.suit_scripts_to_users)
-        self.recent_users = RecentUsers(self._acl, self.jobs)
+        self.acl = Acl(context.rights, context.suit_scripts_to_users)
+        self.recent_users = RecentUsers(self.acl, self.jobs)
         self.login_check = LoginCheck(lambda: self.upstream, lambda: settings.connect_timeout)
-        self._scripts = ScriptCache(context.scripts, self._barriers, context.fleet)
+        self.scripts = ScriptCache(context)
         context.scripts.on_call = lambda: self.jobs.soon(self._load_scripts)
-        context.slot_schedules.survey = SlotSurvey(
-            context.script_calls, context.keys, self._scripts.would_wait
-        )
-        self._walks = Walks(context, self._barriers.may_hold)
-        self._stored_commands = StoredCommands(context, self._acl)
-        self._setup = ServerSetup(
-            context,
-            self.server,
-            self._acl,
-            self._scripts,
-            shared_state,
-            self._stored_commands,
-        )
-        self._native_deadlines = NativeDeadlines(context, self._barriers.may_hold)
+        self.walks = Walks(context)
+        self.native_deadlines = NativeDeadlines(context)
+        self.stored_commands = StoredCommands(context, self.acl)
         self.announcements = Announcements(
-            settings,
-            self.address,
             context,
-            self.serving,
+            self.address,
             self.jobs,
-            shared_state,
-            self._walks,
-            modes,
+            self.shared_state,
+            self.walks,
             self._connect,
         )
-        self.announcements.on_news = self.activation.take_news
-        self.announcements.on_connected = self.activation.connected
-        loader = RegistryLoader(
-            context,
-            self.serving,
-            self.announcements,
-            self._acl,
-            self.schedules,
-            shared_state,
-        )
-        self.announcements.load_changed = loader.load_changed
-        shared_state.knows_all = lambda: loader.knows_families
-        self.heartbeat = Heartbeat(
-            context,
-            self.serving,
-            self.server,
-            self.address,
-            self._acl,
-            self._scripts,
-            loader,
-            self.announcements,
-            modes,
-            self.jobs,
-            shared_state,
-            self._outage_log,
-        )
+        self.activation = Activation(context, self.announcements, self.shared_state)
+        context.be_sure = self.activation.add
+        self.loader = RegistryLoader(context, self.announcements, self.acl, self.shared_state)
+        self.holds = Holds(self)
+        self.heartbeat = Heartbeat(self)
+        self._setup = ServerSetup(self)
         self._failures = 0  # lives in a row that were short
         self._replies = 0  # of Redis to the link
         self._over = asyncio.Event()  # set while there is no life
@@ -270,7 +195,7 @@ class Link:
                     address=self.address.watch(),
                 )
             except (RedisError, OSError, UpstreamError) as trouble:
-                self._outage_log.lost(trouble, await self._known_cause(trouble))
+                self.outage_log.lost(trouble, await self._known_cause(trouble))
                 if isinstance(trouble, ServerChanged):
                     self.server.change()
                 if isinstance(trouble, ServesSoon):
@@ -287,7 +212,7 @@ class Link:
         """Finds the server for the next life."""
         if await self.address.find():
             if self._wants_master:
-                self._outage_log.at(self.upstream.address)
+                self.outage_log.at(self.upstream.address)
             self.list_waiters.start_anew()
             self.context.node_counts.start_anew()
 
@@ -309,7 +234,7 @@ class Link:
     @property
     def trouble(self) -> str:
         """Why Redis is away; empty if it is not."""
-        return self._outage_log.reason
+        return self.outage_log.reason
 
     async def _live(self) -> None:
         """One life of the link: from connecting to its end, which is raised."""
@@ -322,15 +247,15 @@ class Link:
             self.address.check()
             if not self.context.is_one_of_several:
                 self.context.actions.forget_all()
-            stack.callback(self._reap_requests.stop)
+            stack.callback(self.reap_requests.stop)
             stack.callback(self.serving.stop)  # before waiting sessions are told to ask anew
             self._over.clear()
             await run_together(
                 announcements=self.announcements.run(),
-                reaps=self._reap_requests.run(reaping),
-                heartbeat=self.heartbeat.run(redis, self._upkeep()),
+                reaps=self.reap_requests.run(reaping),
+                heartbeat=self.heartbeat.run(redis),
                 address=self.address.probe(),
-                barriers=self._barriers.run(),
+                barriers=self.barriers.run(),
                 activation=self.activation.run(),
             )
 
@@ -349,7 +274,7 @@ class Link:
                 is_there = await accepts(self.upstream, self._settings.connect_timeout)
                 if is_there and self.server.identity is None:
                     silence = UpstreamError(_SILENCE)
-                    self._outage_log.lost(silence, await self._known_cause(silence))
+                    self.outage_log.lost(silence, await self._known_cause(silence))
                 self.serving.tried.set()  # clients may connect, and wait
                 if not is_there:
                     raise UpstreamError("it does not answer, and accepts no new connection")
@@ -361,25 +286,10 @@ class Link:
             return ""
         return await self._tls_doubt.cause(self.upstream, trouble)
 
-    def _upkeep(self) -> Upkeep:
-        return Upkeep(
-            self.context,
-            self.server,
-            self._scripts,
-            self.schedules,
-            self._native_deadlines,
-            self.sweep_script,
-            self._walks,
-            self._stored_commands,
-            self._shared_state,
-            self._barriers.may_hold,
-            lambda places: self.activation.add(places),
-        )
-
     async def _load_scripts(self, redis: Redis) -> None:
         """Stores the state first, which takes less time, because a session may wait for it."""
-        await self._shared_state.keep(redis)
-        await self._scripts.load_called(redis)
+        await self.shared_state.keep(redis)
+        await self.scripts.load_called(redis)
 
     def _rules_changed(self) -> None:
         if self.context.actions.rules.in_doubt:

@@ -17,7 +17,7 @@ from redis.exceptions import RedisError
 
 from ttlproxy.addresses import Upstream
 from ttlproxy.core.registry import DbKey
-from ttlproxy.link.connecting.connections import Backoff, client, close
+from ttlproxy.link.connecting.connections import Backoff, connected
 from ttlproxy.link.connecting.pipeline import error, run
 from ttlproxy.net.tasks import cancel
 
@@ -142,15 +142,12 @@ class ListWaiters:
 
     async def _serve(self, place: DbKey) -> None:
         """Tries the waiters of one list whenever it has an item."""
-        redis = client(self._upstream(), "ttlproxy:waiter", self._timeout_s() + _BLOCK_S)
-        failures = 0
-        try:
+        failures, longest_s = 0, self._timeout_s() + _BLOCK_S
+        async with connected(self._upstream(), "ttlproxy:waiter", longest_s) as redis:
             while self._lines[place]:
                 failures = 0 if await self._goes_on(redis, place) else failures + 1
                 if failures:
                     await asyncio.sleep(_PACE.compute(failures))
-        finally:
-            await close(redis)
 
     async def _goes_on(self, redis: Redis, place: DbKey) -> bool:
         """Does one round; returns False if the next one must wait for a while."""

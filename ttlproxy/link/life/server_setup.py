@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
@@ -12,15 +13,16 @@ from redis.exceptions import ResponseError
 from ttlproxy.commands import Native, Router, grants
 from ttlproxy.core.permissions import COUNTING
 from ttlproxy.link.connecting.connections import stagger_s
-from ttlproxy.link.connecting.known_server import INFO, Identity, KnownServer, fields
+from ttlproxy.link.connecting.known_server import INFO, Identity, fields
 from ttlproxy.link.connecting.pipeline import ask, error, run, valid
 from ttlproxy.link.server import compatibility
 from ttlproxy.link.server.acl import Acl
-from ttlproxy.link.server.command_table import CommandTable, StoredCommands, families_of
-from ttlproxy.link.server.script_cache import AT_FIRST, ScriptCache
-from ttlproxy.link.server.shared_state import SharedState
-from ttlproxy.link.shared.context import Context
+from ttlproxy.link.server.command_table import CommandTable, families_of
+from ttlproxy.link.server.script_cache import AT_FIRST
 from ttlproxy.scripts import written_commands
+
+if TYPE_CHECKING:
+    from ttlproxy.link.life.link import Link
 
 log = logging.getLogger(__name__)
 
@@ -33,21 +35,13 @@ _NOT_COUNTED = (b"CLIENT", b"TRACKING", b"OFF")
 class ServerSetup:
     """Fills the context with what it learns of a server."""
 
-    def __init__(
-        self,
-        context: Context,
-        server: KnownServer,
-        acl: Acl,
-        scripts: ScriptCache,
-        shared_state: SharedState,
-        stored: StoredCommands,
-    ) -> None:
-        self._context = context
-        self._server = server
-        self._acl = acl
-        self._scripts = scripts
-        self._shared_state = shared_state
-        self._stored = stored
+    def __init__(self, link: Link) -> None:
+        self._context = link.context
+        self._server = link.server
+        self._acl = link.acl
+        self._scripts = link.scripts
+        self._shared_state = link.shared_state
+        self._stored = link.stored_commands
         self._commands = CommandTable()
 
     async def prepare(self, redis: Redis) -> None:

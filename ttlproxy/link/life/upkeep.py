@@ -9,25 +9,23 @@ our deadlines even where the server has its own.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from typing import Final
+from collections.abc import AsyncIterator
+from itertools import groupby, islice
+from typing import TYPE_CHECKING, Final
 
 from redis.asyncio import Redis
 from redis.exceptions import NoPermissionError, ResponseError
 
 from ttlproxy.core.registry import DbKey
-from ttlproxy.link.connecting.known_server import KnownServer
 from ttlproxy.link.connecting.pipeline import KEYS_PER_CALL
 from ttlproxy.link.knowledge.sample import Sample
 from ttlproxy.link.reaper.removal import SweepScript
-from ttlproxy.link.reaper.ruled_deadlines import NativeDeadlines
 from ttlproxy.link.reaper.schedules import Schedules
-from ttlproxy.link.reaper.walks import Orphans, WaitingSurvey, Walks
-from ttlproxy.link.server.command_table import StoredCommands
-from ttlproxy.link.server.script_cache import ScriptCache
-from ttlproxy.link.server.shared_state import SharedState
-from ttlproxy.link.shared.barriers import IsPaused
+from ttlproxy.link.reaper.walks import Orphans, Rest, WaitingSurvey
 from ttlproxy.link.shared.context import Context
+
+if TYPE_CHECKING:
+    from ttlproxy.link.life.link import Link
 
 # The most calls in one heartbeat.
 _CALLS: Final = 4
@@ -40,87 +38,60 @@ _LONGEST_REST: Final = 60
 class Recheck:
     """The walk over managed keys, and its position."""
 
-    def __init__(
-        self,
-        context: Context,
-        sweep_script: SweepScript,
-        would_wait: Callable[[], Awaitable[bool]],
-    ) -> None:
-        """`would_wait()` returns whether a script would have to wait for the end of a pause."""
+    def __init__(self, context: Context) -> None:
         self._context = context
-        self._sweep_script = sweep_script
-        self._would_wait = would_wait
-        self._listed: list[DbKey] = []  # the next one stands last
-        self._pages: AsyncIterator[list[DbKey]] | None = None  # of the schedules
+        self._sweep_script = SweepScript(context)
+        self._left: list[DbKey] = []  # the next places, if they had to be left
+        self._walk: AsyncIterator[list[DbKey]] | None = None
         self._turn = 0  # how many walks have ended
-        self._rest = self._resting = _REST
+        self._rest = Rest(_REST, _LONGEST_REST)
+        self._rest.begin(True)
         self._found = False  # something in the present walk
         self._may = True
         self._ruled = False
 
     async def check_page(self, redis: Redis) -> None:
-        """Checks one page, if it is time. Raises redis-py's ConnectionError or TimeoutError."""
-        ruled = self._context.scripts.traits.ruled
+        """Checks one page, if it is time."""
+        context = self._context
+        ruled = context.scripts.traits.ruled
         if ruled != self._ruled:  # keys become kept, or are given back
-            self._ruled, self._resting, self._listed, self._pages = ruled, 0, [], None
-        self._resting = max(self._resting - 1, 0)
-        if self._resting or not self._may:
+            self._ruled, self._left, self._walk = ruled, [], None
+            self._rest.end()
+        if not (self._rest.is_over() and self._may):
             return
         try:
             for _ in range(_CALLS):
-                places = await self._take(redis)
-                if not places:
-                    self._end()
+                self._walk = self._walk or self._scheduled(redis)
+                places = self._left or await anext(self._walk, [])
+                if not places:  # the walk is over
+                    self._turn += 1
+                    self._rest.begin(self._found or context.fleet.is_alone)
+                    self._found, self._walk = False, None
                     return
-                if await self._would_wait():  # to find that out may take a script, too
-                    self._listed += places[::-1]
+                self._left = places
+                if await context.would_wait():  # to find that out may take a script, too
                     return
-                db = places[0][0]
+                self._left = []
+                keys = [key for _, key in places]
                 unswept = await self._sweep_script.must_be_swept(
-                    redis, db, [key for _, key in places], self._turn
+                    redis, places[0][0], keys, self._turn
                 )
-                self._context.sweep_later(unswept)
+                context.sweep_later(unswept)
                 self._found = self._found or bool(unswept)
         except ResponseError as refusal:
             # Redis logs each refusal for a missing right, so one is enough.
             self._may = not isinstance(refusal, NoPermissionError)
-            self._context.refusals.note("to check keys with deadlines again", refusal)
-
-    def _end(self) -> None:
-        """The walk is over."""
-        self._turn += 1
-        found = self._found or self._context.fleet.is_alone
-        self._rest = _REST if found else min(self._rest * 2, _LONGEST_REST)
-        self._resting, self._found = self._rest, False
-
-    async def _take(self, redis: Redis) -> list[DbKey]:
-        """Returns the next places, all of which one script may name; none at the end of the
-        walk."""
-        if not self._listed:
-            self._listed = (await self._list(redis))[::-1]
-        if not self._listed:
-            return []
-        together, taken = self._context.keys.together, list[DbKey]()
-        group = together(*self._listed[-1])
-        while self._listed and together(*self._listed[-1]) == group and len(taken) < KEYS_PER_CALL:
-            taken.append(self._listed.pop())
-        return taken
-
-    async def _list(self, redis: Redis) -> list[DbKey]:
-        """Returns the next page of places; none at the end of the walk."""
-        self._pages = self._pages or self._scheduled(redis)
-        async for page in self._pages:
-            return page
-        self._pages = None
-        return []
+            context.refusals.note("to check keys with deadlines again", refusal)
 
     async def _scheduled(self, redis: Redis) -> AsyncIterator[list[DbKey]]:
-        """Yields the entries of the schedules, page by page."""
+        """Yields the entries of the schedules, as many at a time as one script may name."""
         context = self._context
         for db in context.registry.databases():
             async for keys in context.schedule_queries.scan(redis, db):
-                if keys:
-                    yield [(db, key) for key in keys]
+                places = [(db, key) for key in keys]
+                for _, group in groupby(places, lambda place: context.keys.together(*place)):
+                    while some := list(islice(group, KEYS_PER_CALL)):
+                        yield some
 
 
 # If something has been overdue for longer, the proxy that should reap it may be gone.
@@ -130,57 +101,36 @@ _LATE_S: Final = 0.5
 class Upkeep:
     """The work of one life of the link; the positions of the walks end with it."""
 
-    def __init__(
-        self,
-        context: Context,
-        server: KnownServer,
-        scripts: ScriptCache,
-        schedules: Schedules,
-        native_deadlines: NativeDeadlines,
-        sweep_script: SweepScript,
-        walks: Walks,
-        stored_commands: StoredCommands,
-        shared_state: SharedState,
-        is_paused: IsPaused,
-        be_sure: Callable[[Iterable[DbKey]], Awaitable[None]],
-    ) -> None:
-        """`be_sure(places)`: see link/knowledge/activation.py."""
-        self._is_paused = is_paused
-        self._context = context
-        self._server = server
-        self._schedules = schedules
-        self._walks = walks
-        self._stored_commands = stored_commands
-        self._shared_state = shared_state
-        self._native_deadlines = native_deadlines
-        self._orphans = Orphans(context, is_paused, be_sure)
-        self._recheck = Recheck(context, sweep_script, scripts.would_wait)
-        self._waiting = WaitingSurvey(context, scripts.would_wait)
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self._context = link.context
+        self._schedules = Schedules(link.context)
+        self._orphans = Orphans(link.context)
+        self._recheck = Recheck(link.context)
+        self._waiting = WaitingSurvey(link.context)
 
     @property
     def walks(self) -> bool:
         """Whether this proxy walks over the data, alone or for all."""
-        return self._walks.is_on
+        return self._link.walks.is_on
 
     async def run(self, redis: Redis, sample: Sample, *, thorough: bool) -> None:
-        """Does some of each; `thorough`: also looks at what seldom needs to be looked at.
-
-        Raises redis-py's ConnectionError or TimeoutError.
-        """
-        has_others = self._context.fleet.attached > 1 and self._context.script_calls.has_state
-        if has_others and self._stored_commands.is_wanted and not await self._is_paused():
-            await self._stored_commands.store(redis)
+        """Does some of each; `thorough`: also looks at what seldom needs to be looked at."""
+        context, stored = self._context, self._link.stored_commands
+        has_others = context.fleet.attached > 1 and context.script_calls.has_state
+        if has_others and stored.is_wanted and not await context.is_paused():
+            await stored.store(redis)
         await self._count_overdue(redis, sample)
         await self._learn_rules(redis)
-        identity, walks = self._server.identity, await self._walks.mine(redis)
-        if self._context.scripts.traits.field_ttls and (walks or self._context.fleet.are_few):
-            await self._native_deadlines(redis)
+        identity, walks = self._link.server.identity, await self._link.walks.mine(redis)
+        if context.scripts.traits.field_ttls and (walks or context.fleet.are_few):
+            await self._link.native_deadlines(redis)
         databases = identity.databases if identity else []
         if walks:
             await self._orphans.search(redis, databases)
             if thorough:
                 await self._waiting.count(redis, databases)
-                await self._shared_state.drop(redis, databases)
+                await self._link.shared_state.drop(redis, databases)
         else:
             self._waiting.forget()
         if walks:
@@ -193,7 +143,7 @@ class Upkeep:
         if overdue.oldest_s(clock.now_ms()) > _LATE_S:
             context.agenda.take_over(0)
         for db in overdue.broken:
-            if await self._is_paused():
+            if await context.is_paused():
                 break
             await self._schedules.try_to_rebuild(redis, db)
         registry.beat(clock.now_ms())

@@ -4,28 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from ttlproxy.addresses import Upstream
-from ttlproxy.config import Settings
 from ttlproxy.core.keys import slot
 from ttlproxy.core.registry import UNKNOWN
 from ttlproxy.core.topology import ClusterNode, cluster_nodes
 from ttlproxy.errors import UpstreamError
-from ttlproxy.link.connecting.connections import client, close
-from ttlproxy.link.connecting.pipeline import run, valid
+from ttlproxy.link.connecting.connections import connected
+from ttlproxy.link.connecting.pipeline import ask_once, run, valid
 from ttlproxy.link.connecting.pushes import Pushes
 from ttlproxy.link.life.link import Link
 from ttlproxy.link.reaper.reaper import Reaper
+from ttlproxy.link.reaper.schedules import Schedules
 from ttlproxy.link.shared.context import Context
-from ttlproxy.net.tasks import run_together, time_limit
+from ttlproxy.net.tasks import run_together
 from ttlproxy.scripts.script_calls import ScriptCalls
+
+if TYPE_CHECKING:
+    from ttlproxy.link.masters.masters import Masters
 
 log = logging.getLogger(__name__)
 
@@ -40,40 +43,15 @@ _ADVICE_TLS: Final = f"{_ADVICE}, and tls-cluster for the port"
 PushesOfAll = dict[str, Pushes | None]
 
 
-class Callbacks(NamedTuple):
-    """The functions that a master calls.
-
-    answered(master, nodes, pushes): it has told what it knows of the Cluster; `pushes` were the
-    push connections before it was asked
-    learned(master): more of its slots are known
-    replaced(master): its server, or the server's role, has changed
-    strayed(master, key, deadline_ms): it announces a deadline in another's slot
-    owner(slot): returns the link of the master that has the slot, if that is served
-    pushes(): returns the push connections of all masters
-    """
-
-    answered: Callable[[Master, list[ClusterNode], PushesOfAll], Awaitable[None]]
-    learned: Callable[[Master], None]
-    replaced: Callable[[Master], None]
-    strayed: Callable[[Master, bytes, int], None]
-    owner: Callable[[int], Link | None]
-    pushes: Callable[[], PushesOfAll]
-
-
 async def nodes_told_by(server: Upstream, timeout_s: float) -> list[ClusterNode]:
     """Returns a node's knowledge of its Cluster. Raises redis-py's RedisError, OSError,
     UpstreamError or ValueError."""
-    redis = client(server, "ttlproxy:slots", timeout_s)
-    try:
-        async with time_limit(timeout_s):
-            return await _told(redis)
-    finally:
-        await close(redis)
+    return _told(await ask_once(server, "ttlproxy:slots", timeout_s, _NODES))
 
 
-async def _told(redis: Redis) -> list[ClusterNode]:
-    (reply,) = await run(redis, [(0, _NODES)])
-    return cluster_nodes(valid(reply).decode("utf-8", "replace"))
+def _told(replies: Sequence[object]) -> list[ClusterNode]:
+    """Returns the nodes in the reply to _NODES."""
+    return cluster_nodes(valid(replies[0]).decode("utf-8", "replace"))
 
 
 class Master:
@@ -92,12 +70,7 @@ class Master:
     """
 
     def __init__(
-        self,
-        settings: Settings,
-        upstream: Upstream,
-        context: Context,
-        node: ClusterNode,
-        callbacks: Callbacks,
+        self, masters: Masters, upstream: Upstream, context: Context, node: ClusterNode
     ) -> None:
         self.id = node.id
         self.shown = upstream.address
@@ -114,14 +87,14 @@ class Master:
         context.keys.settle(node.slots)
         context.slot_schedules.owned = node.slots
         context.slot_schedules.on_unread = self._unread
-        context.on_stray = partial(callbacks.strayed, self)
+        context.on_stray = partial(masters.pass_on_stray, self)
         advice = _ADVICE_TLS if upstream.tls else _ADVICE
-        self.link = Link(settings, upstream, context, lambda: callbacks.replaced(self), advice)
-        self.reaper = Reaper(settings, self.link, callbacks.owner)
-        self._settings = settings
+        self.link = Link(upstream, context, lambda: masters.server_replaced(self), advice)
+        self.reaper = Reaper(self.link, masters.owners.__getitem__)
+        self._timeout_s = context.settings.connect_timeout
         self._slots = node.slots
         self._upstream = upstream
-        self._callbacks = callbacks
+        self._masters = masters
         self._wanted = asyncio.Event()  # a look
         self._lacking = asyncio.Event()  # slots that are not known yet
 
@@ -186,23 +159,20 @@ class Master:
 
     async def _follow(self) -> None:
         """Asks it again and again what it knows of the Cluster."""
-        redis = client(self._upstream, "ttlproxy:slots", self._settings.connect_timeout)
-        try:
+        async with connected(self._upstream, "ttlproxy:slots", self._timeout_s) as redis:
             while True:
                 self._wanted.clear()
-                pushes = self._callbacks.pushes()
+                pushes = self._masters.pushes()
                 try:
-                    nodes = await _told(redis)
+                    nodes = _told(await run(redis, [(0, _NODES)]))
                     self.answers += 1
-                    await self._callbacks.answered(self, nodes, pushes)
+                    await self._masters.take_answer(self, nodes, pushes)
                 except (RedisError, OSError, ValueError) as trouble:
                     log.debug("%s tells nothing of its Cluster: %s", self.shown, trouble)
                 await asyncio.sleep(_AGAIN_S)
                 with suppress(TimeoutError):
                     async with asyncio.timeout(_EVERY_S * self.link.context.fleet.stretch):
                         await self._wanted.wait()
-        finally:
-            await close(redis)
 
     async def _learn(self) -> None:
         """Reads the schedules of those of its slots whose managed keys are not known."""
@@ -212,20 +182,18 @@ class Master:
             self._lacking.clear()
             lacking = self.owned - self.known
             self.known |= lacking & self.link.context.slot_schedules.read
-            self._callbacks.learned(self)
+            self._masters.slots_learned(self)
             if not (lacking := self.owned - self.known):
                 continue
-            redis = client(self.link.upstream, "ttlproxy:load", self._settings.connect_timeout)
+            read = set[int]()
             try:
-                read = await self._read(redis, lacking)
+                async with connected(self.link.upstream, "ttlproxy:load", self._timeout_s) as redis:
+                    read = await self._read(redis, lacking)
             except (RedisError, OSError, UpstreamError) as trouble:
                 log.debug("the schedules of %s cannot be read: %s", self.shown, trouble)
-                read = set()
-            finally:
-                await close(redis)
             if more := read & self.owned:
                 self.known |= more
-                self._callbacks.learned(self)
+                self._masters.slots_learned(self)
             if self.owned - self.known:  # they are on their way, or it is busy
                 self._lacking.set()
                 await asyncio.sleep(_AGAIN_S)
@@ -233,14 +201,14 @@ class Master:
     def _unread(self, slots: Collection[int]) -> None:
         """Takes the slots whose schedules the link could not read."""
         self.doubt(self.owned.intersection(slots))
-        self._callbacks.learned(self)
+        self._masters.slots_learned(self)
 
     async def _read(self, redis: Redis, slots: Collection[int]) -> set[int]:
         """Reads the schedules of slots; returns those that could be read: all their keys are here.
 
         Announcements go on arriving meanwhile, so a change is not missed.
         """
-        context, schedules = self.link.context, self.link.schedules
+        context = self.link.context
         announced = context.registry.announced
         if context.rights.trusts_schedules:
             async for entries in context.slot_schedules.pages_of(redis, slots):
@@ -249,7 +217,7 @@ class Master:
             return context.slot_schedules.read.intersection(slots)
         losses = context.slot_schedules.losses
         before = {number: losses[number] for number in slots}
-        async for keys in schedules.indexed(redis, 0):
+        async for keys in Schedules(context).indexed(redis, 0):
             for key in keys:
                 announced(0, key, UNKNOWN)
         leaving = await context.slot_schedules.leaving(redis, slots)

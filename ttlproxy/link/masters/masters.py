@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Final
 from weakref import WeakSet
@@ -20,18 +20,17 @@ from ttlproxy.core.cluster_view import ClusterView
 from ttlproxy.core.counters import Counters
 from ttlproxy.core.families import Known
 from ttlproxy.core.keys import SLOTS, slot
+from ttlproxy.core.registry import DbKey
 from ttlproxy.core.text import counted
 from ttlproxy.core.topology import ClusterNode
 from ttlproxy.errors import UnfitUpstream
 from ttlproxy.link.connecting.connections import Backoff
+from ttlproxy.link.connecting.known_server import Serving
 from ttlproxy.link.connecting.reachability import endpoints
-from ttlproxy.link.connecting.serving import Serving
 from ttlproxy.link.life.link import Link, ServerStatus
-from ttlproxy.link.masters.awaiting_ttl import AwaitingTtl
-from ttlproxy.link.masters.known_slots import KnownSlots
-from ttlproxy.link.masters.master import Callbacks, Master, PushesOfAll
+from ttlproxy.link.masters.master import Master, PushesOfAll
 from ttlproxy.link.masters.seeds import Seeds
-from ttlproxy.link.masters.slot_log import SlotLog
+from ttlproxy.link.masters.slots import KnownSlots, SlotLog
 from ttlproxy.link.shared.context import Context, StateLink, first_signer
 from ttlproxy.link.shared.rules_of_all import RulesOfAll
 from ttlproxy.net.tasks import cancel, drop
@@ -52,7 +51,7 @@ class Masters:
     serving: whether clients are served, by one master at least
     links: those of all masters, by the node's id
     rules: those of ONEXPIRE and ONWRITE
-    view: the nodes that clients find
+    view: the nodes that clients find; pushes(): the push connections of all masters
     """
 
     def __init__(
@@ -76,18 +75,11 @@ class Masters:
         self.rules = RulesOfAll(settings, self._signer, counters, lambda: self._masters.values())
         self._families = Known()
         self._state_links = WeakSet[StateLink]()
-        self._awaiting_ttl = AwaitingTtl(self._served)
+        self._awaiting_ttl = set[DbKey]()  # places whose slots have no master that is served
         self._has_secret = settings.signing_key_file is not None
         self._masters: dict[str, Master] = {}
         self._known = KnownSlots(self._masters)
-        self._callbacks = Callbacks(
-            answered=self._take_answer,
-            learned=self._slots_learned,
-            replaced=self._server_replaced,
-            strayed=self._pass_on_stray,
-            owner=self.owners.__getitem__,
-            pushes=self._known.pushes,
-        )
+        self.pushes = self._known.pushes
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._seeds = Seeds(upstream, lambda: settings.connect_timeout)
         self._unfit: dict[str, str] = {}
@@ -276,8 +268,8 @@ class Masters:
             self._state_links,
         )
         context.on_gap = self._known.note_gap
-        context.on_awaiting_ttl = self._awaiting_ttl.add
-        master = Master(self._settings, server, context, node, self._callbacks)
+        context.on_awaiting_ttl = self._hand_on
+        master = Master(self, server, context, node)
         context.tellers = lambda: [each.link.activation for each in self._known.others(master)]
         if node.id in self._replicas:
             self._replicas.discard(node.id)
@@ -294,9 +286,7 @@ class Masters:
         del self._masters[master.id], self.links[master.id]
         self._unfit.pop(master.id, None)
         task, context = self._tasks.pop(master.id), master.link.context
-        task.add_done_callback(
-            lambda _: self._awaiting_ttl.add(context.agenda.drop(lambda key: True))
-        )
+        task.add_done_callback(lambda _: self._hand_on(context.agenda.drop(lambda key: True)))
         task.cancel()
         context.end()
         self._on_gone(master.link)
@@ -314,12 +304,12 @@ class Masters:
                     self._failed.set()
                 await asyncio.sleep(_UNFIT_S)
 
-    def _server_replaced(self, master: Master) -> None:
+    def server_replaced(self, master: Master) -> None:
         """Ends the sessions of a master whose server, or its role, has changed."""
         self._on_gone(master.link)
         self.look()
 
-    async def _take_answer(
+    async def take_answer(
         self, master: Master, nodes: list[ClusterNode], pushes: PushesOfAll
     ) -> None:
         """Takes what a master has told of the Cluster. `pushes`: from before it was asked."""
@@ -353,7 +343,7 @@ class Masters:
         others = self._masters.keys() - {master.id}
         return others.isdisjoint(node.id for node in nodes)
 
-    def _pass_on_stray(self, master: Master, key: bytes, deadline_ms: int) -> None:
+    def pass_on_stray(self, master: Master, key: bytes, deadline_ms: int) -> None:
         """Passes on a deadline that a master has announced in a slot that is not its own as far as
         is known. The slot has come to it, and may be back already, so its owner's link must know,
         too."""
@@ -364,12 +354,18 @@ class Masters:
                 other.link.context.announced(0, key, deadline_ms)
         self.look()
 
-    def _served(self, number: int) -> Link | None:
-        """Returns the link of the master that has a slot; None if that is not served."""
-        link = self.owners[number]
-        return link if link in self.links.values() else None
+    def _hand_on(self, places: Iterable[DbKey]) -> None:
+        """Hands on places where elements still await deadlines by rules of ONWRITE, each to the
+        link of the master that has its slot: the link through which they were written may have lost
+        the slot before it could give them deadlines."""
+        for place in places:
+            link = self.owners[slot(place[1])]
+            if link is None or link not in self.links.values():
+                self._awaiting_ttl.add(place)
+            else:
+                link.context.apply_ttl_later([place])
 
-    def _slots_learned(self, master: Master) -> None:
+    def slots_learned(self, master: Master) -> None:
         """Notes that a master knows more of its slots' managed keys, or that its link begins to
         serve."""
         self._unfit.pop(master.id, None)
@@ -428,7 +424,8 @@ class Masters:
         self._known.learn()
         self.changes += owners != self.owners
         self.owners[:] = owners
-        self._awaiting_ttl.owners_changed()
+        waiting, self._awaiting_ttl = self._awaiting_ttl, set()
+        self._hand_on(waiting)
         if any(owners) and not self.serving.now:
             self.serving.start()
         elif self.serving.now and not any(owners):

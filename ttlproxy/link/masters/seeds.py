@@ -115,7 +115,8 @@ class Seeds:
             nodes = await nodes_told_by(server, timeout_s)
         except (RedisError, OSError, UpstreamError, ValueError) as trouble:
             is_none = "cluster support disabled" in str(trouble)
-            self._said[asked.address] = _NO_CLUSTER if is_none else _words(trouble)
+            said = str(trouble if isinstance(trouble, ValueError) else cause(trouble))
+            self._said[asked.address] = _NO_CLUSTER if is_none else said
             return None
         if not any(node.is_master for node in nodes):
             self._said[asked.address] = _NO_SLOTS
@@ -155,7 +156,3 @@ def _served(found: list[NodeAnswer], known: set[str]) -> NodeAnswer | None:
 def _joins(told: NodeAnswer, one: NodeAnswer, other: NodeAnswer) -> bool:
     """Whether two Clusters have become one."""
     return not (told.ids.isdisjoint(one.ids) or told.ids.isdisjoint(other.ids))
-
-
-def _words(trouble: RedisError | OSError | UpstreamError | ValueError) -> str:
-    return str(trouble) if isinstance(trouble, ValueError) else str(cause(trouble))

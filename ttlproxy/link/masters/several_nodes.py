@@ -12,7 +12,7 @@ from ttlproxy.core.keys import slot
 from ttlproxy.core.topology import ClusterNode
 from ttlproxy.link.connecting.connections import client, close
 from ttlproxy.link.connecting.known_server import fields
-from ttlproxy.link.connecting.pipeline import RoutingRedis, Words, run, valid
+from ttlproxy.link.connecting.pipeline import RoutingRedis, Words, ask_once, valid
 from ttlproxy.link.connecting.reachability import endpoints
 from ttlproxy.link.masters.master import nodes_told_by
 from ttlproxy.link.server.compatibility import is_clustered
@@ -62,11 +62,7 @@ async def several_masters(server: Upstream, name: str, timeout_s: float) -> list
 
     Raises redis-py's RedisError, OSError, UpstreamError or ValueError.
     """
-    redis = client(server, name, timeout_s)
-    try:
-        (said,) = await run(redis, [(0, (b"INFO", b"cluster"))])
-    finally:
-        await close(redis)
+    (said,) = await ask_once(server, name, timeout_s, (b"INFO", b"cluster"))
     if not is_clustered(fields(valid(said))):
         return []
     nodes = await nodes_told_by(server, timeout_s)

@@ -19,7 +19,6 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError, ResponseError
 
 from ttlproxy.commands import Call
-from ttlproxy.config import Settings
 from ttlproxy.core.keys import slot
 from ttlproxy.core.registry import DbKey
 from ttlproxy.errors import UpstreamError
@@ -109,15 +108,9 @@ class _Route:
 class Outboxes:
     """One master's outboxes, which its reaper hands over."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        link: Link,
-        owner: Callable[[int], Link | None],
-    ) -> None:
+    def __init__(self, link: Link, owner: Callable[[int], Link | None]) -> None:
         """`owner(slot)` returns the link of the master that has the slot; None if none is
         served."""
-        self._settings = settings
         self._link = link
         self._context = link.context
         self._keys = link.context.keys
@@ -192,7 +185,8 @@ class Outboxes:
             await close(source, dest)
 
     def _connection(self, link: Link) -> Redis:
-        return client(link.upstream, "ttlproxy:outboxes", self._settings.connect_timeout)
+        timeout_s = self._context.settings.connect_timeout
+        return client(link.upstream, "ttlproxy:outboxes", timeout_s)
 
     async def _carry_out(
         self, places: list[DbKey], source: Redis, target: Link, dest: Redis
@@ -266,9 +260,7 @@ class Outboxes:
     ) -> list[DbKey]:
         """Removes the entries that were executed; returns the outboxes that have more."""
         registry, more = self._context.registry, list[DbKey]()
-        for load, _ in done:
-            registry.begin_reap(load.place)
-        try:
+        with registry.reaping([load.place for load, _ in done]):
             replies = await self._answers(source, [load.removed(count) for load, count in done])
             for (load, _), reply in zip(done, replies, strict=True):
                 if refusal := error(reply):
@@ -280,10 +272,9 @@ class Outboxes:
                     more.append(load.place)
                 else:
                     registry.set_first_deadline(load.place, None)
-                    self._release(load.place)
-        finally:
-            for load, _ in done:
-                registry.end_reap(load.place)
+                    # There may be more by now, which the reaper kept meanwhile.
+                    self._held.discard(load.place)
+                    self._context.agenda.look_at(self._context.clock.now_ms())
         return more
 
     async def _answers(self, source: Redis, calls: list[Call]) -> list[object]:
@@ -297,12 +288,6 @@ class Outboxes:
         agenda.parked.park(place, now_ms, why, passes(refusal), together_ms, said)
         self._held.discard(place)
         agenda.look_at(agenda.parked.first_ms(now_ms))
-
-    def _release(self, place: DbKey) -> None:
-        """Gives up an outbox that was empty. There may be more by now, which the reaper kept
-        meanwhile."""
-        self._held.discard(place)
-        self._context.agenda.look_at(self._context.clock.now_ms())
 
     def _count(self, place: DbKey, left: int) -> None:
         self._counters.waiting_entries += left - self._left.pop(place, 0)

@@ -13,7 +13,6 @@ from redis.asyncio import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import MovedError, ReadOnlyError, ResponseError
 
-from ttlproxy.config import Settings
 from ttlproxy.core.registry import DbKey
 from ttlproxy.errors import SlotMoved, UpstreamError
 from ttlproxy.link.connecting.connections import Backoff
@@ -21,6 +20,7 @@ from ttlproxy.link.connecting.known_server import KnownServer
 from ttlproxy.link.reaper.removal import ReapScript, SweepScript, Undelivered
 from ttlproxy.link.reaper.schedules import Schedules
 from ttlproxy.link.shared.context import Context
+from ttlproxy.net.tasks import fail
 
 _BACKOFF = Backoff(cap=0.5, base=0.01)
 
@@ -51,45 +51,25 @@ class ReapRequest:
         concerned = [refused[place] for place in self.places | self.unswept if place in refused]
         concerned += [closed[db] for db in self.databases if db in closed]
         if any(isinstance(why, MovedError) for why in concerned):
-            self.moved()
+            fail(self.done, SlotMoved("another master has its slot"))
         elif concerned:
             self.failures += 1
             self.refusal = concerned[0]
         elif not self.done.done():
             self.done.set_result(None)
 
-    def moved(self) -> None:
-        """Ends the request: another server has the keys now."""
-        if not self.done.done():
-            self.done.set_exception(SlotMoved("another master has its slot"))
-            self.done.exception()  # maybe nobody waits
-
-    def lost(self) -> None:
-        """Ends the request: the session must ask again."""
-        if not self.done.done():
-            self.done.set_exception(UpstreamError("the link was lost"))
-            self.done.exception()  # maybe nobody waits
-
 
 class ReapRequests:
     """Gathers what sessions want reaped, and serves it in rounds."""
 
     def __init__(
-        self,
-        settings: Settings,
-        context: Context,
-        reap_script: ReapScript,
-        sweep_script: SweepScript,
-        schedules: Schedules,
-        server: KnownServer,
-        look_again: Callable[[], None],
+        self, context: Context, server: KnownServer, look_again: Callable[[], None]
     ) -> None:
         """`look_again()` has the server's role looked at, which may have changed."""
-        self._settings = settings
         self._context = context
-        self._reap_script = reap_script
-        self._sweep_script = sweep_script
-        self._schedules = schedules
+        self._reap_script = ReapScript(context)
+        self._sweep_script = SweepScript(context)
+        self._schedules = Schedules(context)
         self._server = server
         self._look_again = look_again
         self._new: list[ReapRequest] = []
@@ -137,7 +117,7 @@ class ReapRequests:
             self._again.cancel()
             self._again = None
         for request in (*self._new, *self._served, *self._refused):
-            request.lost()
+            fail(request.done, UpstreamError("the link was lost"))
         self._new, self._served, self._refused = [], [], []
 
     def _ask_again_later(self) -> None:
@@ -205,7 +185,7 @@ class ReapRequests:
         """Reaps until nothing is due at these places; returns what Redis refuses."""
         refused: dict[DbKey, ResponseError] = {}
         while places:
-            limits = dict.fromkeys(places, self._settings.reap_batch)
+            limits = dict.fromkeys(places, self._context.settings.reap_batch)
             outcome = await self._reap_script(redis, limits)
             self._context.sweep_later(outcome.stale_entries)
             refused |= outcome.refused

@@ -27,13 +27,15 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import RedisError, ResponseError
 
 from ttlproxy.commands import Call
-from ttlproxy.config import Settings
 from ttlproxy.core.registry import UNKNOWN, DbKey
 from ttlproxy.errors import UpstreamError
 from ttlproxy.link.connecting.connections import Backoff, client, close, open_now
 from ttlproxy.link.connecting.failures import passes, reason
 from ttlproxy.link.connecting.pipeline import KEYS_PER_CALL, answered, valid
 from ttlproxy.link.reaper.outboxes import Outboxes
+from ttlproxy.link.reaper.removal import ReapScript, SweepScript
+from ttlproxy.link.reaper.ruled_deadlines import TtlScript
+from ttlproxy.link.reaper.schedules import Schedules
 from ttlproxy.link.shared.agenda import SWEEP_AFTER_MS
 from ttlproxy.link.shared.schedule_queries import DUE
 from ttlproxy.net.tasks import run_all
@@ -170,21 +172,20 @@ _UNREAD_MS = 1000
 class Reaper:
     """Reaps what is past its deadline, for all clients and proxies."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        link: Link,
-        owner: Callable[[int], Link | None] | None = None,
-    ) -> None:
+    def __init__(self, link: Link, owner: Callable[[int], Link | None] | None = None) -> None:
         """`owner(slot)` returns the link of the master of a Cluster that has the slot; None if no
         such master is served. Without it this master has all slots."""
-        self._settings = settings
+        self._settings = link.context.settings
         self._link = link
         self._context = link.context
         self._agenda = link.context.agenda
-        self._outboxes = Outboxes(settings, link, owner or (lambda number: link))
+        self._schedules = Schedules(link.context)
+        self._reap_script = ReapScript(link.context)
+        self._sweep_script = SweepScript(link.context)
+        self._ttl_script = TtlScript(link.context)
+        self._outboxes = Outboxes(link, owner or (lambda number: link))
         self._holder = uuid4().hex.encode()
-        self._pacing: OneCall | ManyCalls = OneCall(settings.reap_batch)
+        self._pacing: OneCall | ManyCalls = OneCall(self._settings.reap_batch)
         self._turn = asyncio.Lock()  # one request at a time on the connection
         self._rounds = 0
         self._lease_until_ms = 0.0  # of the local clock: Redis's may be set back
@@ -287,10 +288,15 @@ class Reaper:
                 break
             if not await self._hold_lease(redis):
                 return
-            await self._reap(redis, self._outboxes.carry(due))
+            queue = deque(self._outboxes.carry(due))
+            # Two tasks take keys from one queue: one works here while Redis works for the other.
+            await run_all(*(self._reap_from(queue, redis) for _ in range(2)))
         self._agenda.parked.forget(now_ms, self._outboxes.holds)
         self._context.node_counts.parked = self._agenda.parked.reasons
-        await self._plan_next(redis, databases, now_ms)
+        self._agenda.look_at(self._agenda.parked.first_ms(now_ms))
+        next_ms = await self._context.schedule_queries.next_ms(redis, databases, now_ms)
+        if next_ms is not None:
+            self._agenda.look_at(next_ms)
 
     async def _takes_over(self, redis: Redis) -> bool:
         """Tries for the lease if it is time; returns whether this proxy leads now."""
@@ -324,30 +330,17 @@ class Reaper:
         carried."""
         parked, outboxes = self._agenda.parked, self._outboxes
         most = DUE + len(parked) + len(outboxes)
-        due, unread = await self._link.schedules.due(redis, databases, now_ms, most)
+        due, unread = await self._schedules.due(redis, databases, now_ms, most)
         if unread:
             self._agenda.look_at(now_ms + _UNREAD_MS)
         return [at for at in due if not (parked.holds(at, now_ms) or outboxes.holds(at))]
-
-    async def _plan_next(self, redis: Redis, databases: Iterable[int], now_ms: int) -> None:
-        """Plans the next look, when all that was due by now has been reaped, or is parked."""
-        self._agenda.look_at(self._agenda.parked.first_ms(now_ms))
-        next_ms = await self._context.schedule_queries.next_ms(redis, databases, now_ms)
-        if next_ms is not None:
-            self._agenda.look_at(next_ms)
-
-    async def _reap(self, redis: Redis, due: list[DbKey]) -> None:
-        """Reaps with two tasks that take keys from one queue: one works here while Redis works for
-        the other."""
-        queue = deque(due)
-        await run_all(*(self._reap_from(queue, redis) for _ in range(2)))
 
     async def _reap_from(self, queue: deque[DbKey], redis: Redis) -> None:
         """Reaps the keys in turn, so that a large one starves no other."""
         settings, clock = self._settings, self._context.clock
         while queue and await self._hold_lease(redis):
             limits = plan(queue, self._pacing.pace)
-            outcome = await self._link.reap_script(redis, limits, self._turn)
+            outcome = await self._reap_script(redis, limits, self._turn)
             took_ms = max(outcome.calls_ms, default=0)
             asked, reached = len(limits), len(limits) - len(outcome.unreached)
             removed = sorted(outcome.removed) or [0]
@@ -395,12 +388,12 @@ class Reaper:
 
     async def _sweep(self, redis: Redis) -> None:
         """Sweeps the indexes whose sweep is due, and gives deadlines by rules."""
-        clock, sweep, longest_ms = self._context.clock, self._link.sweep_script, 0.0
+        clock, sweep, longest_ms = self._context.clock, self._sweep_script, 0.0
         left = self._agenda.take_sweeps(clock.now_ms())
         awaiting_ttl = self._agenda.take_awaiting_ttl(left)
         try:
             for place in list(awaiting_ttl):
-                await self._link.ttl_script(redis, place)
+                await self._ttl_script(redis, place)
                 awaiting_ttl.discard(place)
             for place in await sweep.with_index(redis, list(left)):
                 began = clock.reading()

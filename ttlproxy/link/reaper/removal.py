@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from itertools import compress
 from secrets import token_hex
 from typing import NamedTuple
@@ -18,7 +18,6 @@ from redis.asyncio import Redis
 from redis.exceptions import NoScriptError, ResponseError
 
 from ttlproxy.commands import Call
-from ttlproxy.config import Settings
 from ttlproxy.core.expiry_actions import NO_DELIVERY, Actions, Delivery, delivery
 from ttlproxy.core.keys import slot
 from ttlproxy.core.registry import DbKey
@@ -77,22 +76,13 @@ class _Batch(NamedTuple):
 class ReapScript:
     """Calls the reap script for several keys at once, and records its answers."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        context: Context,
-    ) -> None:
-        self._settings = settings
+    def __init__(self, context: Context) -> None:
+        self._context = context
         self._keys = context.keys
         self._script_calls = context.script_calls
         self._actions = context.actions
-        self._learn_rules = context.learn_rules
-        self._context = context
-        self._slots = context.slot_schedules
-        self._clock = context.clock
         self._refusals = context.refusals
         self._counters = context.counters
-        self._node_counts = context.node_counts
 
     async def __call__(
         self, redis: Redis, limits: dict[DbKey, int], turn: asyncio.Lock | None = None
@@ -100,14 +90,10 @@ class ReapScript:
         """Removes due elements, at most `limits[place]` at each place, but more of a long list.
 
         `turn`: shared by tasks that reap on one connection. While Redis works for one of them, the
-        others prepare their next call, or record an answer. Raises redis-py's ConnectionError or
-        TimeoutError.
+        others prepare their next call, or record an answer.
         """
-        registry = self._context.registry
-        for place in limits:
-            registry.begin_reap(place)
         outcome = ReapOutcome(set(), set(), {}, [], [], [])
-        try:
+        with self._context.registry.reaping(limits):
             async with turn or nullcontext():
                 known = await self._with_rules(redis, limits, outcome)
             # If one key of a call is refused, the whole call is: then each key is tried alone.
@@ -115,9 +101,6 @@ class ReapScript:
             if alone:
                 await self._ask(redis, alone, 1, outcome, turn)
             return outcome
-        finally:
-            for place in limits:
-                registry.end_reap(place)
 
     async def _with_rules(
         self, redis: Redis, limits: dict[DbKey, int], outcome: ReapOutcome
@@ -128,7 +111,7 @@ class ReapScript:
             await self._context.look_at_state(redis)
         for db in {db for db, _ in limits}:
             try:
-                await self._learn_rules(redis, db)
+                await self._context.learn_rules(redis, db)
             except ResponseError as refusal:
                 refused[db] = refusal
         for place in limits:
@@ -152,20 +135,23 @@ class ReapScript:
         are sent together.
         """
         alone: dict[DbKey, int] = {}
-        for bundle in self._bundles(limits, together):
+        batches = self._batches(limits, together)
+        bundles = [list(batches)] if self._keys.clustered else ([batch] for batch in batches)
+        for bundle in bundles:
             words = [self._script_calls.words(batch.call, b"%d" % batch.db) for batch in bundle]
             requests = [(batch.db, each) for batch, each in zip(bundle, words, strict=True)]
             async with turn or nullcontext():
                 if self._are_outdated(bundle):
                     outcome.more.update(place for batch in bundle for place in batch.places)
                     continue
-                sent, noted = self._clock.reading(), self._slots.now_noted
+                sent = self._context.clock.reading()
+                noted = self._context.slot_schedules.now_noted
                 replies = await run(redis, requests)
             if turn:  # lets the next task send its calls before these answers are recorded
                 await asyncio.sleep(0)
             answers = [reply for reply in replies if isinstance(reply, list)]
             if answers:
-                self._clock.adjust(answers[0][0], sent)
+                self._context.clock.adjust(answers[0][0], sent)
             took = len(outcome.calls_ms)
             for batch, reply in zip(bundle, replies, strict=True):
                 if error(reply) and len(batch.keys) > 1:
@@ -181,11 +167,6 @@ class ReapScript:
         of, version = self._actions.of, self._actions.version
         known = {db: (of(db), version(db)) for db in {batch.db for batch in bundle}}
         return any(known[each.db] != (each.rules, each.version) for each in bundle)
-
-    def _bundles(self, limits: dict[DbKey, int], together: int) -> Iterable[list[_Batch]]:
-        """Returns the calls, in lists that are sent together."""
-        batches = self._batches(limits, together)
-        return [list(batches)] if self._keys.clustered else ([batch] for batch in batches)
 
     def _learn(self, batch: _Batch, reply: object, noted: int, outcome: ReapOutcome) -> None:
         """Records the answers of one call. `noted`: SlotSchedules.now_noted when it was sent."""
@@ -203,7 +184,8 @@ class ReapScript:
             return
         now_ms, took_us, attention, *answers = valid(reply)
         if self._keys.clustered and not error(attention):
-            self._slots.set_first(slot(batch.keys[0]), attention, noted)
+            slots = self._context.slot_schedules
+            slots.set_first(slot(batch.keys[0]), attention, noted)
         self._actions.accepted(batch.db)
         self._counters.reap_call_ms.observe(took_us / 1000)
         outcome.calls_ms.append(took_us / 1000)
@@ -217,7 +199,7 @@ class ReapScript:
             self._context.registry.set_first_deadline(place, first_ms if first_ms >= 0 else None)
             outcome.removed.append(removed)
             self._counters.count_reaped(kind.decode(), removed, late_ms)
-            self._node_counts.count_reaped(removed, late_ms)
+            self._context.node_counts.count_reaped(removed, late_ms)
             if fired:
                 action = batch.actions[number]
                 assert action
@@ -246,7 +228,7 @@ class ReapScript:
         group = self._keys.together
         for (db, key), limit in limits.items():
             alike.setdefault((db, limit, group(db, key)), []).append(key)
-        budget = b"%d" % round(self._settings.reap_budget_ms * 1000 * _LAST_KEY)
+        budget = b"%d" % round(self._context.settings.reap_budget_ms * 1000 * _LAST_KEY)
         for (db, limit, _), found in alike.items():
             rules, version = self._actions.of(db), self._actions.version(db)
             head = (b"%d" % limit, budget, version)
@@ -285,37 +267,27 @@ class SweepScript:
     """Calls the sweep script until it has gone through a whole index."""
 
     def __init__(self, context: Context) -> None:
-        self._keys = context.keys
-        self._script_calls = context.script_calls
         self._context = context
-        self._counters = context.counters
-        self._refusals = context.refusals
 
     async def __call__(self, redis: Redis, place: DbKey) -> ResponseError | None:
-        """Sweeps one index; returns Redis's error if it refuses, else None.
-
-        Raises redis-py's ConnectionError or TimeoutError.
-        """
+        """Sweeps one index; returns Redis's error if it refuses, else None."""
         cursor = b"0"
         while True:
             try:
                 cursor, dropped = await self._page(redis, place, cursor)
             except ResponseError as refusal:
-                self._refusals.note(f"to sweep in database {place[0]}", refusal)
+                self._context.refusals.note(f"to sweep in database {place[0]}", refusal)
                 return refusal
-            self._counters.swept_entries += dropped
+            self._context.counters.swept_entries += dropped
             if cursor == b"0":
                 return None
 
     async def with_index(self, redis: Redis, places: Iterable[DbKey]) -> list[DbKey]:
         """Returns the places that have, or may have, an index; there is nothing to sweep at the
-        others.
-
-        Raises redis-py's ConnectionError or TimeoutError.
-        """
+        others."""
         keys: dict[tuple[int, int], list[bytes]] = {}
         for db, key in places:
-            keys.setdefault((db, self._keys.together(db, key)), []).append(key)
+            keys.setdefault((db, self._context.keys.together(db, key)), []).append(key)
         found: list[DbKey] = []
         for (db, _), all_keys in keys.items():
             for at in range(0, len(all_keys), KEYS_PER_CALL):
@@ -346,8 +318,8 @@ class SweepScript:
     async def _firsts(self, redis: Redis, db: int, call: Call) -> dict[DbKey, int | None]:
         """Returns the first deadline of each key, as the script tells it: see `_learn`."""
         places = [(db, key) for key in call.keys]
-        with self._asking(places):
-            reply = valid(await answered(redis, self._script_calls, db, call))
+        with self._context.registry.reaping(places):
+            reply = valid(await answered(redis, self._context.script_calls, db, call))
             firsts = dict(zip(places, reply, strict=True))
             for place, first_ms in firsts.items():
                 self._learn(place, first_ms)
@@ -357,25 +329,11 @@ class SweepScript:
         """Sweeps a page; returns the next cursor, and how many entries were dropped."""
         db, key = place
         call = Call("sweep", (key,), (cursor, _PAGE))
-        with self._asking([place]):
-            following, dropped, first_ms = valid(
-                await answered(redis, self._script_calls, db, call)
-            )
+        with self._context.registry.reaping([place]):
+            reply = await answered(redis, self._context.script_calls, db, call)
+            following, dropped, first_ms = valid(reply)
             self._learn(place, first_ms)
         return following, dropped
-
-    @contextmanager
-    def _asking(self, places: Sequence[DbKey]) -> Iterator[None]:
-        """Marks places as being looked at: an announcement that comes meanwhile counts more than
-        what the look finds."""
-        registry = self._context.registry
-        for place in places:
-            registry.begin_reap(place)
-        try:
-            yield
-        finally:
-            for place in places:
-                registry.end_reap(place)
 
     def _learn(self, place: DbKey, first_ms: int | None) -> None:
         """Tells the registry the first deadline that is left, in ms: -1 without an index, None if

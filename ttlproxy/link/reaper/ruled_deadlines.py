@@ -8,8 +8,6 @@ these hashes are always ours: see Override.is_native.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
-
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
@@ -19,7 +17,6 @@ from ttlproxy.core.registry import DbKey
 from ttlproxy.errors import UpstreamError
 from ttlproxy.link.connecting.failures import passes
 from ttlproxy.link.connecting.pipeline import answered, run, valid
-from ttlproxy.link.shared.barriers import IsPaused
 from ttlproxy.link.shared.context import Context
 
 
@@ -27,41 +24,30 @@ class TtlScript:
     """Calls the script until it has gone through a whole key; if Redis refuses for a while, as
     while a slot of a Cluster moves, the key is put off."""
 
-    def __init__(
-        self, context: Context, be_sure: Callable[[Iterable[DbKey]], Awaitable[None]]
-    ) -> None:
-        """`be_sure(places)`: see link/knowledge/activation.py."""
-        self._be_sure = be_sure
+    def __init__(self, context: Context) -> None:
         self._context = context
-        self._script_calls = context.script_calls
-        self._book = context.actions.rules
-        self._refusals = context.refusals
-        self._counters = context.counters
 
     async def __call__(self, redis: Redis, place: DbKey) -> None:
-        """Gives deadlines to the elements of the key. Raises redis-py's ConnectionError or
-        TimeoutError."""
-        db, key = place
-        rules = [self._book.how((db,), key, type_, True) or b"" for type_ in TYPES]
-        cursor = b"0"
-        if any(rules) and not self._script_calls.families.are_sure(key):
+        """Gives deadlines to the elements of the key."""
+        context, (db, key), cursor = self._context, place, b"0"
+        rules = [context.actions.rules.how((db,), key, type_, True) or b"" for type_ in TYPES]
+        if any(rules) and not context.script_calls.families.are_sure(key):
             try:
-                await self._be_sure([place])
+                await context.be_sure([place])
             except UpstreamError:
-                self._context.on_awaiting_ttl([place])
+                context.on_awaiting_ttl([place])
                 return
         while any(rules):
             call = Call("key_date", (key,), (cursor, *rules))
             try:
-                database = b"%d" % db
-                reply = await answered(redis, self._script_calls, db, call, database)
+                reply = await answered(redis, context.script_calls, db, call, b"%d" % db)
                 cursor, dated = valid(reply)
             except ResponseError as refusal:
-                self._refusals.note(f"to give deadlines by rule in database {db}", refusal)
+                context.refusals.note(f"to give deadlines by rule in database {db}", refusal)
                 if passes(refusal):
-                    self._context.on_awaiting_ttl([place])
+                    context.on_awaiting_ttl([place])
                 return
-            self._counters.dated_elements += dated
+            context.counters.dated_elements += dated
             if cursor == b"0":
                 return
 
@@ -74,34 +60,31 @@ _PAGES = 20
 class NativeDeadlines:
     """Goes through the hashes of databases whose rules have changed, some at each call."""
 
-    def __init__(self, context: Context, is_paused: IsPaused) -> None:
-        self._is_paused = is_paused
-        self._script_calls = context.script_calls
-        self._actions = context.actions
-        self._refusals = context.refusals
+    def __init__(self, context: Context) -> None:
+        self._context = context
         self._cursors: dict[int, bytes] = {}
         self._seen: dict[int, int] = {}  # how often a rule of each database was set
 
     async def __call__(self, redis: Redis) -> None:
-        """Takes over some deadlines. Raises redis-py's ConnectionError or TimeoutError."""
-        for db, times in self._actions.set_anew.items():
+        """Takes over some deadlines."""
+        for db, times in self._context.actions.set_anew.items():
             if self._seen.get(db) != times:
                 self._cursors[db] = b"0"
             self._seen[db] = times
-        if not self._cursors or await self._is_paused():
+        if not self._cursors or await self._context.is_paused():
             return
         for db in list(self._cursors):
             try:
                 await self._some(redis, db)
             except ResponseError as refusal:
-                self._refusals.note(f"to take over deadlines in database {db}", refusal)
+                self._context.refusals.note(f"to take over deadlines in database {db}", refusal)
 
     async def _some(self, redis: Redis, db: int) -> None:
         for _ in range(_PAGES):
             words = (b"SCAN", self._cursors[db], b"COUNT", _PAGE, b"TYPE", b"hash")
             (reply,) = await run(redis, [(db, words)])
             self._cursors[db], names = valid(reply)
-            for name in filter(self._actions.of(db).of, names):
+            for name in filter(self._context.actions.of(db).of, names):
                 await self._hash(redis, db, name)
             if self._cursors[db] == b"0":
                 del self._cursors[db]
@@ -111,6 +94,7 @@ class NativeDeadlines:
         cursor = b"0"
         while True:
             call = Call("hash_adopt", (key,), (cursor,))
-            cursor = valid(await answered(redis, self._script_calls, db, call, b"%d" % db))
+            reply = await answered(redis, self._context.script_calls, db, call, b"%d" % db)
+            cursor = valid(reply)
             if cursor == b"0":
                 return

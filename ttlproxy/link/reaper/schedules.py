@@ -97,16 +97,11 @@ class Schedules:
         return until_ms
 
     async def _learn_scores(self, redis: Redis, db: int, keys: Sequence[bytes]) -> None:
-        registry = self._context.registry
-        for key in keys:
-            registry.begin_reap((db, key))
-        try:
+        registry, places = self._context.registry, [(db, key) for key in keys]
+        with registry.reaping(places):
             scores = await self._context.schedule_queries.scores(redis, db, keys)
-            for key, score in zip(keys, scores, strict=True):
-                registry.set_first_deadline((db, key), score)
-        finally:
-            for key in keys:
-                registry.end_reap((db, key))
+            for place, score in zip(places, scores, strict=True):
+                registry.set_first_deadline(place, score)
 
     async def _search(self, redis: Redis, db: int) -> None:
         """Finds the families of all keys that have an index, without the schedule, and all keys of
@@ -162,7 +157,7 @@ class Schedules:
     async def due_among(self, redis: Redis, places: Collection[DbKey], now_ms: int) -> set[DbKey]:
         """Returns the places among these where something may be due. A key that has an index but is
         not in the schedule is among them, so that it is put there; and so is one whose slot moves
-        to a master that cannot be asked. Raises redis-py's ConnectionError or TimeoutError."""
+        to a master that cannot be asked."""
         keys, trusts = self._script_calls.keys, self._context.rights.trusts_schedules
         asked = sorted(places)
         requests = [

@@ -17,7 +17,7 @@ not grow with their number.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from random import random, uniform
 from secrets import token_hex
 from typing import Any, Final, TypeAlias, cast
@@ -28,12 +28,10 @@ from redis.exceptions import NoPermissionError, ResponseError
 from ttlproxy.commands import Call
 from ttlproxy.core.counters import Waiting
 from ttlproxy.core.keys import COUNTS
-from ttlproxy.core.registry import DbKey
 from ttlproxy.core.shares import shares
 from ttlproxy.errors import UpstreamError
 from ttlproxy.link.connecting.failures import is_elsewhere, is_wrong_type
 from ttlproxy.link.connecting.pipeline import answered, error, run, valid
-from ttlproxy.link.shared.barriers import IsPaused
 from ttlproxy.link.shared.context import Context
 
 EVERY_S: Final = 10.0
@@ -49,13 +47,10 @@ class Walks:
     is_on: as last decided
     """
 
-    def __init__(self, context: Context, is_paused: IsPaused) -> None:
+    def __init__(self, context: Context) -> None:
         self.is_on = False
+        self._context = context
         self._fleet = context.fleet
-        self._keys = context.keys
-        self._script_calls = context.script_calls
-        self._clock = context.clock
-        self._is_paused = is_paused
         self._name = token_hex(8).encode()
         self._begins_s = self._now_s() + EVERY_S * uniform(*_AT_FIRST)
         self._announces_s = 0.0
@@ -71,8 +66,7 @@ class Walks:
         self._begins_s = self._now_s() + EVERY_S * uniform(*_SILENCE)
 
     async def mine(self, redis: Redis) -> bool:
-        """Whether this proxy walks now; announces it. Raises redis-py's ConnectionError or
-        TimeoutError."""
+        """Whether this proxy walks now; announces it."""
         if self._fleet.is_alone or self._fleet.attached <= 1:  # nobody would hear it
             self.is_on = True
             return True
@@ -81,10 +75,10 @@ class Walks:
         self.is_on = True
         if self._now_s() < self._announces_s:
             return True
-        if await self._is_paused():
+        if await self._context.is_paused():
             return False
-        announce = Call("walk_announce", (self._keys.walks(self._name),), ())
-        reply = await answered(redis, self._script_calls, 0, announce)
+        announce = Call("walk_announce", (self._context.keys.walks(self._name),), ())
+        reply = await answered(redis, self._context.script_calls, 0, announce)
         self._announces_s = self._now_s() + EVERY_S
         if error(reply) and random() * self._fleet.attached >= 1:
             # Nobody hears it, so others may walk too: each does a part.
@@ -92,7 +86,31 @@ class Walks:
         return self.is_on
 
     def _now_s(self) -> float:
-        return self._clock.reading() / 1000
+        return self._context.clock.reading() / 1000
+
+
+class Rest:
+    """The looks between two walks of a kind: walks that find nothing come less and less often."""
+
+    def __init__(self, least: int, longest: int) -> None:
+        self._least = self._next = least
+        self._longest = longest
+        self._left = 0
+
+    def is_over(self) -> bool:
+        """Whether the next walk goes on or begins at this look."""
+        self._left = max(self._left - 1, 0)
+        return self._left == 0
+
+    def begin(self, found: bool, *, seldom: bool = False) -> None:
+        """Notes that a walk has ended. `found`: something; `seldom`: else it rests for longest."""
+        if found or seldom:
+            self._next = self._least if found else self._longest
+        self._left, self._next = self._next, min(self._next * 2, self._longest)
+
+    def end(self) -> None:
+        """Has the next walk begin at the next look."""
+        self._left = 0
 
 
 _PAGE = 500
@@ -113,33 +131,20 @@ class Orphans:
     It puts other internal keys in order, too: see others_tidy.lua.
     """
 
-    def __init__(
-        self,
-        context: Context,
-        is_paused: IsPaused,
-        be_sure: Callable[[Iterable[DbKey]], Awaitable[None]],
-    ) -> None:
-        """`be_sure(places)`: see link/knowledge/activation.py."""
-        self._is_paused = is_paused
-        self._be_sure = be_sure
+    def __init__(self, context: Context) -> None:
         self._script_calls = context.script_calls
         self._context = context
         self._refusals = context.refusals
-        self._rights = context.rights
         self._databases: list[int] = []  # still to be searched, the present one last
         self._cursor = b"0"
         self._others_cursor = b"0"
         self._may = True
-        self._resting = 0  # looks until the search begins anew
-        self._rest = _REST
+        self._rest = Rest(_REST, _LONGEST_REST)
         self._found = False  # something in the present search
 
     async def search(self, redis: Redis, databases: Iterable[int]) -> None:
-        """Searches one page, in one of the `databases` that hold keys.
-
-        Raises redis-py's ConnectionError or TimeoutError.
-        """
-        if not self._may or self._rests():
+        """Searches one page, in one of the `databases` that hold keys."""
+        if not self._may or not self._rest.is_over():
             return
         try:
             self._databases = self._databases or list(databases)
@@ -150,21 +155,6 @@ class Orphans:
             self._databases, self._cursor = [], b"0"
             self._refusals.note("to look for keys that are missing from the schedule", refusal)
 
-    def _rests(self) -> bool:
-        """Whether a search has just ended: a small keyspace needs none every second."""
-        self._resting = max(self._resting - 1, 0)
-        return self._resting > 0
-
-    def _next_rest(self) -> int:
-        """Ends the search; returns how many looks it rests."""
-        fleet = self._context.fleet
-        if self._found or fleet.is_alone:
-            self._rest = _REST
-        elif not fleet.are_few:
-            self._rest = _LONGEST_REST
-        rest, self._rest, self._found = self._rest, min(self._rest * 2, _LONGEST_REST), False
-        return rest
-
     async def _search(self, redis: Redis, db: int) -> None:
         keys = self._script_calls.keys
         page = _PAGE_OF_SLOTS if keys.clustered else _PAGE
@@ -173,7 +163,10 @@ class Orphans:
         self._cursor, names = valid(reply)
         if self._cursor == b"0":
             self._databases.pop()
-            self._resting = 0 if self._databases else self._next_rest()
+            if not self._databases:  # a small keyspace needs no search every second
+                fleet = self._context.fleet
+                self._rest.begin(self._found or fleet.is_alone, seldom=not fleet.are_few)
+                self._found = False
         found = {name: keys.data(name) for name in names}
         await self._fix(redis, db, [key for key in found.values() if key is not None])
         await self._tidy(redis, db, [name for name, key in found.items() if key is None])
@@ -181,14 +174,14 @@ class Orphans:
     async def _fix(self, redis: Redis, db: int, found: list[bytes]) -> None:
         """Adds keys that the schedule of `db` lacks; where the schedule is not trusted, also
         corrects keys that it has too late."""
-        if found and self._rights.trusts_schedules:
+        if found and self._context.rights.trusts_schedules:
             found = await self._context.schedule_queries.lacking(redis, db, found)
-        if not found or await self._is_paused():
+        if not found or await self._context.is_paused():
             return
         self._found = True
         try:
             async with asyncio.timeout(_SURE_S):
-                await self._be_sure([(db, key) for key in found])
+                await self._context.be_sure([(db, key) for key in found])
         except (UpstreamError, TimeoutError):
             return  # the next search finds them
         for key in found:
@@ -205,7 +198,7 @@ class Orphans:
         names = [name for name in dict.fromkeys((*found, *noted)) if not keys.is_shared(name)]
         for group in keys.groups(names):
             untidy = await self._untidy(redis, db, group)
-            if untidy and not await self._is_paused():
+            if untidy and not await self._context.is_paused():
                 together = [keys.home(keys.state), *untidy]
                 there = keys.groups(together)[-1]  # of a Cluster those of one slot
                 call = Call("others_tidy", untidy[:1], there)
@@ -262,10 +255,8 @@ class WaitingSurvey:
     """Keeps the counts of the present server. A refusal for a missing right ends them, because
     Redis logs each."""
 
-    def __init__(self, context: Context, would_wait: Callable[[], Awaitable[bool]]) -> None:
-        """`would_wait()` returns whether a script would have to wait for the end of a pause."""
+    def __init__(self, context: Context) -> None:
         self._context = context
-        self._would_wait = would_wait
         self._may = True
 
     def forget(self) -> None:
@@ -273,14 +264,11 @@ class WaitingSurvey:
         self._context.node_counts.waiting = None
 
     async def count(self, redis: Redis, databases: Sequence[int]) -> None:
-        """Counts anew in these databases, which are those with keys.
-
-        Raises redis-py's ConnectionError or TimeoutError.
-        """
+        """Counts anew in these databases, which are those with keys."""
         # Without the state, nothing of ours is there, and no script is called.
         has_none = self._context.script_calls.has_state is False
         places = [] if has_none else self._places(databases)
-        if not self._may or (places and await self._would_wait()):
+        if not self._may or (places and await self._context.would_wait()):
             return
         try:
             parts = zip(places, await self._parts(redis, places), strict=True)

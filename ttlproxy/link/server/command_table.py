@@ -139,7 +139,7 @@ class StoredCommands:
 
     async def store(self, redis: Redis) -> None:
         """Stores what was read, for the other proxies. If Redis refuses, as a replica does, they
-        read it themselves. Raises redis-py's ConnectionError or TimeoutError."""
+        read it themselves."""
         heard: list[Packable] = [part for each in self._acl.categories.items() for part in each]
         packed = pack([self._server, self._listed, self._rows, heard])
         self._rows = b""

@@ -15,9 +15,8 @@ from ttlproxy.link.connecting.known_server import cached_scripts
 from ttlproxy.link.connecting.pipeline import error, run, valid
 from ttlproxy.link.server import compatibility
 from ttlproxy.link.server.compatibility import setting
-from ttlproxy.link.shared.barriers import Barriers
-from ttlproxy.link.shared.fleet import Fleet
-from ttlproxy.scripts import Scripts, Traits
+from ttlproxy.link.shared.context import Context
+from ttlproxy.scripts import Traits
 
 # Asks which keyspace events the server publishes.
 EVENTS: Final = (b"CONFIG", b"GET", b"notify-keyspace-events")
@@ -27,16 +26,14 @@ _HASH_DEADLINES: Final = {"HPEXPIRETIME", "HPEXPIREAT", "HPERSIST"}
 
 
 class ScriptCache:
-    """Loads scripts that Redis does not have; `scripts` has what is believed of them."""
+    """Loads scripts that Redis does not have; `Context.scripts` has what is believed of them."""
 
-    def __init__(self, scripts: Scripts, barriers: Barriers, fleet: Fleet) -> None:
-        self._fleet = fleet
-        self._scripts = scripts
-        self._barriers = barriers
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._scripts = context.scripts
         self._given: Traits | None = None  # the traits of the scripts that were last loaded
         self._loaded: Traits | None = None  # the same, while Redis surely has them all
         self._doubts: int | None = 0  # about scripts, at the last look, if all were answered
-        self._pauses_script = False  # whether a pause of writes delays SCRIPT
         self._cached = 0  # how many scripts Redis had, if their number is asked for
         self._least = 0  # how many it had at least, after the last load
         self._notifies = ""  # notify-keyspace-events, as last read
@@ -48,7 +45,7 @@ class ScriptCache:
         `replies`: to AT_FIRST. Raises UnfitUpstream if it runs no scripts."""
         scripts, commands = self._scripts, set(names)
         scripts.loaded = False
-        self._pauses_script = compatibility.pauses_script(said)
+        self._context.pauses_script = compatibility.pauses_script(said)
         events, *trials = replies
         self._notifies = setting(events)
         traits = Traits(
@@ -66,7 +63,7 @@ class ScriptCache:
     def question(self) -> tuple[bytes, ...]:
         """Returns a question for one script, because a flush removes all; for their number, if a
         pause delays SCRIPT."""
-        if self._pauses_script:
+        if self._context.pauses_script:
             return (b"INFO", b"memory")
         return (b"SCRIPT", b"EXISTS", next(iter(self._scripts.values())).sha)
 
@@ -82,8 +79,11 @@ class ScriptCache:
         self._doubts = None if scripts.unanswered else scripts.doubts
         knows_events = events is not None and not error(events)
         notifies = setting(events) if knows_events else self._notifies
-        if is_flushed := asked == self._given and not is_known:
-            self._flushed()
+        is_flushed = asked == self._given and not is_known
+        # If there are other proxies, they may not have noticed: then all are loaded again at once,
+        # for them.
+        if is_flushed and self._context.fleet.attached <= 1:
+            self._given, self._least, scripts.called = None, 0, False
         changed = notifies != self._notifies or is_flushed
         scripts.changed |= changed
         self._notifies = notifies
@@ -95,17 +95,11 @@ class ScriptCache:
         if is_calm and not (scripts.traits == asked == self._loaded):
             if not scripts.called:
                 scripts.loaded = False
-            elif not await self.would_wait():
+            elif not await self._context.would_wait():
                 await self.load(redis)
         elif is_calm:
             scripts.loaded = not scripts.by_text
         return changed
-
-    def _flushed(self) -> None:
-        """Notes that Redis has lost the scripts. If there are other proxies, they may not have
-        noticed: then all are loaded again at once, for them."""
-        if self._fleet.attached <= 1:
-            self._given, self._least, self._scripts.called = None, 0, False
 
     async def begin(self, redis: Redis) -> None:
         """Begins a life: loads the scripts that are missing, if another proxy has loaded some.
@@ -118,7 +112,7 @@ class ScriptCache:
 
     async def load_called(self, redis: Redis) -> None:
         """Loads the scripts if one has been called."""
-        if self._scripts.called and not (self._scripts.loaded or await self.would_wait()):
+        if self._scripts.called and not (self._scripts.loaded or await self._context.would_wait()):
             await self.load(redis)
 
     async def load(self, redis: Redis) -> None:
@@ -146,13 +140,9 @@ class ScriptCache:
         is_same = (self._scripts.traits, self._scripts.doubts) == (traits, doubts)
         self._scripts.loaded = is_same and not is_unsure
 
-    async def would_wait(self) -> bool:
-        """Whether SCRIPT and all scripts would wait, because writes are paused."""
-        return self._pauses_script and await self._barriers.may_hold()
-
     def _found(self, reply: object) -> bool:
         """Whether Redis has the script, or as many as before, by the reply to `question`."""
-        if not self._pauses_script:
+        if not self._context.pauses_script:
             return all(valid(reply))
         before, self._cached = self._cached, cached_scripts(valid(reply))
         return self._cached >= max(before, self._least)

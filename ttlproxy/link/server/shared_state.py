@@ -30,7 +30,6 @@ from ttlproxy.errors import UnfitUpstream
 from ttlproxy.link.connecting.failures import is_wrong_type
 from ttlproxy.link.connecting.pipeline import Words, answered, run, valid
 from ttlproxy.link.server.compatibility import LAYOUT, check_layout, check_old_layout
-from ttlproxy.link.shared.barriers import IsPaused
 from ttlproxy.link.shared.context import Context
 
 LAYOUT_NAME: Final = b"%d" % LAYOUT
@@ -45,14 +44,12 @@ class SharedState:
     knows_all(): whether this proxy knows all families of the server
     """
 
-    def __init__(self, context: Context, is_paused: IsPaused) -> None:
+    def __init__(self, context: Context) -> None:
         self.look_soon: Callable[[], None] = lambda: None
         self.knows_all: Callable[[], bool] = lambda: False
         self._noted = -1  # families in the state; -1: not known whether these are all
         self._seen = frozenset[bytes]()  # some of these
-        self._is_paused = is_paused
         self._context = context
-        self._actions = context.actions
         self._script_calls = context.script_calls
         self._refusals = context.refusals
         self._families = context.script_calls.families.known
@@ -78,7 +75,7 @@ class SharedState:
         self._take(state)
 
     async def keep(self, redis: Redis) -> None:
-        """Checks the state now. Raises redis-py's ConnectionError or TimeoutError."""
+        """Checks the state now."""
         for reply in await run(redis, [(0, words) for words in self.question()]):
             await self.check(redis, reply)
 
@@ -98,10 +95,10 @@ class SharedState:
         is_there = self._take(reply)
         if is_there or not self._is_needed_by_any:
             self._release_all()
-        elif not await self._is_paused():
+        elif not await self._context.is_paused():
             await self.claim(redis)
             self._release_all()
-        if self._lacks_families and not await self._is_paused():
+        if self._lacks_families and not await self._context.is_paused():
             await self._note_all(redis)
 
     def stored(self) -> asyncio.Future[None]:
@@ -138,7 +135,7 @@ class SharedState:
 
     async def families(self, redis: Redis) -> list[bytes] | None:
         """Returns all families of which the server has keys with deadlines; None if that is not
-        noted. Raises redis-py's ConnectionError or TimeoutError."""
+        noted."""
         keys = self._script_calls.keys
         if keys.clustered:
             return None
@@ -176,7 +173,7 @@ class SharedState:
         read = {*chain(*(each.read for each in self._state_links))}
         if self._context.is_one_of_several and len(read) < SLOTS:
             return  # a master that is away may have deadlines
-        if await self._is_paused() or self._is_needed_by_any:
+        if await self._context.is_paused() or self._is_needed_by_any:
             return
         known.has_state = None  # from now on sessions wait for it
         call = Call("state_drop", (), tuple(b"%d" % db for db in databases))
@@ -246,7 +243,7 @@ class SharedState:
         check_layout(keys.prefix, layout, program)
         if self._shares_secret and secret and secret != calls.signer.secret:
             calls.signer.adopt(secret)
-            self._actions.forget_all()
+            self._context.actions.forget_all()
         is_whole = bool(layout and (secret or not self._shares_secret))
         # A state without a secret comes from a purge that has left elements which wait for TAKE. A
         # swap may have moved the state: there are keys to hide until it is written again, or `drop`

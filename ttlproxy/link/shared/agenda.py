@@ -45,17 +45,16 @@ class Parked:
     """Keys whose reap Redis refuses: each is tried again after growing pauses."""
 
     def __init__(self) -> None:
-        self._until: dict[DbKey, tuple[int, int]] = {}  # ms of the server's clock, failures
-        self._reasons: dict[DbKey, str] = {}
-        self._said: dict[DbKey, str] = {}  # of the first _SAID keys
+        self._parked: dict[DbKey, ParkedKey] = {}
+        self._worded = set[DbKey]()  # at most _SAID, of which Redis's words are kept
 
     def __len__(self) -> int:
-        return len(self._until)
+        return len(self._parked)
 
     @property
     def reasons(self) -> Counter[str]:
         """The number of parked keys for each reason of counters.PARKED."""
-        return Counter(self._reasons[place] for place in self._until)
+        return Counter(each.why for each in self._parked.values())
 
     def park(
         self,
@@ -71,51 +70,45 @@ class Parked:
 
         together_ms: keys whose pauses end within this time are tried together; said: Redis's words
         """
-        failures = self._until.get(place, (0, 0))[1] + 1
-        pause_s = (_PASSING if passes else _PARKED).compute(failures)
-        until_ms = now_ms + round(pause_s * 1000)
-        self._until[place] = (until_ms + -until_ms % together_ms, failures)
-        self._reasons[place] = why
-        if place in self._said or len(self._said) < _SAID:
-            self._said[place] = said[:_MOST_LETTERS]
+        failures = self._parked[place].failures + 1 if place in self._parked else 1
+        until_ms = now_ms + round((_PASSING if passes else _PARKED).compute(failures) * 1000)
+        until_ms += -until_ms % together_ms
+        if place not in self._worded and len(self._worded) >= _SAID:
+            said = ""
+        else:
+            self._worded.add(place)
+        self._parked[place] = ParkedKey(place, why, said[:_MOST_LETTERS], until_ms, failures)
 
     def first(self, most: int) -> list[ParkedKey]:
         """Returns the keys that have been parked for the longest time, at most `most`."""
-        return [
-            ParkedKey(place, self._reasons[place], self._said.get(place, ""), until_ms, failures)
-            for place, (until_ms, failures) in islice(self._until.items(), most)
-        ]
+        return list(islice(self._parked.values(), most))
 
     def holds(self, place: DbKey, now_ms: int) -> bool:
         """Whether the key must not be tried yet."""
-        return self._until.get(place, (0, 0))[0] > now_ms
+        return place in self._parked and self._parked[place].until_ms > now_ms
 
     def first_ms(self, now_ms: int = -1) -> int:
         """Returns when the next key is tried again; NOTHING_DUE if no pause lasts longer than
         `now_ms`."""
-        untils_ms = (until_ms for until_ms, _ in self._until.values())
+        untils_ms = (each.until_ms for each in self._parked.values())
         return min((until_ms for until_ms in untils_ms if until_ms > now_ms), default=NOTHING_DUE)
 
     def put_off_no_more(self) -> None:
         """Lets each key be tried now."""
-        self._until = {place: (0, failures) for place, (_, failures) in self._until.items()}
+        self._parked = {at: each._replace(until_ms=0) for at, each in self._parked.items()}
 
     def drop(self, has_gone: Callable[[bytes], bool]) -> None:
         """Forgets the keys for which `has_gone` is true: another server has them."""
-        for place in [place for place in self._until if has_gone(place[1])]:
-            del self._until[place], self._reasons[place]
-            self._said.pop(place, None)
+        self._keep(lambda each: not has_gone(each.place[1]))
 
     def forget(self, now_ms: int, is_tried: Callable[[DbKey], bool] = lambda place: False) -> None:
         """Forgets keys whose pause is over, which were tried and not refused again; not those that
         are still being tried."""
-        self._until = {
-            place: held
-            for place, held in self._until.items()
-            if held[0] > now_ms or is_tried(place)
-        }
-        self._reasons = {place: self._reasons[place] for place in self._until}
-        self._said = {place: said for place, said in self._said.items() if place in self._until}
+        self._keep(lambda each: each.until_ms > now_ms or is_tried(each.place))
+
+    def _keep(self, stays: Callable[[ParkedKey], bool]) -> None:
+        self._parked = {at: each for at, each in self._parked.items() if stays(each)}
+        self._worded &= self._parked.keys()
 
 
 class Agenda:

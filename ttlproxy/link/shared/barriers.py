@@ -9,8 +9,8 @@ connection that is being opened, or delivers nothing for a while, proves no paus
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import Final, TypeAlias
+from collections.abc import Callable, Coroutine
+from typing import Final
 
 from redis.asyncio import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
@@ -30,9 +30,6 @@ _SOON_S: Final = 1.0
 _READ: Final = (b"TIME",)
 # This number of reads on another connection must be answered while the barrier is not.
 _READS: Final = 2
-
-IsPaused: TypeAlias = Callable[[], Awaitable[bool]]
-"""Whether writes may be paused: then one would keep the heartbeat waiting as long as they are."""
 
 
 class Barriers:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
-from typing import Protocol
+from typing import Protocol, TypeAlias
 from weakref import WeakSet
 
 from redis.asyncio import Redis
@@ -19,21 +19,29 @@ from ttlproxy.core.permissions import Rights
 from ttlproxy.core.registry import DbKey, Registry
 from ttlproxy.core.signing import Signer, new_secret
 from ttlproxy.link.connecting.failures import Refusals
-from ttlproxy.link.connecting.known_server import ServerClock
+from ttlproxy.link.connecting.known_server import ServerClock, Serving
 from ttlproxy.link.connecting.pipeline import AskForKeys, run
 from ttlproxy.link.shared.action_cache import ActionCache
 from ttlproxy.link.shared.agenda import Agenda
 from ttlproxy.link.shared.fleet import Fleet
-from ttlproxy.link.shared.info_section import InfoSection
+from ttlproxy.link.shared.info_section import info_section
 from ttlproxy.link.shared.rules_of_all import RulesOfAll
 from ttlproxy.link.shared.schedule_queries import Overdue, ScheduleQueries
-from ttlproxy.link.shared.slot_schedules import SlotSchedules
+from ttlproxy.link.shared.slot_schedules import SlotSchedules, SlotSurvey
 from ttlproxy.scripts import Scripts
 from ttlproxy.scripts.script_calls import ScriptCalls
 
+IsPaused: TypeAlias = Callable[[], Awaitable[bool]]
+"""Whether writes may be paused: then one would keep the heartbeat waiting as long as they are."""
 
-async def _nothing(redis: Redis) -> None:
-    """Replaces `look_at_state` while there is no link."""
+
+async def _nothing(_: object) -> None:
+    """Replaces `look_at_state` and `be_sure` while there is no link."""
+
+
+async def _no() -> bool:
+    """Replaces `is_paused` while there is no link."""
+    return False
 
 
 async def _no_slots() -> Collection[int]:
@@ -72,6 +80,7 @@ class Teller(Protocol):
 class Context:
     """A proxy's knowledge of Redis and of managed keys.
 
+    settings: the proxy's; serving: whether clients are served
     keys: names of internal keys; scripts, script_calls: their texts, and how they are called
     registry: the managed keys that need attention soon
     managed: how many managed keys there are by database, at the last heartbeat that has told
@@ -93,6 +102,8 @@ class Context:
     ask_for_keys(redis, requests): works as `run`, for requests that name a key each; the link
     replaces it by a function that follows slots which move
     look_at_state(redis): asks this server for the state that proxies share; the link replaces it
+    is_paused(), be_sure(places): the link replaces them by Barriers.may_hold and Activation.add
+    pauses_script: whether a pause of writes delays SCRIPT
     state_links: the links to all servers that have one state
     """
 
@@ -107,6 +118,8 @@ class Context:
     ) -> None:
         """`signer`, `rules_of_all`, `known` (families) and `state_links` belong to all masters of a
         Cluster; a single server's context makes its own."""
+        self.settings = settings
+        self.serving = Serving()
         self.state_links = WeakSet[StateLink]() if state_links is None else state_links
         self.is_one_of_several = signer is not None
         prefix, key_file = settings.prefix.encode(), settings.signing_key_file
@@ -128,7 +141,8 @@ class Context:
         )
         self.actions.add_observer(self.scripts.ruled)
         self.slot_schedules = SlotSchedules(keys)
-        self.schedule_queries: ScheduleQueries | SlotSchedules = ScheduleQueries(keys)
+        self.slot_schedules.survey = SlotSurvey(self)
+        self.schedule_queries = ScheduleQueries(keys)
         families = Families(known)
         self._known_families = families.known
         actions = self.actions
@@ -136,8 +150,8 @@ class Context:
             self.agenda.announced, actions.has_action, actions.rules, families.known
         )
         self.managed: dict[int, int] = {}
-        self._known_families.add_observer(self._families_changed)
-        self._families_changed()
+        self._known_families.add_observer(self.registry.families_changed)
+        self.registry.families_changed()
         self.announced: Callable[[int, bytes, int], None] = self.registry.announced
         self.has_ended = False
         self.on_stray: Callable[[bytes, int], None] = lambda key, deadline_ms: None
@@ -146,11 +160,11 @@ class Context:
         self.on_gap: Callable[[], None] = lambda: None
         self.tellers: Callable[[], Collection[Teller]] = lambda: ()
         self.overdue = Overdue()
-        info = InfoSection(self.clock, lambda: self.managed_keys, counters, self.overdue)
+        self._began_ms = self.clock.reading()
         self.script_calls = ScriptCalls(
             self.scripts,
             keys,
-            info.section,
+            self._info_section,
             signer,
             lambda: self.schedule_queries.to_count(self.may_have_rules),
             self.is_one_of_several,
@@ -170,9 +184,9 @@ class Context:
         self.command_families: dict[str, str] = {}
         self.ask_for_keys: AskForKeys = run
         self.look_at_state: Callable[[Redis], Awaitable[None]] = _nothing
-
-    def _families_changed(self) -> None:
-        self.registry.families_changed()
+        self.is_paused: IsPaused = _no
+        self.be_sure: Callable[[Iterable[DbKey]], Awaitable[None]] = _nothing
+        self.pauses_script = False
 
     def set_clustered(self, clustered: bool) -> None:
         """Takes whether a new server is a node of a Cluster, which decides where things are
@@ -193,6 +207,10 @@ class Context:
         """The number of managed keys in all databases."""
         return sum(self.managed.values())
 
+    def _info_section(self) -> bytes:
+        managed, counters = self.managed_keys, self.counters
+        return info_section(self._began_ms, self.clock, managed, counters, self.overdue)
+
     def _managed_beside(self, db: bytes) -> bytes:
         """Returns the number of managed keys in other databases than `db`; empty if that is not
         certain, as behind a SELECT."""
@@ -206,6 +224,10 @@ class Context:
         self.agenda.look_now()
         self.registry.forget_all()
 
+    async def would_wait(self) -> bool:
+        """Whether SCRIPT and all scripts would wait, because writes are paused."""
+        return self.pauses_script and await self.is_paused()
+
     async def take_known_slots(self) -> Collection[int]:
         """Returns `known_slots`, once: later the server may have other data."""
         known, self.known_slots = self.known_slots, _no_slots
@@ -216,7 +238,7 @@ class Context:
         or will have them."""
         self.has_ended = True
         self.actions.remove_observer(self.scripts.ruled)
-        self._known_families.remove_observer(self._families_changed)
+        self._known_families.remove_observer(self.registry.families_changed)
         self.counters.nodes.discard(self.node_counts)
 
     @property
@@ -230,8 +252,7 @@ class Context:
         return not self.actions.knows(0) or bool(self.actions.of(0).version)
 
     async def may_be_indexed(self, redis: Redis, places: Sequence[DbKey]) -> list[bool]:
-        """Returns for each place whether it may have an index, also if its slot moves. Raises
-        redis-py's ConnectionError or TimeoutError."""
+        """Returns for each place whether it may have an index, also if its slot moves."""
         requests = [(db, (b"EXISTS", self.keys.index(key))) for db, key in places]
         return [reply != 0 for reply in await self.ask_for_keys(redis, requests)]
 

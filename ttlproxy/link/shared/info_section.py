@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 
 from ttlproxy import __version__
 from ttlproxy.core.counters import Counters
@@ -11,47 +10,23 @@ from ttlproxy.link.connecting.known_server import ServerClock
 from ttlproxy.link.shared.schedule_queries import Overdue
 
 
-class InfoSection:
-    """The section of INFO about a proxy that starts now."""
-
-    def __init__(
-        self,
-        clock: ServerClock,
-        managed_keys: Callable[[], int],
-        counters: Counters,
-        overdue: Overdue,
-    ) -> None:
-        """`managed_keys()` returns how many there are."""
-        self._clock = clock
-        self._managed_keys = managed_keys
-        self._counters = counters
-        self._overdue = overdue
-        self._began_ms = clock.reading()
-
-    def section(self) -> bytes:
-        """Returns the section as of now."""
-        uptime_ms = self._clock.reading() - self._began_ms
-        now_ms = self._clock.now_ms()
-        return _section(uptime_ms, self._managed_keys(), self._counters, self._overdue, now_ms)
-
-
-def _section(
-    uptime_ms: float, managed_keys: int, counters: Counters, overdue: Overdue, now_ms: int
+def info_section(
+    began_ms: float, clock: ServerClock, managed_keys: int, counters: Counters, overdue: Overdue
 ) -> bytes:
-    """Returns the section in INFO's format; fields that Redis has, too, have its names.
+    """Returns the section as of now, in INFO's format; fields that Redis has, too, have its names.
 
-    `now_ms`: by the server's clock
+    `began_ms`: when this proxy began, by the local clock
     """
     fields: dict[str, object] = {
         "ttlproxy_version": __version__,
         "process_id": os.getpid(),
-        "uptime_in_seconds": int(uptime_ms // 1000),
+        "uptime_in_seconds": int((clock.reading() - began_ms) // 1000),
         "connected_clients": counters.clients,
         "total_connections_received": counters.accepted,
         "rejected_connections": counters.refused,
         "managed_keys": managed_keys,
         "overdue_keys": overdue.keys,
-        "oldest_overdue_ms": round(1000 * overdue.oldest_s(now_ms)),
+        "oldest_overdue_ms": round(1000 * overdue.oldest_s(clock.now_ms())),
         "held_chunks": counters.held,
         "reaped_elements": sum(counters.reaped_elements.values()),
         "fired_elements": sum(counters.fired_elements.values()),

@@ -14,7 +14,6 @@ from collections.abc import Callable, Collection, Iterable
 from itertools import count, islice
 from typing import Final, Protocol
 
-from redis.asyncio import Redis
 from redis.exceptions import (
     AskError,
     ConnectionError,
@@ -31,13 +30,14 @@ from ttlproxy.core.counters import Counters, NodeCounts
 from ttlproxy.core.expiry_actions import VERSION
 from ttlproxy.core.keys import SLOTS, Keys, slot
 from ttlproxy.core.signing import Signer
-from ttlproxy.link.connecting.connections import Backoff, client, close
+from ttlproxy.link.connecting.connections import Backoff, connected
 from ttlproxy.link.connecting.failures import Refusals, UnreachableError
-from ttlproxy.link.connecting.pipeline import Words, run
+from ttlproxy.link.connecting.pipeline import Words, ask_once
 from ttlproxy.link.shared.action_cache import ActionCache
 from ttlproxy.net.tasks import time_limit
 from ttlproxy.scripts.script_calls import ScriptCalls
 
+_NAME: Final = "ttlproxy:rules"
 _AGAIN: Final = Backoff(cap=0.2, base=0.01)
 # Slots of a master in which an announcement is tried: none is possible from a slot that moves.
 _TRIED: Final = 16
@@ -106,14 +106,12 @@ class RulesOfAll:
         home = next((master for master in self._masters() if master.is_home), None)
         if home is None:
             raise UnreachableError("no master that is served has the rules")
-        redis = self._connection(home.upstream)
+        limit_s = self._timeout_s
         try:
-            async with time_limit(self._timeout_s):
+            async with connected(home.upstream, _NAME, limit_s) as redis, time_limit(limit_s):
                 await self.actions.read(redis, 0)
         except (ConnectionError, TimeoutError, OSError) as trouble:
             raise UnreachableError(f"the rules cannot be read: {trouble}") from trouble
-        finally:
-            await close(redis)
 
     async def spread(self, for_s: float, *, announces: bool) -> bool:
         """Tells each slot which version is in force at home; returns whether all know it.
@@ -206,17 +204,10 @@ class RulesOfAll:
 
     async def _asked(self, server: Upstream, requests: list[Words]) -> list[object]:
         """Returns the replies; the error for each, if the server does not answer."""
-        redis = self._connection(server)
         try:
-            async with time_limit(self._timeout_s):
-                return await run(redis, [(0, words) for words in requests])
+            return await ask_once(server, _NAME, self._timeout_s, *requests)
         except (RedisError, OSError) as trouble:
             return [trouble for _ in requests]
-        finally:
-            await close(redis)
-
-    def _connection(self, server: Upstream) -> Redis:
-        return client(server, "ttlproxy:rules", self._timeout_s)
 
     def _words(self, slots: Iterable[int]) -> bytes:
         return b"".join(map(self._keys.word, slots))

@@ -8,8 +8,9 @@ clients or not be ours to read. Every method raises redis-py's ConnectionError o
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+from itertools import islice
 from math import floor
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
@@ -17,11 +18,13 @@ from redis.exceptions import ResponseError
 from ttlproxy.commands import Call
 from ttlproxy.core.keys import Keys
 from ttlproxy.core.registry import DbKey
-from ttlproxy.link.connecting.failures import is_wrong_type
-from ttlproxy.link.connecting.pipeline import Words, error, everywhere, run, valid
+from ttlproxy.link.connecting.failures import is_elsewhere, is_wrong_type
+from ttlproxy.link.connecting.pipeline import Words, error, run, valid
 from ttlproxy.wire import NOTHING_DUE
 
 PAGE = 1000
+# Schedules that are asked in one round trip.
+_TOGETHER: Final = 512
 # Pages that are read at a time of what needs attention soon: each takes the proxy 1 ms.
 _MOST_PAGES = 10
 # Due keys that are read at a time.
@@ -92,7 +95,7 @@ class ScheduleQueries:
     """The schedules of one server's databases."""
 
     def __init__(self, keys: Keys) -> None:
-        self._schedule = keys.schedule
+        self._keys = keys
 
     def shown(self, which: int) -> str:
         """Returns the database of a schedule, for people."""
@@ -124,59 +127,54 @@ class ScheduleQueries:
     ) -> tuple[list[DbKey], Refused]:
         """Returns the keys that need attention, the earliest of each database first, at most `most`
         of each."""
-        words = (b"ZRANGEBYSCORE", self._schedule, *before(now_ms), b"LIMIT", 0, most)
-        pages, refused = await everywhere(redis, databases, words)
+        words = (b"ZRANGEBYSCORE", b"", *before(now_ms), b"LIMIT", 0, most)
+        pages, refused = await self._ask(redis, databases, words)
         return [(db, key) for db, page in pages.items() for key in page], refused
 
     async def next_ms(self, redis: Redis, databases: Iterable[int], now_ms: int) -> int | None:
         """Returns when the first key needs attention that does not need it yet; None if there is
         none."""
-        since = (b"ZRANGEBYSCORE", self._schedule, now_ms, b"+inf")
-        heads, _ = await everywhere(redis, databases, (*since, b"WITHSCORES", b"LIMIT", 0, 1))
+        heads, _ = await self._ask(redis, databases, since(now_ms))
         return min((whole_ms(head[1]) for head in heads.values() if head), default=None)
 
     async def late(self, redis: Redis, databases: Iterable[int], now_ms: int) -> Late:
         """Returns what needs attention by now."""
-        heads, refused = await everywhere(redis, databases, self.first_late(now_ms))
-        return await self.counted(redis, heads, refused, now_ms)
+        asked = list(databases)
+        replies = await run(redis, [(db, self.first_late(now_ms)) for db in asked])
+        return await self.counted(redis, dict(zip(asked, replies, strict=True)), now_ms)
 
     def first_late(self, now_ms: int) -> Words:
         """Returns the request for the first key of a database that needs attention by now."""
-        until = (b"ZRANGEBYSCORE", self._schedule, *before(now_ms))
+        until = (b"ZRANGEBYSCORE", self._keys.schedule, *before(now_ms))
         return (*until, b"WITHSCORES", b"LIMIT", 0, 1)
 
     def how_many(self) -> Words:
         """Returns the request for the number of managed keys in a database."""
-        return (b"ZCARD", self._schedule)
+        return (b"ZCARD", self._keys.schedule)
 
-    async def counted(
-        self, redis: Redis, heads: Mapping[int, Any], refused: Refused, now_ms: int
-    ) -> Late:
+    async def counted(self, redis: Redis, heads: Mapping[int, Any], now_ms: int) -> Late:
         """Returns the keys that need attention, after the replies to `first_late` by database."""
-        firsts = {db: whole_ms(head[1]) for db, head in heads.items() if head}
-        words = (b"ZCOUNT", self._schedule, *before(now_ms))
-        counts, _ = await everywhere(redis, firsts, words)
+        refused = {db: refusal for db, head in heads.items() if (refusal := error(head))}
+        firsts = {
+            db: whole_ms(valid(head)[1]) for db, head in heads.items() if head and db not in refused
+        }
+        counts, _ = await self._ask(redis, firsts, (b"ZCOUNT", b"", *before(now_ms)))
         return Late(sum(counts.values()), min(firsts.values(), default=None), refused)
 
     async def pages(self, redis: Redis, db: int) -> AsyncIterator[list[tuple[bytes, int]]]:
         """Yields all keys and when they need attention, in ms. Raises UnreadError, too."""
-        cursor = b"0"
-        while True:
-            words = (b"ZSCAN", self._schedule, cursor, b"COUNT", PAGE)
-            (reply,) = await run(redis, [(db, words)])
-            if refusal := error(reply):
-                raise UnreadError({db: refusal})
-            cursor, entries = valid(reply)
-            yield scored(entries)
-            if cursor == b"0":
-                return
+        refused: Refused = {}
+        async for _, entries, _ in self._scan(redis, [db], refused):
+            yield entries
+        if refused:
+            raise UnreadError(refused)
 
     async def soon(self, redis: Redis, db: int, since_ms: int, most_ms: int) -> Soon:
         """Returns the keys that need attention from `since_ms` on, and before `most_ms`. Raises
         UnreadError, too."""
         entries: list[tuple[bytes, int]] = []
         for _ in range(_MOST_PAGES):
-            (reply,) = await run(redis, [(db, between(self._schedule, since_ms, most_ms))])
+            (reply,) = await run(redis, [(db, between(self._keys.schedule, since_ms, most_ms))])
             if refusal := error(reply):
                 raise UnreadError({db: refusal})
             page = scored(valid(reply))
@@ -191,7 +189,7 @@ class ScheduleQueries:
     async def scores(self, redis: Redis, db: int, keys: Sequence[bytes]) -> list[int | None]:
         """Returns when each key needs attention, in ms; None if it is not in the schedule. Raises
         redis-py's ResponseError, too."""
-        (reply,) = await run(redis, [(db, (b"ZMSCORE", self._schedule, *keys))])
+        (reply,) = await run(redis, [(db, (b"ZMSCORE", self._keys.schedule, *keys))])
         return [None if score is None else whole_ms(score) for score in valid(reply)]
 
     async def scan(self, redis: Redis, db: int) -> AsyncIterator[list[bytes]]:
@@ -204,19 +202,68 @@ class ScheduleQueries:
 
     async def sample(self, redis: Redis, db: int, most: int) -> list[bytes]:
         """Returns a random sample of managed keys. Raises redis-py's ResponseError, too."""
-        (names,) = await run(redis, [(db, (b"ZRANDMEMBER", self._schedule, most))])
+        (names,) = await run(redis, [(db, (b"ZRANDMEMBER", self._keys.schedule, most))])
         return list(valid(names))
 
     async def lacking(self, redis: Redis, db: int, keys: Sequence[bytes]) -> list[bytes]:
         """Returns the keys among these that are not in the schedule. Raises redis-py's
         ResponseError, too."""
-        (scores,) = await run(redis, [(db, (b"ZMSCORE", self._schedule, *keys))])
-        return [key for key, score in zip(keys, valid(scores), strict=True) if score is None]
+        scores = await self.scores(redis, db, keys)
+        return [key for key, score in zip(keys, scores, strict=True) if score is None]
+
+    def _place(self, which: int) -> tuple[int, bytes]:
+        """Returns the database and the name of a schedule."""
+        return which, self._keys.schedule
+
+    async def _ask(
+        self, redis: Redis, asked: Iterable[int], words: Words
+    ) -> tuple[dict[int, Any], Refused]:
+        """Returns the replies by schedule, and Redis's errors; the second word is replaced by the
+        schedule's name."""
+        found: dict[int, Any] = {}
+        refused: Refused = {}
+        left = iter(asked)
+        while some := {each: self._place(each) for each in islice(left, _TOGETHER)}:
+            requests = [(db, (words[0], name, *words[2:])) for db, name in some.values()]
+            for which, reply in zip(some, await run(redis, requests), strict=True):
+                if refusal := error(reply):
+                    refused[which] = refusal
+                else:
+                    found[which] = reply
+        return found, refused
+
+    async def _scan(
+        self, redis: Redis, asked: Iterable[int], refused: Refused
+    ) -> AsyncIterator[tuple[int, list[tuple[bytes, int]], bool]]:
+        """Yields (schedule, entries, whether these are its last). Adds Redis's errors to
+        `refused`."""
+        cursors = dict.fromkeys(asked, b"0")
+        while cursors:
+            some = dict(islice(cursors.items(), _TOGETHER))
+            places = [(*self._place(which), cursor) for which, cursor in some.items()]
+            requests = [(db, (b"ZSCAN", name, at, b"COUNT", PAGE)) for db, name, at in places]
+            for which, reply in zip(some, await run(redis, requests), strict=True):
+                if refusal := error(reply):
+                    if not is_elsewhere(refusal):
+                        refused[which] = refusal
+                    del cursors[which]
+                    continue
+                cursors[which], entries = valid(reply)
+                is_whole = cursors[which] == b"0"
+                if is_whole:
+                    del cursors[which]
+                yield which, scored(entries), is_whole
 
 
 def before(now_ms: int) -> tuple[bytes, bytes]:
     """Returns the range of scores that are past: a deadline is past once the clock is beyond it."""
     return b"-inf", b"(%d" % now_ms
+
+
+def since(now_ms: int) -> Words:
+    """Returns the request for the first key that needs attention then or later; the schedule's name
+    is put in."""
+    return (b"ZRANGEBYSCORE", b"", now_ms, b"+inf", b"WITHSCORES", b"LIMIT", 0, 1)
 
 
 def between(schedule: bytes, since_ms: int, most_ms: int) -> Words:

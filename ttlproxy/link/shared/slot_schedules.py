@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
 from random import sample
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from redis.asyncio import Redis
 
@@ -16,24 +16,26 @@ from ttlproxy.commands import Call
 from ttlproxy.core.keys import SLOTS, Keys, slot
 from ttlproxy.core.registry import DbKey
 from ttlproxy.link.connecting.failures import is_elsewhere
-from ttlproxy.link.connecting.pipeline import Words, answered, error, run, valid
+from ttlproxy.link.connecting.pipeline import answered, error, run, valid
 from ttlproxy.link.shared.schedule_queries import (
     DUE,
     PAGE,
     Late,
     Refused,
+    ScheduleQueries,
     Soon,
     UnreadError,
     before,
     between,
     scored,
+    since,
     whole_ms,
 )
-from ttlproxy.scripts.script_calls import ScriptCalls
 from ttlproxy.wire import NOTHING_DUE
 
-# Slots that are asked in one round trip.
-_TOGETHER: Final = 512
+if TYPE_CHECKING:
+    from ttlproxy.link.shared.context import Context
+
 # Slots that are asked at a time for the keys that are due, of which each may have thousands.
 _DUE_TOGETHER: Final = 64
 # Slots that are asked once a second how much is late. Each takes the proxy 20 us.
@@ -64,16 +66,11 @@ class SlotSurvey:
     "perhaps": then the request that reads the schedule tells why.
     """
 
-    def __init__(
-        self, script_calls: ScriptCalls, keys: Keys, would_wait: Callable[[], Awaitable[bool]]
-    ) -> None:
-        """`would_wait()` returns whether a script would have to wait for the end of a pause."""
-        self._script_calls = script_calls
-        self._keys = keys
-        self._would_wait = would_wait
+    def __init__(self, context: Context) -> None:
+        self._context = context
 
     async def __call__(self, redis: Redis, slots: Sequence[int]) -> Collection[int]:
-        if len(slots) < _SURVEY_WORTH_IT or await self._would_wait():
+        if len(slots) < _SURVEY_WORTH_IT or await self._context.would_wait():
             return slots
         found: list[int] = []
         for at in range(0, len(slots), _SURVEYED):
@@ -81,15 +78,15 @@ class SlotSurvey:
         return found
 
     async def _some(self, redis: Redis, slots: Sequence[int]) -> Sequence[int]:
-        numbers = {self._keys.word(number): number for number in slots}
+        numbers = {self._context.keys.word(number): number for number in slots}
         call = Call("slots_occupied", (), (b"".join(numbers),))
-        reply = await answered(redis, self._script_calls, 0, call)
+        reply = await answered(redis, self._context.script_calls, 0, call)
         if error(reply) or not isinstance(reply, bytes):
             return slots
         return [numbers[reply[at : at + _WORD]] for at in range(0, len(reply), _WORD)]
 
 
-class SlotSchedules:
+class SlotSchedules(ScheduleQueries):
     """The schedules of one node's slots, and when the first key of each needs attention.
 
     owned: the slots whose schedules are read; read: those that were read whole
@@ -102,7 +99,7 @@ class SlotSchedules:
     """
 
     def __init__(self, keys: Keys) -> None:
-        self._keys = keys
+        super().__init__(keys)
         self.owned: Collection[int] = range(SLOTS)
         self.read: set[int] = set()
         self.deferring: set[int] = set()
@@ -198,8 +195,7 @@ class SlotSchedules:
     async def next_ms(self, redis: Redis, databases: Iterable[int], now_ms: int) -> int | None:
         late = self.late_slots(now_ms + 1)
         await self._heads(redis, late)
-        later = (b"ZRANGEBYSCORE", b"", now_ms, b"+inf", b"WITHSCORES", b"LIMIT", 0, 1)
-        followers, _ = await self._ask(redis, self.late_slots(now_ms + 1), later)
+        followers, _ = await self._ask(redis, self.late_slots(now_ms + 1), since(now_ms))
         found = [whole_ms(page[1]) for page in followers.values() if page]
         return min([*found, *(ms for ms in self._firsts.values() if ms > now_ms)], default=None)
 
@@ -287,29 +283,6 @@ class SlotSchedules:
         async for _, entries, _ in self._scan(redis, occupied, {}):
             yield [key for key, _ in entries]
 
-    async def _scan(
-        self, redis: Redis, slots: Iterable[int], refused: Refused
-    ) -> AsyncIterator[tuple[int, list[tuple[bytes, int]], bool]]:
-        """Yields (slot, entries, whether these are its last). Adds Redis's errors to `refused`."""
-        cursors = dict.fromkeys(slots, b"0")
-        while cursors:
-            some = dict(list(cursors.items())[:_TOGETHER])
-            requests = [
-                (0, (b"ZSCAN", self._schedule(number), cursor, b"COUNT", PAGE))
-                for number, cursor in some.items()
-            ]
-            for number, reply in zip(some, await run(redis, requests), strict=True):
-                if refusal := error(reply):
-                    if not is_elsewhere(refusal):
-                        refused[number] = refusal
-                    del cursors[number]
-                    continue
-                cursors[number], entries = valid(reply)
-                is_whole = cursors[number] == b"0"
-                if is_whole:
-                    del cursors[number]
-                yield number, scored(entries), is_whole
-
     async def soon(self, redis: Redis, db: int, since_ms: int, most_ms: int) -> Soon:
         """Returns the same as in `ScheduleQueries`. Also finds schedules of which no announcement
         has told."""
@@ -333,12 +306,14 @@ class SlotSchedules:
 
     async def scores(self, redis: Redis, db: int, keys: Sequence[bytes]) -> list[int | None]:
         """Returns the same as in `ScheduleQueries`. A key that is elsewhere counts as not there."""
-        requests = [(0, (b"ZSCORE", self._schedule(slot(key)), key)) for key in keys]
-        replies = await run(redis, requests)
         return [
             whole_ms(reply) if isinstance(reply, bytes) else None  # or an error
-            for reply in replies
+            for reply in await self._scores(redis, keys)
         ]
+
+    async def _scores(self, redis: Redis, keys: Sequence[bytes]) -> list[object]:
+        names = ((key, self._keys.shared_by(key, self._keys.schedule)) for key in keys)
+        return await run(redis, [(0, (b"ZSCORE", name, key)) for key, name in names])
 
     async def leaving(self, redis: Redis, slots: Iterable[int]) -> set[int]:
         """Returns the slots among these whose keys may be elsewhere already."""
@@ -356,9 +331,8 @@ class SlotSchedules:
         return [name for page in names.values() for name in page]
 
     async def lacking(self, redis: Redis, db: int, keys: Sequence[bytes]) -> list[bytes]:
-        requests = [(0, (b"ZMSCORE", self._schedule(slot(key)), key)) for key in keys]
-        scores = map(valid, await run(redis, requests))
-        return [key for key, (score,) in zip(keys, scores, strict=True) if score is None]
+        scores = map(valid, await self._scores(redis, keys))
+        return [key for key, score in zip(keys, scores, strict=True) if score is None]
 
     async def _heads(self, redis: Redis, slots: Iterable[int]) -> tuple[dict[int, Any], Refused]:
         """Returns the first key of each slot and when it needs attention; empty if there is
@@ -369,24 +343,5 @@ class SlotSchedules:
             self.set_first(number, page[1] if page else b"", asked)
         return heads, refused
 
-    def _schedule(self, number: int) -> bytes:
-        return self._keys.shared_in(number, self._keys.schedule)
-
-    async def _ask(
-        self, redis: Redis, slots: Iterable[int], words: Words
-    ) -> tuple[dict[int, Any], Refused]:
-        """Returns the replies by slot, and Redis's errors; the second word is replaced by the
-        schedule."""
-        found: dict[int, Any] = {}
-        refused: Refused = {}
-        asked = list(slots)
-        for at in range(0, len(asked), _TOGETHER):
-            some = asked[at : at + _TOGETHER]
-            requests = [(0, (words[0], self._schedule(each), *words[2:])) for each in some]
-            for number, reply in zip(some, await run(redis, requests), strict=True):
-                refusal = error(reply)
-                if refusal is None:
-                    found[number] = reply
-                else:
-                    refused[number] = refusal
-        return found, refused
+    def _place(self, which: int) -> tuple[int, bytes]:
+        return 0, self._keys.shared_in(which, self._keys.schedule)

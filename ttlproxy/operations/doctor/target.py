@@ -34,7 +34,7 @@ class Target:
     redis: Redis
     settings: Settings
     keys: Keys
-    schedules: ScheduleQueries | SlotSchedules
+    schedules: ScheduleQueries
     sample: int
     info: Mapping[str, Any]
     config: Mapping[str, str]

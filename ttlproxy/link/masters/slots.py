@@ -1,4 +1,5 @@
-"""The slots of which this process knows all families, whichever master has them.
+"""The slots of which this process knows all families, whichever master has them; and a log of slots
+that have no master.
 
 A family is announced on most of the masters. So one may be missed only if the announcements of two
 masters are missed at the same time.
@@ -7,11 +8,20 @@ masters are missed at the same time.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import logging
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from typing import Final
 
 from ttlproxy.core.keys import SLOTS
+from ttlproxy.core.text import counted
 from ttlproxy.core.topology import ClusterNode
 from ttlproxy.link.masters.master import Master, PushesOfAll
+
+log = logging.getLogger(__name__)
+
+# Further ranges of slots are not listed.
+_LISTED: Final = 8
 
 
 class KnownSlots:
@@ -71,3 +81,41 @@ class KnownSlots:
     def pushes(self) -> PushesOfAll:
         """Returns the push connections of all masters."""
         return {name: each.link.announcements.connection for name, each in self._masters.items()}
+
+
+class SlotLog:
+    """Logs that slots have no master, once for each such state."""
+
+    def __init__(self) -> None:
+        self._last: list[int] = []
+        self._logged: list[int] = []
+
+    def log(self, lacking: list[int]) -> None:
+        """Logs the slots without a master, if there is news; `lacking`: these slots now, ascending.
+
+        A slot that moves has none for a moment, so two calls in a row must agree.
+        """
+        is_settled, self._last = lacking == self._last, lacking
+        if not is_settled or lacking == self._logged:
+            return
+        self._logged = lacking
+        if not lacking:
+            log.info("each slot of the Cluster has a master again")
+            return
+        log.warning(
+            "%s of the Cluster %s no master (%s): redis-cli --cluster fix gives them masters",
+            counted(len(lacking), "slot"),
+            "has" if len(lacking) == 1 else "have",
+            shown(lacking),
+        )
+
+
+def shown(slots: Sequence[int]) -> str:
+    """Returns slots as ranges: 0-99, 200; `slots` ascend."""
+    ranges = []
+    for _, group in groupby(enumerate(slots), lambda each: each[1] - each[0]):
+        run = [number for _, number in group]
+        ranges.append(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]))
+    left = len(ranges) - _LISTED
+    more = f" and {counted(left, 'other range')}" if left > 0 else ""
+    return ", ".join(ranges[:_LISTED]) + more
