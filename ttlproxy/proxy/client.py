@@ -449,8 +449,6 @@ class Client(asyncio.Protocol):
                 self._backend.replies.uncount()
             for told in step.told:
                 self._backend.replies.tell(told)
-            if self._session is not None:
-                self._session.has_sent(step.requests)
 
     def wait_for_item(self) -> bool:
         """A request waits for an item from now on; False if it must be answered at once."""
@@ -544,6 +542,7 @@ class Client(asyncio.Protocol):
         """Requests have gone to Redis: does what follows at once."""
         if session.over:
             self._enter(FINISHING)  # Redis would not read more, and would reset the connection
+        session.has_sent(step.requests)
         follow(self._link, session, step)
         if self._server.draining:
             self.end_at_boundary()
