@@ -25,7 +25,7 @@ from ttlproxy.link.knowledge.modes import Modes
 from ttlproxy.link.reaper.walks import Walks
 from ttlproxy.link.server.shared_state import LAYOUT_NAME, SharedState
 from ttlproxy.link.shared.context import Context
-from ttlproxy.net.tasks import cancel, time_limit
+from ttlproxy.net.tasks import cancel, run_together, time_limit
 
 log = logging.getLogger(__name__)
 
@@ -210,15 +210,12 @@ class Announcements:
         """Ends when the connection is lost, or this proxy no longer leads."""
         context, agenda, lost = self._context, self._context.agenda, asyncio.Event()
         connection = _DeadlineSocket(context.keys, context.announced, lost.set)
-        follows = asyncio.create_task(agenda.until(leads=False), name="until it leads no more")
-        losing = asyncio.create_task(lost.wait(), name="until deadlines are lost")
         try:
             await self.open(connection)
             agenda.look_at(0)  # for what was announced before
-            await asyncio.wait({follows, losing}, return_when=asyncio.FIRST_COMPLETED)
+            await run_together(follows=agenda.until(leads=False), losing=lost.wait())
         finally:
             connection.close()
-            await cancel(follows, losing)
 
     async def _greet(self) -> None:
         """Tells other proxies that there is one more, if there are any.
