@@ -31,11 +31,7 @@ class RegistryLoader:
     """Reads the registry; knows since when nothing was missed, and why all must be read anew."""
 
     def __init__(
-        self,
-        context: Context,
-        announcements: Announcements,
-        acl: Acl,
-        shared_state: SharedState,
+        self, context: Context, announcements: Announcements, acl: Acl, shared_state: SharedState
     ) -> None:
         self._context = context
         self._announcements = announcements
