@@ -365,6 +365,13 @@ def no_reaper(direct: Client) -> Iterator[None]:
 
 
 @pytest.fixture
+def since_7_0(server: AnyServer) -> None:
+    """Skips if what a conversation says comes with Redis 7.0."""
+    if server.name == "6.2":
+        pytest.skip("comes with Redis 7.0")
+
+
+@pytest.fixture
 def redis_8s_words(server: AnyServer) -> None:
     """Skips if the server has its own hash-field commands with a syntax other than Redis 8's."""
     with Connection(server.port) as direct:

@@ -20,11 +20,9 @@ TtlproxyError          exit 1: what went wrong, in one line, without a traceback
 │   └── ClusterIsDown  answer the request with NOT_SERVED, in front of several masters
 ├── Unanswered         say so on the page: Redis is away, or refuses a page's query
 ├── HealthError        exit 1: a proxy's probe says no, or nobody answers
-├── PurgeError         exit 1: proxies are attached, or Redis is away or refuses the purge
-├── MigrationError     exit 1: deadlines cannot be imported or exported, or not in this way
+├── OperationError     exit 1: a subcommand cannot do its work: a server or proxy is away or
+│   │                  refuses, or the file of its state is of another run
 │   └── UnfitKey       go on with the next key, and say so at the end
-├── AdoptError         exit 1: the proxy is away or refuses, or the state is of another run
-├── DoctorError        exit 1: the state of doctor --apply is of another run, or cannot be written
 ├── SeveralMasters     begin anew, with a link for each master of the Cluster
 └── UnfitUpstream      exit 1: the server can never be served: too old, or another layout
 """
@@ -139,27 +137,13 @@ class HealthError(TtlproxyError):
     """A proxy's probe does not answer with status 200."""
 
 
-class PurgeError(TtlproxyError):
-    """Internal keys cannot be removed: proxies are attached, or Redis is away or refuses."""
+class OperationError(TtlproxyError):
+    """A subcommand cannot do its work; the text says why."""
 
 
-class MigrationError(TtlproxyError):
-    """Deadlines cannot be imported or exported: a server is away or refuses, or the options do not
-    fit what is there."""
-
-
-class UnfitKey(MigrationError):  # noqa: N818 - the name says it
+class UnfitKey(OperationError):  # noqa: N818 - the name says it
     """The content of one key does not fit the options, or may not be read: its deadlines stay as
     they are."""
-
-
-class AdoptError(TtlproxyError):
-    """Elements cannot be given deadlines: the proxy is away or refuses, or the state is of another
-    run."""
-
-
-class DoctorError(TtlproxyError):
-    """The state of `doctor --apply` can be neither read nor kept, or is of another run."""
 
 
 class SeveralMasters(TtlproxyError):  # noqa: N818 - the name says it

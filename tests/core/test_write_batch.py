@@ -166,7 +166,7 @@ def test_a_lost_connection_takes_no_request_and_tells_so(run: Run) -> None:
     async def main() -> None:
         async with connected() as (client, backend, (_, redis)):
             for _ in range(20):  # with so little to write the next is written at once
-                backend.write(b"PING\r\n")
+                backend.send(b"PING\r\n", 0)
                 await asyncio.sleep(0)
             redis.close()
             await client.ended.wait()

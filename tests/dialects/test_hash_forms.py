@@ -23,63 +23,6 @@ QUERIES = ["HTTL", "HPTTL", "HEXPIRETIME", "HPEXPIRETIME", "HPERSIST", "HGETDEL"
 
 
 @in_redis_8s_words
-def test_deadlines_are_set_asked_for_and_taken_away(talk: Talk) -> None:
-    talk("""
-        HSET h a 1 b 2 c 3                          -> 3
-        HEXPIRE h 100 FIELDS 3 a b zz               -> [1, 1, -2]
-        HTTL h FIELDS 4 a b c zz                    -> [100, 100, -1, -2]
-        HPEXPIREAT h @+200001ms FIELDS 1 a          -> [1]
-        HPEXPIRETIME h FIELDS 2 a c                 -> [@+200001ms, -1]
-        HEXPIRETIME h FIELDS 1 a                    -> [@+201s]
-        HPEXPIRE h 300000 FIELDS 1 b                -> [1]
-        HTTL h FIELDS 1 b                           -> [300]
-        HEXPIREAT h @+400s FIELDS 1 b               -> [1]
-        HEXPIRETIME h FIELDS 1 b                    -> [@+400s]
-        HPERSIST h FIELDS 4 a a c zz                -> [1, -1, -1, -2]
-        HTTL h FIELDS 2 a b                         -> [-1, *
-        HTTLFIELD h a                               -> -1
-    """)
-
-
-def test_of_a_key_that_is_not_there_nothing_is_there(talk: Talk) -> None:
-    talk("""
-        HEXPIRE no 100 FIELDS 2 a b                 -> [-2, -2]
-        HEXPIRE no 0 FIELDS 1 a                     -> [-2]
-        HTTL no FIELDS 2 a b                        -> [-2, -2]
-        HPEXPIRETIME no FIELDS 1 a                  -> [-2]
-        HPERSIST no FIELDS 1 a                      -> [-2]
-        HGETEX no EX 100 FIELDS 2 a b               -> [nil, nil]
-        HGETDEL no FIELDS 2 a b                     -> [nil, nil]
-        EXISTS no                                   -> 0
-    """)
-
-
-@in_redis_8s_words
-def test_conditions_may_stand_on_either_side_of_the_fields_and_twice(talk: Talk) -> None:
-    talk("""
-        HSET h a 1 b 2                              -> 2
-        HEXPIREAT h @+100s XX FIELDS 1 a            -> [0]
-        HEXPIREAT h @+100s FIELDS 1 a nx            -> [1]
-        HEXPIREAT h @+100s NX FIELDS 2 a b NX       -> [0, 1]
-        HEXPIREAT h @+100s GT FIELDS 1 a            -> [0]
-        HEXPIREAT h @+200s GT FIELDS 1 a            -> [1]
-        HEXPIREAT h @+300s LT FIELDS 1 a            -> [0]
-        HEXPIREAT h @-9s GT FIELDS 1 a              -> [0]
-        HEXPIREAT h @-9s lt FIELDS 1 a              -> [2]
-        HGETALL h                                   -> ["b", "2"]
-    """)
-
-
-def test_a_deadline_already_past_deletes_and_the_key_goes_with_its_last_field(talk: Talk) -> None:
-    talk("""
-        HSET h a 1 b 2                              -> 2
-        HEXPIRE h 0 FIELDS 3 a a zz                 -> [2, -2, -2]
-        HPEXPIREAT h 1 FIELDS 1 b                   -> [2]
-        EXISTS h                                    -> 0
-    """)
-
-
-@in_redis_8s_words
 def test_setters_find_mistakes_in_redis_8s_order(talk: Talk) -> None:
     for name in SETTERS:
         late = f"ERR invalid expire time in '{name.lower()}' command"
@@ -136,16 +79,6 @@ def test_too_few_words_are_refused(talk_one_by_one: Talk) -> None:
 # --- HGETEX and HGETDEL
 
 
-@in_redis_8s_words
-def test_options_of_hgetex_may_follow_its_fields(talk: Talk) -> None:
-    talk("""
-        HSET h a 1 b 2                              -> 2
-        HGETEX h FIELDS 2 a b EX 100                -> ["1", "2"]
-        HGETEX h FIELDS 1 a PERSIST                 -> ["1"]
-        HTTL h FIELDS 2 a b                         -> [-1, 100]
-    """)
-
-
 @pytest.mark.parametrize(
     "expiry", ["EX 100", "PX 100000", "EXAT @+100s", "PXAT @+100000ms", "ex 100"]
 )
@@ -159,76 +92,6 @@ def test_hgetex_gives_values_and_dates_what_is_there(talk: Talk, expiry: str) ->
         {ask} h FIELDS 2 a c                        -> [{at}, -1]
         HGETEX h PERSIST FIELDS 2 a c               -> ["1", "3"]
         {ask} h FIELDS 2 a b                        -> [-1, {at}]
-    """)
-
-
-def test_hgetex_with_a_time_already_past_gives_the_value_and_deletes(talk: Talk) -> None:
-    talk("""
-        HSET h a 1 b 2                              -> 2
-        HEXPIRE h 100 FIELDS 2 a b                  -> [1, 1]
-        HGETEX h EX 0 FIELDS 2 a a                  -> ["1", nil]
-        HLEN h                                      -> 1
-        HGETEX h PXAT 1 FIELDS 1 b                  -> ["2"]
-        EXISTS h                                    -> 0
-        HSET h a 1                                  -> 1
-        HTTL h FIELDS 1 a                           -> [-1]
-    """)
-
-
-@in_redis_8s_words
-def test_hgetex_finds_mistakes_in_redis_8s_order(talk: Talk) -> None:
-    one = "ERR Only one of EX, PX, EXAT, PXAT or PERSIST arguments can be specified"
-    late = "ERR invalid expire time in 'hgetex' command"
-    talk(f"""
-        SET s text                                  -> OK
-        HGETEX s WORD FIELDS 0 a                    -> {WRONGTYPE}
-        HGETEX h WORD FIELDS 0 a                    -> ERR unknown argument: WORD
-        HGETEX h KEEPTTL FIELDS 0 a                 -> ERR unknown argument: KEEPTTL
-        HGETEX h EX x FIELDS 0 a                    -> {NOT_AN_INTEGER}
-        HGETEX h EX -1 FIELDS 0 a                   -> ERR invalid expire time, must be >= 0
-        HGETEX h PXAT 70368744177664 FIELDS 0 a     -> {late}
-        HGETEX h EX 1 PERSIST FIELDS 1 a            -> {one}
-        HGETEX h PERSIST PERSIST FIELDS 1 a         -> {one}
-        HGETEX h PX 70368744177663 FIELDS 0 a       -> {late}
-        HGETEX h EX 1 FIELDS 0 a                    -> ERR invalid number of fields
-        HGETEX h FIELDS x a                         -> ERR invalid number of fields
-        HGETEX h FIELDS 2 a                         -> ERR wrong number of arguments
-        HGETEX h FIELDS 1 a b                       -> ERR unknown argument: b
-        HGETEX h FIELDS 1 a FIELDS 1 b              -> ERR FIELDS keyword specified multiple times
-        HGETEX h FIELDS 1 a EX                      -> ERR missing expire time
-        HGETEX h EX 100 PX 100                      -> {one}
-        HGETEX h EXAT 100 EXAT                      -> {one}
-        HGETEX h EX 1 PERSIST EX                    -> {one}
-        EXISTS h                                    -> 0
-    """)
-
-
-def test_hgetdel_gives_values_and_deletes_with_their_deadlines(talk: Talk) -> None:
-    talk("""
-        HSET h a 1 b 2 c 3                          -> 3
-        HEXPIRE h 100 FIELDS 2 a b                  -> [1, 1]
-        HGETDEL h FIELDS 3 a zz a                   -> ["1", nil, nil]
-        HLEN h                                      -> 2
-        HSET h a 4                                  -> 1
-        HTTL h FIELDS 3 a b c                       -> [-1, 100, -1]
-        HGETDEL h FIELDS 3 a b c                    -> ["4", "2", "3"]
-        EXISTS h                                    -> 0
-        HSET h b 1                                  -> 1
-        HTTL h FIELDS 1 b                           -> [-1]
-    """)
-
-
-def test_what_is_past_its_deadline_is_absent(talk: Talk) -> None:
-    talk("""
-        HSET h a 1 b 2 c 3 d 4                      -> 4
-        HEXPIREFIELD h d 100                        -> 1
-        HPEXPIRE h 20 FIELDS 3 a b c                -> [1, 1, 1]
-        wait 20
-        HTTL h FIELDS 1 a                           -> [-2]
-        HGETEX h EX 100 FIELDS 2 a d                -> [nil, "4"]
-        HGETDEL h FIELDS 2 b d                      -> [nil, "4"]
-        HPERSIST h FIELDS 1 c                       -> [-2]
-        EXISTS h                                    -> 0
     """)
 
 

@@ -23,24 +23,6 @@ OVERFLOW = "ERR increment or decrement would overflow"
 # --- what each command answers
 
 
-def test_among_equals_the_earlier_is_first(talk: Talk) -> None:
-    talk(
-        """
-        LBADD lb 300 zoe        -> 1
-        LBADD lb 300 ann        -> 1
-        LBADD lb 500 bob        -> 1
-        LBADD lb -7 cid         -> 1
-        LBTOP lb 0 -1           -> [[0, "bob", "500"], [1, "zoe", "300"], [2, "ann", "300"], [3, "cid", "-7"]]
-        LBADD lb 300 zoe        -> 0
-        LBRANK lb zoe           -> 1
-        LBADD lb 301 zoe        -> 0
-        LBADD lb 300 zoe        -> 0
-        LBRANK lb zoe           -> 2
-        LBRANK lb ann           -> 1
-        """  # noqa: E501 - a row a row
-    )
-
-
 def test_scores_are_exact_to_the_last_of_64_bits(talk: Talk) -> None:
     talk(
         f"""
@@ -86,25 +68,6 @@ def test_rows_are_cut_at_the_ends(talk: Talk) -> None:
     )
 
 
-def test_members_are_any_bytes_and_none_is_taken_for_another(talk: Talk) -> None:
-    talk(
-        r"""
-        LBADD lb 1 ""           -> 1
-        LBADD lb 1 a            -> 1
-        LBADD lb 1 aa           -> 1
-        LBADD lb 1 "a\x00"      -> 1
-        LBADD lb 1 "\xff\x00\r" -> 1
-        LBADD lb 2 a            -> 0
-        LBTOP lb 0 -1           -> [[0, "a", "2"], [1, "", "1"], [2, "aa", "1"], [3, "a\x00", "1"], [4, "\xff\x00\x0d", "1"]]
-        LBREM lb "" a a b       -> 2
-        LBRANK lb "a\x00"       -> 1
-        LBREM lb aa "a\x00" "\xff\x00\r" -> 3
-        EXISTS lb               -> 0
-        LBREM lb a              -> 0
-        """  # noqa: E501
-    )
-
-
 def test_what_is_malformed_gets_redis_own_error_before_the_type_is_looked_at(talk: Talk) -> None:
     talk(
         f"""
@@ -130,42 +93,6 @@ EVERY = ("LBADD lb 1 a", "LBINCRBY lb 1 a", "LBTOP lb 0 -1", "LBRANK lb a", "LBA
 def test_what_is_no_leaderboard_is_of_the_wrong_type(talk: Talk, other: str) -> None:
     wrong = "WRONGTYPE Operation against a key holding the wrong kind of value"
     talk("\n".join((f"{other} -> *", *(f"{line} -> {wrong}" for line in EVERY))))
-
-
-def test_a_key_whose_elements_are_all_expired_is_no_obstacle(talk: Talk) -> None:
-    talk(
-        """
-        SADDEX lb PX 20 MEMBERS 1 a -> 1
-        wait 20
-        LBADD lb 1 a            -> 1
-        LBTOP lb 0 -1           -> [[0, "a", "1"]]
-        TTLPROXY KEY lb         -> []
-        """
-    )
-
-
-# --- one key
-
-
-def test_a_leaderboard_lives_and_moves_as_the_one_key_that_it_is(talk: Talk) -> None:
-    talk(
-        """
-        LBADD lb 1 a            -> 1
-        EXPIRE lb 100           -> 1
-        LBADD lb 2 a            -> 0
-        LBINCRBY lb 1 a         -> "3"
-        TTL lb                  -> 100
-        RENAME lb moved         -> OK
-        COPY moved lb           -> 1
-        LBADD lb 9 b            -> 1
-        LBTOP moved 0 -1        -> [[0, "a", "3"]]
-        LBTOP lb 0 -1           -> [[0, "b", "9"], [1, "a", "3"]]
-        TTL lb                  -> 100
-        DBSIZE                  -> 2
-        DEL lb moved            -> 2
-        DBSIZE                  -> 0
-        """
-    )
 
 
 # --- refused in the middle

@@ -23,36 +23,7 @@ from ttlproxy.core.keys import Keys
 from ttlproxy.scripts import Scripts
 from ttlproxy.scripts.script_calls import ScriptCalls
 
-CELL = "Cell error: Store error:"
-
-
 # --- CL.THROTTLE
-
-
-def test_a_bucket_that_is_made_smaller_has_nothing_left(talk: Talk) -> None:
-    talk("""
-        CL.THROTTLE b 9 1 60 10     -> [0, 10, 0, -1, 600]
-        CL.THROTTLE b 1 1 60        -> [1, 2, 0, *
-        CL.THROTTLE b 1 1 60 0      -> [1, 2, 0, *
-    """)
-
-
-def test_a_bucket_gives_its_burst_and_then_limits(talk: Talk) -> None:
-    talk("""
-        CL.THROTTLE b 2 1 60                -> [0, 3, 2, -1, 60]
-        cl.throttle b 2 1 60                -> [0, 3, 1, -1, *
-        CL.THROTTLE b 2 1 60 0              -> [0, 3, 1, -1, *
-        CL.THROTTLE b 2 1 60 4              -> [1, 3, 1, -1, *
-        CL.THROTTLE b 2 1 60 2              -> [1, 3, 1, *
-        CL.THROTTLE b 2 1 60                -> [0, 3, 0, -1, *
-        CL.THROTTLE b 2 1 60                -> [1, 3, 0, *
-        CL.THROTTLE c 0 1 60                -> [0, 1, 0, -1, 60]
-        CL.THROTTLE c 0 1 60 0              -> [0, 1, 0, -1, *
-        CL.THROTTLE none 5 1 60 0           -> [0, 6, 6, -1, 0]
-        EXISTS none                         -> 0
-        CL.THROTTLE none 5 1 60 7           -> [1, 6, 6, -1, 0]
-        EXISTS none                         -> 0
-    """)
 
 
 def test_a_bucket_that_is_full_again_leaves_nothing(client: Client, direct: Client) -> None:
@@ -64,34 +35,6 @@ def test_a_bucket_that_is_full_again_leaves_nothing(client: Client, direct: Clie
     while direct.now_ms() < until_ms:
         pass
     assert direct.ask("EXISTS", "b") == 0
-
-
-def test_a_malformed_request_of_a_bucket_is_refused(talk: Talk) -> None:
-    talk(f"""
-        SADD s a                            -> 1
-        CL.THROTTLE s 1 1 1                 -> {WRONGTYPE}
-        CL.THROTTLE b x 1 1                 -> {CELL} Couldn't parse as integer: x
-        CL.THROTTLE b 1 1.5 1               -> {CELL} Couldn't parse as integer: 1.5
-        CL.THROTTLE b 1 0 1                 -> {CELL} Zero rates are not supported
-        CL.THROTTLE b 1 1 0                 -> {CELL} Zero rates are not supported
-        CL.THROTTLE b 1 1 -1                -> ERR value is out of range, must be positive
-        CL.THROTTLE b 1 -1 1                -> ERR value is out of range, must be positive
-        CL.THROTTLE b -1 1 1                -> ERR value is out of range, must be positive
-        CL.THROTTLE b 1 1 1 -1              -> ERR value is out of range, must be positive
-        CL.THROTTLE b 2147483647 1 1        -> {NOT_AN_INTEGER}
-        CL.THROTTLE b 1 1 2251799814        -> {NOT_AN_INTEGER}
-        SET b text                          -> OK
-        CL.THROTTLE b 1 1 1                 -> Cell error: invalid digit found in string
-        GET b                               -> "text"
-    """)
-
-
-def test_a_bucket_takes_four_to_six_words(talk_one_by_one: Talk) -> None:
-    arity = "ERR wrong number of arguments for 'cl.throttle' command"
-    talk_one_by_one(f"""
-        CL.THROTTLE b 1 1                   -> {arity}
-        CL.THROTTLE b 1 1 1 1 1             -> {arity}
-    """)
 
 
 @dataclass
@@ -217,77 +160,6 @@ def test_fractions_meet_their_bounds_as_decimals(client: Client) -> None:
     client.ask("SET", "f", "0.3")
     assert client.ask("INCREX", "f", "BYFLOAT", "0.6", "UBOUND", "0.9") == [b"0.9", b"0.6"]
     assert client.ask("INCREX", "f", "BYFLOAT", "0.1", "UBOUND", "0.9") == [b"0.9", b"0"]
-
-
-def test_a_bound_is_met_that_redis_cannot_reach_by_adding(talk: Talk) -> None:
-    """Redis adds long doubles: at 10^20 they have no room for a half."""
-    talk("""
-        SET f 100000000000000000000 EX 100  -> OK
-        INCREX f BYFLOAT -2e20 LBOUND 0.5 SATURATE -> ["0.5", "-*
-        GET f                               -> "0.5"
-        TTL f                               -> 100
-    """)
-
-
-def test_a_counter_counts_within_its_bounds(talk: Talk) -> None:
-    talk("""
-        INCREX n                            -> [1, 1]
-        increx n byint 5                    -> [6, 5]
-        INCREX n BYINT -10                  -> [-4, -10]
-        INCREX n BYINT 5 UBOUND 0           -> [-4, 0]
-        INCREX n BYINT 5 UBOUND 0 SATURATE  -> [0, 4]
-        INCREX n BYINT -5 LBOUND -3         -> [0, 0]
-        INCREX n SATURATE LBOUND -3 BYINT -5 -> [-3, -3]
-        INCREX n UBOUND -9 SATURATE         -> [-9, -6]
-        INCREX n LBOUND 5                   -> [-9, 0]
-        INCREX no LBOUND 5                  -> [0, 0]
-        EXISTS no                           -> 0
-        INCREX no BYINT 0                   -> [0, 0]
-        EXISTS no                           -> 1
-        GET n                               -> "-9"
-    """)
-
-
-def test_a_counter_gets_and_keeps_a_time_to_live(talk: Talk) -> None:
-    talk("""
-        INCREX n EX 100 ENX                 -> [1, 1]
-        TTL n                               -> 100
-        INCREX n PX 50000 ENX               -> [2, 1]
-        TTL n                               -> 100
-        INCREX n                            -> [3, 1]
-        TTL n                               -> 100
-        INCREX n PX 50000                   -> [4, 1]
-        TTL n                               -> 50
-        INCREX n UBOUND 4 EX 100            -> [4, 0]
-        TTL n                               -> 50
-        INCREX n UBOUND 4 SATURATE EX 200   -> [4, 0]
-        TTL n                               -> 200
-        INCREX n PXAT @+75000ms             -> [5, 1]
-        TTL n                               -> 7*
-        INCREX n PERSIST                    -> [6, 1]
-        TTL n                               -> -1
-        INCREX n ENX EXAT @+85s             -> [7, 1]
-        TTL n                               -> 8*
-        INCREX n EXAT 1                     -> [8, 1]
-        EXISTS n                            -> 0
-        INCREX n PXAT 1                     -> [1, 1]
-        EXISTS n                            -> 0
-    """)
-
-
-def test_a_counter_of_fractions(talk: Talk) -> None:
-    talk("""
-        INCREX f BYFLOAT 1.5                -> ["1.5", "1.5"]
-        INCREX f BYFLOAT -0.25              -> ["1.25", "-0.25"]
-        INCREX f BYFLOAT 1e3 UBOUND 5       -> ["1.25", "0"]
-        INCREX f BYFLOAT 1e3 UBOUND 5.50 SATURATE -> ["5.5", "4.25"]
-        INCREX f BYFLOAT -0x10 LBOUND -inf UBOUND inf -> ["-10.5", "-16"]
-        INCREX f BYFLOAT -1 LBOUND -1e1 SATURATE EX 100 -> ["-10", "0.5"]
-        TTL f                               -> 100
-        GET f                               -> "-10"
-        SET f 1e2                           -> OK
-        INCREX f BYFLOAT 0                  -> ["100", "0"]
-    """)
 
 
 def test_a_malformed_request_of_a_counter_is_refused_in_redis_8s_order(talk: Talk) -> None:

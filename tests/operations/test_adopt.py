@@ -18,7 +18,6 @@ from tests.support.redis_client import Client
 from tests.support.servers import Proxy
 from ttlproxy.addresses import Upstream
 from ttlproxy.core.element_types import TYPES
-from ttlproxy.errors import AdoptError
 from ttlproxy.net.progress import Progress
 from ttlproxy.operations.adopt import AdoptOptions, Page, Wanted, adopted
 from ttlproxy.operations.key_walk import Pace
@@ -132,7 +131,7 @@ async def test_a_run_that_was_stopped_goes_on_where_it_was(
 ) -> None:
     client.ask_many([["SADD", f"k{number}", "a"] for number in range(2000)])
     path, wanted = tmp_path / "state", Wanted(b"k*", DAY_MS)
-    noting = AdoptOptions(10**9, state=ResumeFile(path, {"of": "1"}, "--state", AdoptError))
+    noting = AdoptOptions(10**9, state=ResumeFile(path, {"of": "1"}))
     stopped = Adopt(proxy, stop_after=50)
     with pytest.raises(asyncio.CancelledError):
         await stopped(wanted, noting)

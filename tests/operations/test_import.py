@@ -20,7 +20,7 @@ from tests.support.requirements import absent, find_program
 from tests.support.servers import Binary, Proxy, Server, moves_whole_slots
 from ttlproxy.addresses import Upstream
 from ttlproxy.cli.main import main
-from ttlproxy.errors import MigrationError
+from ttlproxy.errors import OperationError
 from ttlproxy.operations.key_walk import Pace
 from ttlproxy.operations.migration.connection import Server as Connected
 from ttlproxy.operations.migration.elements import PROXY_WORDS, Changes, Page, Rules, SourcePart
@@ -227,7 +227,7 @@ async def test_nothing_is_written_if_the_connection_that_watches_is_lost(plain: 
             other.ask("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
             async with Connected(Upstream.parse(plain.url), 0, 5) as later:
                 await later.ask((b"PING",))  # now the event loop has seen the end of the other
-            with pytest.raises(MigrationError):
+            with pytest.raises(OperationError):
                 await server.transaction([(b"SET", b"k", b"1")])
             assert other.ask("EXISTS", "k") == 0
         # A new attempt watches anew.

@@ -16,7 +16,7 @@ from tests.support.containers import AnyServer
 from tests.support.redis_client import Client
 from ttlproxy.cli.main import load
 from ttlproxy.core.keys import Keys
-from ttlproxy.errors import DoctorError
+from ttlproxy.errors import OperationError
 from ttlproxy.net import progress as module
 from ttlproxy.net.progress import Progress
 from ttlproxy.operations.doctor import examined
@@ -147,7 +147,7 @@ async def test_a_state_of_another_run_is_refused(plain: AnyServer, tmp_path: Pat
     state = tmp_path / "state"
     kept = {"job": {"upstream": plain.url, "prefix": "__ttl:"}, "begun": {}}
     state.write_text(json.dumps(kept))
-    with pytest.raises(DoctorError, match=r"another run, which is not over \(prefix differ"):
+    with pytest.raises(OperationError, match=r"another run, which is not over \(prefix differ"):
         await _examine(plain, Told(), fixes=True, state=state, prefix="other:")
     assert json.loads(state.read_text()) == kept
 

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from ttlproxy.errors import AdoptError, MigrationError
+from ttlproxy.errors import OperationError
 from ttlproxy.operations.key_walk import WalkPosition
 from ttlproxy.operations.migration.mover import State
 from ttlproxy.operations.resume_file import ResumeFile
 
 
 def _file(path: Path, **job: str) -> ResumeFile:
-    return ResumeFile(path, job, "--state", MigrationError)
+    return ResumeFile(path, job)
 
 
 def test_what_was_kept_is_there_until_the_run_is_over(tmp_path: Path) -> None:
@@ -38,17 +38,17 @@ def test_what_was_kept_is_there_until_the_run_is_over(tmp_path: Path) -> None:
 
 def test_what_another_run_has_kept_is_refused(tmp_path: Path) -> None:
     _file(tmp_path / "state", proxy="a", unit="s").keep({})
-    with pytest.raises(MigrationError, match=r"another run, .* \(match, unit differ\): .*--state"):
+    with pytest.raises(OperationError, match=r"another run, .* \(match, unit differ\): .*--state"):
         _file(tmp_path / "state", proxy="a", unit="ms", match="b").load(dict)
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"job": {}, "place": 3}', '{"job": 1}'])
 def test_what_is_no_state_is_refused(tmp_path: Path, content: str) -> None:
     (tmp_path / "state").write_text(content)
-    with pytest.raises(AdoptError, match="is no state that can be read"):
-        ResumeFile(tmp_path / "state", {}, "--state", AdoptError).load(State.of)
+    with pytest.raises(OperationError, match="is no state that can be read"):
+        ResumeFile(tmp_path / "state", {}).load(State.of)
 
 
 def test_a_file_that_cannot_be_written_is_told(tmp_path: Path) -> None:
-    with pytest.raises(MigrationError, match=r"cannot write .*/state: No such file"):
+    with pytest.raises(OperationError, match=r"cannot write .*/state: No such file"):
         _file(tmp_path / "none" / "state").keep({})

@@ -38,10 +38,6 @@ class Noun(NamedTuple):
         return f"{self.singular}s".upper().encode()
 
 
-_FIELD = Noun("h", "hash", "field")
-_MEMBER = Noun("s", "set", "member")
-
-
 def deadline_ms(word: bytes, unit_ms: int, base_ms: int, command: str) -> int | Error:
     time = integer(word)
     if time is None:

@@ -77,7 +77,7 @@ async def test_a_close_that_is_cancelled_ends_nobody() -> None:
         CloseWhenQuiet(transport, backend, ended.set).cancel()
         await let_pass(60)
         assert not ended.is_set()
-        backend.write(b"PING\r\n")
+        backend.send(b"PING\r\n", 1)
         assert await redis[0].readline() == b"PING\r\n"
 
 

@@ -12,12 +12,13 @@ import pytest
 
 from tests.proxy.conftest import until
 from ttlproxy.core.counters import Connections, Counters
+from ttlproxy.proxy.redis_connection import Send
+from ttlproxy.proxy.round_trips import RoundTrips
 from ttlproxy.proxy.sharing.pool import Pool
 from ttlproxy.proxy.sharing.shared_connection import PING, SharedConnection
 from ttlproxy.proxy.sharing.shared_upstream import ClientUpstream
 from ttlproxy.proxy.sharing.sharing_client import SharingClient
 from ttlproxy.proxy.staggered_closes import PER_TURN, StaggeredCloses
-from ttlproxy.proxy.write_batch import Write
 from ttlproxy.session.sharing import ConnectionState
 
 
@@ -40,6 +41,10 @@ class _Sharer:
     def lost(self, *, is_owed: bool) -> None: ...
 
 
+def _round_trips() -> RoundTrips:
+    return RoundTrips(Counters(), dict)
+
+
 class _Client:
     """A client of one Redis. has_ended: whether it was told to end"""
 
@@ -48,12 +53,12 @@ class _Client:
 
     def __init__(self) -> None:
         self.has_ended = False
-        self.to_redis: Write = self.write
+        self.to_redis: Send = self.write
 
-    def write(self, data: bytes) -> None: ...
+    def write(self, data: bytes, count: int = 0) -> None: ...
 
-    def send_by(self, write: Write) -> None:
-        self.to_redis = write
+    def send_by(self, send: Send) -> None:
+        self.to_redis = send
 
     def full(self, is_full: bool) -> None: ...
 
@@ -133,18 +138,18 @@ async def test_clients_of_a_lost_connection_end_some_in_each_turn_and_send_no_mo
         pool = Pool(1, lambda: 1, lambda _: other, ConnectionState())
         pool.connections.add(shared)
         for client in clients:
-            upstream = ClientUpstream(cast(SharingClient, client), pool, staggered)
-            client.send_by(upstream.write)
+            sharing = cast(SharingClient, client)
+            upstream = ClientUpstream(sharing, pool, staggered, _round_trips())
+            client.send_by(upstream.send)
             upstreams.append(upstream)
-            upstream.expect(1)
-            client.to_redis(b"PING")
+            client.to_redis(b"PING", 1)
         pool.connections.clear()  # the next one is the other
         redis.close()
         await until(lambda: shared.is_lost)
         assert sum(client.has_ended for client in clients) == PER_TURN
         leaving = asyncio.create_task(upstreams[-1].answered())
         for client in clients:
-            client.to_redis(b"PING")
+            client.to_redis(b"PING", 1)
         await until(lambda: all(client.has_ended for client in clients))
         assert not leaving.done()
         assert not other.clients
@@ -165,7 +170,8 @@ async def test_nobody_waits_for_a_new_connection_while_another_is_there() -> Non
         pool = Pool(2, lambda: 1, connect, ConnectionState())
         pool.connections.add(shared)
         client = cast(SharingClient, _Client())
-        upstreams = [ClientUpstream(client, pool, StaggeredCloses()) for _ in range(2)]
+        staggered, trips = StaggeredCloses(), _round_trips()
+        upstreams = [ClientUpstream(client, pool, staggered, trips) for _ in range(2)]
         for upstream in upstreams:
             await upstream.opened()
         assert shared.clients == {*upstreams}

@@ -28,12 +28,10 @@ _HEAD: Final = '''\
 # The types of the methods in elements.py, generated from the command tables by
 # `python -m tests.redis_py.elements`.
 
-from typing import Generic, TypeVar, overload
+from typing import Generic, overload
 
+from ttlproxy.redis.replies import Int, Ints
 from ttlproxy.redis.words import Condition, Sender, Ttl, UnixTime, Value, Values
-
-Int = TypeVar("Int")
-Ints = TypeVar("Ints")
 
 class Elements(Sender, Generic[Int, Ints]):
     """ttl: seconds or milliseconds, as the command counts, or a timedelta; at: Unix time, or a

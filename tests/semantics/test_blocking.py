@@ -255,3 +255,15 @@ def test_a_client_that_says_no_more_is_not_blocked(
     assert app.read_to_end() == b""
     assert other.ask("RPUSH", "l", "a") == b":1\r\n"
     assert other.ask("LLEN", "l") == b":1\r\n"
+
+
+def test_what_a_waiting_client_was_given_comes_back_without_its_deadline(
+    app: Connection, other: Connection, server: AnyServer
+) -> None:
+    app.send(command("BLPOP", "l", 0))
+    until_blocked(server.port, 1)
+    for words in ("MULTI", "RPUSH l a", "LEXPIREELEMENT l a 100", "EXEC"):
+        other.ask(*words.split())
+    assert app.read() == b"*2\r\n$1\r\nl\r\n$1\r\na\r\n"
+    assert other.ask("RPUSH", "l", "a") == b":1\r\n"
+    assert app.ask("LTTLELEMENT", "l", "a") == b":-1\r\n"

@@ -7,7 +7,7 @@ from contextlib import closing
 import pytest
 
 from tests.conftest import StartProxy, StartServer
-from tests.support.conversation import Talk, let_pass
+from tests.support.conversation import let_pass
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
 from tests.support.redis_client import Client
@@ -26,62 +26,6 @@ def test_a_lease_that_is_over_is_not_counted(
             direct.ask("SET", LEASE, "a test", "PX", 1)
             let_pass(direct, 2)
             assert app.ask("DBSIZE") == b":1\r\n"
-
-
-def test_internal_keys_are_not_among_the_keys(talk: Talk) -> None:
-    talk("""
-        HSET h a 1                          -> 1
-        HEXPIREFIELD h a 100                -> 1
-        KEYS *                              -> ["h"]
-        KEYS __ttl*                         -> []
-        SCAN 0 COUNT 1000                   -> ["0", ["h"]]
-        SCAN 0 MATCH *schedule COUNT 1000   -> ["0", []]
-        SCAN 0 COUNT 1000 TYPE zset         -> ["0", []]
-        SCAN 0 COUNT 1000 TYPE hash         -> ["0", ["h"]]
-        DBSIZE                              -> 1
-        RANDOMKEY                           -> "h"
-        SELECT 1                            -> OK
-        DBSIZE                              -> 0
-        KEYS *                              -> []
-        RANDOMKEY                           -> nil
-        SADDEX s 100 a                      -> 1
-        KEYS *                              -> ["s"]
-        SCAN 0 COUNT 1000                   -> ["0", ["s"]]
-        DBSIZE                              -> 1
-        RANDOMKEY                           -> "s"
-        DEL s                               -> 1
-        DBSIZE                              -> 0
-        RANDOMKEY                           -> nil
-    """)
-
-
-def test_errors_of_the_keyspace_are_redis_own(talk: Talk) -> None:
-    talk("""
-        SADDEX s 100 a                      -> 1
-        SCAN x                              -> ERR invalid cursor
-        SCAN 0 COUNT 0                      -> ERR syntax error
-        SCAN 0 COUNT x                      -> ERR value is not an integer or out of range
-        SCAN 0 MATCH                        -> ERR syntax error
-        SCAN 0 NOSUCH x                     -> ERR syntax error
-    """)
-
-
-@pytest.mark.usefixtures("no_reaper")
-@pytest.mark.parametrize(
-    "look",
-    ["DBSIZE -> 1", 'KEYS * -> ["kept"]', 'SCAN 0 -> ["0", ["kept"]]', 'RANDOMKEY -> "kept"'],
-    ids=lambda look: look.split()[0],
-)
-def test_keys_that_are_past_are_not_seen(talk: Talk, look: str) -> None:
-    talk(f"""
-        SADD kept a                         -> 1
-        HSET gone a 1 b 1                   -> 2
-        HPEXPIREFIELD gone 40 FIELDS 2 a b  -> [1, 1]
-        SADDEX gone2 100 a                  -> 1
-        SPEXPIREMEMBER gone2 a 40           -> 1
-        wait 40
-        {look}
-    """)
 
 
 @pytest.mark.usefixtures("no_reaper")
@@ -145,44 +89,6 @@ def test_who_may_run_no_script_sees_what_there_is(scriptless: Client) -> None:
 INTERNAL = "ERR this key belongs to ttlproxy; clients may use it only if show_internal_keys is set"
 
 
-def test_no_client_names_an_internal_key(talk: Talk) -> None:
-    talk(f"""
-        SADDEX s 100 a                      -> 1
-        GET __ttl:schedule                  -> {INTERNAL}
-        ZRANGE __ttl:schedule 0 -1          -> {INTERNAL}
-        DEL a b __ttl:lease                 -> {INTERNAL}
-        MSET a 1 __ttl:x 2                  -> {INTERNAL}
-        SADD __ttl:s a                      -> {INTERNAL}
-        HEXPIREFIELD __ttl:s a 1            -> {INTERNAL}
-        RENAME s __ttl:s                    -> {INTERNAL}
-        SUNIONSTORE __ttl:s s               -> {INTERNAL}
-        ZUNIONSTORE to 2 s __ttl:s          -> {INTERNAL}
-        BLPOP other __ttl:s 0               -> {INTERNAL}
-        EVAL "return 1" 1 __ttl:s           -> {INTERNAL}
-        OBJECT ENCODING __ttl:s             -> {INTERNAL}
-        STTLMEMBER s a                      -> 100
-        DBSIZE                              -> 1
-    """)
-
-
-def test_what_only_looks_like_an_internal_key_s_name_is_none(talk: Talk) -> None:
-    talk("""
-        SET k __ttl:schedule                -> OK
-        GET k                               -> "__ttl:schedule"
-        SET my__ttl:schedule 1              -> OK
-        MSET a __ttl:x b __ttl:y            -> OK
-        SADD __ttl __ttl:x                  -> 1
-        HSET h __ttl:f __ttl:v              -> 1
-        HEXPIREFIELD h __ttl:f 100          -> 1
-        HTTLFIELD h __ttl:f                 -> 100
-        HGET h __ttl:f                      -> "__ttl:v"
-        SADDEX s 100 __ttl:m                -> 1
-        PUBLISH __ttl:c __ttl:m             -> 0
-        ECHO __ttl:schedule                 -> "__ttl:schedule"
-        EVAL "return ARGV[1]" 0 __ttl:x     -> "__ttl:x"
-    """)
-
-
 def test_an_internal_key_s_name_that_comes_in_pieces_is_one(app: Connection) -> None:
     request = command("GET", "__ttl:schedule")
     for cut in range(1, len(request)):
@@ -190,33 +96,3 @@ def test_an_internal_key_s_name_that_comes_in_pieces_is_one(app: Connection) -> 
         app.send(request[cut:])
         assert app.read() == f"-{INTERNAL}\r\n".encode()
     assert app.ask("PING") == b"+PONG\r\n"
-
-
-@pytest.mark.usefixtures("no_reaper")
-def test_the_number_of_keys_is_exact_whatever_became_of_indexes(talk: Talk) -> None:
-    talk("""
-        SADDEX expires 100 a                            -> 1
-        PEXPIRE expires 40                              -> 1
-        SADDEX renamed 100 a                            -> 1
-        RENAME renamed new                              -> OK
-        SADDEX popped 100 a                             -> 1
-        SPOP popped 2                                   -> ["a"]
-        LPUSHEX list 100 a b                            -> 2
-        LPOP list 5                                     -> ["b", "a"]
-        SADDEX replaced 100 a                           -> 1
-        SET replaced text                               -> OK
-        SADDEX stored 100 a                             -> 1
-        SUNIONSTORE stored nokey                        -> 0
-        SADDEX copied 100 a                             -> 1
-        COPY copied copy                                -> 1
-        COPY copied copy DB 1                           -> 1
-        SADDEX moved 100 a                              -> 1
-        MOVE moved 1                                    -> 1
-        wait 40
-        DBSIZE                                          -> 4
-        KEYS nosuch*                                    -> []
-        SWAPDB 0 1                                      -> OK
-        DBSIZE                                          -> 2
-        SWAPDB 0 1                                      -> OK
-        DBSIZE                                          -> 4
-    """)

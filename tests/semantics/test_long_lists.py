@@ -1,4 +1,4 @@
-"""Lists of thousands of elements: many values are found in one walk."""
+"""Long values, and lists of thousands of elements: many values are found in one walk."""
 
 from __future__ import annotations
 
@@ -134,3 +134,14 @@ def test_many_are_evicted_from_a_long_list(app: Connection) -> None:
     assert app.ask(*push.split()) in (b":1000\r\n", b":999\r\n")
     wait_until(lambda: len(_left(app)) in (999, 1000), "what was evicted gone")
     assert _left(app)[-2:] == ["a", "b"]
+
+
+def test_numbers_and_long_values_are_values_like_others(talk: Talk) -> None:
+    long = "x" * 9000
+    talk(f"""
+        RPUSH l 1 01 -1 1.0 {long} {long}y      -> 6
+        LEXPIREELEMENT l 100 ELEMENTS 2 1 {long} -> [1, 1]
+        LTTLELEMENT l ELEMENTS 6 1 01 -1 1.0 {long} {long}y -> [100, -1, -1, -1, 100, -1]
+        LEXPIREELEMENT l 0 ELEMENTS 2 1 {long}  -> [2, 2]
+        LRANGE l 0 2                            -> ["01", "-1", "1.0"]
+    """)

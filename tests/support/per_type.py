@@ -38,7 +38,7 @@ class _Words:
     answers: Mapping[str, str] = field(default_factory=dict)
 
 
-_TYPES = {
+TYPES = {
     "hash": _Words("H", "FIELD", "HSET", "{} 1", "HDEL", "HLEN", "HEXISTS", odd="set"),
     "set": _Words("S", "MEMBER", "SADD", "{}", "SREM", "SCARD", "SISMEMBER", odd="zset"),
     "zset": _Words(
@@ -55,7 +55,7 @@ _TYPES = {
         answers={"0": "[]", "1": "[0]"},
     ),
 }
-every_type = pytest.mark.parametrize("type_", _TYPES)
+every_type = pytest.mark.parametrize("type_", TYPES)
 
 _FAMILY = re.compile(r"\b(H)(P?(?:EXPIRE(?:AT|TIME)?|TTL|PERSIST))FIELD\b", re.IGNORECASE)
 
@@ -63,7 +63,7 @@ _FAMILY = re.compile(r"\b(H)(P?(?:EXPIRE(?:AT|TIME)?|TTL|PERSIST))FIELD\b", re.I
 def said_to_all(*ways: Way) -> Callable[..., Iterator[Talk]]:
     """A fixture: the test's text is sent for each type in the first way, and for hashes in all: how
     requests are sent does not depend on the type."""
-    cases = [*product(_TYPES, ways[:1]), *(("hash", way) for way in ways[1:])]
+    cases = [*product(TYPES, ways[:1]), *(("hash", way) for way in ways[1:])]
 
     @pytest.fixture(params=cases, ids=lambda case: f"{case[0]}-{case[1].__name__}")
     def every(
@@ -82,13 +82,13 @@ def said_of(type_: str, text: str) -> str:
 
 
 def _line(type_: str, line: str) -> str:
-    words = _TYPES[type_]
+    words = TYPES[type_]
     verb, _, rest = line.partition(" ")
     said, arrow, expected = rest.partition("->")
     if verb == "ADD":
         line = f"{_added(words, said)} {arrow}{_count(words, expected)}"
     elif verb == "ODD":
-        line = f"{_added(_TYPES[words.odd], said)} {arrow}{expected}"
+        line = f"{_added(TYPES[words.odd], said)} {arrow}{expected}"
     elif verb == "HAS":
         key, element = said.split()
         answer = words.answers.get(expected.strip(), expected)

@@ -6,8 +6,9 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 
-from ttlproxy.core.counters import Connections, Tally
-from ttlproxy.proxy.redis_connection import Backend
+from ttlproxy.core.counters import Connections, Counters, Tally
+from ttlproxy.proxy.redis_connection import Backend, Send
+from ttlproxy.proxy.round_trips import RoundTrips
 from ttlproxy.proxy.staggered_closes import StaggeredCloses
 from ttlproxy.proxy.write_batch import Write, WriteBatch
 
@@ -15,7 +16,7 @@ from ttlproxy.proxy.write_batch import Write, WriteBatch
 class Frontend:
     """A client as its connection to Redis sees it. full: whether Redis does not keep up"""
 
-    takes = watchable = None
+    takes = None
 
     def __init__(self) -> None:
         self.replies = bytearray()
@@ -43,8 +44,8 @@ class Frontend:
     def is_plain(self) -> bool:
         return True
 
-    def send_by(self, write: Write) -> None:
-        self.to_redis = write
+    def send_by(self, send: Send) -> None:
+        self.to_redis = send
 
     def full(self, is_full: bool) -> None:
         self.is_full = is_full
@@ -67,7 +68,8 @@ async def connected() -> AsyncIterator[tuple[Frontend, Backend, Streams]]:
 
     async with await asyncio.start_server(accept, "127.0.0.1", 0) as listening:
         client = Frontend()
-        backend = Backend(client, WriteBatch(), StaggeredCloses(), Tally(), Connections(), 0)
+        trips = RoundTrips(Counters(), dict)
+        backend = Backend(client, WriteBatch(), StaggeredCloses(), trips, Tally(), Connections(), 0)
         await loop.create_connection(backend.protocol, *listening.sockets[0].getsockname())
         reader, writer = await accepted.get()
         try:

@@ -15,6 +15,7 @@ from ttlproxy.core.counters import Counters
 from ttlproxy.core.keys import SLOTS, Keys
 from ttlproxy.core.permissions import Rights
 from ttlproxy.link.connecting.known_server import Serving
+from ttlproxy.proxy.round_trips import RoundTrips
 from ttlproxy.proxy.routed.connection_limit import ConnectionLimit
 from ttlproxy.proxy.routed.lane import Lane
 from ttlproxy.proxy.routed.routed_client import RoutedClient
@@ -39,8 +40,10 @@ class FarEnd:
         self.is_closed = self.is_paused = False
         self.unsent = 0
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: bytes, count: int = 0) -> None:
         self.written += data
+
+    send = write
 
     def taken(self) -> bytes:
         """What was written since the last call."""
@@ -153,6 +156,7 @@ class RoutedWorld:
             draining=False,
             limit=ConnectionLimit(lambda: 9, lambda: 99),
             pools=None,
+            round_trips=RoundTrips(counters, dict),
             reached=lambda transport: None,
             connect=self._connect,
             routing_table=lambda: self._table,

@@ -15,7 +15,7 @@ from tests.support.requirements import servers_of_a_run
 
 # What these folders test may depend on the version of the server: what scripts do there, and which
 # commands it has. Other tests run on the newest server alone.
-_EACH_SERVER: Final = {"dialects", "features", "redis_py", "semantics"}
+_EACH_SERVER: Final = {"conversations", "dialects", "features", "redis_py", "semantics"}
 
 
 def selected(items: Iterable[pytest.Item], quick: bool) -> set[pytest.Item]:

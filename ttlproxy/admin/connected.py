@@ -37,6 +37,8 @@ async def connected(inquiry: Inquiry, prefix: str, *, names: bool) -> Answer:
     connections = int(found[1])
     # Proxies subscribe. So they are found even if a list of all connections would be too long.
     lists = await _listed(inquiry, b"pubsub")
+    own = push_name(prefix.encode())
+    proxies = [_host(each) for each in lists if each.get(b"name") == own]
     return {
         "connections": connections,
         "programs": (
@@ -44,7 +46,7 @@ async def connected(inquiry: Inquiry, prefix: str, *, names: bool) -> Answer:
             if names and connections <= _MOST
             else None
         ),
-        "proxies": _proxies(lists, push_name(prefix.encode()), names=names),
+        "proxies": {"all": len(proxies), "hosts": sorted(set(proxies)) if names else []},
     }
 
 
@@ -81,11 +83,6 @@ def _program(each: _Connection) -> tuple[str, str, str]:
     it."""
     library = b" ".join(filter(None, (each.get(b"lib-name", b""), each.get(b"lib-ver", b""))))
     return shown(each.get(b"name", b"")), shown(each.get(b"user", b"")), shown(library)
-
-
-def _proxies(lists: Sequence[_Connection], name: bytes, *, names: bool) -> dict[str, Any]:
-    hosts = [_host(each) for each in lists if each.get(b"name") == name]
-    return {"all": len(hosts), "hosts": sorted(set(hosts)) if names else []}
 
 
 def _host(each: _Connection) -> str:

@@ -138,7 +138,10 @@ class History:
         if self._before is None:
             self._before = metrics, now_s
             return
-        self._rise(metrics)
+        for name, series in self._table.items():
+            level = series.read(metrics, metrics, 1) if series.is_level else None
+            if level is not None:
+                self._highest[name] = max(level, self._highest.get(name, level))
         self._taken += 1
         if self._taken < self._step:
             return
@@ -151,12 +154,6 @@ class History:
             self._values[name].append(None if value is None else round(value, 3))
         self._number += 1
         self._before, self._taken, self._highest = (metrics, now_s), 0, {}
-
-    def _rise(self, metrics: Report) -> None:
-        for name, series in self._table.items():
-            value = series.read(metrics, metrics, 1) if series.is_level else None
-            if value is not None:
-                self._highest[name] = max(value, self._highest.get(name, value))
 
     def since(self, number: int) -> dict[str, object]:
         """Returns the samples after that number, as a JSON object; all, if there is no such

@@ -41,7 +41,13 @@ async def elements(
     )
     rows = [_row(found, now_ms) for found in page]
     if values and kind in _WITH_VALUES and page:
-        heads = await _value_heads(inquiry, db, key, [name for name, *_ in page])
+        # Nothing for an element that is not there.
+        words = (b"EVAL", _VALUE_HEADS, b"1", key, b"%d" % _MOST, *(name for name, *_ in page))
+        select = [(db, (b"SELECT", db))] if db else []
+        *_, found = await inquiry.ask([*select, (db, words)])
+        heads = [
+            {"value": shown(head[0]), "value_length": head[1]} if head else {} for head in found
+        ]
         rows = [
             row if row["cut"] else {**row, **head} for row, head in zip(rows, heads, strict=True)
         ]
@@ -54,15 +60,6 @@ async def elements(
         "elements": rows,
         "next": _next(offset, len(page), timed),
     }
-
-
-async def _value_heads(
-    inquiry: Inquiry, db: int, key: bytes, names: Sequence[bytes]
-) -> list[dict[str, object]]:
-    """Returns the beginning of each element's value; nothing for an element that is not there."""
-    words = (b"EVAL", _VALUE_HEADS, b"1", key, b"%d" % _MOST, *names)
-    *_, found = await inquiry.ask([(db, (b"SELECT", db)), (db, words)] if db else [(db, words)])
-    return [{"value": shown(head[0]), "value_length": head[1]} if head else {} for head in found]
 
 
 async def due_keys(

@@ -8,7 +8,7 @@ inspector is off.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from heapq import nlargest
 from typing import Any, Final
 
@@ -25,6 +25,7 @@ from ttlproxy.telemetry.metrics_catalogue import by_label
 
 # The number of clients with the largest buffers that are shown, and of the oldest ones.
 _EACH: Final = 25
+_SAID_BY_CLIENTS: Final = ("name", "user", "library")
 
 
 def clients(found: Sequence[Details], *, names: bool) -> dict[str, Any]:
@@ -36,29 +37,22 @@ def clients(found: Sequence[Details], *, names: bool) -> dict[str, Any]:
     rows = [
         {"worker": each.get("worker"), **row} for each in found for row in each["clients"]["rows"]
     ]
+    # The clients with the largest buffers, then the oldest.
+    loaded = nlargest(
+        _EACH, (row for row in rows if row["buffered"]), key=lambda row: int(row["buffered"])
+    )
+    rest = (row for row in rows if row not in loaded)
+    chosen = loaded + nlargest(_EACH, rest, key=lambda row: int(row["age_s"]))
     return {
         "all": sum(table["all"] for table in tables),
         "states": dict(states.most_common()),
         "buffered": sum(table["buffered"] for table in tables),
-        "rows": [_named(row) for row in _chosen(rows)] if names else [],
+        "rows": [
+            {**row, **{what: shown(bytes.fromhex(row[what])) for what in _SAID_BY_CLIENTS}}
+            for row in chosen
+            if names
+        ],
     }
-
-
-def _chosen(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Returns the clients with the largest buffers, then the oldest."""
-    rows = list(rows)
-    loaded = nlargest(_EACH, (row for row in rows if row["buffered"]), key=_buffered)
-    rest = [row for row in rows if row not in loaded]
-    return loaded + nlargest(_EACH, rest, key=lambda row: row["age_s"])
-
-
-def _named(row: Mapping[str, Any]) -> dict[str, Any]:
-    said = ("name", "user", "library")
-    return {**row, **{what: shown(bytes.fromhex(row[what])) for what in said}}
-
-
-def _buffered(row: Mapping[str, Any]) -> int:
-    return int(row["buffered"])
 
 
 def parked(found: Sequence[Details], *, names: bool) -> dict[str, Any]:
@@ -101,19 +95,15 @@ def masters(subject: Subject) -> list[dict[str, object]]:
     nodes, report = subject.nodes(), subject.report()
     if len(nodes) < 2:
         return []
-    figures = {name: (by_label(report, metric), by) for name, (metric, by) in _FIGURES.items()}
-    return [
-        {
-            "address": address,
-            "why_not": why_not,
-            **{name: _times(numbers.get(address), by) for name, (numbers, by) in figures.items()},
-        }
+    found: dict[str, dict[str, object]] = {
+        address: {"address": address, "why_not": why_not, **dict.fromkeys(_FIGURES)}
         for address, why_not in sorted(nodes.items())
-    ]
-
-
-def _times(number: float | None, factor: int) -> float | None:
-    return None if number is None else round(number * factor, 3)
+    }
+    for name, (metric, factor) in _FIGURES.items():
+        for address, number in by_label(report, metric).items():
+            if address in found:
+                found[address][name] = round(number * factor, 3)
+    return list(found.values())
 
 
 _MOST = 100
@@ -121,14 +111,12 @@ _MOST = 100
 
 async def rules(inquiry: Inquiry) -> Answer:
     """Returns the rules of all databases, those that win first. Raises Unanswered."""
-    found: list[dict[str, object]] = []
-    for db in [0] if await inquiry.is_clustered() else await inquiry.databases():
-        for pattern, *words in await inquiry.call(db, "rule_list", ()):
-            action = " ".join(map(shown, words))
-            found.append({"db": db, "pattern": shown(pattern), "action": action})
-        for pattern, *words in await inquiry.call(db, "write_rule_list", ()):
-            action = f"ONWRITE {' '.join(map(shown, words))}"
-            found.append({"db": db, "pattern": shown(pattern), "action": action})
+    found = [
+        {"db": db, "pattern": shown(pattern), "action": f"{before}{' '.join(map(shown, words))}"}
+        for db in ([0] if await inquiry.is_clustered() else await inquiry.databases())
+        for before, script in (("", "rule_list"), ("ONWRITE ", "write_rule_list"))
+        for pattern, *words in await inquiry.call(db, script, ())
+    ]
     return {"rules": found[:_MOST], "all": len(found)}
 
 

@@ -128,7 +128,10 @@ class Inquiry:
         if self._redis is None:
             server = self._server(address)
             self._redis = client(server, "ttlproxy:admin", _LONGEST_S)
-            await self._meet(self._redis)
+            # A server that does not tell is no node of a Cluster.
+            (said,) = await run(self._redis, [(0, (b"INFO", b"cluster"))])
+            self.keys.clustered = isinstance(said, bytes) and b"cluster_enabled:1" in said
+            self._scripts.suit(Traits(clustered=self.keys.clustered))
             if self.keys.clustered:
                 self._masters = await several_masters(server, "ttlproxy:admin", _LONGEST_S)
         if self._idle is not None:
@@ -142,12 +145,6 @@ class Inquiry:
         await self.ask([])
         owned = [sorted(each.owned) for each in self._masters] or [list(range(SLOTS))]
         return [(b"{%b}" % self.keys.word(slots[0]), slots) for slots in owned]
-
-    async def _meet(self, redis: Redis) -> None:
-        """Learns whether the server is a node of a Cluster; if it does not tell, it is none."""
-        (said,) = await run(redis, [(0, (b"INFO", b"cluster"))])
-        self.keys.clustered = isinstance(said, bytes) and b"cluster_enabled:1" in said
-        self._scripts.suit(Traits(clustered=self.keys.clustered))
 
     def _server(self, address: str) -> Upstream:
         first, _, others = address.partition(", ")  # several masters are all named

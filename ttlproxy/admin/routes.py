@@ -22,7 +22,7 @@ from aiohttp.typedefs import Handler, Middleware
 
 from ttlproxy.addresses import Listen, SecretFile
 from ttlproxy.admin import prometheus, status
-from ttlproxy.admin.process_state import SUBJECT, Stop, Subject
+from ttlproxy.admin.process_state import SUBJECT, Subject
 
 
 def guard(listen: Listen) -> Middleware:
@@ -68,20 +68,15 @@ async def livez(request: web.Request) -> web.Response:
 async def readyz(request: web.Request) -> web.Response:
     """Tells whether the proxy, or with `?node=` its part for one server, is ready."""
     subject, node = request.app[SUBJECT], request.query.get("node", "")
-    why_not = subject.why_not_ready()
+    why_not, nodes = subject.why_not_ready(), subject.nodes()
     if not node:
-        return _answer("\n".join(["ready", *_lacking(subject)]), why_not)
-    nodes = subject.nodes()
+        lacking = [f"not served: {name}: {why}" for name, why in nodes.items() if why]
+        lacking = lacking or list(filter(None, [subject.trouble()]))
+        return _answer("\n".join(["ready", *lacking]), why_not)
     if node not in nodes:
         known = ", ".join(sorted(nodes)) or "none yet"
         raise web.HTTPNotFound(text=f"no such node; there are: {known}\n")
     return _answer("ready", why_not or nodes[node])
-
-
-def _lacking(subject: Subject) -> list[str]:
-    """Returns the servers that a ready proxy does not serve, in words."""
-    troubles = [f"not served: {name}: {why}" for name, why in subject.nodes().items() if why]
-    return troubles or list(filter(None, [subject.trouble()]))
 
 
 def _answer(word: str, why_not: str) -> web.Response:
@@ -94,15 +89,14 @@ _HOW: Final = (
 )
 _WRONG: Final = "send the token of quit_token_file as 'Authorization: Bearer ...'\n"
 _BROWSER: Final = "requests from a browser cannot stop the proxy\n"
-_SCHEME: Final = "bearer"
 
 
 @dataclass(frozen=True)
 class End:
-    """stop: ends the proxy; token: what a request must send; by_socket: whether admin is a unix
-    socket, which needs a token only if one is set"""
+    """stop: ends the proxy as SIGTERM does, from any thread; token: what a request must send;
+    by_socket: whether admin is a unix socket, which needs a token only if one is set"""
 
-    stop: Stop
+    stop: Callable[[], None]
     token: SecretFile | None
     by_socket: bool
 
@@ -112,7 +106,10 @@ class End:
             return _BROWSER
         if self.token is None:
             return "" if self.by_socket else _HOW
-        return "" if _shows(request, self.token.read()) else _WRONG
+        scheme, _, shown = request.headers.get("Authorization", "").partition(" ")
+        # It compares in constant time, so that the time of a refusal reveals no byte of the token.
+        is_right = hmac.compare_digest(_bytes(shown), _bytes(self.token.read()))
+        return "" if is_right and scheme.lower() == "bearer" else _WRONG
 
 
 END: Final = web.AppKey("end", End)
@@ -124,13 +121,6 @@ async def quitquitquit(request: web.Request) -> web.Response:
         raise web.HTTPForbidden(text=why_not)
     end.stop()
     return web.Response(text="draining\n")
-
-
-def _shows(request: web.Request, token: str) -> bool:
-    scheme, _, shown = request.headers.get("Authorization", "").partition(" ")
-    # It compares in constant time, so that the time of a refusal reveals no byte of the token.
-    is_right = hmac.compare_digest(_bytes(shown), _bytes(token))
-    return scheme.lower() == _SCHEME and is_right
 
 
 def _bytes(text: str) -> bytes:
@@ -186,10 +176,8 @@ def application(listen: Listen, subject: Subject, end: End, watch: status.Watch)
     app[END] = end
     app[prometheus.COLLECTED] = prometheus.collected(subject)
     for route in ROUTES:
-        if route.method == "GET":
-            app.router.add_get(route.path, route.page)
-        else:
-            app.router.add_route(route.method, route.path, route.page)
+        add = app.router.add_get if route.method == "GET" else app.router.add_post
+        add(route.path, route.page)
     app.on_response_prepare.append(_head)
     return app
 

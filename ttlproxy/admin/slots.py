@@ -96,14 +96,14 @@ async def due_keys(
         first = sorted(everything, key=lambda due: due[2])[:wanted]
         if few >= wanted:
             break
-        asked = [number for number in asked if _has_more(pages[number], few, first)]
+        # A slot whose page is full may have more of the first keys.
+        asked = [
+            number
+            for number in asked
+            if len(page := pages[number]) == few and page[-1][2] <= first[-1][2]
+        ]
         few *= 4
     return now_ms, sum(slot.keys for slot in slots), first[offset:]
-
-
-def _has_more(page: Sequence[Due], asked: int, first: Sequence[Due]) -> bool:
-    """Whether a slot may have more of the first keys than the `asked` ones of its page."""
-    return len(page) == asked and page[-1][2] <= first[-1][2]
 
 
 def _in(inquiry: Inquiry, numbers: Iterable[int]) -> list[tuple[bytes, ...]]:

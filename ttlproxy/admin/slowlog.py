@@ -52,21 +52,18 @@ async def slowest(inquiry: Inquiry, names: Mapping[bytes, str]) -> Answer:
         if words[0].upper() == b"EVALSHA" and len(words) > 1
     ]
     calls.sort(key=lambda call: -call["took_ms"])
-    evals = await _evals(inquiry)
-    limit_us = await _limit_us(inquiry)
-    return {
-        "calls": calls[:_SHOWN],
-        "from_ms": None if limit_us is None else limit_us / 1000,
-        "evals": evals,
-    }
-
-
-async def _evals(inquiry: Inquiry) -> dict[str, float | None] | None:
-    """Returns the numbers that the server has counted of EVAL and its like; None if it does not
-    say."""
     (said,) = await inquiry.ask([(0, (b"INFO", b"commandstats"))])
     rows = [[int(number or 0) for number in row] for row in _EVALS.findall(said)]
-    return _calls(*map(sum, zip(*rows, strict=True))) if rows else None
+    try:
+        (limit,) = await inquiry.ask([(0, (b"CONFIG", b"GET", b"slowlog-log-slower-than"))])
+    except Unanswered:
+        limit = ()
+    return {
+        "calls": calls[:_SHOWN],
+        # The time above which Redis logs calls: negative if it logs none, None if it is unknown.
+        "from_ms": int(limit[1]) / 1000 if limit else None,
+        "evals": _calls(*map(sum, zip(*rows, strict=True))) if rows else None,
+    }
 
 
 def _calls(calls: int, took_us: float, failed: int = 0) -> dict[str, float | None]:
@@ -94,13 +91,3 @@ def scripts(report: Report) -> list[dict[str, object]]:
         }
         for script, count in sorted(calls.items(), key=lambda each: (-each[1], each[0]))
     ]
-
-
-async def _limit_us(inquiry: Inquiry) -> int | None:
-    """Returns the time above which Redis logs calls; negative if it logs none, None if it is
-    unknown."""
-    try:
-        (setting,) = await inquiry.ask([(0, (b"CONFIG", b"GET", b"slowlog-log-slower-than"))])
-    except Unanswered:
-        return None
-    return int(setting[1]) if setting else None

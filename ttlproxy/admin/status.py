@@ -83,7 +83,9 @@ class Watch:
         """Returns all that the page shows, with the samples after the numbers `since` and, of the
         last hour, `since_hour`; with all samples, if `life` is another process's."""
         subject, names, is_same = self._subject, self.has_inspector, life == self._life
-        self._look()
+        if (now_s := time.monotonic()) - self._looked_s >= _LOOK_S:
+            self._looked_s = now_s
+            subject.look()  # details are gathered for the next answers
         found, report, why_not = subject.details(), subject.report(), self._why_not()
         return {
             "life": self._life,
@@ -122,13 +124,6 @@ class Watch:
         if not why_not:
             self._well_s = time.monotonic()
         return why_not
-
-    def _look(self) -> None:
-        """Has details gathered for the next answers, but not more often than is of use."""
-        now_s = time.monotonic()
-        if now_s - self._looked_s >= _LOOK_S:
-            self._looked_s = now_s
-            self._subject.look()
 
     def _shown(self) -> str:
         """Returns the URL, and where it leads if it does not say that itself."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from concurrent.futures import Future
 from threading import Thread
 from typing import Final
@@ -12,7 +13,7 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from ttlproxy.addresses import Listen, Upstream
-from ttlproxy.admin.process_state import Stop, Subject
+from ttlproxy.admin.process_state import Subject
 from ttlproxy.admin.routes import End, application
 from ttlproxy.admin.status import Watch
 from ttlproxy.config import Settings
@@ -36,9 +37,14 @@ class Admin:
     """Serves the pages about a subject at an address."""
 
     def __init__(
-        self, listen: Listen, settings: Settings, upstream: Upstream, subject: Subject, stop: Stop
+        self,
+        listen: Listen,
+        settings: Settings,
+        upstream: Upstream,
+        subject: Subject,
+        stop: Callable[[], None],
     ) -> None:
-        """`upstream`: the Redis behind the subject."""
+        """`upstream`: the Redis behind the subject; `stop`: see End."""
         self._listen = listen
         end = End(stop, settings.quit_token_file, by_socket=bool(listen.path))
         self._app = application(listen, subject, end, Watch(settings, upstream, subject))

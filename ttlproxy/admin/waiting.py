@@ -59,9 +59,9 @@ async def waiting(inquiry: Inquiry, *, names: bool) -> Answer:
         deferred.append(WaitingSample(await _deferred(inquiry, db, sample), share))
         kept.append(WaitingSample(await _kept(inquiry, db, sample), share))
         if total > len(sample):
-            heads = await _heads(inquiry, db, await _schedules(inquiry, db))
+            heads = await _heads(inquiry, db)
             deferred.append(WaitingSample(await _deferred(inquiry, db, heads), 0))
-    now_ms = await _now_ms(inquiry)
+    (time,) = await inquiry.ask([(0, (b"TIME",))])
     return {
         "deferred": {
             **_summary(deferred, exact=exact),
@@ -69,7 +69,7 @@ async def waiting(inquiry: Inquiry, *, names: bool) -> Answer:
         },
         "kept": {
             **_summary(kept, exact=exact),
-            "keys_shown": _largest(kept, now_ms) if names else [],
+            "keys_shown": _largest(kept, unix_ms(time)) if names else [],
         },
     }
 
@@ -148,19 +148,14 @@ async def _survey(
     return size, names
 
 
-async def _schedules(inquiry: Inquiry, db: int) -> list[int | None]:
-    """Returns the slots of a Cluster that have managed keys; without a Cluster None, for the one
-    schedule."""
-    if not await inquiry.is_clustered():
-        return [None]
-    return [slot.number for slot in await slots.occupied(inquiry)]
-
-
-async def _heads(inquiry: Inquiry, db: int, schedules: Sequence[int | None]) -> list[bytes]:
+async def _heads(inquiry: Inquiry, db: int) -> list[bytes]:
     """Returns the keys that need attention next."""
+    schedules = [inquiry.keys.schedule]
+    if await inquiry.is_clustered():
+        occupied = await slots.occupied(inquiry)
+        schedules = [inquiry.keys.shared_in(slot.number, schedules[0]) for slot in occupied]
     each = b"%d" % max(_HEAD // max(len(schedules), 1), 1)
-    places = [_shared(inquiry, slot, inquiry.keys.schedule) for slot in schedules[:_HEAD]]
-    asked = [(db, (b"ZRANGE", place, b"0", each)) for place in places]
+    asked = [(db, (b"ZRANGE", schedule, b"0", each)) for schedule in schedules[:_HEAD]]
     replies = await inquiry.try_to_ask(asked)
     return [name for reply in replies if isinstance(reply, list) for name in reply]
 
@@ -196,12 +191,3 @@ async def _numbers(inquiry: Inquiry, db: int, requests: Iterable[tuple[bytes, ..
     """Returns numbers; 0 if a client has put something else there."""
     replies = await inquiry.try_to_ask([(db, words) for words in requests])
     return [reply if isinstance(reply, int) else 0 for reply in replies]
-
-
-async def _now_ms(inquiry: Inquiry) -> int:
-    (time,) = await inquiry.ask([(0, (b"TIME",))])
-    return unix_ms(time)
-
-
-def _shared(inquiry: Inquiry, slot: int | None, name: bytes) -> bytes:
-    return name if slot is None else inquiry.keys.shared_in(slot, name)

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from ttlproxy.addresses import Listen, Upstream, line_of
-from ttlproxy.cli.flags import database, positive
+from ttlproxy.cli.flags import DATABASE, positive, switch, value
 from ttlproxy.cli.output import ADD_APPLY, say
 from ttlproxy.cli.subcommand import OF_LOG, Subcommand
 from ttlproxy.config import Settings
 from ttlproxy.core.element_types import TYPES
-from ttlproxy.errors import AdoptError, SettingsError
+from ttlproxy.errors import SettingsError
 from ttlproxy.net.progress import Progress
 from ttlproxy.operations.adopt import AdoptOptions, Wanted, adopted
 from ttlproxy.operations.resume_file import ResumeFile
@@ -25,7 +25,7 @@ writing. Rules of ONWRITE are for what is written; this is for what is there alr
 interrupted, start it again: elements that have a deadline keep it, and with --state it goes on
 where it was."""
 _MOST_JITTER: Final = 100
-_RATE: Final = 10_000
+_SAME: Final = ("ex", "px", "jitter", "type", "db", "apply")
 
 
 def _percent(text: str) -> int:
@@ -36,54 +36,32 @@ def _percent(text: str) -> int:
 
 
 _FLAGS: Final[Mapping[str, Mapping[str, Any]]] = {
-    "--match": {
-        "metavar": "PATTERN",
-        "required": True,
-        "help": "the keys, as a pattern of KEYS, in quotes",
-    },
-    "--ex": {
-        "metavar": "SECONDS",
-        "type": positive,
-        "help": "the time to live of each element, from now on",
-    },
-    "--px": {"metavar": "MS", "type": positive, "help": "the same in milliseconds"},
+    "--match": value("PATTERN", "the keys, as a pattern of KEYS, in quotes", required=True),
+    "--ex": value("SECONDS", "the time to live of each element, from now on", positive),
+    "--px": value("MS", "the same in milliseconds", positive),
     "--jitter": {
-        "metavar": "PERCENT",
+        **value("PERCENT", "makes each time longer by a random part of up to so many percent"),
         "type": _percent,
         "default": 0,
-        "help": "makes each time longer by a random part of up to so many percent",
     },
     "--type": {"choices": [kind.decode() for kind in TYPES], "help": "only keys of this type"},
-    "--db": {"metavar": "N", "type": database, "default": 0, "help": "the database (default: 0)"},
-    "--rate": {
-        "metavar": "N",
-        "type": positive,
-        "default": _RATE,
-        "help": f"keys and elements to look at per second, at most (default: {_RATE})",
-    },
-    "--state": {
-        "metavar": "FILE",
-        "type": Path,
-        "help": "keeps how far it is, until it is over; the next run goes on there",
-    },
-    "--apply": {
-        "action": "store_true",
-        "help": "give the deadlines; otherwise it only says how many elements would get one",
-    },
-    "--proxy": {
-        "metavar": "URL",
-        "help": "the proxy: redis://[user:password@]host:port, rediss:// with TLS, or unix://",
-    },
-    "--proxy-password-file": {
-        "metavar": "FILE",
-        "type": Path,
-        "help": "a file with the password there",
-    },
-    "--proxy-tls-ca": {
-        "metavar": "FILE",
-        "type": Path,
-        "help": "a file with the CA certificates that the proxy's certificate is checked against",
-    },
+    "--db": DATABASE,
+    "--rate": value(
+        "N", "keys and elements to look at per second, at most", positive, default=10_000
+    ),
+    "--state": value(
+        "FILE", "keeps how far it is, until it is over; the next run goes on there", Path
+    ),
+    "--apply": switch("give the deadlines; otherwise it only says how many elements would get one"),
+    "--proxy": value(
+        "URL", "the proxy: redis://[user:password@]host:port, rediss:// with TLS, or unix://"
+    ),
+    "--proxy-password-file": value("FILE", "a file with the password there", Path),
+    "--proxy-tls-ca": value(
+        "FILE",
+        "a file with the CA certificates that the proxy's certificate is checked against",
+        Path,
+    ),
 }
 
 
@@ -99,7 +77,10 @@ async def _adopt(settings: Settings, own: argparse.Namespace) -> int:
         own.db,
     )
     proxy = _proxy(settings.listen, own)
-    state = ResumeFile(own.state, _named(proxy, own), "--state", AdoptError) if own.state else None
+    # These words make it the same run.
+    same = {each: str(getattr(own, each)) for each in _SAME}
+    job = {"proxy": proxy.shown, "pattern": own.match, **same}
+    state = ResumeFile(own.state, job)
     how = AdoptOptions(own.rate, not own.apply, state)
     await adopted(proxy, settings.connect_timeout, wanted, how, Progress(say))
     if how.is_dry:
@@ -107,17 +88,11 @@ async def _adopt(settings: Settings, own: argparse.Namespace) -> int:
     return 0
 
 
-def _named(proxy: Upstream, own: argparse.Namespace) -> dict[str, str]:
-    """Returns the words that make it the same run."""
-    flags = ("ex", "px", "jitter", "type", "db", "apply")
-    same = {flag: str(getattr(own, flag)) for flag in flags}
-    return {"proxy": proxy.shown, "pattern": own.match, **same}
-
-
 def _proxy(listen: Listen, own: argparse.Namespace) -> Upstream:
     """Returns the address of the proxy, with the login there. Raises SettingsError."""
     try:
-        proxy = Upstream.parse(own.proxy) if own.proxy else _at_home(listen)
+        here = Upstream(host=listen.local.host, port=listen.port, path=listen.path)
+        proxy = Upstream.parse(own.proxy) if own.proxy else here
         file = own.proxy_password_file
         password = line_of(file) if file else proxy.password
     except ValueError as problem:
@@ -125,11 +100,6 @@ def _proxy(listen: Listen, own: argparse.Namespace) -> Upstream:
     if proxy.wants_master:
         raise SettingsError(["adopt: --proxy must name one proxy"])
     return replace(proxy, password=password, tls_ca=own.proxy_tls_ca)
-
-
-def _at_home(listen: Listen) -> Upstream:
-    here = listen.local
-    return Upstream(host=here.host, port=here.port, path=here.path)
 
 
 SUBCOMMANDS: Final = {

@@ -6,7 +6,7 @@ Only the name of a misspelt word is looked at and repeated: its value may be a p
 
 import argparse
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NoReturn
 
 from ttlproxy.config import SETTINGS, Setting
@@ -124,6 +124,19 @@ def _help(setting: Setting) -> str:
     return f"{setting.description}{shown}".replace("%", "%%")
 
 
+def value(
+    metavar: str, tells: str, kind: Callable[[str], Any] = str, default: object = None, **how: Any
+) -> Mapping[str, Any]:
+    """Returns the arguments of add_argument for a flag with a value; --help shows its default."""
+    shown = tells if default is None else f"{tells} (default: {default})"
+    return {"metavar": metavar, "help": shown, "type": kind, "default": default, **how}
+
+
+def switch(tells: str) -> Mapping[str, Any]:
+    """Returns the arguments of add_argument for a flag without a value."""
+    return {"action": "store_true", "help": tells}
+
+
 def positive(text: str) -> int:
     """Reads a positive number. Raises ArgumentTypeError, as argparse wants it."""
     if not text.isdecimal() or int(text) < 1:
@@ -136,6 +149,10 @@ def database(text: str) -> int:
     if not text.isdecimal():
         raise argparse.ArgumentTypeError("must be the number of a database")
     return int(text)
+
+
+DATABASE: Final = value("N", "the database", database, 0)
+JSON: Final = switch("print one JSON object, for programs")
 
 
 def guess(word: str, names: Iterable[str]) -> str:

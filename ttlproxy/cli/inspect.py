@@ -12,7 +12,7 @@ from urllib.parse import quote
 from ttlproxy.addresses import Upstream
 from ttlproxy.admin.inspector import key_report, managed_keys
 from ttlproxy.admin.redis_queries import Inquiry
-from ttlproxy.cli.flags import database, positive
+from ttlproxy.cli.flags import DATABASE, JSON, positive, value
 from ttlproxy.cli.output import left, say
 from ttlproxy.cli.subcommand import OF_LOG, OF_UPSTREAM, Subcommand
 from ttlproxy.config import Settings
@@ -25,20 +25,11 @@ _DESCRIPTION: Final = """\
 Shows what there is about a key: its elements with their deadlines, the earliest first, the rules
 that match, and what waits for it. It asks Redis at --upstream, or the embedded one of a running
 ttlproxy, with the proxy's own user, and reads no values."""
-_MOST: Final = 20
 _FLAGS: Final[Mapping[str, Mapping[str, Any]]] = {
-    "--match": {
-        "metavar": "PATTERN",
-        "help": "all keys with deadlines that match, in place of KEY, in quotes",
-    },
-    "--db": {"metavar": "N", "type": database, "default": 0, "help": "the database (default: 0)"},
-    "--limit": {
-        "metavar": "N",
-        "type": positive,
-        "default": _MOST,
-        "help": f"show so many keys, and elements of each, at most (default: {_MOST})",
-    },
-    "--json": {"action": "store_true", "help": "print one JSON object, for programs"},
+    "--match": value("PATTERN", "all keys with deadlines that match, in place of KEY, in quotes"),
+    "--db": DATABASE,
+    "--limit": value("N", "show so many keys, and elements of each, at most", positive, default=20),
+    "--json": JSON,
 }
 
 

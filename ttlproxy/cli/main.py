@@ -14,15 +14,18 @@ import tomllib
 from collections.abc import Coroutine, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ttlproxy import __version__
 from ttlproxy.cli import flags
 from ttlproxy.cli.flags import PREFIX, guess, misspelt_variables
-from ttlproxy.cli.output import greet, note, say
+from ttlproxy.cli.output import greeting, note, say
 from ttlproxy.cli.subcommand import SUMMARIES, find_subcommand
 from ttlproxy.config import SETTINGS, InvalidSettingsError, Settings
 from ttlproxy.errors import INTERRUPTED, CertificateError, SettingsError
+
+if TYPE_CHECKING:
+    from ttlproxy.process.app import Serves
 
 log = logging.getLogger(__name__)
 
@@ -90,8 +93,10 @@ def _chosen(words: Sequence[str]) -> tuple[Settings, Coroutine[None, None, int] 
         return settings, None
     from ttlproxy.process import app
 
-    greets = partial(greet, tls=settings.tls_cert is not None)
-    tell = greets if settings.log_format == "text" else note
+    def greet(serves: Serves) -> None:
+        say(greeting(serves, tls=settings.tls_cert is not None))
+
+    tell = greet if settings.log_format == "text" else note
     return settings, app.serve(settings, tell, partial(load, words))
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ttlproxy.addresses import SecretFile, Upstream, line_of
-from ttlproxy.cli.flags import flag, guess
+from ttlproxy.cli.flags import flag, guess, switch, value
 from ttlproxy.cli.output import say
 from ttlproxy.cli.subcommand import OF_LOG, Subcommand
 from ttlproxy.config import Settings
@@ -23,78 +23,58 @@ from ttlproxy.operations.migration.jobs import EXPORTS, IMPORTS, Job, Options
 from ttlproxy.operations.migration.migration import Migration
 from ttlproxy.operations.migration.pairs import UNITS
 
-_PROXY: Final = "redis://127.0.0.1:6380"
-_RATE: Final = 10_000
 # All jobs take these.
 _OF_ALL: Final = {"proxy", "proxy_password_file", "db", "rate", "apply", "state", "words"}
 # Two calls of the same job may differ in these.
 _OF_A_CALL: Final = {"rate", "apply", "state", "proxy_password_file"}
 
-_FLAGS: Final[Mapping[str, Mapping[str, Any]]] = {
-    "--proxy": {
-        "metavar": "URL",
-        "default": _PROXY,
-        "help": f"the running ttlproxy (default: {_PROXY})",
-    },
-    "--proxy-password-file": {"metavar": "FILE", "help": "a file with the password for it"},
-    "--db": {"metavar": "N", "default": "0", "help": "the logical database (default: 0)"},
-    "--rate": {
-        "metavar": "N",
-        "default": str(_RATE),
-        "help": f"at most so many elements a second (default: {_RATE})",
-    },
-    "--apply": {"action": "store_true", "help": "write; otherwise it only says what it would do"},
+_FLAGS: Final = {
+    "--proxy": value("URL", "the running ttlproxy", default="redis://127.0.0.1:6380"),
+    "--proxy-password-file": value("FILE", "a file with the password for it"),
+    "--db": value("N", "the logical database", default="0"),
+    "--rate": value("N", "at most so many elements a second", default="10000"),
+    "--apply": switch("write; otherwise it only says what it would do"),
 }
-_MATCH: Final = {"metavar": "PATTERN", "help": "only keys whose names match (default: all)"}
-_COPY: Final = {
-    "action": "store_true",
-    "help": "add keys and elements that are not there, too, also those without a deadline",
-}
-_PATTERNS: Final = {"metavar": "PATTERN", "action": "append"}
-_UNIT: Final = {"metavar": "s|ms", "help": "pairs: the scores are Unix times in this unit"}
-
-
-def _state(file: str) -> Mapping[str, str]:
-    """Returns the flag for the file that keeps the position; `file`: its default."""
-    about = f"keeps how far it is, until it is over (default: {file})"
-    return {"metavar": "FILE", "default": file, "help": about}
-
-
+_FILE_TELLS: Final = "keeps how far it is, until it is over"
+_MATCH: Final = value("PATTERN", "only keys whose names match (default: all)")
+_COPY: Final = switch(
+    "add keys and elements that are not there, too, also those without a deadline"
+)
+_UNIT: Final = value("s|ms", "pairs: the scores are Unix times in this unit")
 _IMPORT_FLAGS: Final[Mapping[str, Mapping[str, Any]]] = {
     **_FLAGS,
-    "--state": _state("ttlproxy-import.json"),
-    "--source": {"metavar": "URL", "help": "the server that has the deadlines now"},
-    "--source-password-file": {"metavar": "FILE", "help": "a file with the password for it"},
+    "--state": value("FILE", _FILE_TELLS, default="ttlproxy-import.json"),
+    "--source": value("URL", "the server that has the deadlines now"),
+    "--source-password-file": value("FILE", "a file with the password for it"),
     "--match": _MATCH,
     "--copy": _COPY,
-    "--delete-expired": {
-        "action": "store_true",
-        "help": "delete elements whose deadline has passed (default: leave them alone)",
-    },
-    "--deadlines": {"metavar": "PATTERN", "help": "pairs: the names of the sorted sets"},
-    "--data": {
-        "metavar": "NAME",
-        "help": "pairs: the key with the elements; %%1 is what the first * of --deadlines matched",
-    },
+    "--delete-expired": switch(
+        "delete elements whose deadline has passed (default: leave them alone)"
+    ),
+    "--deadlines": value("PATTERN", "pairs: the names of the sorted sets"),
+    "--data": value(
+        "NAME",
+        "pairs: the key with the elements; %%1 is what the first * of --deadlines matched",
+    ),
     "--unit": _UNIT,
-    "--maps": {**_PATTERNS, "help": "redisson: the names of RMapCaches; may be given again"},
-    "--sets": {**_PATTERNS, "help": "redisson: the names of RSetCaches; may be given again"},
-    "--into": {
-        "metavar": "NAME",
-        "help": "redisson: the name of the copy; %%K is the name of the original",
-    },
+    "--maps": value(
+        "PATTERN", "redisson: the names of RMapCaches; may be given again", action="append"
+    ),
+    "--sets": value(
+        "PATTERN", "redisson: the names of RSetCaches; may be given again", action="append"
+    ),
+    "--into": value("NAME", "redisson: the name of the copy; %%K is the name of the original"),
 }
 _EXPORT_FLAGS: Final[Mapping[str, Mapping[str, Any]]] = {
     **_FLAGS,
-    "--state": _state("ttlproxy-export.json"),
-    "--to": {"metavar": "URL", "help": "the server that gets the deadlines"},
-    "--to-password-file": {"metavar": "FILE", "help": "a file with the password for it"},
+    "--state": value("FILE", _FILE_TELLS, default="ttlproxy-export.json"),
+    "--to": value("URL", "the server that gets the deadlines"),
+    "--to-password-file": value("FILE", "a file with the password for it"),
     "--match": _MATCH,
     "--copy": _COPY,
-    "--beside": {
-        "metavar": "NAME",
-        "help": "pairs: the sorted set; %%K is the name of the key with the elements",
-    },
+    "--beside": value(
+        "NAME", "pairs: the sorted set; %%K is the name of the key with the elements"
+    ),
     "--unit": _UNIT,
 }
 

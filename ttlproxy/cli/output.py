@@ -7,7 +7,6 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from ttlproxy import __version__
-from ttlproxy.addresses import Listen
 
 if TYPE_CHECKING:
     from ttlproxy.process.app import Serves
@@ -49,11 +48,6 @@ def left(ms: int) -> str:
     return f"in {' '.join(words)}"
 
 
-def greet(serves: Serves, *, tls: bool = False) -> None:
-    """Prints the greeting; `tls`: whether clients connect with TLS."""
-    say(greeting(serves, tls=tls))
-
-
 def note(serves: Serves) -> None:
     """Logs that clients may connect."""
     listen, upstream = serves.listen, serves.upstream.shown
@@ -61,7 +55,8 @@ def note(serves: Serves) -> None:
 
 
 def greeting(serves: Serves, *, tls: bool = False) -> str:
-    """Returns the greeting. Programs that start the proxy read its address in the first line."""
+    """Returns the greeting. Programs that start the proxy read its address in the first line.
+    `tls`: whether clients connect with TLS."""
     lines = [f"ttlproxy {__version__} listens on {serves.listen}"]
     if serves.embedded:
         lines += serves.embedded.description
@@ -71,14 +66,8 @@ def greeting(serves: Serves, *, tls: bool = False) -> str:
         lines.append(f"status page: http://{serves.page.local}")
     if serves.trouble:
         return "\n".join([*lines, _AWAY])
-    client = _redis_cli(serves.listen) + (" --tls" if tls else "")
+    listen, host = serves.listen, serves.listen.local.host
+    where = "" if host == "127.0.0.1" else f"-h {host} "  # redis-cli's default
+    client = f"redis-cli {f'-s {listen.path}' if listen.path else f'{where}-p {listen.port}'}"
+    client += " --tls" if tls else ""
     return "\n".join([*lines, "try:", *(f"  {client} {command}" for command in _FIRST)])
-
-
-def _redis_cli(listen: Listen) -> str:
-    """Returns the redis-cli call that connects here; its default host is 127.0.0.1."""
-    if listen.path:
-        return f"redis-cli -s {listen.path}"
-    host = listen.local.host
-    where = "" if host == "127.0.0.1" else f"-h {host} "
-    return f"redis-cli {where}-p {listen.port}"

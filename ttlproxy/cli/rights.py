@@ -6,6 +6,7 @@ import argparse
 import os
 from typing import Final
 
+from ttlproxy.cli.flags import switch, value
 from ttlproxy.cli.output import say
 from ttlproxy.cli.subcommand import Subcommand
 from ttlproxy.config import Settings
@@ -32,13 +33,13 @@ Prints the ACL SETUSER command for a user who may use the keys that match --matc
 deadlines, and no other keys. Type it into redis-cli, connected to the upstream. No server is asked;
 --prefix must be that of the proxies.""",
         {
-            "--match": {
-                "metavar": "PATTERN",
-                "action": "append",
-                "required": True,
-                "help": "the keys that the user may use; may be given again",
-            },
-            "--cluster": {"action": "store_true", "help": "the upstream is a Redis Cluster"},
+            "--match": value(
+                "PATTERN",
+                "the keys that the user may use; may be given again",
+                action="append",
+                required=True,
+            ),
+            "--cluster": switch("the upstream is a Redis Cluster"),
         },
         _rights,
         ("prefix",),

@@ -10,13 +10,13 @@ import sys
 import termios
 import tty
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import islice, zip_longest
 from textwrap import wrap
 from typing import Any, Final
 
 from ttlproxy.addresses import Listen
-from ttlproxy.cli.flags import positive
+from ttlproxy.cli.flags import positive, switch, value
 from ttlproxy.cli.output import left, say
 from ttlproxy.cli.subcommand import Subcommand
 from ttlproxy.config import Settings
@@ -28,13 +28,8 @@ Shows a running proxy, live: throughput, latency, lag, keys with deadlines and t
 clients, and what is parked. It asks the pages at --admin, by default those at 127.0.0.1:9380, and q
 or Ctrl-C ends it. Without a terminal, or with --once, it prints one screen."""
 _FLAGS: Final[Mapping[str, Mapping[str, Any]]] = {
-    "--every": {
-        "metavar": "SECONDS",
-        "type": positive,
-        "default": 1,
-        "help": "seconds between two screens (default: 1)",
-    },
-    "--once": {"action": "store_true", "help": "print one screen, and end"},
+    "--every": value("SECONDS", "seconds between two screens", positive, default=1),
+    "--once": switch("print one screen, and end"),
 }
 _HERE: Final = Listen("127.0.0.1", 9380)
 # Switches to another screen without a cursor, and back; the beginning of a screen, the end of a
@@ -70,8 +65,11 @@ async def _top(settings: Settings, own: argparse.Namespace) -> int:
                 lines = screen(admin, found, *shutil.get_terminal_size())
             except HealthError as trouble:
                 lines = [str(trouble), "It is asked again. q ends this."]
-            _draw(lines)
-            await _pause(own.every, ended)
+            sys.stdout.write(_HOME + "".join(line + _LINE_END for line in lines) + _REST)
+            sys.stdout.flush()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(own.every):
+                    await ended.wait()
     return 0
 
 
@@ -112,19 +110,6 @@ def _terminal() -> Iterator[asyncio.Event]:
         termios.tcsetattr(0, termios.TCSADRAIN, before)
         sys.stdout.write(_LEAVE)
         sys.stdout.flush()
-
-
-def _draw(lines: Sequence[str]) -> None:
-    sys.stdout.write(_HOME + "".join(line + _LINE_END for line in lines) + _REST)
-    sys.stdout.flush()
-
-
-async def _pause(seconds: float, ended: asyncio.Event) -> None:
-    try:
-        async with asyncio.timeout(seconds):
-            await ended.wait()
-    except TimeoutError:
-        pass
 
 
 def screen(admin: Listen, found: Mapping[str, Any], width: int, height: int) -> list[str]:

@@ -13,7 +13,8 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, field, fields
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from types import UnionType
+from typing import Any, Final, Literal, NamedTuple, Union, get_args, get_origin
 
 from ttlproxy.addresses import Listen, SecretFile, Upstream, line_of
 from ttlproxy.core.keys import outbox_name, state_name
@@ -61,25 +62,19 @@ class Setting(NamedTuple):
 
 
 def setting(
-    kind: Kind,
     default: object,
     description: str,
     *,
+    kind: Kind | None = None,
     at_once: bool = False,
     is_secret: bool = False,
 ) -> Any:
     """Returns a field of a dataclass of settings; `default` may be a function that returns the
-    value."""
+    value. `kind`: unless it follows from the field's type."""
     metadata = {"kind": kind, "description": description, "at_once": at_once}
     if callable(default):
         return field(default_factory=default, metadata=metadata, repr=not is_secret)
     return field(default=default, metadata=metadata, repr=not is_secret)
-
-
-def settings_of(declaring: type[Any]) -> dict[str, Setting]:
-    """Returns the settings that a dataclass declares, by name, in their order."""
-    found = {each.name: each for each in fields(declaring) if each.metadata}
-    return {name: Setting(**each.metadata, declared=each) for name, each in found.items()}
 
 
 def one_of(*choices: str) -> Kind:
@@ -208,15 +203,40 @@ def state_dir() -> Path:
     return Path(next(filter(os.path.isabs, states), "/var/lib"), "ttlproxy")
 
 
-TEXT: Final = Kind(_text)
-LISTEN: Final = Kind(_listen)
-UPSTREAM: Final = Kind(_upstream)
-SECRET_FILE: Final = Kind(_secret_file)
-FILE: Final = Kind(_readable)
 FOLDER: Final = Kind(_folder)
 PATH: Final = Kind(_expanded)
 PREFIX: Final = Kind(_prefix)
 PERMISSIONS: Final = Kind(_permissions)
 EVENT_LOOP: Final = Kind(_installed, _LOOPS.choices)
-SECONDS: Final = _seconds(has_zero=False)
 SECONDS_OR_NONE: Final = _seconds(has_zero=True)
+_BY_TYPE: Final[Mapping[object, Kind]] = {
+    Listen: Kind(_listen),
+    Path: Kind(_readable),
+    SecretFile: Kind(_secret_file),
+    Upstream: Kind(_upstream),
+    float: _seconds(has_zero=False),
+    str: Kind(_text),
+}
+
+
+def settings_of(declaring: type[Any]) -> dict[str, Setting]:
+    """Returns the settings that a dataclass declares, by name, in their order."""
+    return {
+        each.name: Setting(
+            each.metadata["kind"] or _kind_of(each.type),
+            each.metadata["description"],
+            each.metadata["at_once"],
+            each,
+        )
+        for each in fields(declaring)
+        if each.metadata
+    }
+
+
+def _kind_of(declared: Any) -> Kind:
+    """Returns the kind that follows from a type; from `X | None` that of X."""
+    if get_origin(declared) in (Union, UnionType):
+        declared, _ = get_args(declared)
+    if get_origin(declared) is Literal:
+        return one_of(*get_args(declared))
+    return _BY_TYPE[declared]

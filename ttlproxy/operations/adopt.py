@@ -18,7 +18,7 @@ from redis.exceptions import RedisError, ResponseError
 from ttlproxy.addresses import Upstream
 from ttlproxy.core.element_types import TYPES, ElementType
 from ttlproxy.core.text import counted
-from ttlproxy.errors import AdoptError
+from ttlproxy.errors import OperationError
 from ttlproxy.link import cause, client, is_wrong_type, run, valid
 from ttlproxy.net.progress import Progress
 from ttlproxy.operations.key_walk import KeyWalk, Pace, WalkPosition
@@ -115,27 +115,27 @@ class AdoptOptions(NamedTuple):
 
     rate: int
     is_dry: bool = False
-    state: ResumeFile | None = None
+    state: ResumeFile = ResumeFile()
 
 
 async def adopted(
     proxy: Upstream, timeout_s: float, wanted: Wanted, how: AdoptOptions, progress: Progress
 ) -> None:
-    """Goes through all keys, and reports what it did. Raises AdoptError.
+    """Goes through all keys, and reports what it did. Raises OperationError.
 
     It may be interrupted at any time: the next run skips elements that have a deadline, and with
     `state` it also goes on where this one was.
     """
-    begun = (how.state and how.state.load(_noted)) or (WalkPosition(), Counter())
+    begun = how.state.load(_noted) or (WalkPosition(), Counter())
     redis = client(proxy, "ttlproxy:adopt", timeout_s)
     adoption = _Adoption(redis, wanted, how, begun, progress)
     try:
         await redis.initialize()
         if isinstance((await run(redis, [(0, (b"TTLPROXY", b"HELP"))]))[0], ResponseError):
-            raise AdoptError(f"{proxy.shown} is no ttlproxy: name one with --proxy")
+            raise OperationError(f"{proxy.shown} is no ttlproxy: name one with --proxy")
         await adoption.run()
     except (RedisError, OSError) as trouble:
-        raise AdoptError(f"the proxy at {proxy.shown}: {cause(trouble)}") from trouble
+        raise OperationError(f"the proxy at {proxy.shown}: {cause(trouble)}") from trouble
     finally:
         progress.say(adoption.so_far())
         await redis.aclose()
@@ -180,12 +180,10 @@ class _Adoption:
         )
         async with aclosing(walk.pages()) as pages:
             async for names in pages:
-                if self._state is not None:
-                    self._state.keep({"place": walk.place, "counts": self._counts})
+                self._state.keep({"place": walk.place, "counts": self._counts})
                 await self._adopt(names)
         self._is_over = True
-        if self._state is not None:
-            self._state.remove()
+        self._state.remove()
 
     async def _adopt(self, names: Sequence[bytes]) -> None:
         kinds = await self._asked([(b"TYPE", name) for name in names])
@@ -223,22 +221,18 @@ class _Adoption:
             return
         groups = max(_SPREAD if self._wanted.jitter else 1, -(-len(elements) // _MOST))
         for group in (elements[first::groups] for first in range(min(groups, len(elements)))):
-            yield page.order(group, self._ttl_ms())
-
-    def _ttl_ms(self) -> int:
-        most = self._wanted.ttl_ms * self._wanted.jitter // 100
-        return self._wanted.ttl_ms + self._random.randint(0, most)
+            more_ms = self._random.randint(0, self._wanted.ttl_ms * self._wanted.jitter // 100)
+            yield page.order(group, self._wanted.ttl_ms + more_ms)
 
     async def _asked(self, requests: Sequence[tuple[bytes, ...]]) -> list[Any]:
         """Returns the replies; None if the key has another type by now."""
         db = self._wanted.db
         replies = await run(self._redis, [(db, words) for words in requests]) if requests else []
-        return [None if _is_of_another_type(reply) else valid(reply) for reply in replies]
+        return [
+            None if isinstance(reply, ResponseError) and is_wrong_type(reply) else valid(reply)
+            for reply in replies
+        ]
 
 
 def _noted(kept: Any) -> _Begun:
     return WalkPosition(*kept["place"]), Counter(kept["counts"])
-
-
-def _is_of_another_type(reply: object) -> bool:
-    return isinstance(reply, ResponseError) and is_wrong_type(reply)

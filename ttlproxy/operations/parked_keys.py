@@ -103,8 +103,15 @@ def _out_of_the_way(link: Link, settings: Settings, place: DbKey) -> str:
         return ""
     if len(targets) > 1:  # one of them, but Redis does not say which
         return "; ".join(typed(proxy, place[0], (b"TYPE", target)) for target in targets)
-    aside = _aside(keys, targets[0]) if targets else None
-    return typed(proxy, place[0], (b"RENAMENX", targets[0], aside)) if aside else ""
+    if not targets:
+        return ""
+    # The new name is in the same slot. Of some names there is no simple one.
+    (name,) = targets
+    tagged = not keys.clustered or bool(hash_tag(name))
+    aside = name + b":aside" if tagged else b"{%b}:aside" % name
+    if keys.clustered and slot(aside) != slot(name):
+        return ""
+    return typed(proxy, place[0], (b"RENAMENX", name, aside))
 
 
 def _targets(link: Link, place: DbKey) -> list[bytes]:
@@ -116,10 +123,3 @@ def _targets(link: Link, place: DbKey) -> list[bytes]:
         return [deferring]
     action = link.context.actions.of(db).of(name)
     return [to for to in action.keys if to != name] if action is not None else []
-
-
-def _aside(keys: Keys, name: bytes) -> bytes | None:
-    """Returns a name for the renamed key in the same slot; None if there is no simple one."""
-    tagged = not keys.clustered or bool(hash_tag(name))
-    aside = name + b":aside" if tagged else b"{%b}:aside" % name
-    return aside if not keys.clustered or slot(aside) == slot(name) else None

@@ -13,7 +13,7 @@ from ttlproxy.addresses import Upstream
 from ttlproxy.config import Settings
 from ttlproxy.core.keys import KEPT_MS, KEPT_SLACK_MS, KEY_EXPIRY, Keys
 from ttlproxy.core.text import counted
-from ttlproxy.errors import PurgeError, UpstreamError
+from ttlproxy.errors import OperationError, UpstreamError
 from ttlproxy.link import (
     LAYOUT,
     NodeOfSeveral,
@@ -50,14 +50,14 @@ async def purged(
     """Removes all internal keys in every database, and reports what it did in each.
 
     It may be interrupted: the next run removes what is left. Without `force`, elements that wait
-    for TAKE or in outboxes stay, and PurgeError is raised if proxies are attached, which would go
-    on using internal keys. PurgeError is also raised if Redis is away or refuses.
+    for TAKE or in outboxes stay, and OperationError is raised if proxies are attached, which would
+    go on using internal keys. It is also raised if Redis is away or refuses.
     """
     keys = Keys(settings.prefix.encode())
     try:
         server = await located(upstream, settings.connect_timeout)
     except (UpstreamError, OSError) as trouble:
-        raise PurgeError(f"Redis at {upstream.shown}: {cause(trouble)}") from trouble
+        raise OperationError(f"Redis at {upstream.shown}: {cause(trouble)}") from trouble
     redis = client(server, "ttlproxy:purge", settings.connect_timeout)
     masters: Sequence[NodeOfSeveral] = ()
     try:
@@ -67,7 +67,7 @@ async def purged(
         proxies = await attached(redis, keys.prefix)
         if proxies and not (how.force or how.is_dry):
             there = counted(proxies, "proxy is", "proxies are")
-            raise PurgeError(
+            raise OperationError(
                 f"{there} connected to {upstream.shown}: stop all proxies first, or use --force to"
                 " remove the deadlines while they run"
             )
@@ -81,7 +81,7 @@ async def purged(
                 " them, or use --force to remove them"
             )
     except (RedisError, OSError, UpstreamError, ValueError) as trouble:
-        raise PurgeError(f"Redis at {upstream.shown}: {cause(trouble)}") from trouble
+        raise OperationError(f"Redis at {upstream.shown}: {cause(trouble)}") from trouble
     finally:
         progress.clear()
         await close_all(masters)
@@ -103,10 +103,12 @@ async def _purge_server(
     redis: Redis, keys: Keys, how: PurgeOptions, outboxes: Collection[bytes], progress: Progress
 ) -> None:
     at = f"{redis.shown}, " if isinstance(redis, NodeOfSeveral) else ""
-    databases = await _databases(redis, at)
-    if not databases:
+    keyspace: dict[str, Any] = await redis.info("keyspace")
+    sizes = {int(name[2:]): about["keys"] for name, about in keyspace.items() if name[:2] == "db"}
+    if not sizes:
         progress.say(f"{at}there are no keys at all")
-    for database in databases:
+    for db in sorted(sizes):
+        database = _PurgedDatabase(db, sizes[db], f"{at}database {db}", redis)
         removed, kept = await _purge(database, keys, how, outboxes, progress)
         if kept and not (how.is_dry or keys.clustered):  # a proxy that finds no state hides nothing
             note = (b"SADD", keys.others, keys.state)
@@ -152,13 +154,6 @@ async def _give_back(redis: Redis, db: int, keys: Keys, names: Sequence[bytes]) 
     ]
     if off:
         await run(redis, off)
-
-
-async def _databases(redis: Redis, at: str) -> list[_PurgedDatabase]:
-    """Returns the databases that hold keys, with names for people that begin with `at`."""
-    keyspace: dict[str, Any] = await redis.info("keyspace")
-    sizes = {int(name[2:]): about["keys"] for name, about in keyspace.items() if name[:2] == "db"}
-    return [_PurgedDatabase(db, sizes[db], f"{at}database {db}", redis) for db in sorted(sizes)]
 
 
 async def _purge(

@@ -12,7 +12,6 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from ttlproxy.addresses import Listen, Upstream
@@ -23,7 +22,6 @@ from ttlproxy.errors import EmbeddedError, SeveralMasters
 from ttlproxy.net import log_summaries
 from ttlproxy.net.allocator import give_back
 from ttlproxy.net.listener import Listener
-from ttlproxy.net.progress import Progress
 from ttlproxy.net.tasks import Task, cancel, run_together, until
 from ttlproxy.operations.parked_keys import parked_keys
 from ttlproxy.process.draining import finish, serve_on
@@ -48,8 +46,6 @@ from ttlproxy.wire import IS_COMPILED
 
 if TYPE_CHECKING:
     from ttlproxy.admin import Subject
-    from ttlproxy.operations.doctor import Finding
-    from ttlproxy.operations.purge import PurgeOptions
 
 log = logging.getLogger(__name__)
 
@@ -98,7 +94,7 @@ async def serve(settings: Settings, started: Started, read: Read) -> int:
     await _check_addresses(settings)
     with Signals.of_process() as signals:
         async with AsyncExitStack() as stack:
-            found = await _unless(signals.stop, _upstream(settings, stack))
+            found = await _unless(signals.stop, find_upstream(settings, stack))
             if found is not None:
                 await _serve(settings, *found, signals, reload, started)
     log.info("stopped")
@@ -275,42 +271,13 @@ async def _reported(receiver: FdReceiver, health: Health) -> AsyncIterator[None]
 
     receiver.on_start = lambda: receiver.report(report_of(health))
     receiver.on_look = health.look
-    health.on_demand.on_news = lambda details: receiver.details(json.dumps(details).encode())
+    health.on_details = lambda details: receiver.details(json.dumps(details).encode())
     reporting = asyncio.create_task(report(), name="report")
     try:
         yield
     finally:
         await cancel(reporting)
         receiver.report(report_of(health))
-
-
-async def purge(settings: Settings, how: PurgeOptions, progress: Progress) -> int:
-    """Removes all internal keys from the upstream; returns the exit code. Raises TtlproxyError."""
-    from ttlproxy.operations.purge import purged
-
-    async with AsyncExitStack() as stack:
-        upstream, _ = await _upstream(settings, stack)
-        await purged(settings, upstream, how, progress)
-    return 0
-
-
-async def doctor(
-    settings: Settings,
-    sample: int,
-    progress: Progress,
-    *,
-    fixes: bool,
-    state: Path | None,
-) -> tuple[str, list[Finding]]:
-    """Returns (the upstream's URL without password, findings); if it `fixes`, it does so first, and
-    keeps its position in the file `state`."""
-    from ttlproxy.operations.doctor import examined
-
-    async with AsyncExitStack() as stack:
-        upstream, _ = await _upstream(settings, stack)
-        return upstream.shown, await examined(
-            settings, upstream, sample, progress, fixes=fixes, state=state
-        )
 
 
 async def _ended(embedded: AnyEmbedded) -> None:
@@ -326,7 +293,7 @@ async def _check_addresses(settings: Settings) -> None:
         await Listener(settings.admin, flag="--admin").check()
 
 
-async def _upstream(
+async def find_upstream(
     settings: Settings, stack: AsyncExitStack
 ) -> tuple[Upstream, AnyEmbedded | None]:
     """Returns the Redis behind the proxy; an embedded one is stopped when the stack is closed."""

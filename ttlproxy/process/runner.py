@@ -138,24 +138,15 @@ def run(settings: Settings, main: Coroutine[None, None, int], process: str = "")
             return runner.run(main)
     except (TtlproxyError, OSError) as error:  # OSError: the address cannot be bound
         if settings.log_format == "text":
-            return failed(error)
-        log.critical("%s", error)
-        return _exit_code(error)
+            print(f"ttlproxy: {error}", file=sys.stderr)
+        else:
+            log.critical("%s", error)
+        return error.exit_code if isinstance(error, TtlproxyError) else 1
     except KeyboardInterrupt:  # if no handler for SIGINT was set, as `__main__` does
         return INTERRUPTED
     except Exception:  # a fault of ours: the log must have it, in its format, before the end
         log.critical("ended: internal error", exc_info=True)
         return 1
-
-
-def failed(error: Exception) -> int:
-    """Prints the error on standard error; returns the exit code."""
-    print(f"ttlproxy: {error}", file=sys.stderr)
-    return _exit_code(error)
-
-
-def _exit_code(error: Exception) -> int:
-    return error.exit_code if isinstance(error, TtlproxyError) else 1
 
 
 def loop_factory(choice: str) -> Callable[[], asyncio.AbstractEventLoop] | None:

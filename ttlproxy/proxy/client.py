@@ -32,9 +32,8 @@ from ttlproxy.proxy.phase import (
     WAITING,
     Phase,
 )
-from ttlproxy.proxy.redis_connection import HIGH, LOW, Backend, ToRedis, Watchable, half_close
-from ttlproxy.proxy.slow_clients import Activity
-from ttlproxy.proxy.write_batch import Write
+from ttlproxy.proxy.redis_connection import HIGH, LOW, Backend, Send, ToRedis, half_close
+from ttlproxy.proxy.slow_clients import Activity, P
 from ttlproxy.session import Session, Step
 from ttlproxy.session.replies import Tell, Told, invalidation_shown
 
@@ -64,7 +63,6 @@ class Client(asyncio.Protocol):
         self._phase = CONNECTING
         self._early = b""  # bytes that came in and are kept
         self._has_ended = False  # the client sends no more
-        self._expect: Callable[[int], None] = self._expect_nothing
         self.redis_is_full = False  # Redis does not keep up
         self._why = ""  # why it ends, a key of Counters.gone, once that is known
 
@@ -93,8 +91,7 @@ class Client(asyncio.Protocol):
         if self._phase is not OPEN or not self._serving.now:
             self._keep(data)
         elif count := self._passes(data):
-            self._expect(count)
-            self.to_redis(data)
+            self.to_redis(data, count)
         else:
             self._hear(data)
 
@@ -106,13 +103,11 @@ class Client(asyncio.Protocol):
         if session is None or not self._serving.now:
             self._keep(data)  # they were found lost: nothing is served
         elif count := session.passes(data):
-            self._expect(count)
-            self.to_redis(data)
+            self.to_redis(data, count)
         elif not self._in_doubt and (calls := session.calls(data)) is not None:
             self._call(*calls)
         elif count := session.passes_by_words(data):
-            self._expect(count)
-            self.to_redis(data)
+            self.to_redis(data, count)
         else:
             self._take(data)
 
@@ -121,8 +116,7 @@ class Client(asyncio.Protocol):
         if self._backend is not None:
             for each in told:
                 self._backend.replies.tell(each)
-        self._expect(requests)
-        self.to_redis(to_redis)
+        self.to_redis(to_redis, requests)
 
     def eof_received(self) -> bool:
         return self._server.staggered.at_eof(self._ends, self._transport)
@@ -178,7 +172,6 @@ class Client(asyncio.Protocol):
         self._server.forget(self)
         # Without this cycle of references its memory is free now, not when the collector comes.
         self._backend = self._task = self._held = self._ending = self._checks = None
-        self._expect = self._expect_nothing
 
     def pause_writing(self) -> None:
         self._server.slow_clients.keeps(self)
@@ -213,18 +206,14 @@ class Client(asyncio.Protocol):
         self._server.slow_clients.keeps(self)  # until it has taken what is left
 
     @property
-    def watchable(self) -> Watchable | None:
-        return None
-
-    @property
     def is_plain(self) -> bool:
         session = self._session
         if session is None or self._phase is not OPEN:
             return False
         return not (session.doing or session.silent or session.streams)
 
-    def send_by(self, write: Write) -> None:
-        self.to_redis = self._noting(write, awaits=True)
+    def send_by(self, send: Send) -> None:
+        self.to_redis = self._noting(send, awaits=True)
 
     def full(self, is_full: bool) -> None:
         """Redis does not keep up, or keeps up again."""
@@ -351,13 +340,13 @@ class Client(asyncio.Protocol):
             self._task = None
             self._refuse(trouble)
             return
-        self._backend, self._expect = backend, backend.expect
+        self._backend = backend
         if term != link.server.term:
             self._task = None
             self._depart(backend)  # its server may not be served any more
             return
         context = link.context
-        self.send_by(backend.write)
+        self.send_by(backend.send)
         self._session = session = Session(
             context.router,
             context.script_calls,
@@ -388,10 +377,6 @@ class Client(asyncio.Protocol):
             backend.replies.stays_here = context.keys.clustered
             if not context.rights.shows_internal:
                 backend.replies.shown = partial(invalidation_shown, keys=context.keys)
-
-    @staticmethod
-    def _expect_nothing(count: int) -> None:
-        """It has no connection to Redis."""
 
     def _owes(self) -> bool:
         return self._backend is not None and self._backend.replies.owed > 0
@@ -428,7 +413,7 @@ class Client(asyncio.Protocol):
             return
         if self._checks is not None and (checked := self._checks.reads(data)) is not None:
             self._enter(HOLDING)
-            self.to_redis(checked)
+            self.to_redis(checked, 0)
             return
         step = session.from_client(data)
         self._early = step.withheld + self._early
@@ -449,7 +434,7 @@ class Client(asyncio.Protocol):
                 self._enter(HOLDING)
                 self._checks.stops(step.stopping)
             if out:
-                self.to_redis(out)
+                self.to_redis(out, step.requests)
             self.sent(session, step)
 
     @property
@@ -464,7 +449,6 @@ class Client(asyncio.Protocol):
                 self._backend.replies.uncount()
             for told in step.told:
                 self._backend.replies.tell(told)
-            self._expect(step.requests)
             if self._session is not None:
                 self._session.has_sent(step.requests)
 
@@ -503,7 +487,7 @@ class Client(asyncio.Protocol):
         self.client_log.failed(trouble)
         self.abort("held" if isinstance(trouble, TimeoutError | ReapRefused) else "error")
 
-    def _noting(self, take: Callable[[bytes], None], *, awaits: bool) -> Callable[[bytes], None]:
+    def _noting(self, take: Callable[P, None], *, awaits: bool) -> Callable[P, None]:
         return take if self.activity is None else self.activity.noting(take, awaits=awaits)
 
     def _ends_because(self, why: str) -> None:
@@ -534,8 +518,7 @@ class Client(asyncio.Protocol):
         elif session.before_login:
             self._take(data)  # Redis alone decides what becomes of that
         elif count := session.needs_nothing(data):
-            self._expect(count)
-            self.to_redis(data)
+            self.to_redis(data, count)
         else:
             self._hold(self._link.holds.until_served, "wait for the link")
             self._keep_early(data)

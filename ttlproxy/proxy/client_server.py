@@ -81,7 +81,7 @@ class ClientServer(ABC, Generic[AnyClient]):
         self.staggered = StaggeredCloses()
         self.clients = set[AnyClient]()
         self.slow_clients = SlowClients(settings, self.clients)
-        self.round_trips = RoundTrips(counters, self.write_batch, self._script_names)
+        self.round_trips = RoundTrips(counters, self._script_names)
         self.draining = False
         most = settings.share_upstream
         self.pools = Pools(most, self._begin_shared) if most else None
@@ -110,13 +110,8 @@ class ClientServer(ABC, Generic[AnyClient]):
         return await self._source.start(self._factory.protocol)
 
     async def watch(self) -> None:
-        """Ends clients that do nothing or take nothing, and measures round trips, until
-        cancelled."""
-        self.round_trips.start()
-        try:
-            await self.slow_clients.run()
-        finally:
-            self.round_trips.stop()
+        """Ends clients that do nothing or take nothing, until cancelled."""
+        await self.slow_clients.run()
 
     async def drain(self, limit_s: float) -> None:
         """Accepts nobody, and lets what is in flight finish, for at most `limit_s`."""
@@ -185,6 +180,7 @@ class ClientServer(ABC, Generic[AnyClient]):
             frontend,
             self.write_batch,
             self.staggered,
+            self.round_trips,
             self.counters.to_redis,
             link.context.connections,
             self.settings.tcp_keepalive,

@@ -75,7 +75,7 @@ class HeldStep:
         """Sends in pieces: a transport could not be made to forget what it has."""
         client, at, most = self._client, 0, self._backend.most_at_once
         while at < len(self.unsent):
-            client.to_redis(self.unsent[at : at + most])
+            client.to_redis(self.unsent[at : at + most], 0 if at else self._step.requests)
             at += most
             if client.redis_is_full:
                 self._drained = asyncio.get_running_loop().create_future()

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, cast
 
 from ttlproxy.core.counters import Connections, Tally
 from ttlproxy.net.sockets import keep_alive, undelivered
-from ttlproxy.proxy.reply_queue import Over, ReplyQueue, drop
+from ttlproxy.proxy.reply_queue import ReplyQueue, drop
+from ttlproxy.proxy.round_trips import RoundTrips
 from ttlproxy.proxy.staggered_closes import StaggeredCloses
 from ttlproxy.proxy.write_batch import Write, WriteBatch
 from ttlproxy.session.replies import Tell
@@ -43,11 +44,7 @@ class Frontend(Protocol):
 
     @property
     def takes(self) -> Take | None:
-        """Takes what Redis sends, if it counts replies itself; then `watchable` measures them."""
-
-    @property
-    def watchable(self) -> Watchable | None:
-        """Measures round trips; None: the connection does."""
+        """Takes what Redis sends, if it counts replies itself."""
 
     @property
     def write(self) -> Write:
@@ -57,8 +54,8 @@ class Frontend(Protocol):
     def is_plain(self) -> bool:
         """Whether all that it may be owed now is one reply to each of its requests."""
 
-    def send_by(self, write: Write) -> None:
-        """Sends its requests to Redis by `write` from now on."""
+    def send_by(self, send: Send) -> None:
+        """Sends its requests to Redis by `send` from now on."""
 
     def full(self, is_full: bool) -> None:
         """Redis does not keep up, or keeps up again."""
@@ -79,23 +76,8 @@ def half_close(transport: asyncio.Transport) -> bool:
     return True
 
 
-class Watchable(Protocol):
-    """A client's way to Redis, as RoundTrips sees it."""
-
-    @property
-    def may_be_watched(self) -> bool:
-        """Whether a round trip can be measured here."""
-
-    @property
-    def is_measured(self) -> bool:
-        """Whether the requests that are measured have been written."""
-
-    def watch(self, data: bytes, over: Over) -> None:
-        """Calls `over` when `data`, which was just written, has been answered. On a shared
-        connection it is called when the next write has been answered."""
-
-
 Take = Callable[[bytes], None]
+Send = Callable[[bytes, int], None]  # gets bytes, and how many replies they ask for
 
 
 class Receiver(asyncio.Protocol):
@@ -110,11 +92,6 @@ class Receiver(asyncio.Protocol):
     def __init__(self, backend: Backend, take: Take) -> None:
         self._backend = backend
         self.data_received = take
-
-    @property
-    def watchable(self) -> Watchable:
-        """The client's way to Redis: see RoundTrips."""
-        return self._backend.watchable
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._backend.connection_made(transport)
@@ -146,6 +123,7 @@ class Backend:
         client: Frontend,
         write_batch: WriteBatch,
         staggered: StaggeredCloses,
+        round_trips: RoundTrips,
         tally: Tally,
         connections: Connections,
         keepalive_s: int,
@@ -156,6 +134,7 @@ class Backend:
         self._is_counted = self._is_lost = False
         self._write_batch = write_batch
         self._staggered = staggered
+        self._round_trips = round_trips
         self._tally = tally
         self._keepalive_s = keepalive_s
         self.replies = ReplyQueue(client.write)
@@ -174,7 +153,7 @@ class Backend:
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(HIGH, LOW)
         keep_alive(transport.get_extra_info("socket"), self._keepalive_s)
-        self.write = self._write_batch.writer(self._transport, self._tally)
+        self._write = self._write_batch.writer(self._transport, self._tally)
 
     def eof_received(self) -> bool:
         return self._staggered.put_off(self._transport.close)
@@ -182,7 +161,7 @@ class Backend:
     def connection_lost(self, take: Take, exc: Exception | None) -> None:
         """`take`: the function that took what Redis sent last."""
         self._is_lost = True
-        self.write = drop  # uvloop raises RuntimeError from now on
+        self._write = drop  # uvloop raises RuntimeError from now on
         self._connections.now -= self._is_counted
         if not self._is_closed and exc is not None and (data := undelivered(self._transport)):
             take(data)
@@ -212,10 +191,12 @@ class Backend:
 
     # The client calls these.
 
-    @property
-    def expect(self) -> Callable[[int], None]:
-        """Tells how many requests are about to be written."""
-        return self.replies.expect
+    def send(self, data: bytes, count: int) -> None:
+        """Sends bytes that ask for `count` replies."""
+        self.replies.sent += count
+        if self._round_trips.is_due and self._client.is_plain and not self.replies.relays:
+            self.replies.watch(self._round_trips.begin(data))
+        self._write(data)
 
     def ask(self, request: bytes, tell: Tell) -> None:
         """Sends a request of ours; `tell` is told its reply."""
@@ -223,7 +204,7 @@ class Backend:
             tell(None)
             return
         self.replies.ask(tell)
-        self.write(request)
+        self._write(request)
 
     async def answered(self) -> None:
         """Ends when all that was sent before has been answered."""
@@ -256,23 +237,6 @@ class Backend:
         """Gives what Redis sends from now on to `take`."""
         if not self._is_lost:  # a closed transport would keep its protocol for good
             self._transport.set_protocol(Receiver(self, take))
-
-    @property
-    def may_be_watched(self) -> bool:
-        """Whether a round trip can be measured here."""
-        is_over = self.is_cut or self.replies.relays or self._transport.is_closing()
-        return not is_over and self._client.is_plain
-
-    @property
-    def watchable(self) -> Watchable:
-        """Measures the round trips of this connection."""
-        return self if self._client.watchable is None else self._client.watchable
-
-    is_measured = True
-
-    def watch(self, data: bytes, over: Over) -> None:
-        """Measures the round trip of what was just sent: see RoundTrips."""
-        self.replies.watch(data, over)
 
     def finish(self, request: bytes) -> None:
         """Sends our QUIT, whose reply is not the client's."""

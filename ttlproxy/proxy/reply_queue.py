@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import asyncio
 import re
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 from ttlproxy.errors import ON_ITS_WAY
+from ttlproxy.proxy.round_trips import Over
 from ttlproxy.session.replies import ERRORS, INVALIDATION, Change, Tell, Told, may_be_invalidation
 from ttlproxy.wire.core import whole_replies
 from ttlproxy.wire.reply_ends import ERROR, PUSH, ReplyEnds
@@ -35,9 +35,6 @@ _RESET: Final = b"+RESET"
 _LEADS_AWAY: Final = re.compile(rb"-(?:MOVED|ASK) ")
 
 Take = Callable[[bytes], None]
-Over: TypeAlias = Callable[[float | None, bytes, bool], None]
-"""Is called when a round trip has ended: how many ms it took, the requests that were sent last, and
-whether the last reply was an error. None: it will never be known how long it took."""
 
 
 class _Entry(NamedTuple):
@@ -71,7 +68,7 @@ class _What(Enum):
 _REPLY, _DROPPED, _CONFIRMS, _MESSAGE, _INVALIDATION, _CHANGED, _REDIRECTION, _UNKNOWN = _What
 
 
-def drop(data: bytes) -> None:
+def drop(data: bytes, count: int = 0) -> None:
     """Takes bytes that nobody wants."""
 
 
@@ -98,7 +95,6 @@ class ReplyQueue:
         "_reads",
         "_subscriptions",
         "_to_client",
-        "_watched",
         "came",
         "pieces",
         "relays",
@@ -116,7 +112,6 @@ class ReplyQueue:
         self._to_client = to_client
         self._ends = ReplyEnds()
         self._entries: deque[_Entry] = deque()
-        self._watched: Over | None = None  # a round trip is measured
         self._next = _FAR  # the number of the first entry
         self._is_plain = True  # a reply begins, and nobody looks at it
         self._drops_until = 0  # replies before this number are not the client's
@@ -147,11 +142,6 @@ class ReplyQueue:
         """Returns an object that differs from the last one if anything has come since."""
         return self.came, self.pieces
 
-    @property
-    def is_watched(self) -> bool:
-        """Whether a round trip is measured."""
-        return self._watched is not None
-
     def expect(self, count: int) -> None:
         """Notes that this many requests are about to go, with a reply each."""
         self.sent += count
@@ -179,9 +169,9 @@ class ReplyQueue:
             self.after(has_answered.set)
             await has_answered.wait()
 
-    def watch(self, data: bytes, over: Over) -> None:
-        """Calls `over` when all that was sent has been answered; `data` was sent last."""
-        began_s, last, is_error = time.monotonic(), self.sent - 1, False
+    def watch(self, over: Over) -> None:
+        """Calls `over` when all that was sent has been answered, if that will be known."""
+        last, is_error = self.sent - 1, False
 
         def tell(line: bytes | None) -> bool:
             nonlocal is_error
@@ -189,10 +179,9 @@ class ReplyQueue:
             return True
 
         def ended() -> None:
-            self._watched = None
-            over((time.monotonic() - began_s) * 1000, data, is_error)
+            if self._reads:
+                over(is_error)
 
-        self._watched = over
         if last >= self.came and (not self._entries or self._entries[-1].number < last):
             self._add(_Entry(last, tell))
         self.after(ended)
@@ -266,9 +255,6 @@ class ReplyQueue:
         """Counts no more; returns the entries that were left."""
         self.relays, self._reads, self._is_plain = True, False, False
         entries, self._entries, self._next = self._entries, deque(), _FAR
-        if self._watched is not None:
-            self._watched(None, b"", False)
-            self._watched = None
         return entries
 
     def _take_ends(self, data: bytes, ends: Sequence[int], *, all_alike: bool) -> None:

@@ -1,106 +1,57 @@
-"""Measures round trips to Redis now and then, one at a time, so that all others cost nothing.
+"""Measures round trips to Redis now and then, so that all others cost nothing.
 
-A connection is chosen by chance among those that are written to in a turn of the event loop: the
-more it is used, the more often. At rest nothing is done.
+What is sent next is measured, whoever sends it: the more a connection is used, the more often it
+is.
 """
 
 from __future__ import annotations
 
 import asyncio
-import random
-from collections.abc import Callable, Mapping, Sequence
-from typing import Final, Protocol, runtime_checkable
+import time
+from collections.abc import Callable, Mapping
+from typing import Final, TypeAlias
 
 from ttlproxy.core.counters import Counters
-from ttlproxy.proxy.redis_connection import Watchable
-from ttlproxy.proxy.write_batch import Write, WriteBatch
 from ttlproxy.wire import whole
 
-# Seconds from the end of one to the choice of the next.
+# Seconds from the beginning of one to that of the next.
 _PAUSE_S: Final = 0.2
-# A client that sends nothing is waited for no longer; and Redis, longer than most clients wait.
-_IDLE_S: Final = 2.0
-_LONGEST_S: Final = 60.0
-# Connections of a turn that are looked at.
-_LOOKS: Final = 4
 # Larger chunks are not read, to see which script they call.
 _LARGEST: Final = 4096
 _EVALSHA: Final = b"EVALSHA"
 
-
-@runtime_checkable
-class _HasWay(Protocol):
-    """A transport's protocol on a client's way to Redis."""
-
-    @property
-    def watchable(self) -> Watchable | None: ...
+Over: TypeAlias = Callable[[bool], None]
+"""Is called when a round trip has ended: whether the last reply was an error."""
 
 
 class RoundTrips:
-    """Chooses connections, and keeps what was measured in the counters."""
+    """
+    is_due: the next chunk that is sent is to be measured
+    """
 
-    def __init__(
-        self,
-        counters: Counters,
-        write_batch: WriteBatch,
-        names: Callable[[], Mapping[bytes, str]],
-    ) -> None:
+    def __init__(self, counters: Counters, names: Callable[[], Mapping[bytes, str]]) -> None:
         """`names()`: SHA -> name of the proxy's scripts."""
+        self.is_due = True
         self._counters = counters
-        self._write_batch = write_batch
         self._names = names
         self._known: Mapping[bytes, str] = {}
-        self._later: asyncio.TimerHandle | None = None
-        self._number = 0  # of the present round trip
 
-    def start(self) -> None:
-        """Chooses from now on."""
-        self._number += 1
-        self._later = None
-        self._write_batch.tell(self._choose)
+    def begin(self, data: bytes) -> Over:
+        """These requests are being sent; what it returns must be called at their last reply."""
+        self.is_due = False
+        asyncio.get_running_loop().call_later(_PAUSE_S, self._next)
+        began_s, script = time.monotonic(), self._script(data)
 
-    def stop(self) -> None:
-        """Chooses no more."""
-        self._number += 1
-        self._write_batch.tell(None)
-        if self._later is not None:
-            self._later.cancel()
+        def over(is_error: bool) -> None:
+            took_ms = (time.monotonic() - began_s) * 1000
+            self._counters.round_trip_ms.observe(took_ms)
+            if script is not None:
+                self._counters.count_script_trip(script, took_ms, failed=is_error)
 
-    def _choose(self, writes: Sequence[tuple[Write, bytes]]) -> None:
-        """Takes one of the connections that are written to."""
-        for write, _ in random.sample(writes, min(len(writes), _LOOKS)):
-            protocol = write.__self__.get_protocol()  # type: ignore[attr-defined]
-            way = protocol.watchable if isinstance(protocol, _HasWay) else None
-            if way is not None and way.may_be_watched:
-                last = [data for other, data in writes if other == write][-1]
-                self._watch(way, last)
-                return
-        self._wait(_PAUSE_S, self.start)
+        return over
 
-    def _watch(self, way: Watchable, data: bytes) -> None:
-        number = self._number
-
-        def over(took_ms: float | None, data: bytes, is_error: bool) -> None:
-            if number != self._number:
-                return  # it has taken too long
-            if took_ms is not None:
-                self._counters.round_trip_ms.observe(took_ms)
-                if script := self._script(data):
-                    self._counters.count_script_trip(script, took_ms, failed=is_error)
-            self._number += 1
-            self._wait(_PAUSE_S, self.start)
-
-        def lose_patience() -> None:
-            self._wait(_LONGEST_S if way.is_measured else 0, self.start)
-
-        self._wait(_IDLE_S, lose_patience)
-        way.watch(data, over)
-
-    def _wait(self, pause_s: float, then: Callable[[], None]) -> None:
-        self._write_batch.tell(None)
-        if self._later is not None:
-            self._later.cancel()
-        self._later = asyncio.get_running_loop().call_later(pause_s, then)
+    def _next(self) -> None:
+        self.is_due = True
 
     def _script(self, data: bytes) -> str | None:
         """The script of ours that is called, if that is all there is."""

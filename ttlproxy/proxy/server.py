@@ -61,7 +61,7 @@ class Server(ClientServer[Client]):
         pool = await self.pools.of(self.link, state)
         if pool is None:
             raise ConnectionError("connections are shared in too many different states")
-        shared = ClientUpstream(client, pool, self.staggered)
+        shared = ClientUpstream(client, pool, self.staggered, self.round_trips)
         await shared.opened()
         return shared
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, ParamSpec, Protocol
 
 from ttlproxy.config import Settings
 from ttlproxy.net.allocator import trim
@@ -23,7 +23,7 @@ _LOOKS: Final = 20
 _WORTH: Final = 8 << 20
 _LOOKS_BETWEEN: Final = 10
 
-Take = Callable[[bytes], None]
+P = ParamSpec("P")
 
 
 class Activity:
@@ -43,12 +43,12 @@ class Activity:
         """Bytes have moved."""
         self.moved, self.awaits = True, awaits
 
-    def noting(self, take: Take, *, awaits: bool) -> Take:
+    def noting(self, take: Callable[P, None], *, awaits: bool) -> Callable[P, None]:
         """`take`, which gets the bytes of one direction, with a note of each call."""
 
-        def noted(data: bytes) -> None:
+        def noted(*args: P.args, **kwargs: P.kwargs) -> None:
             self.note(awaits=awaits)
-            take(data)
+            take(*args, **kwargs)
 
         return noted
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final
 
 from ttlproxy.core.counters import Tally
@@ -26,28 +26,19 @@ _AT_ONCE: Final = 300
 _LARGE: Final = 16 * 1024
 
 Write = Callable[[bytes], None]
-Listener = Callable[[Sequence[tuple[Write, bytes]]], None]
 
 
 class WriteBatch:
     """The writes of the current turn of the event loop."""
 
-    __slots__ = ("_at_once", "_ends", "_lean_turns", "_listener", "_turn", "_writes")
+    __slots__ = ("_at_once", "_ends", "_lean_turns", "_turn", "_writes")
 
     def __init__(self) -> None:
-        self._listener: Listener | None = None
         self._writes: list[tuple[Write, bytes]] = []
         self._ends: list[Callable[[], None]] = []
         self._turn = 0
         self._at_once = 0
         self._lean_turns = 0
-
-    def tell(self, listener: Listener | None) -> None:
-        """Tells `listener` the writes of each turn from now on, before they are made: each with the
-        transport's own `write`. No write is made at once until there are some."""
-        self._listener = listener
-        if listener is not None:
-            self._at_once = 0
 
     def writer(self, transport: asyncio.WriteTransport, tally: Tally) -> Write:
         """A transport's `write`, but at the end of the turn; `tally` counts the bytes."""
@@ -110,8 +101,6 @@ class WriteBatch:
             return
         writes = self._writes[:]
         self._writes.clear()
-        if self._listener is not None:
-            self._listener(writes)
         self._turn += 1
         self._lean_turns = self._lean_turns + 1 if len(writes) <= _LEAN else 0
         if self._lean_turns == _LEAN_TURNS:

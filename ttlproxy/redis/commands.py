@@ -1,33 +1,38 @@
-"""The commands as one mixin, for plain clients, for asyncio and for pipelines.
-
-The type parameters of Commands are what its methods return.
-"""
+"""The commands as one mixin, for plain clients, for asyncio and for pipelines."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import Generic, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 from ttlproxy.redis.elements import Elements
 from ttlproxy.redis.queues import Expired, Leaderboards, Limiters, Queues
-from ttlproxy.redis.replies import Deadline, Deferred, Lease, Left, Row, Taken, Throttled
+from ttlproxy.redis.replies import (
+    AllDeferred,
+    AllLeft,
+    AllTaken,
+    Deadline,
+    Deadlines,
+    Deferred,
+    Flag,
+    Int,
+    Ints,
+    Lease,
+    Left,
+    MaybeInt,
+    MaybeLease,
+    MaybeWord,
+    MaybeWords,
+    Row,
+    Rows,
+    Rules,
+    Taken,
+    Throttle,
+    Throttled,
+)
 from ttlproxy.redis.timed_writes import TimedWrites
 from ttlproxy.redis.words import Word
 
-Int = TypeVar("Int")
-Ints = TypeVar("Ints")
-MaybeInt = TypeVar("MaybeInt")
-Flag = TypeVar("Flag")
-MaybeWord = TypeVar("MaybeWord")
-MaybeWords = TypeVar("MaybeWords")
-Rules = TypeVar("Rules")
-AllTaken = TypeVar("AllTaken")
-AllLeft = TypeVar("AllLeft")
-Deadlines = TypeVar("Deadlines")
-MaybeLease = TypeVar("MaybeLease")
-AllDeferred = TypeVar("AllDeferred")
-Rows = TypeVar("Rows")
-Throttle = TypeVar("Throttle")
 Queued = TypeVar("Queued")
 
 
@@ -38,37 +43,22 @@ class Commands(
     Queues[Int, MaybeInt, MaybeWord, MaybeWords, MaybeLease, AllDeferred],
     Leaderboards[Int, MaybeInt, Rows],
     Limiters[Throttle],
-    Generic[
-        Int,
-        Ints,
-        MaybeInt,
-        Flag,
-        MaybeWord,
-        MaybeWords,
-        Rules,
-        AllTaken,
-        AllLeft,
-        Deadlines,
-        MaybeLease,
-        AllDeferred,
-        Rows,
-        Throttle,
-    ],
 ):
-    """Mixed in before a class of redis-py; see ttlproxy.redis."""
+    """Mixed in before a class of redis-py. The type parameters, in the order of their first use
+    above, are what its methods return."""
 
 
 SyncCommands: TypeAlias = Commands[
     int,
     list[int],
-    int | None,
     bool,
-    Word | None,
     list[Word] | None,
     list[list[Word]],
     list[Taken],
     list[Left],
     list[Deadline],
+    int | None,
+    Word | None,
     Lease | None,
     list[Deferred],
     list[Row],
@@ -77,14 +67,14 @@ SyncCommands: TypeAlias = Commands[
 AsyncCommands: TypeAlias = Commands[
     Awaitable[int],
     Awaitable[list[int]],
-    Awaitable[int | None],
     Awaitable[bool],
-    Awaitable[Word | None],
     Awaitable[list[Word] | None],
     Awaitable[list[list[Word]]],
     Awaitable[list[Taken]],
     Awaitable[list[Left]],
     Awaitable[list[Deadline]],
+    Awaitable[int | None],
+    Awaitable[Word | None],
     Awaitable[Lease | None],
     Awaitable[list[Deferred]],
     Awaitable[list[Row]],

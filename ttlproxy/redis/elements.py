@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from inspect import Parameter, Signature
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple
 
 from ttlproxy.redis import words
+from ttlproxy.redis.replies import Int, Ints
 from ttlproxy.redis.words import Condition, Sender, Ttl, UnixTime, Value, Values
-
-Int = TypeVar("Int")
-Ints = TypeVar("Ints")
 
 
 class _Verb(NamedTuple):

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, Literal, TypeVar, overload
+from typing import Any, Generic, Literal, Unpack, overload
 
 from ttlproxy.redis import words
-from ttlproxy.redis.words import Condition, Sender, Ttl, UnixTime, Value
-
-Int = TypeVar("Int")
-MaybeInt = TypeVar("MaybeInt")
-Flag = TypeVar("Flag")
-MaybeWord = TypeVar("MaybeWord")
-MaybeWords = TypeVar("MaybeWords")
-Rules = TypeVar("Rules")
-AllTaken = TypeVar("AllTaken")
-AllLeft = TypeVar("AllLeft")
-Deadlines = TypeVar("Deadlines")
-MaybeLease = TypeVar("MaybeLease")
-AllDeferred = TypeVar("AllDeferred")
-Rows = TypeVar("Rows")
-Throttle = TypeVar("Throttle")
+from ttlproxy.redis.replies import (
+    AllDeferred,
+    AllLeft,
+    AllTaken,
+    Deadlines,
+    Flag,
+    Int,
+    MaybeInt,
+    MaybeLease,
+    MaybeWord,
+    MaybeWords,
+    Rows,
+    Rules,
+    Throttle,
+)
+from ttlproxy.redis.words import Condition, Expires, ExpiresIn, Sender, Ttl, Value
 
 
 class Expired(Sender, Generic[Flag, MaybeWords, Rules, AllTaken, AllLeft, Deadlines]):
@@ -48,20 +49,17 @@ class Expired(Sender, Generic[Flag, MaybeWords, Rules, AllTaken, AllLeft, Deadli
         trim = () if maxlen is None else ("MAXLEN", "~" if approximate else "=", maxlen)
         letters = () if most is None else ("MAX", most, *words.option("ELSE", otherwise))
         outboxes = ("OUTBOX",) if outbox else ()
-        reply: Flag = self.execute_command(
+        return self.execute_command(
             "ONEXPIRE", pattern, action, *words.given(target, give), *trim, *letters, *outboxes
         )
-        return reply
 
     def onexpire_rule(self, pattern: Value) -> MaybeWords:
         """Returns the words of the pattern's rule, the pattern first, or None."""
-        reply: MaybeWords = self.execute_command("ONEXPIRE", pattern)
-        return reply
+        return self.execute_command("ONEXPIRE", pattern)
 
     def onexpire_rules(self) -> Rules:
         """Returns all rules, the longest pattern first."""
-        reply: Rules = self.execute_command("ONEXPIRE")
-        return reply
+        return self.execute_command("ONEXPIRE")
 
     def onwrite(
         self,
@@ -82,17 +80,16 @@ class Expired(Sender, Generic[Flag, MaybeWords, Rules, AllTaken, AllLeft, Deadli
         refresh: existing elements get it anew, too; keepttl: they keep the one that they have
         maxlen: how many elements a key may have; evict: whether others make room
         """
-        reply: Flag = self.execute_command(
+        return self.execute_command(
             "ONWRITE",
             pattern,
             *words.option("TYPE", type),
-            *words.expiry(ex, px, None, None),
+            *words.expiry(ex, px),
             *words.option("JITTER", jitter),
             *words.flag("REFRESH", refresh),
             *words.flag("KEEPTTL", keepttl),
             *words.capped(maxlen, evict),
         )
-        return reply
 
     def onwrite_drop(
         self,
@@ -100,8 +97,7 @@ class Expired(Sender, Generic[Flag, MaybeWords, Rules, AllTaken, AllLeft, Deadli
         type: Literal["hash", "set", "zset", "list"] | None = None,
     ) -> Flag:
         """Removes the rule of the pattern, for this type or for all."""
-        reply: Flag = self.execute_command("ONWRITE", pattern, *words.option("TYPE", type), "DEL")
-        return reply
+        return self.execute_command("ONWRITE", pattern, *words.option("TYPE", type), "DEL")
 
     def onwrite_rule(
         self,
@@ -109,28 +105,23 @@ class Expired(Sender, Generic[Flag, MaybeWords, Rules, AllTaken, AllLeft, Deadli
         type: Literal["hash", "set", "zset", "list"] | None = None,
     ) -> MaybeWords:
         """Returns the words of the pattern's rule, the pattern first, or None."""
-        reply: MaybeWords = self.execute_command("ONWRITE", pattern, *words.option("TYPE", type))
-        return reply
+        return self.execute_command("ONWRITE", pattern, *words.option("TYPE", type))
 
     def onwrite_rules(self) -> Rules:
         """Returns all rules, the longest pattern first."""
-        reply: Rules = self.execute_command("ONWRITE")
-        return reply
+        return self.execute_command("ONWRITE")
 
     def take(self, key: Value, count: int | None = None) -> AllTaken:
         """Removes and returns expired elements that KEEP has kept, earliest first."""
-        reply: AllTaken = self.execute_command("TAKE", key, *words.option("COUNT", count))
-        return reply
+        return self.execute_command("TAKE", key, *words.option("COUNT", count))
 
     def due(self, key: Value, count: int | None = None) -> AllLeft:
         """Returns the elements that have a deadline, earliest first, with their time left."""
-        reply: AllLeft = self.execute_command("DUE", key, *words.option("COUNT", count))
-        return reply
+        return self.execute_command("DUE", key, *words.option("COUNT", count))
 
     def ttlproxy_key(self, key: Value, offset: int = 0, count: int = -1) -> Deadlines:
         """Returns the elements that have a deadline, earliest first, with it; count: -1 for all."""
-        reply: Deadlines = self.execute_command("TTLPROXY", "KEY", key, "LIMIT", offset, count)
-        return reply
+        return self.execute_command("TTLPROXY", "KEY", key, "LIMIT", offset, count)
 
 
 class Queues(Sender, Generic[Int, MaybeInt, MaybeWord, MaybeWords, MaybeLease, AllDeferred]):
@@ -142,10 +133,9 @@ class Queues(Sender, Generic[Int, MaybeInt, MaybeWord, MaybeWords, MaybeLease, A
         source: Value,
         destination: Value,
         *,
-        ex: Ttl | None = None,
-        px: Ttl | None = None,
         count: None = None,
         block: Ttl | None = None,
+        **time: Unpack[ExpiresIn],
     ) -> MaybeWord: ...
 
     @overload
@@ -154,10 +144,9 @@ class Queues(Sender, Generic[Int, MaybeInt, MaybeWord, MaybeWords, MaybeLease, A
         source: Value,
         destination: Value,
         *,
-        ex: Ttl | None = None,
-        px: Ttl | None = None,
         count: int,
         block: Ttl | None = None,
+        **time: Unpack[ExpiresIn],
     ) -> MaybeWords: ...
 
     def lease(
@@ -165,101 +154,77 @@ class Queues(Sender, Generic[Int, MaybeInt, MaybeWord, MaybeWords, MaybeLease, A
         source: Value,
         destination: Value,
         *,
-        ex: Ttl | None = None,
-        px: Ttl | None = None,
         count: int | None = None,
         block: Ttl | None = None,
+        **time: Unpack[ExpiresIn],
     ) -> Any:
         """Moves the last item of a list into a set with a deadline, and returns it, or None.
 
         count: at most this many items, as a list; block: waits this long for an item, in ms (0: no
         limit)
         """
-        return self.execute_command(*_leasing(source, destination, ex, px, count, block))
+        return self.execute_command(*_leasing(source, destination, time, count, block))
 
     def lease_with_token(
         self,
         source: Value,
         destination: Value,
         *,
-        ex: Ttl | None = None,
-        px: Ttl | None = None,
         block: Ttl | None = None,
+        **time: Unpack[ExpiresIn],
     ) -> MaybeLease:
         """Leases one item; returns the item and its token, for `unlease` and `renew`, or None."""
-        asked = _leasing(source, destination, ex, px, None, block)
-        reply: MaybeLease = self.execute_command(*asked, "TOKEN")
-        return reply
+        asked = _leasing(source, destination, time, None, block)
+        return self.execute_command(*asked, "TOKEN")
 
     def unlease(self, destination: Value, token: int, *items: Value) -> Int:
         """Removes leased items; returns how many of these leases were not over."""
-        reply: Int = self.execute_command("UNLEASE", destination, token, *items)
-        return reply
+        return self.execute_command("UNLEASE", destination, token, *items)
 
     def renew(
-        self,
-        destination: Value,
-        token: int,
-        item: Value,
-        *,
-        ex: Ttl | None = None,
-        px: Ttl | None = None,
+        self, destination: Value, token: int, item: Value, **time: Unpack[ExpiresIn]
     ) -> MaybeInt:
         """Gives a leased item more time; returns the new token, or None if that lease is over."""
-        reply: MaybeInt = self.execute_command(
-            "RENEW", destination, token, item, *words.expiry(ex, px, None, None)
-        )
-        return reply
+        return self.execute_command("RENEW", destination, token, item, *words.expiry(**time))
 
     def defer(
         self,
         command: str,
         key: Value,
         *arguments: Value,
-        ex: Ttl | None = None,
-        px: Ttl | None = None,
-        exat: UnixTime | None = None,
-        pxat: UnixTime | None = None,
         id: Value | None = None,
         condition: Condition | None = None,
+        **expires: Unpack[Expires],
     ) -> MaybeWord:
         """Defers a command, and returns its id; None if the condition is not met."""
-        reply: MaybeWord = self.execute_command(
+        return self.execute_command(
             "DEFER",
-            *words.expiry(ex, px, exat, pxat),
+            *words.expiry(**expires),
             *words.option("ID", id),
             *words.given(condition),
             command,
             key,
             *arguments,
         )
-        return reply
 
     def undefer(self, key: Value, *ids: Value) -> Int:
         """Cancels deferred commands; returns how many there were."""
-        reply: Int = self.execute_command("UNDEFER", key, *ids)
-        return reply
+        return self.execute_command("UNDEFER", key, *ids)
 
     def deferred(self, key: Value, count: int | None = None) -> AllDeferred:
         """Returns the commands that are deferred for a key, earliest first."""
-        reply: AllDeferred = self.execute_command("DEFERRED", key, *words.option("COUNT", count))
-        return reply
+        return self.execute_command("DEFERRED", key, *words.option("COUNT", count))
 
 
 def _leasing(
-    source: Value,
-    destination: Value,
-    ex: Ttl | None,
-    px: Ttl | None,
-    count: int | None,
-    block: Ttl | None,
+    source: Value, destination: Value, time: ExpiresIn, count: int | None, block: Ttl | None
 ) -> tuple[Value, ...]:
     """Returns the words of LEASE."""
     return (
         "LEASE",
         source,
         destination,
-        *words.expiry(ex, px, None, None),
+        *words.expiry(**time),
         *words.option("COUNT", count),
         *words.option("BLOCK", None if block is None else words.milliseconds(block)),
     )
@@ -274,33 +239,27 @@ class Leaderboards(Sender, Generic[Int, MaybeInt, Rows]):
     ) -> Int:
         """Sets a member's score; returns 1 if the member is new, 0 if not, or if the condition is
         not met."""
-        reply: Int = self.execute_command("LBADD", key, *words.given(condition), score, member)
-        return reply
+        return self.execute_command("LBADD", key, *words.given(condition), score, member)
 
     def lbincrby(self, key: Value, delta: int, member: Value) -> Int:
         """Adds to a member's score, and returns it."""
-        reply: Int = self.execute_command("LBINCRBY", key, delta, member)
-        return reply
+        return self.execute_command("LBINCRBY", key, delta, member)
 
     def lbtop(self, key: Value, start: int, stop: int) -> Rows:
         """Returns the rows between two ranks; the first rank is 0, the last one -1."""
-        reply: Rows = self.execute_command("LBTOP", key, start, stop)
-        return reply
+        return self.execute_command("LBTOP", key, start, stop)
 
     def lbrank(self, key: Value, member: Value) -> MaybeInt:
         """Returns a member's rank, or None."""
-        reply: MaybeInt = self.execute_command("LBRANK", key, member)
-        return reply
+        return self.execute_command("LBRANK", key, member)
 
     def lbaround(self, key: Value, member: Value, n: int) -> Rows:
         """Returns a member's row, with n rows above and n below."""
-        reply: Rows = self.execute_command("LBAROUND", key, member, n)
-        return reply
+        return self.execute_command("LBAROUND", key, member, n)
 
     def lbrem(self, key: Value, *members: Value) -> Int:
         """Removes members; returns how many there were."""
-        reply: Int = self.execute_command("LBREM", key, *members)
-        return reply
+        return self.execute_command("LBREM", key, *members)
 
 
 class Limiters(Sender, Generic[Throttle]):
@@ -310,7 +269,6 @@ class Limiters(Sender, Generic[Throttle]):
         self, key: Value, max_burst: int, count: int, period: int, quantity: int | None = None
     ) -> Throttle:
         """Takes tokens (1) from a bucket that gets `count` in `period` seconds (CL.THROTTLE)."""
-        reply: Throttle = self.execute_command(
+        return self.execute_command(
             "CL.THROTTLE", key, max_burst, count, period, *words.given(quantity)
         )
-        return reply

@@ -6,9 +6,25 @@ The replies of these commands are the same in RESP2 and RESP3.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from ttlproxy.redis.words import Word
+
+# What methods return: a plain reply, one to be awaited, or a pipeline.
+Int = TypeVar("Int")
+Ints = TypeVar("Ints")
+MaybeInt = TypeVar("MaybeInt")
+Flag = TypeVar("Flag")
+MaybeWord = TypeVar("MaybeWord")
+MaybeWords = TypeVar("MaybeWords")
+Rules = TypeVar("Rules")
+AllTaken = TypeVar("AllTaken")
+AllLeft = TypeVar("AllLeft")
+Deadlines = TypeVar("Deadlines")
+MaybeLease = TypeVar("MaybeLease")
+AllDeferred = TypeVar("AllDeferred")
+Rows = TypeVar("Rows")
+Throttle = TypeVar("Throttle")
 
 
 class Row(NamedTuple):

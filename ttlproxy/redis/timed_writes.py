@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Generic, Literal, TypeVar
+from typing import Generic, Literal, Unpack
 
 from ttlproxy.redis import words
-from ttlproxy.redis.words import Sender, Ttl, UnixTime, Value, Values
-
-Int = TypeVar("Int")
+from ttlproxy.redis.replies import Int
+from ttlproxy.redis.words import Capped, Sender, Timed, Value, Values
 
 
 class TimedWrites(Sender, Generic[Int]):
     """One of ex, px, exat and pxat is the deadline: without any of them, and without keepttl, the
-    elements lose their deadlines.
-
-    ex, px: seconds and milliseconds, or a timedelta; exat, pxat: Unix time, or a datetime
-    keepttl: elements keep the deadline that they have
-    maxlen: nothing is written if there would be more elements; with evict, those that expire first
-    are removed
+    elements lose their deadlines. With maxlen nothing is written if there would be more elements;
+    with evict, those that expire first are removed.
     """
 
     def hsetex_maxlen(
@@ -27,26 +22,18 @@ class TimedWrites(Sender, Generic[Int]):
         fields: Mapping[str, Value] | Mapping[bytes, Value],
         maxlen: int,
         *,
-        evict: bool = False,
         condition: Literal["FNX", "FXX"] | None = None,
-        ex: Ttl | None = None,
-        px: Ttl | None = None,
-        exat: UnixTime | None = None,
-        pxat: UnixTime | None = None,
-        keepttl: bool = False,
+        **timed: Unpack[Timed],
     ) -> Int:
         """HSETEX with MAXLEN, which redis-py's hsetex lacks; returns 1 written, 0 condition not
         met, -1 too many fields."""
-        reply: Int = self.execute_command(
+        return self.execute_command(
             "HSETEX",
             key,
             *words.given(condition),
-            *words.capped(maxlen, evict),
-            *words.expiry(ex, px, exat, pxat),
-            *words.flag("KEEPTTL", keepttl),
+            *words.timed(maxlen, **timed),
             *words.counted("FIELDS", words.pairs(fields), 2),
         )
-        return reply
 
     def saddex(
         self,
@@ -54,25 +41,16 @@ class TimedWrites(Sender, Generic[Int]):
         members: Values,
         *,
         condition: Literal["NX", "XX"] | None = None,
-        maxlen: int | None = None,
-        evict: bool = False,
-        ex: Ttl | None = None,
-        px: Ttl | None = None,
-        exat: UnixTime | None = None,
-        pxat: UnixTime | None = None,
-        keepttl: bool = False,
+        **timed: Unpack[Capped],
     ) -> Int:
         """Adds members to a set; returns how many are new, -1 if there are too many."""
-        reply: Int = self.execute_command(
+        return self.execute_command(
             "SADDEX",
             key,
             *words.given(condition),
-            *words.capped(maxlen, evict),
-            *words.expiry(ex, px, exat, pxat),
-            *words.flag("KEEPTTL", keepttl),
+            *words.timed(**timed),
             *words.counted("MEMBERS", members),
         )
-        return reply
 
     def zaddex(
         self,
@@ -82,75 +60,30 @@ class TimedWrites(Sender, Generic[Int]):
         condition: Literal["NX", "XX"] | None = None,
         only: Literal["GT", "LT"] | None = None,
         ch: bool = False,
-        maxlen: int | None = None,
-        evict: bool = False,
-        ex: Ttl | None = None,
-        px: Ttl | None = None,
-        exat: UnixTime | None = None,
-        pxat: UnixTime | None = None,
-        keepttl: bool = False,
+        **timed: Unpack[Capped],
     ) -> Int:
         """Adds members to a sorted set; returns how many are new (with ch: or changed), -1 if there
         are too many.
 
         scores: member -> score; only: changes scores only upwards (GT) or downwards (LT)
         """
-        reply: Int = self.execute_command(
+        return self.execute_command(
             "ZADDEX",
             key,
             *words.given(condition, only),
             *words.flag("CH", ch),
-            *words.capped(maxlen, evict),
-            *words.expiry(ex, px, exat, pxat),
-            *words.flag("KEEPTTL", keepttl),
+            *words.timed(**timed),
             *words.counted("MEMBERS", words.scored(scores), 2),
         )
-        return reply
 
-    def lpushex(
-        self,
-        key: Value,
-        elements: Values,
-        *,
-        maxlen: int | None = None,
-        evict: bool = False,
-        ex: Ttl | None = None,
-        px: Ttl | None = None,
-        exat: UnixTime | None = None,
-        pxat: UnixTime | None = None,
-        keepttl: bool = False,
-    ) -> Int:
+    def lpushex(self, key: Value, elements: Values, **timed: Unpack[Capped]) -> Int:
         """Prepends elements to a list; returns its length, -1 if there are too many."""
-        reply: Int = self.execute_command(
-            "LPUSHEX",
-            key,
-            *words.capped(maxlen, evict),
-            *words.expiry(ex, px, exat, pxat),
-            *words.flag("KEEPTTL", keepttl),
-            *words.counted("ELEMENTS", elements),
-        )
-        return reply
+        return self._push("LPUSHEX", key, elements, timed)
 
-    def rpushex(
-        self,
-        key: Value,
-        elements: Values,
-        *,
-        maxlen: int | None = None,
-        evict: bool = False,
-        ex: Ttl | None = None,
-        px: Ttl | None = None,
-        exat: UnixTime | None = None,
-        pxat: UnixTime | None = None,
-        keepttl: bool = False,
-    ) -> Int:
+    def rpushex(self, key: Value, elements: Values, **timed: Unpack[Capped]) -> Int:
         """Appends elements to a list; returns its length, -1 if there are too many."""
-        reply: Int = self.execute_command(
-            "RPUSHEX",
-            key,
-            *words.capped(maxlen, evict),
-            *words.expiry(ex, px, exat, pxat),
-            *words.flag("KEEPTTL", keepttl),
-            *words.counted("ELEMENTS", elements),
-        )
-        return reply
+        return self._push("RPUSHEX", key, elements, timed)
+
+    def _push(self, command: str, key: Value, elements: Values, timed: Capped) -> Int:
+        counted = words.counted("ELEMENTS", elements)
+        return self.execute_command(command, key, *words.timed(**timed), *counted)

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import chain
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypedDict, Unpack
 
 Word: TypeAlias = bytes | str
 Value: TypeAlias = bytes | str | int | float
@@ -17,6 +17,36 @@ UnixTime: TypeAlias = int | datetime
 Condition: TypeAlias = Literal["NX", "XX", "GT", "LT"]
 
 _SECOND, _MILLISECOND = timedelta(seconds=1), timedelta(milliseconds=1)
+
+
+class ExpiresIn(TypedDict, total=False):
+    """seconds and milliseconds, or a timedelta"""
+
+    ex: Ttl | None
+    px: Ttl | None
+
+
+class Expires(ExpiresIn, total=False):
+    """exat, pxat: Unix time, or a datetime"""
+
+    exat: UnixTime | None
+    pxat: UnixTime | None
+
+
+class Timed(Expires, total=False):
+    """keepttl: elements keep the deadline that they have
+
+    evict: those that expire first make room, if there would be more than maxlen
+    """
+
+    keepttl: bool
+    evict: bool
+
+
+class Capped(Timed, total=False):
+    """maxlen: nothing is written if there would be more elements"""
+
+    maxlen: int | None
 
 
 class Sender:
@@ -75,7 +105,10 @@ def option(name: str, value: Value | None) -> tuple[Any, ...]:
 
 
 def expiry(
-    ex: Ttl | None, px: Ttl | None, exat: UnixTime | None, pxat: UnixTime | None
+    ex: Ttl | None = None,
+    px: Ttl | None = None,
+    exat: UnixTime | None = None,
+    pxat: UnixTime | None = None,
 ) -> tuple[Any, ...]:
     """Returns EX, PX, EXAT or PXAT. The server refuses more than one."""
     return (
@@ -89,6 +122,17 @@ def expiry(
 def capped(maxlen: int | None, evict: bool) -> tuple[Any, ...]:
     """Returns MAXLEN with its EVICT."""
     return (*option("MAXLEN", maxlen), *flag("EVICT", evict))
+
+
+def timed(
+    maxlen: int | None = None,
+    *,
+    keepttl: bool = False,
+    evict: bool = False,
+    **expires: Unpack[Expires],
+) -> tuple[Any, ...]:
+    """Returns the options of commands that write elements together with their deadline."""
+    return (*capped(maxlen, evict), *expiry(**expires), *flag("KEEPTTL", keepttl))
 
 
 def flag(name: str, wanted: bool) -> tuple[str, ...]:

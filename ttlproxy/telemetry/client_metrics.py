@@ -23,9 +23,12 @@ from ttlproxy.telemetry.metric_spec import (
     BY_SCRIPT,
     Buckets,
     MetricSource,
-    MetricSpec,
     by_value,
+    counter,
+    gauge,
+    histogram,
     in_seconds,
+    info,
 )
 
 CERTIFICATES: Final = (
@@ -70,51 +73,46 @@ def _build(source: MetricSource) -> dict[str, str]:
 
 
 CLIENT_METRICS: Final = (
-    MetricSpec(
-        "ttlproxy_build_info", "info", "version of ttlproxy and Python, and the event loop", _build
+    info(
+        "ttlproxy_build_info",
+        "version of ttlproxy and Python, and the event loop",
+        _build,
     ),
-    MetricSpec(
+    gauge(
         "ttlproxy_connections",
-        "gauge",
         "connected clients",
         lambda source: source.counters.clients,
     ),
-    MetricSpec(
+    gauge(
         "ttlproxy_max_clients",
-        "gauge",
         "how many clients may be connected: --max-clients, or fewer if files are limited",
         lambda source: source.settings.max_clients,
         of_many="largest",
     ),
-    MetricSpec(
+    counter(
         "ttlproxy_connections_accepted_total",
-        "counter",
         "clients that connected",
         lambda source: source.counters.accepted,
     ),
-    MetricSpec(
+    counter(
         "ttlproxy_connections_refused_total",
-        "counter",
         "clients refused because Redis was unavailable, by max_clients or by protected mode",
         lambda source: source.counters.refused,
     ),
-    MetricSpec(
+    counter(
         "ttlproxy_connections_closed_total",
-        "counter",
         "client connections that ended, by reason",
         lambda source: by_value(source.counters.gone, GONE),
         "reason",
         GONE,
     ),
-    MetricSpec(
+    counter(
         "ttlproxy_tls_handshakes_failed_total",
-        "counter",
         "TLS handshakes that clients began and that failed or took too long",
         lambda source: source.counters.tls_failures,
     ),
-    MetricSpec(
+    gauge(
         "ttlproxy_certificate_expires_timestamp_seconds",
-        "gauge",
         "when certificates of the settings end, as they were at the last new connection: the first"
         " of those that are shown, the last of each file of CA certificates",
         lambda source: source.server.certificates_expire_s(),
@@ -122,86 +120,74 @@ CLIENT_METRICS: Final = (
         CERTIFICATES,
         of_many="least",
     ),
-    MetricSpec(
+    counter(
         "ttlproxy_upstream_connections_opened_total",
-        "counter",
         "connections to Redis that were opened: for clients, and by the link and the reaper",
         lambda source: source.counters.dials.opened,
     ),
-    MetricSpec(
+    counter(
         "ttlproxy_upstream_connections_failed_total",
-        "counter",
         "attempts to open one that failed, by reason",
         lambda source: by_value(source.counters.dials.failed, DIALS_FAILED),
         "reason",
         DIALS_FAILED,
     ),
-    MetricSpec(
+    counter(
         "ttlproxy_requests_total",
-        "counter",
         "requests sent to Redis: unchanged, native commands as a script call, virtual commands",
         lambda source: _requests(source.counters.requests),
         "kind",
         HANDLED,
     ),
-    MetricSpec(
+    counter(
         "ttlproxy_script_calls_total",
-        "counter",
         "requests of clients that the proxy's scripts carry out, and its own calls of them",
         lambda source: _called(source.counters),
         BY_SCRIPT,
     ),
-    MetricSpec(
+    histogram(
         "ttlproxy_round_trip_seconds",
-        "histogram",
         "from sending requests of a client to Redis until their last reply: a sample, of at most"
         " five in a second",
         lambda source: in_seconds(source.counters.round_trip_ms),
     ),
-    MetricSpec(
+    counter(
         "ttlproxy_script_round_trips_total",
-        "counter",
         "how many of these were a call of a script of the proxy alone",
         lambda source: dict[str, float](source.counters.script_trips),
         BY_SCRIPT,
     ),
-    MetricSpec(
+    counter(
         "ttlproxy_script_round_trips_failed_total",
-        "counter",
         "how many of those got an error",
         lambda source: dict[str, float](source.counters.script_trips_failed),
         BY_SCRIPT,
     ),
-    MetricSpec(
+    counter(
         "ttlproxy_script_round_trip_seconds_total",
-        "counter",
         "the sum of how long they took",
         lambda source: _each_in_seconds(source.counters.script_trips_ms),
         BY_SCRIPT,
     ),
-    MetricSpec(
+    counter(
         "ttlproxy_writes_by_rule_total",
-        "counter",
         "native writes that became a script call by a rule of ONWRITE, which dates their elements",
         lambda source: source.counters.requests.by_rule,
     ),
-    MetricSpec(
+    counter(
         "ttlproxy_dated_elements_total",
-        "counter",
         "elements that got the deadline of a rule of ONWRITE soon after their write, by a sweep",
         lambda source: source.counters.dated_elements,
     ),
-    MetricSpec(
+    counter(
         "ttlproxy_sent_bytes_total",
-        "counter",
         "bytes of replies sent to clients, and of requests sent to Redis",
         lambda source: _sent(source.counters),
         "to",
         ("clients", "redis"),
     ),
-    MetricSpec(
+    gauge(
         "ttlproxy_buffered_bytes",
-        "gauge",
         "bytes that wait in the proxy for clients that do not read, and for a Redis that does not"
         " keep up or is waited for, as of the last second; clients with less than 64 KiB are not"
         " counted",
@@ -209,34 +195,29 @@ CLIENT_METRICS: Final = (
         "to",
         ("clients", "redis"),
     ),
-    MetricSpec(
+    gauge(
         "ttlproxy_buffer_limit_bytes",
-        "gauge",
         "how many bytes may wait: --max-buffer-bytes of each process; +Inf without a limit",
         lambda source: source.settings.max_buffer_bytes or math.inf,
     ),
-    MetricSpec(
+    gauge(
         "ttlproxy_buffers_used_ratio",
-        "gauge",
         "the part of the limit that waits, from 0 to 1; at 1 the client with the most is closed",
         _buffers_used,
         of_many="largest",
     ),
-    MetricSpec(
+    gauge(
         "ttlproxy_shared_connections",
-        "gauge",
         "connections to Redis that clients share (--share-upstream)",
         lambda source: source.counters.sharing.connections,
     ),
-    MetricSpec(
+    gauge(
         "ttlproxy_sharing_clients",
-        "gauge",
         "clients that share a connection to Redis",
         lambda source: source.counters.sharing.clients,
     ),
-    MetricSpec(
+    counter(
         "ttlproxy_sharing_left_total",
-        "counter",
         "how often a client got or kept a connection to Redis of its own where clients share, by"
         " why: AUTH, HELLO or SELECT, after which it may share again; a command that may not be"
         " shared; the form of a request; replies that it does not read; no shared connection",
@@ -244,21 +225,18 @@ CLIENT_METRICS: Final = (
         "reason",
         LEFT_SHARING,
     ),
-    MetricSpec(
+    gauge(
         "ttlproxy_held_connections",
-        "gauge",
         "clients whose requests wait for a reap, for Redis, or for an item (LEASE ... BLOCK)",
         lambda source: source.counters.holding,
     ),
-    MetricSpec(
+    counter(
         "ttlproxy_holds_total",
-        "counter",
         "how often a client's requests waited until expired elements were removed",
         lambda source: source.counters.held,
     ),
-    MetricSpec(
+    histogram(
         "ttlproxy_hold_seconds",
-        "histogram",
         "how long requests waited in the proxy each time before they went to Redis, by what for:"
         " expired elements, a new family of keys, an index, rules that are read, Redis"
         " that is away",

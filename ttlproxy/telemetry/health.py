@@ -19,36 +19,6 @@ Details: TypeAlias = Mapping[str, Any]
 Gather: TypeAlias = Callable[[], Awaitable[Details]]
 
 
-class OnDemand:
-    """The details of this process.
-
-    on_news: called in the event loop with what was gathered
-    """
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, gather: Gather) -> None:
-        self._loop = loop
-        self._gather = gather
-        self._gathering: asyncio.Task[None] | None = None
-        self.latest: Details = {}
-        self.on_news: Callable[[Details], None] = lambda details: None
-
-    def look(self) -> None:
-        """Gathers the details anew, unless that is being done. Any thread may call it."""
-        self._loop.call_soon_threadsafe(self._begin)
-
-    def _begin(self) -> None:
-        if self._gathering is None:
-            self._gathering = self._loop.create_task(self._renew(), name="details")
-            self._gathering.add_done_callback(tasks.report)
-
-    async def _renew(self) -> None:
-        try:
-            self.latest = await self._gather()
-            self.on_news(self.latest)
-        finally:
-            self._gathering = None
-
-
 # The event loop is called stuck if it has not turned for this long. The longest legal step is to
 # parse a request of max_request_bytes.
 STUCK_S: Final = 3.0
@@ -66,12 +36,15 @@ class Health:
     """The health of one process that serves. Each `why_not_` is empty if all is well.
 
     accepts: whether clients may connect; drains: whether the process is ending
-    on_demand: what is gathered when somebody looks
+    on_details: called in the event loop with the details that were gathered
     """
 
     def __init__(self, source: MetricSource, gather: Gather) -> None:
         self._source = source
-        self.on_demand = OnDemand(source.loop, gather)
+        self._gather = gather
+        self._gathering: asyncio.Task[None] | None = None
+        self._latest: Details = {}
+        self.on_details: Callable[[Details], None] = lambda details: None
         self.accepts = False
         self.drains = False
 
@@ -100,17 +73,32 @@ class Health:
         return {name: node.why_not for name, node in self._source.link.nodes.items()}
 
     def trouble(self) -> str:
+        """Returns why some requests have to wait, even if the proxy is ready."""
         return self._source.link.trouble
 
     def report(self) -> Report:
         return report(self._source)
 
     def look(self) -> None:
-        self.on_demand.look()
+        """Has the details gathered anew, for a later call of `details`, unless that is being
+        done."""
+        self._source.loop.call_soon_threadsafe(self._begin)
+
+    def _begin(self) -> None:
+        if self._gathering is None:
+            self._gathering = self._source.loop.create_task(self._renew(), name="details")
+            self._gathering.add_done_callback(tasks.report)
+
+    async def _renew(self) -> None:
+        try:
+            self._latest = await self._gather()
+            self.on_details(self._latest)
+        finally:
+            self._gathering = None
 
     def details(self) -> Sequence[Details]:
-        latest = self.on_demand.latest
-        return [latest] if latest else []
+        """Returns what each process has gathered at the last look."""
+        return [self._latest] if self._latest else []
 
     def script_names(self) -> Mapping[bytes, str]:
         """Returns SHA -> name of the scripts that the link has loaded."""
@@ -119,6 +107,7 @@ class Health:
         return {script.sha: script.name for script in scripts}
 
     def address(self) -> str:
+        """Returns the server that is served now, or was last; empty if none has been found."""
         return self._source.link.shown
 
     def workers(self) -> Sequence[WorkerHealth]:

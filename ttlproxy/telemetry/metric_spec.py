@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
 from ttlproxy.config import Settings
@@ -89,12 +90,12 @@ class MetricSpec(NamedTuple):
     """
 
     name: str
-    kind: Literal["counter", "gauge", "histogram", "info"]
     meaning: str
     read: Callable[[MetricSource], Value]
     label: str = ""
     values: tuple[str, ...] = ()
     of_many: Literal["sum", "largest", "least"] = "sum"
+    kind: Literal["counter", "gauge", "histogram", "info"] = "gauge"
 
     @property
     def series(self) -> tuple[str, ...]:
@@ -102,6 +103,12 @@ class MetricSpec(NamedTuple):
         if self.kind == "histogram":
             return tuple(f"{self.name}_{part}" for part in ("bucket", "count", "sum"))
         return (self.name,)
+
+
+counter = partial(MetricSpec, kind="counter")
+gauge = partial(MetricSpec, kind="gauge")
+histogram = partial(MetricSpec, kind="histogram")
+info = partial(MetricSpec, kind="info")
 
 
 def by_value(counts: Mapping[str, int], values: Iterable[str]) -> dict[str, float]:

@@ -31,7 +31,11 @@ from ttlproxy.telemetry.metric_spec import (
     Report,
     Value,
     by_value,
+    counter,
+    gauge,
+    histogram,
     in_seconds,
+    info,
 )
 from ttlproxy.telemetry.node_metrics import NODE_METRICS, oldest_overdue_s
 
@@ -59,138 +63,118 @@ def _parked(source: MetricSource) -> dict[str, float]:
 
 METRICS: Final = (
     *CLIENT_METRICS,
-    MetricSpec(
+    gauge(
         "ttlproxy_managed_keys",
-        "gauge",
         "keys that have elements with a deadline",
         lambda source: sum(link.context.managed_keys for link in source.link.all),
         of_many="largest",
     ),
-    MetricSpec(
+    counter(
         "ttlproxy_reaped_elements_total",
-        "counter",
         "elements removed at their deadline, by the key's type",
         lambda source: by_value(source.counters.reaped_elements, KINDS),
         "type",
         KINDS,
     ),
-    MetricSpec(
+    counter(
         "ttlproxy_fired_elements_total",
-        "counter",
         "elements delivered at their deadline, by the action of the ONEXPIRE rule",
         lambda source: by_value(source.counters.fired_elements, ACTIONS),
         "action",
         ACTIONS,
     ),
-    MetricSpec(
+    counter(
         "ttlproxy_registry_loads_total",
-        "counter",
         "how often the families of a server's managed keys were learnt, while its clients wait:"
         " read from it, or known because it was a replica that was promoted",
         lambda source: by_value(source.counters.loads, LOADS),
         "how",
         LOADS,
     ),
-    MetricSpec(
+    counter(
         "ttlproxy_unsigned_total",
-        "counter",
         "how often a rule or deferred command was not carried out, because no proxy had signed it",
         lambda source: by_value(source.counters.unsigned, SIGNED),
         "kind",
         SIGNED,
     ),
-    MetricSpec(
+    counter(
         "ttlproxy_dead_letters_total",
-        "counter",
         "elements that were delivered too often, and went to the ELSE destination",
         lambda source: source.counters.dead_lettered_elements,
     ),
-    MetricSpec(
+    counter(
         "ttlproxy_outbox_carried_total",
-        "counter",
         "entries of outboxes that were carried to their slot, for rules of ONEXPIRE with OUTBOX",
         lambda source: source.counters.carried_entries,
     ),
-    MetricSpec(
+    gauge(
         "ttlproxy_outbox_waiting_entries",
-        "gauge",
         "entries that wait in outboxes, as far as this proxy carries them",
         lambda source: source.counters.waiting_entries,
     ),
-    MetricSpec(
+    histogram(
         "ttlproxy_reap_lag_seconds",
-        "histogram",
         "how late elements were removed",
         lambda source: in_seconds(source.counters.lag_ms),
     ),
-    MetricSpec(
+    histogram(
         "ttlproxy_reap_call_seconds",
-        "histogram",
         "time that a call of the reap script took in Redis",
         lambda source: in_seconds(source.counters.reap_call_ms),
     ),
-    MetricSpec(
+    gauge(
         "ttlproxy_overdue_keys",
-        "gauge",
         "keys that still have expired elements, as seen at the last heartbeat",
         lambda source: sum(link.context.overdue.keys for link in source.link.all),
         of_many="largest",
     ),
-    MetricSpec(
+    gauge(
         "ttlproxy_oldest_overdue_seconds",
-        "gauge",
         "how long the oldest of them has been due",
         lambda source: max(map(oldest_overdue_s, source.link.all), default=0.0),
         of_many="largest",
     ),
-    MetricSpec(
+    gauge(
         "ttlproxy_parked_keys",
-        "gauge",
         "keys that are not reaped for a while, because Redis refuses it",
         _parked,
         "reason",
         PARKED,
     ),
-    MetricSpec(
+    counter(
         "ttlproxy_swept_entries_total",
-        "counter",
         "deadlines dropped because their element no longer existed",
         lambda source: source.counters.swept_entries,
     ),
-    MetricSpec(
+    counter(
         "ttlproxy_lost_indexes_total",
-        "counter",
         "keys whose deadlines Redis had evicted, found when the first of them was due",
         lambda source: source.counters.lost_indexes,
     ),
-    MetricSpec(
+    counter(
         "ttlproxy_refusals_total",
-        "counter",
         "the proxy's own requests that Redis answered with an error",
         lambda source: source.counters.refusals,
     ),
-    MetricSpec(
+    gauge(
         "ttlproxy_link_up",
-        "gauge",
         "1 while the proxy's own connections to Redis are up, else 0",
         lambda source: int(source.link.serving.now),
         of_many="least",
     ),
-    MetricSpec(
+    info(
         "ttlproxy_upstream_info",
-        "info",
         "the address of the server that is served now, or was last",
         lambda source: {"address": source.link.shown},
     ),
-    MetricSpec(
+    counter(
         "ttlproxy_upstream_changes_total",
-        "counter",
         "how often clients were closed because the server, or its role, was another one",
         lambda source: sum(link.server.changes for link in source.link.all),
     ),
-    MetricSpec(
+    gauge(
         "ttlproxy_link_round_trip_seconds",
-        "gauge",
         "how long Redis took to answer the proxy's heartbeat, which is sent once a second, or less"
         " often if there are many proxies",
         lambda source: (
@@ -198,9 +182,8 @@ METRICS: Final = (
         ),
         of_many="largest",
     ),
-    MetricSpec(
+    counter(
         "ttlproxy_redis_calls_total",
-        "counter",
         "commands that Redis has carried out for all its clients, those that scripts call included;"
         " read every ten seconds, of many proxies by one",
         _of_commands(lambda counts: counts.calls),
@@ -208,27 +191,24 @@ METRICS: Final = (
         FAMILIES,
         of_many="largest",
     ),
-    MetricSpec(
+    counter(
         "ttlproxy_redis_call_seconds_total",
-        "counter",
         "the time that these have taken in Redis",
         _of_commands(lambda counts: counts.seconds),
         "family",
         FAMILIES,
         of_many="largest",
     ),
-    MetricSpec(
+    counter(
         "ttlproxy_redis_failed_calls_total",
-        "counter",
         "commands that Redis has answered with an error, or has not carried out",
         _of_commands(lambda counts: counts.failed + counts.rejected),
         "family",
         FAMILIES,
         of_many="largest",
     ),
-    MetricSpec(
+    counter(
         "ttlproxy_redis_errors_total",
-        "counter",
         "errors that Redis has returned to all its clients, by their first word",
         _errors,
         "error",
@@ -236,55 +216,47 @@ METRICS: Final = (
         of_many="largest",
     ),
     *NODE_METRICS,
-    MetricSpec(
+    histogram(
         "ttlproxy_event_loop_lag_seconds",
-        "histogram",
         "how late the event loop ran a timer, measured four times a second",
         lambda source: in_seconds(source.heartbeat.lag_ms),
     ),
-    MetricSpec(
+    gauge(
         "ttlproxy_heartbeat_age_seconds",
-        "gauge",
         "how long ago the event loop last ran",
         lambda source: source.heartbeat.age_s(),
         of_many="largest",
     ),
-    MetricSpec(
+    gauge(
         "ttlproxy_workers",
-        "gauge",
         "worker processes that serve clients",
         lambda source: 1,
     ),
-    MetricSpec(
+    counter(
         "ttlproxy_workers_replaced_total",
-        "counter",
         "workers that ended unexpectedly and were replaced",
         lambda source: 0,
     ),
-    MetricSpec(
+    counter(
         "ttlproxy_workers_cpu_seconds_total",
-        "counter",
         "CPU time of the workers, user and system",
         lambda source: time.process_time(),
     ),
-    MetricSpec(
+    gauge(
         MEMORY,
-        "gauge",
         "memory of each worker (RSS); where there is one process, it is worker 1; Linux only",
         lambda source: own_memory(),
         BY_WORKER,
     ),
-    MetricSpec(
+    gauge(
         "ttlproxy_memory_limit_bytes",
-        "gauge",
         "memory that all processes of the container may use together (cgroup); +Inf without a"
         " limit, and where there are no cgroups",
         lambda source: container_memory().limit,
         of_many="least",
     ),
-    MetricSpec(
+    gauge(
         "ttlproxy_memory_used_bytes",
-        "gauge",
         "memory that they use, without file cache that may be dropped; NaN if not known",
         lambda source: container_memory().used,
         of_many="largest",

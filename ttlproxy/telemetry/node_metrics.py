@@ -7,6 +7,7 @@ upstream.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from ttlproxy.core.counters import Waiting
@@ -48,161 +49,124 @@ def _clocks_ahead(source: MetricSource) -> dict[str, float]:
     return {name: (now_ms - behind_ms) / 1000 for name, now_ms in clocks.items()}
 
 
+_counter = partial(MetricSpec, kind="counter", label=BY_NODE)
+_gauge = partial(MetricSpec, kind="gauge", label=BY_NODE)
+
 NODE_METRICS: Final = (
-    MetricSpec(
+    _gauge(
         "ttlproxy_node_up",
-        "gauge",
         "1 while this server's link is up and its deadlines are known, else 0",
         _by_node(lambda node: 0 if node.why_not else 1),
-        BY_NODE,
         of_many="least",
     ),
-    MetricSpec(
+    _gauge(
         "ttlproxy_node_slots",
-        "gauge",
         "slots that it owns as one of several masters of a Cluster, else 0",
         _by_node(lambda node: node.slots),
-        BY_NODE,
         of_many="largest",
     ),
-    MetricSpec(
+    _gauge(
         "ttlproxy_node_managed_keys",
-        "gauge",
         "its known keys that have elements with a deadline",
         _by_node(lambda node: node.link.context.managed_keys),
-        BY_NODE,
         of_many="largest",
     ),
-    MetricSpec(
+    _gauge(
         "ttlproxy_node_overdue_keys",
-        "gauge",
         "its keys that still have expired elements, as seen at the last heartbeat",
         _by_node(lambda node: node.link.context.overdue.keys),
-        BY_NODE,
         of_many="largest",
     ),
-    MetricSpec(
+    _gauge(
         "ttlproxy_node_oldest_overdue_seconds",
-        "gauge",
         "how long the oldest of them has been due",
         _by_node(lambda node: oldest_overdue_s(node.link)),
-        BY_NODE,
         of_many="largest",
     ),
-    MetricSpec(
+    _gauge(
         "ttlproxy_node_parked_keys",
-        "gauge",
         "its keys that are not reaped for a while, because it refuses it",
         _by_node(lambda node: node.link.context.node_counts.parked.total()),
-        BY_NODE,
     ),
-    MetricSpec(
+    _gauge(
         "ttlproxy_node_deferred_commands",
-        "gauge",
         "commands that wait there for their time (DEFER), counted every ten seconds by one of the"
         f" proxies: exact if there are up to {SAMPLE} internal keys beside those of deadlines, else"
         f" an estimate from {SAMPLE} of them",
         _waiting(lambda counts: counts.deferred),
-        BY_NODE,
         of_many="largest",
     ),
-    MetricSpec(
+    _gauge(
         "ttlproxy_node_next_deferred_seconds",
-        "gauge",
         "from that count until the first of the commands that were looked at is due, below 0 if it"
         " was late; absent if there was none",
         _waiting(lambda counts: _seconds(counts.until_next_ms)),
-        BY_NODE,
         of_many="least",
     ),
-    MetricSpec(
+    _gauge(
         "ttlproxy_node_kept_elements",
-        "gauge",
         "expired elements that wait there for TAKE (ONEXPIRE ... KEEP), counted in the same way",
         _waiting(lambda counts: counts.kept),
-        BY_NODE,
         of_many="largest",
     ),
-    MetricSpec(
+    _gauge(
         "ttlproxy_node_oldest_kept_seconds",
-        "gauge",
         "from when the first of the elements that were looked at was due until that count; absent"
         " if there was none",
         _waiting(lambda counts: _seconds(counts.since_oldest_ms)),
-        BY_NODE,
         of_many="largest",
     ),
-    MetricSpec(
+    _counter(
         "ttlproxy_node_reaped_elements_total",
-        "counter",
         "elements removed there at their deadline",
         _by_node(lambda node: node.link.context.node_counts.reaped_elements),
-        BY_NODE,
     ),
-    MetricSpec(
+    _counter(
         "ttlproxy_node_reap_lag_seconds_total",
-        "counter",
         "the sum of how late each of them was removed",
         _by_node(lambda node: node.link.context.node_counts.late_ms / 1000),
-        BY_NODE,
     ),
-    MetricSpec(
+    _counter(
         "ttlproxy_node_refusals_total",
-        "counter",
         "the proxy's own requests that it answered with an error",
         _by_node(lambda node: node.link.context.node_counts.refusals),
-        BY_NODE,
     ),
-    MetricSpec(
+    _counter(
         "ttlproxy_node_maxlen_refusals_total",
-        "counter",
         "writes of all proxies that it refused because of a rule's MAXLEN, by its own count",
         _by_node(lambda node: node.link.context.node_counts.maxlen_refusals),
-        BY_NODE,
         of_many="largest",
     ),
-    MetricSpec(
+    _gauge(
         "ttlproxy_node_round_trip_seconds",
-        "gauge",
         "how long it took to answer the proxy's heartbeat",
         _by_node(lambda node: node.link.heartbeat.round_trip_ms / 1000),
-        BY_NODE,
         of_many="largest",
     ),
-    MetricSpec(
+    _gauge(
         "ttlproxy_node_clock_ahead_seconds",
-        "gauge",
         "by how much its clock is ahead of that of the master whose clock is the furthest behind",
         _clocks_ahead,
-        BY_NODE,
         of_many="largest",
     ),
-    MetricSpec(
+    _gauge(
         "ttlproxy_node_connections",
-        "gauge",
         "clients' connections to it",
         _by_node(lambda node: node.link.context.connections.now),
-        BY_NODE,
     ),
-    MetricSpec(
+    _gauge(
         "ttlproxy_node_connections_waiting",
-        "gauge",
         "clients' connections to it that wait until there may be another one",
         _by_node(lambda node: node.link.context.connections.waiting),
-        BY_NODE,
     ),
-    MetricSpec(
+    _counter(
         "ttlproxy_node_connection_waits_total",
-        "counter",
         "how often a client's connection to it had to wait for that",
         _by_node(lambda node: node.link.context.node_counts.connection_waits),
-        BY_NODE,
     ),
-    MetricSpec(
+    _counter(
         "ttlproxy_node_connections_refused_total",
-        "counter",
         "clients' connections that it refused because of its own maxclients",
         _by_node(lambda node: node.link.context.node_counts.connections_refused),
-        BY_NODE,
     ),
 )

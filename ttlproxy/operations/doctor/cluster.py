@@ -20,7 +20,7 @@ from ttlproxy.errors import UpstreamError
 from ttlproxy.link import NodeOfSeveral, SentinelGroup, check_slots
 from ttlproxy.link.connecting.known_server import unix_ms
 from ttlproxy.net.tasks import cancel
-from ttlproxy.operations.doctor.finding import ERROR, INFO, OK, WARNING, Finding
+from ttlproxy.operations.doctor.finding import INFO, WARNING, Finding, error, info, ok, warning
 from ttlproxy.operations.doctor.target import Target
 
 # A larger difference between the clocks of two masters is a finding.
@@ -32,7 +32,7 @@ async def sentinels(target: Target) -> AsyncIterator[Finding]:
     """Checks that each Sentinel of the URL answers, and agrees with the others."""
     upstream, timeout_s = target.settings.upstream, target.settings.connect_timeout
     if upstream is None or upstream.sentinels is None:
-        yield Finding(OK, "no Sentinel is asked for the master")
+        yield ok("no Sentinel is asked for the master")
         return
     asked = SentinelGroup(upstream, lambda: timeout_s)
     running = asyncio.create_task(asked.run(), name="doctor: Sentinels")
@@ -44,15 +44,13 @@ async def sentinels(target: Target) -> AsyncIterator[Finding]:
     master = latest and latest.address
     for each in asked.each:
         if each.answer is None:
-            yield Finding(
-                WARNING,
+            yield warning(
                 f"the Sentinel at {each.address}: {each.trouble or 'no answer'}",
                 "If the others are away as well, nobody learns of a failover.",
                 "look whether it runs there, and at sentinel_user and sentinel_password",
             )
         elif each.answer.address != master:
-            yield Finding(
-                WARNING,
+            yield warning(
                 f"the Sentinel at {each.address} says that the master is {each.answer.address},"
                 f" and the latest to the others is {master}",
                 "It is cut off from the others, or watches other servers under the same name.",
@@ -69,23 +67,21 @@ async def cluster(target: Target) -> AsyncIterator[Finding]:
         if not node.slots:
             raise UpstreamError("it owns no slots of its Redis Cluster")
     except UpstreamError as unfit:
-        yield Finding(
-            ERROR,
+        yield error(
             str(unfit),
             "Requests for its keys fail.",
             "name all nodes of the Cluster in --upstream; redis-cli --cluster check",
         )
         return
     if node.moving:
-        yield Finding(
-            WARNING,
+        yield warning(
             f"{counted(node.moving, 'slot is', 'slots are')} on the way to another node",
             "Commands on keys there are refused until the move is over.",
             "redis-cli --cluster fix, or CLUSTER SETSLOT with the slot and STABLE",
         )
     else:
         said = "the only master" if node.slots == SLOTS else f"a master of {node.slots} slots"
-        yield Finding(OK, f"the server is {said} of a Cluster")
+        yield ok(f"the server is {said} of a Cluster")
 
 
 class MasterFacts(NamedTuple):
@@ -129,8 +125,7 @@ def of_cluster(masters: Sequence[MasterFacts]) -> Iterator[Finding]:
     nodes = [node for master in masters for node in master.nodes]
     owners = [node for node in nodes if node.is_master]
     if lost := SLOTS - len({number for node in owners for number in node.slots}):
-        yield Finding(
-            ERROR,
+        yield error(
             f"{counted(lost, 'slot has', 'slots have')} no master",
             "Requests for keys there fail.",
             "redis-cli --cluster fix",
@@ -138,12 +133,11 @@ def of_cluster(masters: Sequence[MasterFacts]) -> Iterator[Finding]:
         )
     else:
         count = len({node.id for node in owners})
-        yield Finding(OK, f"all slots have a master; there are {count}", check="slots")
+        yield ok(f"all slots have a master; there are {count}", check="slots")
     clocks_ms = [master.now_ms for master in masters] or [0]
     skew_ms = max(clocks_ms) - min(clocks_ms)
     if skew_ms > _SKEW_MS:
-        yield Finding(
-            WARNING,
+        yield warning(
             f"the masters' clocks differ by {skew_ms} ms",
             "After a slot has moved, or a replica was promoted, deadlines there pass earlier or"
             " later by that.",
@@ -151,16 +145,14 @@ def of_cluster(masters: Sequence[MasterFacts]) -> Iterator[Finding]:
             check="clocks",
         )
     if strict := [master.shown for master in masters if master.is_strict]:
-        yield Finding(
-            INFO,
+        yield info(
             f"cluster-require-full-coverage is on at {', '.join(strict)}",
             "While one slot has no master, requests for all keys fail there.",
             "CONFIG SET cluster-require-full-coverage no, if others should be served meanwhile",
             check="coverage",
         )
     if away := {f"{node.host}:{node.port}" for node in nodes if not node.is_there}:
-        yield Finding(
-            WARNING,
+        yield warning(
             f"other nodes cannot reach {', '.join(sorted(away))}",
             "If it is a replica, its master has one less to replace it.",
             "start it again, or CLUSTER FORGET its id at each node",
@@ -190,8 +182,7 @@ def failover(masters: Sequence[MasterFacts], nodes: Sequence[ClusterNode]) -> It
     # Replicas that others can reach, and to which the master sends nothing.
     for master in masters:
         if master.online < len(known := replicas[master.id]):
-            yield Finding(
-                WARNING,
+            yield warning(
                 f"{master.shown} sends its writes to {master.online} of"
                 f" {counted(len(known), 'replica')}: {', '.join(sorted(known))}",
                 "A failover to one that gets none loses all that was written since, elements and"

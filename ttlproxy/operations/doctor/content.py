@@ -14,7 +14,16 @@ from ttlproxy.core.element_types import TYPES
 from ttlproxy.core.registry import DbKey
 from ttlproxy.core.text import counted
 from ttlproxy.link import run, valid
-from ttlproxy.operations.doctor.finding import ERROR, INFO, OK, WARNING, Finding, Severity
+from ttlproxy.operations.doctor.finding import (
+    ERROR,
+    WARNING,
+    Finding,
+    Severity,
+    error,
+    info,
+    ok,
+    warning,
+)
 from ttlproxy.operations.doctor.target import Target
 from ttlproxy.operations.key_walk import scan
 from ttlproxy.scripts.script_calls import ScriptCalls
@@ -129,7 +138,7 @@ async def content(target: Target) -> AsyncIterator[Finding]:
         yield Finding(fault.severity, what, fault.why, fix, shown, check=fault.check)
     if is_sound:
         said = f"{counted(len(states), 'key')} and {counted(deadlines, 'deadline')}, no fault found"
-        yield Finding(OK, said)
+        yield ok(said)
 
 
 async def _sample_states(target: Target) -> dict[DbKey, KeyState]:
@@ -192,12 +201,11 @@ async def overdue(target: Target) -> AsyncIterator[Finding]:
     keys, oldest_s = late.keys, (now_ms - (late.first_ms or now_ms)) / 1000
     what = f"{counted(keys, 'key is', 'keys are')} overdue, the oldest for {oldest_s:.0f} s"
     if not keys and count:
-        yield Finding(OK, f"{counted(count, 'proxy is', 'proxies are')} connected")
+        yield ok(f"{counted(count, 'proxy is', 'proxies are')} connected")
     elif not keys:
-        yield Finding(INFO, "no proxy is connected", "Expired elements are not being removed.")
+        yield info("no proxy is connected", "Expired elements are not being removed.")
     elif count:
-        yield Finding(
-            ERROR,
+        yield error(
             f"{what}, although proxies are connected",
             "Either more elements expire than the reaper may remove, or Redis refuses its"
             " requests.",
@@ -205,8 +213,7 @@ async def overdue(target: Target) -> AsyncIterator[Finding]:
             " take longer",
         )
     else:
-        yield Finding(
-            WARNING,
+        yield warning(
             f"{what}, and no proxy is connected",
             "Clients that read without a proxy see expired elements.",
             f"ttlproxy --upstream {target.shown}",

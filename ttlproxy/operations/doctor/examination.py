@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -26,7 +27,7 @@ from ttlproxy.link import (
 )
 from ttlproxy.net.progress import Progress
 from ttlproxy.operations.doctor import cluster, content, rights, rules, server
-from ttlproxy.operations.doctor.finding import ERROR, INFO, OK, WARNING, Finding
+from ttlproxy.operations.doctor.finding import INFO, WARNING, Finding, error, ok
 from ttlproxy.operations.doctor.fix import FixState, fixed
 from ttlproxy.operations.doctor.required_rights import rules as rules_for_proxy
 from ttlproxy.operations.doctor.target import Target, read_target
@@ -78,7 +79,7 @@ async def examined(
     that first, and reports it; `state`: the file that keeps its position.
 
     At most `sample` deadlines are examined, and as many internal keys of each database. A Redis
-    that cannot be reached is a finding. Raises DoctorError if the state cannot be used.
+    that cannot be reached is a finding. Raises OperationError if the state cannot be used.
     """
     fix_state = FixState(state, upstream.shown, settings.prefix) if fixes else None
     settings = replace(settings, upstream=upstream)
@@ -99,13 +100,14 @@ async def examined(
 
     try:
         await redis.initialize()
-        masters = await _masters(one, settings)
+        with suppress(NoPermissionError):  # then a check says so
+            masters = await several_masters(one, "ttlproxy:doctor", settings.connect_timeout)
         if masters:
             found, is_whole = await _of_masters(masters, of_server)
         else:
             (_, found), is_whole = await of_server(redis), True
         if fix_state is not None and is_whole:
-            fix_state.end()
+            fix_state.file.remove()
         return sorted(found, key=lambda finding: -finding.severity)
     except (RedisError, OSError, UpstreamError, ValueError) as trouble:
         return [_away(upstream, trouble, await mismatch(one, role))]
@@ -129,7 +131,14 @@ async def _of_masters(
             target, own = await examine(redis)
             targets.append(target)
         except (RedisError, OSError) as trouble:
-            own = [_unreached(str(trouble))]
+            own = [
+                error(
+                    str(trouble),
+                    "Requests for its slots wait, and then fail.",
+                    "check that it runs, and that the proxy's user and password are right there",
+                    check="connection",
+                )
+            ]
         found += [replace(each, what=f"{redis.shown}: {each.what}") for each in own]
     facts = [await cluster.master_facts(target) for target in targets]
     found += cluster.of_cluster([each for each in facts if each is not None])
@@ -145,27 +154,8 @@ async def _of(name: str, check: Check, target: Target) -> list[Finding]:
         except ResponseError as refused:
             severity = INFO if isinstance(refused, NoPermissionError) else WARNING
             found.append(Finding(severity, f"cannot be checked: {refused}"))
-    found = found or [Finding(OK, check.sound)]
+    found = found or [ok(check.sound)]
     return [replace(each, check=each.check or name) for each in found]
-
-
-async def _masters(server: Upstream, settings: Settings) -> list[NodeOfSeveral]:
-    """Returns all masters, if there are several; none if their list is refused, which a check
-    reports."""
-    try:
-        return await several_masters(server, "ttlproxy:doctor", settings.connect_timeout)
-    except NoPermissionError:
-        return []
-
-
-def _unreached(trouble: str) -> Finding:
-    return Finding(
-        ERROR,
-        trouble,
-        "Requests for its slots wait, and then fail.",
-        "check that it runs, and that the proxy's user and password are right there",
-        check="connection",
-    )
 
 
 def _away(upstream: Upstream, trouble: Exception, known: str = "") -> Finding:
@@ -176,8 +166,7 @@ def _away(upstream: Upstream, trouble: Exception, known: str = "") -> Finding:
     what, _, cure = known.partition(": ") if known else (found.what, "", found.cure)
     if isinstance(trouble, NoPermissionError):
         cure = f"ACL SETUSER {user} {' '.join(rules_for_proxy())}"
-    return Finding(
-        ERROR,
+    return error(
         f"Redis at {upstream.shown}: {what}",
         "No client can be served without it.",
         cure or "check whether Redis runs there, and is well",

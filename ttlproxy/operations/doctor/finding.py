@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import partial
 from textwrap import wrap
 
 from ttlproxy import __version__
@@ -49,6 +50,12 @@ class Finding:
     keys: tuple[bytes, ...] = ()
     nameless: str = ""
     check: str = ""
+
+
+ok = partial(Finding, OK)
+info = partial(Finding, INFO)
+warning = partial(Finding, WARNING)
+error = partial(Finding, ERROR)
 
 
 def worst(findings: Sequence[Finding]) -> Severity:

@@ -15,7 +15,6 @@ from typing import Any, Final
 
 from ttlproxy.commands import Call
 from ttlproxy.core.text import counted
-from ttlproxy.errors import DoctorError
 from ttlproxy.link import NodeOfSeveral, announcing
 from ttlproxy.net.progress import of_names
 from ttlproxy.operations.doctor.content import examine_keys
@@ -33,24 +32,16 @@ class FixState:
 
     def __init__(self, path: Path | None, upstream: str, prefix: str) -> None:
         """Keeps it in the file at `path`, about the internal keys with this prefix in this
-        upstream; without one, nowhere. Raises DoctorError if the file cannot be read or written,
+        upstream; without one, nowhere. Raises OperationError if the file cannot be read or written,
         or is of another run."""
         job = {"upstream": upstream, "prefix": prefix}
-        self._file = ResumeFile(path, job, "--state", DoctorError) if path else None
-        self.begun: dict[str, tuple[WalkPosition, Counter[str]]] = {}
-        if self._file is not None:
-            self.begun = self._file.load(_read) or {}
+        self.file = ResumeFile(path, job)
+        self.begun = self.file.load(_read) or {}
 
     def keep(self, where: str, place: WalkPosition, counts: Counter[str]) -> None:
         """Keeps the position of the walk there."""
         self.begun[where] = place, counts
-        if self._file is not None:
-            self._file.keep({"begun": self.begun})
-
-    def end(self) -> None:
-        """Removes the file: all is fixed, so the next run begins anew."""
-        if self._file is not None:
-            self._file.remove()
+        self.file.keep({"begun": self.begun})
 
 
 def _read(kept: Any) -> dict[str, tuple[WalkPosition, Counter[str]]]:
@@ -63,7 +54,7 @@ async def fixed(target: Target, state: FixState) -> None:
 
     It may be interrupted: what is fixed stays fixed, and with the same state the next run goes on
     where it was. It drops deadlines whose element is gone, puts keys with deadlines into the
-    schedule, and announces their first deadlines to the proxies. Raises DoctorError if the state
+    schedule, and announces their first deadlines to the proxies. Raises OperationError if the state
     cannot be written.
     """
     asked = (b"EXISTS", target.keys.home(target.keys.rules))

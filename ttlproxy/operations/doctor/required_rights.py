@@ -91,116 +91,96 @@ class Right(NamedTuple):
         return "+" + b"|".join(self.words[:count]).decode().lower()
 
 
-_Row: TypeAlias = tuple[Severity, str, tuple[str, ...]]
-# The severity if the right is missing, what happens then, and the requests that the link, the
-# reaper, the pages and the subcommands send. KEY and CHANNEL are a client's; words in {} are
-# internal names.
+_Row: TypeAlias = tuple[Severity, str, str]
+"""The severity if rights are missing, what happens then, and the requests that need them, which the
+link, the reaper, the pages and the subcommands send. KEY and CHANNEL are a client's; words in {}
+are internal names."""
 _IN_CLUSTER: Final[tuple[_Row, ...]] = (
-    (ERROR, _STARTS, ("CLUSTER NODES",)),
+    (ERROR, _STARTS, "CLUSTER NODES"),
     (
         WARNING,
         "Nodes of a Cluster are reached by IP address, also if they want to be named.",
-        ("CLUSTER SLOTS",),
+        "CLUSTER SLOTS",
     ),
-    (WARNING, _UNTOLD_SLOTS, ("ASKING",)),
+    (WARNING, _UNTOLD_SLOTS, "ASKING"),
 )
 _ASKED: Final[tuple[_Row, ...]] = (
     (
         ERROR,
         _STARTS,
-        (
-            *("CLIENT SETNAME n", "CLIENT TRACKING ON", "INFO", "TIME"),
-            *("SCRIPT LOAD x", "SCRIPT EXISTS x", "EVALSHA x 0", "EVAL x 0"),
-            *("ZSCAN {schedule} 0", "HGETALL {rules}", "MGET {rules}"),
-        ),
+        "CLIENT SETNAME n, CLIENT TRACKING ON, INFO, TIME, SCRIPT LOAD x, SCRIPT EXISTS x,"
+        " EVALSHA x 0, EVAL x 0, ZSCAN {schedule} 0, HGETALL {rules}, MGET {rules}",
     ),
-    (ERROR, "Expired elements are not removed.", ("ZRANGEBYSCORE {schedule} 0 0",)),
-    (ERROR, "Deadlines work in database 0 only.", ("SELECT 0",)),
-    (WARNING, _UNSHARED, ("HMGET {state} secret",)),
-    (WARNING, "The proxy remembers keys for longer than it has to.", ("ZCARD {schedule}",)),
+    (ERROR, "Expired elements are not removed.", "ZRANGEBYSCORE {schedule} 0 0"),
+    (ERROR, "Deadlines work in database 0 only.", "SELECT 0"),
+    (WARNING, _UNSHARED, "HMGET {state} secret"),
+    (WARNING, "The proxy remembers keys for longer than it has to.", "ZCARD {schedule}"),
+    (WARNING, "Keys that are missing from the schedule are not found.", "ZMSCORE {schedule} x"),
+    (WARNING, "The page does not show which elements wait.", "ZRANGE {schedule} 0 0"),
     (
         WARNING,
-        "Keys that are missing from the schedule are not found.",
-        ("ZMSCORE {schedule} x",),
-    ),
-    (WARNING, "The page does not show which elements wait.", ("ZRANGE {schedule} 0 0",)),
-    (
-        WARNING,
-        "A value that is written through another proxy may keep the deadline that this one has just"
-        " set, and be deleted.",
-        (
-            *("SUBSCRIBE {broadcast}", "SUBSCRIBE {told}", "UNSUBSCRIBE {told}"),
-            *("PUBLISH {meeting} x", "PUBSUB NUMSUB"),
-        ),
+        "A value that is written through another proxy may keep the deadline that this one has"
+        " just set, and be deleted.",
+        "SUBSCRIBE {broadcast}, SUBSCRIBE {told}, UNSUBSCRIBE {told}, PUBLISH {meeting} x, PUBSUB"
+        " NUMSUB",
     ),
     (
         WARNING,
         "If another proxy hangs, the first deadlines of new families of keys wait for it.",
-        ("CLIENT KILL ID 0",),
+        "CLIENT KILL ID 0",
     ),
     (
         WARNING,
         "A proxy does not notice others with another prefix or signing key, and data is lost.",
-        ("PUBSUB CHANNELS",),
+        "PUBSUB CHANNELS",
     ),
-    (WARNING, "Other proxies may learn of deadlines late.", ("SET {hello} x", "DEL {hello}")),
-    (WARNING, "LEASE ... BLOCK does not wait.", ("BLMOVE KEY KEY LEFT LEFT 0", "LLEN KEY")),
+    (WARNING, "Other proxies may learn of deadlines late.", "SET {hello} x, DEL {hello}"),
+    (WARNING, "LEASE ... BLOCK does not wait.", "BLMOVE KEY KEY LEFT LEFT 0, LLEN KEY"),
     (
         WARNING,
         "The proxy takes every word of a request for a key, and reaps more than needed.",
-        ("COMMAND",),
+        "COMMAND",
     ),
-    (WARNING, "Expired elements of other keys are never removed.", ("TYPE KEY",)),
+    (WARNING, "Expired elements of other keys are never removed.", "TYPE KEY"),
     (
         WARNING,
         "ONEXPIRE and DEFER cannot publish, and there are no element events.",
-        ("PUBLISH CHANNEL x", "SPUBLISH CHANNEL x"),
+        "PUBLISH CHANNEL x, SPUBLISH CHANNEL x",
     ),
-    (INFO, "CLIENT LIST shows no library name.", ("CLIENT SETINFO lib-name n",)),
-    (INFO, "The proxy asks INFO for the role, which costs Redis more.", ("ROLE",)),
-    (
-        INFO,
-        "A proxy that starts reads the names of all keys with deadlines.",
-        ("HKEYS {state}",),
-    ),
+    (INFO, "CLIENT LIST shows no library name.", "CLIENT SETINFO lib-name n"),
+    (INFO, "The proxy asks INFO for the role, which costs Redis more.", "ROLE"),
+    (INFO, "A proxy that starts reads the names of all keys with deadlines.", "HKEYS {state}"),
     (
         INFO,
         "Each proxy that starts asks for all commands, which takes Redis a millisecond.",
-        ("HGET {state} commands", "HSET {state} commands x"),
+        "HGET {state} commands, HSET {state} commands x",
     ),
-    (INFO, "The metrics do not show what is overdue.", ("ZCOUNT {schedule} 0 0",)),
-    (INFO, "No element events are published.", ("CONFIG GET x",)),
+    (INFO, "The metrics do not show what is overdue.", "ZCOUNT {schedule} 0 0"),
+    (INFO, "No element events are published.", "CONFIG GET x"),
     (
         INFO,
         "Each script checks its client's rights first, which takes two to four times as long.",
-        ("ACL LIST",),
+        "ACL LIST",
     ),
-    (INFO, "ACL CAT does not list the proxy's commands.", ("ACL CAT",)),
-    (INFO, "The doctor does not find keys that are missing from the schedule.", ("SCAN 0",)),
-    (INFO, "All clients that use CLIENT TRACKING are counted as proxies.", ("CLIENT LIST",)),
-    (INFO, "Redis may disconnect the reaper when memory is short.", ("CLIENT NO-EVICT ON",)),
-    (INFO, "Reaps count as accesses to keys (LRU, LFU).", ("CLIENT NO-TOUCH ON",)),
-    (
-        INFO,
-        _UNEXAMINED,
-        ("ZRANDMEMBER {schedule}", "SRANDMEMBER {others} 1"),
-    ),
-    (INFO, "ttlproxy doctor --apply fails.", ("EXISTS {schedule}",)),
-    (INFO, _UNTOLD, ("SLOWLOG GET", "HLEN {others}", "LINDEX {others} 0")),
+    (INFO, "ACL CAT does not list the proxy's commands.", "ACL CAT"),
+    (INFO, "The doctor does not find keys that are missing from the schedule.", "SCAN 0"),
+    (INFO, "All clients that use CLIENT TRACKING are counted as proxies.", "CLIENT LIST"),
+    (INFO, "Redis may disconnect the reaper when memory is short.", "CLIENT NO-EVICT ON"),
+    (INFO, "Reaps count as accesses to keys (LRU, LFU).", "CLIENT NO-TOUCH ON"),
+    (INFO, _UNEXAMINED, "ZRANDMEMBER {schedule}, SRANDMEMBER {others} 1"),
+    (INFO, "ttlproxy doctor --apply fails.", "EXISTS {schedule}"),
+    (INFO, _UNTOLD, "SLOWLOG GET, HLEN {others}, LINDEX {others} 0"),
     (
         INFO,
         "ttlproxy purge fails.",
-        (
-            *("UNLINK {schedule}", "ZSCORE {schedule} x", "PTTL KEY", "PEXPIREAT {schedule} 0"),
-            "SADD {others} x",
-        ),
+        "UNLINK {schedule}, ZSCORE {schedule} x, PTTL KEY, PEXPIREAT {schedule} 0, SADD {others} x",
     ),
     (
         INFO,
         "The proxy does not notice what versions before the first release have left.",
-        ("GET {old_layout}",),
+        "GET {old_layout}",
     ),
-    (INFO, _MISCOUNTED, ("SSCAN {others} 0", "SMISMEMBER {others} x", "HEXISTS {rules} x")),
+    (INFO, _MISCOUNTED, "SSCAN {others} 0, SMISMEMBER {others} x, HEXISTS {rules} x"),
 )
 
 
@@ -212,8 +192,8 @@ def asked(keys: Keys) -> list[Right]:
     named |= {"{told}": keys.news_channel(b"")}
     return [
         Right(tuple(named.get(word, word.encode()) for word in text.split()), severity, without)
-        for severity, without, texts in ((*_IN_CLUSTER, *_ASKED) if keys.clustered else _ASKED)
-        for text in texts
+        for severity, without, requests in ((*_IN_CLUSTER, *_ASKED) if keys.clustered else _ASKED)
+        for text in requests.split(", ")
     ]
 
 
@@ -223,7 +203,8 @@ def scripted(names: Iterable[str] = tuple(SCRIPTS)) -> dict[bytes, tuple[Severit
     scripts, found = Scripts(b""), dict[bytes, tuple[Severity, str]]()
     for name in names:
         for word in _words(scripts[name].text):
-            found[word] = max(found.get(word, (INFO, "")), SCRIPTS[name], key=_badness)
+            before = found.get(word, (INFO, ""))
+            found[word] = max(before, SCRIPTS[name], key=lambda outcome: outcome[0])
     return found
 
 
@@ -251,10 +232,6 @@ def rules(
     own = {right.rule for right in asked(Keys(b"", clustered))}
     theirs = {f"+{name.decode().lower()}" for name in scripted()}
     return ["~*", "&*", *sorted((own | theirs) - later), "+multi", "+discard"]
-
-
-def _badness(outcome: tuple[Severity, str]) -> Severity:
-    return outcome[0]
 
 
 def _words(text: bytes) -> Iterator[bytes]:

@@ -15,7 +15,7 @@ from redis.exceptions import NoPermissionError, ResponseError
 from ttlproxy.core.permissions import asks_login, reaches_narrowly
 from ttlproxy.core.text import counted
 from ttlproxy.link import run
-from ttlproxy.operations.doctor.finding import INFO, OK, WARNING, Finding, Severity
+from ttlproxy.operations.doctor.finding import Finding, Severity, info, ok, warning
 from ttlproxy.operations.doctor.required_rights import FIELD_TTLS, SINCE, Right, asked, scripted
 from ttlproxy.operations.doctor.target import Target
 
@@ -33,8 +33,7 @@ async def rights(target: Target) -> AsyncIterator[Finding]:
     try:
         refused = await _refused(target, needed)
     except NoPermissionError:
-        yield Finding(
-            INFO,
+        yield info(
             f"the rights of user {target.user} cannot be checked",
             "The check uses MULTI and DISCARD, so that nothing is executed.",
             f"ACL SETUSER {target.user} +multi +discard",
@@ -46,7 +45,7 @@ async def rights(target: Target) -> AsyncIterator[Finding]:
         what = f"user {target.user} lacks the rights {line}"
         yield Finding(severity, what, without, f"ACL SETUSER {target.user} {line}")
     if not missing:
-        yield Finding(OK, f"user {target.user} has all rights it needs")
+        yield ok(f"user {target.user} has all rights it needs")
 
 
 def _of_scripts(target: Target) -> Iterator[Right]:
@@ -133,8 +132,7 @@ async def users(target: Target) -> AsyncIterator[Finding]:
             and any(reaches_narrowly(rules, key) for key in internal)
         ]
         if names:
-            yield Finding(
-                WARNING,
+            yield warning(
                 f"{counted(len(names), 'user')} may write to {shown} but not to all keys",
                 can,
                 "replace their rules by what ttlproxy rights prints for their key patterns",
@@ -147,21 +145,19 @@ async def protected_mode(target: Target) -> AsyncIterator[Finding]:
     settings = target.settings
     fix = "CONFIG SET requirepass, or passwords of ACL users and ACL SETUSER default off"
     if settings.tls_auth_clients == "yes":
-        yield Finding(OK, "clients must show a certificate")
+        yield ok("clients must show a certificate")
     elif not settings.is_open_to_other_machines:
-        yield Finding(OK, f"only this machine can reach {settings.listen}")
+        yield ok(f"only this machine can reach {settings.listen}")
     elif asks_login(await target.ask(b"ACL", b"LIST")):
-        yield Finding(OK, "Redis asks clients for a password")
+        yield ok("Redis asks clients for a password")
     elif settings.protected_mode == "no":
-        yield Finding(
-            INFO,
+        yield info(
             f"everybody who can reach {settings.listen} may use Redis",
             "Redis asks for no password, and protected_mode is no.",
             fix,
         )
     else:
-        yield Finding(
-            WARNING,
+        yield warning(
             "only clients on this machine are served: Redis asks for no password",
             "Protected mode refuses all others with DENIED.",
             f"{fix}; or --protected-mode no, if only trusted clients can reach the proxy",

@@ -10,7 +10,7 @@ from typing import Final
 from ttlproxy.commands import Call
 from ttlproxy.core.expiry_actions import VERBS, Actions, listed, verified
 from ttlproxy.core.write_rules import parted, rule_of
-from ttlproxy.operations.doctor.finding import ERROR, Finding
+from ttlproxy.operations.doctor.finding import Finding, error
 from ttlproxy.operations.doctor.target import Target
 
 _SHOWN: Final = 3
@@ -27,8 +27,7 @@ async def unsigned(target: Target) -> AsyncIterator[Finding]:
                 words = script_calls.words(Call("deferred_examine", (key,), (*pads, b"100")), b"")
                 counts[key] = await target.ask(*words, db=db)
         if keys := [key for key, count in counts.items() if count]:
-            yield Finding(
-                ERROR,
+            yield error(
                 f"deferred commands in database {db} that no proxy has signed:"
                 f" {sum(counts.values())}",
                 "They were written without a proxy, or signed with another key. They are not"
@@ -38,8 +37,7 @@ async def unsigned(target: Target) -> AsyncIterator[Finding]:
             )
         rows = await _rules(target, db)
         if forged := [name for name, row in rows.items() if row is None]:
-            yield Finding(
-                ERROR,
+            yield error(
                 f"rules in database {db} that are not signed by a proxy: {len(forged)}",
                 "They were written without a proxy, or signed with another key. They have no"
                 " effect: expired elements are deleted.",
@@ -47,8 +45,7 @@ async def unsigned(target: Target) -> AsyncIterator[Finding]:
                 tuple(forged[:_SHOWN]),
             )
         if unclear := [name for name, row in rows.items() if row and not _is_clear(name, row)]:
-            yield Finding(
-                ERROR,
+            yield error(
                 f"rules in database {db} that cannot be read: {len(unclear)}",
                 "A newer ttlproxy may have written them. In keys that those of ONEXPIRE match,"
                 " expired elements are not being removed.",
@@ -75,8 +72,7 @@ async def destinations(target: Target) -> AsyncIterator[Finding]:
             if kind not in ("none", wanted):
                 shown = dest.decode(errors="backslashreplace")
                 what = f"in database {db} is a {kind}, but a rule of ONEXPIRE needs a {wanted}"
-                yield Finding(
-                    ERROR,
+                yield error(
                     f"{shown} {what}",
                     "Expired elements stay in their keys until they can be delivered.",
                     f"RENAMENX {shown} {shown}:aside",

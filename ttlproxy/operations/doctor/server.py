@@ -26,7 +26,16 @@ from ttlproxy.link import (
     said_by,
 )
 from ttlproxy.operations.doctor.content import examine_keys
-from ttlproxy.operations.doctor.finding import ERROR, INFO, OK, WARNING, Finding
+from ttlproxy.operations.doctor.finding import (
+    ERROR,
+    INFO,
+    WARNING,
+    Finding,
+    error,
+    info,
+    ok,
+    warning,
+)
 from ttlproxy.operations.doctor.required_rights import SINCE, all_scripted
 from ttlproxy.operations.doctor.target import Target
 from ttlproxy.operations.key_walk import scan
@@ -49,8 +58,7 @@ _BROKEN: Final = {
 async def role(target: Target) -> AsyncIterator[Finding]:
     if target.info.get("role") == "slave":
         primary = f"{target.info.get('master_host')}:{target.info.get('master_port')}"
-        yield Finding(
-            ERROR,
+        yield error(
             f"the server is a replica of {primary}",
             "It accepts no writes: no deadline can be set, and expired elements are not being"
             " removed.",
@@ -66,15 +74,14 @@ async def layout(target: Target) -> AsyncIterator[Finding]:
         with suppress(ResponseError):  # there is none, or it may not be read
             check_old_layout(keys.prefix, await target.ask(b"GET", keys.home(keys.old_layout)))
     except UnfitUpstream as other:
-        yield Finding(
-            ERROR,
+        yield error(
             str(other),
             "This ttlproxy refuses to start.",
             "run the version that has written them, or remove them with ttlproxy purge",
         )
         return
     if found[0] is not None:
-        yield Finding(OK, f"deadlines have layout {LAYOUT}, of ttlproxy {said_by(found[1])}")
+        yield ok(f"deadlines have layout {LAYOUT}, of ttlproxy {said_by(found[1])}")
 
 
 async def prefixes(target: Target) -> AsyncIterator[Finding]:
@@ -91,49 +98,44 @@ async def prefixes(target: Target) -> AsyncIterator[Finding]:
     for other in sorted((running | left) - {target.keys.prefix}):
         shown = other.decode(errors="backslashreplace")
         if other in running:
-            yield Finding(ERROR, f"a proxy has the prefix {shown}", why, "stop it")
+            yield error(f"a proxy has the prefix {shown}", why, "stop it")
         else:
             fix = f"ttlproxy purge --prefix {shown}"
-            yield Finding(WARNING, f"keys of the prefix {shown} are left", why, fix)
+            yield warning(f"keys of the prefix {shown} are left", why, fix)
 
 
 async def commands(target: Target) -> AsyncIterator[Finding]:
     """Finds what proxies call and the server lacks. `rights` tells what this user may not call."""
     own = "with" if "HPEXPIRE" in target.commands else "without"
-    yield Finding(OK, f"{target.server}, {own} hash field deadlines of its own")
+    yield ok(f"{target.server}, {own} hash field deadlines of its own")
     if target.version < OLDEST:
-        yield Finding(
-            ERROR,
+        yield error(
             f"{target.server} is too old",
             "Scripts and announcements use features of Redis 6.2.",
             "upgrade the server to 6.2 or later",
         )
     if missing := _missing(target):
-        yield Finding(
-            ERROR,
+        yield error(
             f"the server lacks {', '.join(missing)}",
             "Scripts call these commands, and fail.",
             "remove their rename-command from redis.conf, and restart the server",
         )
     if not target.has_sha:
-        yield Finding(
-            WARNING,
+        yield warning(
             "the server lacks EVALSHA",
             "Each script call sends the whole script, several kilobytes.",
             "remove its rename-command from redis.conf, and restart the server",
         )
     keyspace = (name for name, row in target.commands.items() if b"@keyspace" in row.categories)
     if unknown := sorted(set(keyspace) - KEYSPACE - VIRTUALS.keys()):
-        yield Finding(
-            WARNING,
+        yield warning(
             f"this ttlproxy does not know {', '.join(unknown)}, in the category keyspace",
             "Such a command may show internal keys, and keys whose elements have all expired.",
             "upgrade ttlproxy, or take the right to it from clients: ACL SETUSER USER"
             + "".join(f" -{name.lower()}" for name in unknown),
         )
     if "notify-keyspace-events" not in target.config:
-        yield Finding(
-            INFO,
+        yield info(
             "notify-keyspace-events cannot be read",
             "No element events are published: the proxy cannot see whether they are wanted.",
             f"ACL SETUSER {target.user} +config|get",
@@ -158,8 +160,7 @@ async def scripts(target: Target) -> AsyncIterator[Finding]:
     except NoPermissionError:
         return
     except ResponseError as refused:
-        yield Finding(
-            ERROR,
+        yield error(
             f"scripts do not run: {refused}",
             "Scripts set, read and remove deadlines.",
             "do not rename EVAL (rename-command); if the server is busy, wait",
@@ -177,8 +178,7 @@ async def tracking(target: Target) -> AsyncIterator[Finding]:
     except NoPermissionError:
         return
     except ResponseError as refused:
-        yield Finding(
-            ERROR,
+        yield error(
             f"announcements do not work: {refused}",
             "Proxies learn of each other's deadlines by client tracking. Without it clients"
             " cannot be served.",
@@ -203,15 +203,13 @@ async def eviction(target: Target) -> AsyncIterator[Finding]:
 async def memory(target: Target) -> AsyncIterator[Finding]:
     limit, used = target.info.get("maxmemory", 0), target.info.get("used_memory", 0)
     if limit and used >= _CROWDED * limit:
-        yield Finding(
-            WARNING,
+        yield warning(
             f"{used} of {limit} bytes are used",
             "A full server refuses new elements and deadlines; expired elements are still removed.",
             f"CONFIG SET maxmemory {used * 2 + _ROOM}",
         )
     if short := shortage(target.settings):
-        yield Finding(
-            WARNING,
+        yield warning(
             short.what,
             "A container that exceeds its limit is killed, and its clients lose their connections.",
             short.fix,
@@ -223,8 +221,7 @@ async def clients(target: Target) -> AsyncIterator[Finding]:
     may be several."""
     limit, now = target.info.get("maxclients", 0), target.info.get("connected_clients", 0)
     if limit and now >= _CROWDED * limit:
-        yield Finding(
-            WARNING,
+        yield warning(
             f"connections in use: {now} of {limit}",
             "Each client of a proxy needs its own connection to Redis.",
             f"CONFIG SET maxclients {limit * 2}",
@@ -246,8 +243,7 @@ async def core(target: Target) -> AsyncIterator[Finding]:
     """Reports this installation, which is also that of the proxies if the doctor runs on their
     machine."""
     if not IS_COMPILED:
-        yield Finding(
-            INFO,
+        yield info(
             "requests and replies are read in Python: the compiled core is not built",
             "A proxy then needs up to twice the CPU time for plain requests.",
             "install a C compiler and Python's headers, and then ttlproxy again",
@@ -257,28 +253,27 @@ async def core(target: Target) -> AsyncIterator[Finding]:
 async def persistence(target: Target) -> AsyncIterator[Finding]:
     """Checks that data is saved: deadlines are data, and survive a restart exactly as elements
     do."""
-    info = target.info
-    broken = [what for field, what in _BROKEN.items() if info.get(field, "ok") != "ok"]
+    told = target.info
+    broken = [what for field, what in _BROKEN.items() if told.get(field, "ok") != "ok"]
     for what in broken:
-        yield Finding(
-            ERROR,
+        yield error(
             what,
             "Redis may refuse all writes (MISCONF), including those of the reaper.",
             "free space on the server's disk, then BGSAVE; Redis's log says what is wrong",
         )
     if broken:
         return
-    if info.get("aof_enabled"):
+    if told.get("aof_enabled"):
         sync = target.config.get("appendfsync", "?")
-        yield Finding(OK, f"the append-only file is on (appendfsync {sync})")
+        yield ok(f"the append-only file is on (appendfsync {sync})")
         return
     what, why = "nothing is saved to disk", "A restart loses all elements and deadlines."
     if target.config.get("save", "?"):
-        unsaved = info.get("rdb_changes_since_last_save", 0)
+        unsaved = told.get("rdb_changes_since_last_save", 0)
         what = f"only snapshots are saved; {counted(unsaved, 'change is', 'changes are')} in no"
         what += " snapshot yet"
         why = "A crash loses the latest elements together with their deadlines."
-    yield Finding(INFO, what, why, "CONFIG SET appendonly yes")
+    yield info(what, why, "CONFIG SET appendonly yes")
 
 
 async def replicas(target: Target) -> AsyncIterator[Finding]:
@@ -290,24 +285,21 @@ async def replicas(target: Target) -> AsyncIterator[Finding]:
     good = int(info.get("min_slaves_good_slaves", demanded))
     upstream = target.settings.upstream
     if good < demanded:
-        yield Finding(
-            ERROR,
+        yield error(
             f"min-replicas-to-write is {demanded}, but only"
             f" {counted(good, 'replica is', 'replicas are')} up to date",
             "Redis refuses all writes (NOREPLICAS), including those of the reaper.",
             "CONFIG SET min-replicas-to-write 0, or start the replicas",
         )
     elif not found and upstream is not None and upstream.sentinels is not None:
-        yield Finding(
-            WARNING,
+        yield warning(
             "the server has no replica that is connected to it",
             "Sentinels watch it, and nobody can take over from it. A replica that has lost it"
             " is promoted without what was written since.",
             "look at SENTINEL REPLICAS, and at master_link_status and masterauth of each",
         )
     elif behind:
-        yield Finding(
-            WARNING,
+        yield warning(
             f"replicas that are behind, or not synchronized yet: {len(behind)} of {len(found)}",
             "A failover to one of them loses the latest elements together with their deadlines.",
             "see INFO replication, and the replica's log",

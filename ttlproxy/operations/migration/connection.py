@@ -5,7 +5,7 @@ Errors name the server.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple, Self
 
@@ -13,7 +13,7 @@ from redis.exceptions import ConnectionError, RedisError, ResponseError
 
 from ttlproxy.addresses import Upstream
 from ttlproxy.core.element_types import TYPES
-from ttlproxy.errors import MigrationError, UnfitKey
+from ttlproxy.errors import OperationError, UnfitKey
 from ttlproxy.link import client, reason, run, valid
 from ttlproxy.link.connecting.known_server import fields, unix_ms
 from ttlproxy.link.connecting.pipeline import Words
@@ -42,16 +42,16 @@ class Server:
         await self.redis.aclose()
 
     async def replies(self, requests: Sequence[Words]) -> list[object]:
-        """Returns the replies, Redis's errors as exceptions. Raises MigrationError."""
+        """Returns the replies, Redis's errors as exceptions. Raises OperationError."""
         with self.errors():
             return await run(self.redis, [(self.db, words) for words in requests])
 
     async def ask(self, *requests: Words) -> list[Any]:
-        """Returns the replies. Raises MigrationError, also for an error of Redis."""
+        """Returns the replies. Raises OperationError, also for an error of Redis."""
         return [self.valid(reply) for reply in await self.replies(requests)]
 
     def valid(self, reply: object) -> Any:
-        """Returns the reply. Raises MigrationError if it is an error of Redis."""
+        """Returns the reply. Raises OperationError if it is an error of Redis."""
         with self.errors():
             return valid(reply)
 
@@ -84,12 +84,12 @@ class Server:
 
     @contextmanager
     def errors(self) -> Iterator[None]:
-        """Raises MigrationError for errors of Redis; UnfitKey if other keys may be in order."""
+        """Raises OperationError for errors of Redis; UnfitKey if other keys may be in order."""
         try:
             yield
         except (RedisError, OSError) as trouble:
             is_of_key = isinstance(trouble, ResponseError) and reason(trouble) in _OF_A_KEY
-            kind = UnfitKey if is_of_key else MigrationError
+            kind = UnfitKey if is_of_key else OperationError
             raise kind(f"{self.shown}: {trouble}") from trouble
 
     def _opened(self) -> None:
@@ -101,26 +101,23 @@ Pairs = Sequence[tuple[bytes, bytes | None]]
 
 
 class ScanCommand(NamedTuple):
-    """command: reads a page; pairs: makes (element, value) for each from what the reply lists"""
+    """command: reads a page; width: how many words of its reply are about an element"""
 
     command: bytes
-    pairs: Callable[[Sequence[bytes]], Pairs]
+    width: int
 
     def words(self, key: bytes, cursor: bytes) -> Words:
         """Returns the request. Its reply is the next cursor, and what `pairs` takes."""
         return (self.command, key, cursor, b"COUNT", PAGE)
 
-
-def _with_values(listed: Sequence[bytes]) -> Pairs:
-    return list(zip(listed[::2], listed[1::2], strict=True))
-
-
-def _alone(listed: Sequence[bytes]) -> Pairs:
-    return [(name, None) for name in listed]
+    def pairs(self, listed: Sequence[bytes]) -> Pairs:
+        """Returns (element, value) for each; without values None."""
+        values = listed[1::2] if self.width == 2 else [None] * len(listed)
+        return list(zip(listed[:: self.width], values, strict=True))
 
 
 SCANS: Final[Mapping[bytes, ScanCommand]] = {
-    name: ScanCommand(type_.scan.encode(), _with_values if type_.width == 2 else _alone)
+    name: ScanCommand(type_.scan.encode(), type_.width)
     for name, type_ in TYPES.items()
     if type_.scan
 }
@@ -136,7 +133,7 @@ class Scanned(NamedTuple):
 
 
 async def scanned(server: Server, key: bytes, kind: bytes, cursor: bytes) -> Scanned:
-    """Returns the elements from `cursor` on. Raises MigrationError."""
+    """Returns the elements from `cursor` on. Raises OperationError."""
     scan = SCANS[kind]
     (following, listed), left_ms, time = await server.ask(
         scan.words(key, cursor), (b"PTTL", key), (b"TIME",)

@@ -95,7 +95,7 @@ class Source(Protocol):
 
     def page(self, name: bytes, part: SourcePart, cursor: bytes) -> Awaitable[Page]:
         """Returns the elements of key `name` from `cursor` on. If it reads what is at the target,
-        on the target's connection, it watches that. Raises MigrationError or redis-py's
+        on the target's connection, it watches that. Raises OperationError or redis-py's
         RedisError."""
 
 
@@ -105,7 +105,7 @@ class Target(Protocol):
     slack_ms: int
 
     def read_state(self, page: Page, *, with_values: bool) -> Awaitable[TargetState]:
-        """Returns what is there now, and watches it. Raises MigrationError or redis-py's
+        """Returns what is there now, and watches it. Raises OperationError or redis-py's
         RedisError."""
 
     def ttl_requests(self, page: Page, elements: Sequence[Element]) -> list[Words]:

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from redis.exceptions import NoPermissionError, ResponseError
 
 from ttlproxy.addresses import Upstream
-from ttlproxy.errors import MigrationError
+from ttlproxy.errors import OperationError
 from ttlproxy.link.connecting.pipeline import Words
 from ttlproxy.operations.migration.connection import Server
 from ttlproxy.operations.migration.elements import (
@@ -78,7 +78,7 @@ class Job(NamedTuple):
     """A kind of import or export.
 
     summary: for --help; needs, takes: the names of options, besides those that all jobs take
-    prepare: makes its source and target; raises MigrationError, or ValueError if an option is wrong
+    prepare: makes its source and target; raises OperationError, or ValueError if an option is wrong
     """
 
     summary: str
@@ -149,11 +149,11 @@ async def _probe(server: Server, words: Words, what: str) -> None:
     (reply,) = await server.replies([words])
     is_refused = isinstance(reply, NoPermissionError)  # of the probe's key, perhaps of no other
     if isinstance(reply, ResponseError) and not is_refused:
-        raise MigrationError(f"{server.shown} is not {what}: {reply}")
+        raise OperationError(f"{server.shown} is not {what}: {reply}")
 
 
 async def check_proxy(server: Server) -> None:
-    """Raises MigrationError if this is no ttlproxy."""
+    """Raises OperationError if this is no ttlproxy."""
     await _probe(server, (b"TTLPROXY", b"INFO"), "a running ttlproxy")
 
 

@@ -9,7 +9,7 @@ from time import monotonic
 from typing import Final
 
 from ttlproxy.core.text import counted
-from ttlproxy.errors import MigrationError, SettingsError
+from ttlproxy.errors import OperationError, SettingsError
 from ttlproxy.net.progress import Progress
 from ttlproxy.operations.key_walk import Pace
 from ttlproxy.operations.migration.connection import Server
@@ -33,7 +33,7 @@ class Migration:
         self._job = job
         self._options = options
         self._timeout_s = timeout_s
-        self._file = ResumeFile(options.state, identity, "--state", MigrationError)
+        self._file = ResumeFile(options.state, identity)
 
     async def run(self, progress: Progress) -> int:
         """Runs it; returns the exit code. Raises TtlproxyError."""
@@ -93,7 +93,7 @@ class Migration:
         """Goes through all keys; returns the mover, which has examples.
 
         The state is saved now and then, and at the end, unless it is a dry run. Raises
-        MigrationError, also if there was nothing to do, because then the options are wrong.
+        OperationError, also if there was nothing to do, because then the options are wrong.
         """
         options = self._options
         rules = Rules(
@@ -115,7 +115,7 @@ class Migration:
 
         try:
             await mover.run(tell)
-        except (asyncio.CancelledError, MigrationError):
+        except (asyncio.CancelledError, OperationError):
             if options.is_applied and state.counts:
                 self._file.keep(state.kept())
             raise
@@ -130,19 +130,19 @@ class Migration:
                 f"{part.kind.decode()} {part.match.decode(errors='backslashreplace')!r}"
                 for part in moved.source.parts
             )
-            raise MigrationError(
+            raise OperationError(
                 f"database {server.db} of {server.shown} has no key for the pattern: {sought}"
             )
         found = elements(counts)
         if found and counts[Outcome.GONE] == found and moved.hint:
-            raise MigrationError(
+            raise OperationError(
                 f"none of the {found} elements with deadlines is at {moved.server.shown}:"
                 f" {moved.hint}"
             )
 
 
 def _check_that_all_fit(mover: Mover) -> None:
-    """Raises MigrationError if there were keys that do not fit; called when the others are done."""
+    """Raises OperationError if there were keys that do not fit; called when the others are done."""
     if count := mover.state.counts[UNFIT]:
         said = "\n  ".join([f"{counted(count, 'key was', 'keys were')} left alone:", *mover.unfit])
-        raise MigrationError(said)
+        raise OperationError(said)

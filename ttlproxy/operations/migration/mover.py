@@ -102,7 +102,7 @@ class Mover:
 
     async def run(self, tell: Callable[[], None]) -> None:
         """Goes on from the position of `state`; `tell()` is called now and then. Raises
-        MigrationError."""
+        OperationError."""
         while self.state.part < len(self.source.parts):
             await self._keys(self.source.parts[self.state.part], tell)
             self.state.part, self.state.place = self.state.part + 1, WalkPosition()

@@ -69,9 +69,6 @@ UNTOLD: Final = (
     "the source does not tell when the key itself expires, because its elements have deadlines: set"
     " it again"
 )
-_OF_KEYS: Final[Mapping[str, Sentences]] = {
-    HIDDEN: Sentences(*[UNTOLD] * 3),
-}
 # Words of these sentences, and their form for one element.
 _OF_ONE: Final[Mapping[str, str]] = {
     "are": "is",
@@ -91,21 +88,16 @@ FAULTS: Final = (Outcome.DATED, Outcome.ADDED, Outcome.DELETED, BUSY)
 
 def lines(counts: Counter[str], column: str) -> list[str]:
     """Returns a line for each outcome that has a count; `column`: a field of Sentences."""
-    return [
-        f"{counted(counts[name], noun)}: {agrees(counts[name], getattr(sentences, column))}"
-        for noun, rows, agrees in (("element", _ROWS, _agreeing), ("key", _OF_KEYS, _as_it_is))
-        for name, sentences in rows.items()
-        if counts[name]
-    ]
-
-
-def _agreeing(count: int, sentence: str) -> str:
-    """Returns the sentence as it is, or in its form for one element."""
-    return _PLURAL.sub(lambda word: _OF_ONE[word[0]], sentence) if count == 1 else sentence
-
-
-def _as_it_is(count: int, sentence: str) -> str:
-    return sentence
+    found = []
+    for name, sentences in _ROWS.items():
+        if count := counts[name]:
+            said = getattr(sentences, column)
+            if count == 1:
+                said = _PLURAL.sub(lambda word: _OF_ONE[word[0]], said)
+            found.append(f"{counted(count, 'element')}: {said}")
+    if hidden := counts[HIDDEN]:
+        found.append(f"{counted(hidden, 'key')}: {UNTOLD}")
+    return found
 
 
 def so_far(counts: Counter[str]) -> str:

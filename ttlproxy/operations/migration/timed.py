@@ -54,11 +54,7 @@ def _by_table(words: Mapping[bytes, TimedWords]) -> Reading:
         _, read, elements = words[kind]
         return [(read, key, elements, len(names), *names)]
 
-    def deadlines(replies: list[Any], now_ms: int) -> list[int]:
-        (found,) = replies
-        return list(found)
-
-    return Reading(tuple(words), 0, requests, deadlines)
+    return Reading(tuple(words), 0, requests, lambda replies, now_ms: list(replies[0]))
 
 
 # KeyDB gives the same reply for an element that is not there as for one without a deadline.
@@ -77,10 +73,6 @@ def _of_keydb(replies: list[Any], now_ms: int) -> list[int]:
     ]
 
 
-def _ask_dragonfly(key: bytes, kind: bytes, names: Sequence[bytes]) -> list[Words]:
-    return [(b"FIELDTTL", key, name) for name in names]
-
-
 def _of_dragonfly(replies: list[Any], now_ms: int) -> list[int]:
     return [
         now_ms + 1000 * left_s if left_s >= 0 else max(left_s, _NOT_THERE) for left_s in replies
@@ -93,7 +85,12 @@ READINGS: Final[Mapping[str, Reading]] = {
     # Both tell how much time is left, so the replies to two questions differ. KeyDB 6.3.4 sets no
     # expireEntryFat::m_whenPrimary (expire.h), and tells it.
     "keydb": Reading((b"hash", b"set", b"zset"), 1000, _ask_keydb, _of_keydb, hides_whole=True),
-    "dragonfly": Reading((b"hash", b"set"), 2000, _ask_dragonfly, _of_dragonfly),
+    "dragonfly": Reading(
+        (b"hash", b"set"),
+        2000,
+        lambda key, kind, names: [(b"FIELDTTL", key, name) for name in names],
+        _of_dragonfly,
+    ),
 }
 
 
@@ -116,8 +113,9 @@ class TimedSource:
 
     async def page(self, name: bytes, part: SourcePart, cursor: bytes) -> Page:
         """See Source."""
-        if part.kind == b"list":
-            return await self._list(name)
+        if part.kind == b"list":  # lists are not scanned: the proxy tells which have deadlines
+            (listed,) = await self._server.ask((b"TTLPROXY", b"KEY", name))
+            return Page(name, b"list", [Element(element, int(at)) for element, at in listed])
         found = await scanned(self._server, name, part.kind, cursor)
         names = [element for element, _ in found.pairs]
         if not names:
@@ -135,12 +133,6 @@ class TimedSource:
         is_untold = self._reading.hides_whole and has_some and whole is None
         return Page(name, part.kind, elements, found.cursor, whole, is_untold)
 
-    async def _list(self, name: bytes) -> Page:
-        """Returns the elements of a list that have deadlines, from a proxy's replies: lists are not
-        scanned."""
-        (listed,) = await self._server.ask((b"TTLPROXY", b"KEY", name))
-        return Page(name, b"list", [Element(element, int(at)) for element, at in listed])
-
 
 # The outcome by the reply, about an element, to a request that sets a deadline.
 _BY_REPLY: Final[Mapping[int, Outcome]] = {
@@ -153,23 +145,11 @@ _BY_REPLY: Final[Mapping[int, Outcome]] = {
 _VALUES: Final = {b"hash": b"HMGET", b"zset": b"ZMSCORE"}
 
 
-def _of_hash(element: Element) -> tuple[bytes, ...]:
-    return element.name, element.value or b""
-
-
-def _of_set(element: Element) -> tuple[bytes, ...]:
-    return (element.name,)
-
-
-def _of_zset(element: Element) -> tuple[bytes, ...]:
-    return element.value or b"", element.name
-
-
 # The words that add elements, before and for each element.
-_ADDS: Final = {
-    b"hash": (b"HSET", (), _of_hash),
-    b"set": (b"SADD", (), _of_set),
-    b"zset": (b"ZADD", (b"NX",), _of_zset),
+_ADDS: Final[Mapping[bytes, tuple[Words, Words, Callable[[Element], Words]]]] = {
+    b"hash": ((b"HSET",), (), lambda element: (element.name, element.value or b"")),
+    b"set": ((b"SADD",), (), lambda element: (element.name,)),
+    b"zset": ((b"ZADD",), (b"NX",), lambda element: (element.value or b"", element.name)),
 }
 
 
@@ -227,4 +207,4 @@ class TimedTarget:
         if not elements:
             return []
         command, option, words = _ADDS[page.kind]
-        return [(command, page.key, *option, *chain.from_iterable(map(words, elements)))]
+        return [(*command, page.key, *option, *chain.from_iterable(map(words, elements)))]

@@ -6,7 +6,6 @@ Takes whole requests, and gives back whole replies: it counts what comes from Re
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
@@ -25,8 +24,8 @@ from ttlproxy.link import Link
 from ttlproxy.proxy.connecting import connect
 from ttlproxy.proxy.held_step import HeldStep, follow
 from ttlproxy.proxy.phase import CLOSED, CONNECTING, HOLDING, OPEN, WAITING
-from ttlproxy.proxy.redis_connection import HIGH, TOO_MANY, Backend
-from ttlproxy.proxy.reply_queue import Over
+from ttlproxy.proxy.redis_connection import HIGH, TOO_MANY, Backend, Send
+from ttlproxy.proxy.round_trips import Over
 from ttlproxy.proxy.routed.chunk import Part
 from ttlproxy.proxy.routed.lane_replies import LaneReplies, Miscounted
 from ttlproxy.proxy.routed.pending_request import PendingRequest
@@ -87,7 +86,8 @@ class Lane:
         self._held: HeldStep | None = None
         self._task: asyncio.Task[None] | None = None
         self._sent = 0  # requests in all
-        self._trip: tuple[float, bytes, Over] | None = None  # a round trip that is measured
+        self._trip: Over | None = None  # a round trip that is measured
+        self._round_trips = client.round_trips
         self._loop = asyncio.get_running_loop()
         self._start(self._open())
 
@@ -446,26 +446,10 @@ class Lane:
             if self.kept > HIGH:
                 self._hold_up()
         if self._trip is not None and not self.owes:
-            (began_s, sent, over), self._trip = self._trip, None
-            over((time.monotonic() - began_s) * 1000, sent, False)
+            over, self._trip = self._trip, None
+            over(False)
         if self.retires and not self.waits:
             self._client.lost(self)
-
-    @property
-    def watchable(self) -> Lane:
-        """The lane itself, which counts the replies."""
-        return self
-
-    @property
-    def may_be_watched(self) -> bool:
-        """Whether a round trip can be measured here."""
-        return self._trip is None and self.is_plain
-
-    is_measured = True
-
-    def watch(self, data: bytes, over: Over) -> None:
-        """Measures the round trip of what was just sent: see RoundTrips."""
-        self._trip = time.monotonic(), data, over
 
     @property
     def is_plain(self) -> bool:
@@ -474,8 +458,8 @@ class Lane:
             return False
         return not (session.doing or session.silent or session.streams)
 
-    def send_by(self, write: Write) -> None:
-        """Ignores `write`: the lane asks its connection each time."""
+    def send_by(self, send: Send) -> None:
+        """Ignores `send`: the lane asks its connection each time."""
 
     def full(self, is_full: bool) -> None:
         self.is_full = is_full
@@ -497,7 +481,7 @@ class Lane:
     def redis_is_full(self) -> bool:
         return self.is_full
 
-    def to_redis(self, data: bytes) -> None:
+    def to_redis(self, data: bytes, count: int) -> None:
         count = len(self._unsent)
         self._have_gone()
         self._write(data, count)
@@ -528,10 +512,9 @@ class Lane:
         backend = self._backend
         assert backend is not None
         self._sent += count
-        if isinstance(backend, LaneUpstream):
-            backend.send(data, count)
-        else:
-            backend.write(data)
+        if self._round_trips.is_due and self._trip is None and self.is_plain:
+            self._trip = self._round_trips.begin(data)
+        backend.send(data, count)
 
     def _have_gone(self) -> None:
         """The requests of the held step are on their way."""

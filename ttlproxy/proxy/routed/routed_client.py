@@ -62,6 +62,7 @@ class RoutedClient(asyncio.Protocol):
         self.counters = server.counters
         self.settings = server.settings
         self.limit = server.limit
+        self.round_trips = server.round_trips
         self.connection_settings = ConnectionSettings()
         self.lanes = ClientLanes(server.masters, self)
         self.sharing = SharingPolicy(self, server.counters.sharing, server.pools is not None)

@@ -9,7 +9,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from ttlproxy.proxy.reply_queue import Over, ReplyQueue, drop
+from ttlproxy.proxy.reply_queue import ReplyQueue, drop
+from ttlproxy.proxy.round_trips import RoundTrips
 from ttlproxy.proxy.sharing.pool import Pool
 from ttlproxy.proxy.sharing.shared_connection import SharedConnection, Sharer
 from ttlproxy.proxy.staggered_closes import StaggeredCloses
@@ -90,13 +91,18 @@ class SharedUpstream(Sharer, ABC):
 class ClientUpstream(SharedUpstream):
     """The place of a client of one Redis."""
 
-    def __init__(self, client: SharingClient, pool: Pool, staggered: StaggeredCloses) -> None:
+    def __init__(
+        self,
+        client: SharingClient,
+        pool: Pool,
+        staggered: StaggeredCloses,
+        round_trips: RoundTrips,
+    ) -> None:
         """`staggered`: spreads the ends of many clients that are owed replies at the same time."""
         self.replies = ReplyQueue(client.write)
-        self._count = 0  # how many requests the next bytes for Redis are
         self._client = client
         self._staggered = staggered
-        self._watches: Over | None = None  # the next requests are to be measured
+        self._round_trips = round_trips
         super().__init__(pool)
 
     # The shared connection calls these.
@@ -127,19 +133,14 @@ class ClientUpstream(SharedUpstream):
 
     # The client calls these.
 
-    def expect(self, count: int) -> None:
-        """Tells how many whole requests are written next."""
-        self._count = count
-        self.replies.expect(count)
-
-    def write(self, data: bytes) -> None:
-        """Sends as many whole requests as `expect` has said."""
+    def send(self, data: bytes, count: int) -> None:
+        """Sends `count` whole requests."""
+        self.replies.sent += count
         if self._connection.is_lost:  # nothing is owed there
             self._move_to(self._pool.least_used())
-        if self._watches is not None:
-            over, self._watches = self._watches, None
-            self.replies.watch(data, over)
-        self._connection.send(self, self._count, data)
+        if self._round_trips.is_due and self._client.is_plain:
+            self.replies.watch(self._round_trips.begin(data))
+        self._connection.send(self, count, data)
 
     async def answered(self) -> None:
         """Ends when no reply is owed."""
@@ -152,23 +153,7 @@ class ClientUpstream(SharedUpstream):
     def _end_soon(self) -> None:
         asyncio.get_running_loop().call_soon(self._end)
 
-    @property
-    def may_be_watched(self) -> bool:
-        """Whether a round trip can be measured here."""
-        is_free = not (self._is_gone or self._watches or self.is_measured)
-        return is_free and self._client.is_plain
-
-    @property
-    def is_measured(self) -> bool:
-        """Whether the requests that are measured have been written."""
-        return self.replies.is_watched
-
-    def watch(self, data: bytes, over: Over) -> None:
-        """Measures the round trip of the next requests: `data` are replies."""
-        self._watches = over
-
     def _let_go(self) -> None:
-        self._watches = None
         self.replies.end()
         if self._is_full:
             self._client.full(False)

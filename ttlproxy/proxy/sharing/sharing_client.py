@@ -68,8 +68,7 @@ class SharingClient(Client):
             data, self._rest = self._rest + data, b""
         is_plain = self._serving.now and not self._must_leave
         if is_plain and (count := session.shares_plainly(data)):
-            shared.expect(count)
-            self.to_redis(data)
+            self.to_redis(data, count)
             return
         if is_plain and not self._in_doubt and (calls := session.calls(data, shareable=True)):
             self._call(*calls)
@@ -78,16 +77,13 @@ class SharingClient(Client):
         if requests is None:
             self._introduce(data)
         else:
-            self._send_shared(shared, session, data, requests)
+            self._send_shared(session, data, requests)
 
-    def _send_shared(
-        self, shared: ClientUpstream, session: Session, data: bytes, requests: list[list[bytes]]
-    ) -> None:
+    def _send_shared(self, session: Session, data: bytes, requests: list[list[bytes]]) -> None:
         if not self._serving.now:
             self._keep(data)
         elif session.passes_read(data, requests):
-            shared.expect(len(requests))
-            self.to_redis(data)
+            self.to_redis(data, len(requests))
         else:
             self._take(data)
 
@@ -180,15 +176,13 @@ class SharingClient(Client):
             self._stays("refused")
             return
         self.shared = self._backend = shared
-        self._expect = shared.expect
-        self.send_by(shared.write)
+        self.send_by(shared.send)
         session.in_flight = shared.replies.in_flight
         own.leave()
 
     def _introduce(self, data: bytes) -> None:
         """Handles a chunk that may say what the client is called: its own connection is to know."""
-        shared, session = self.shared, self._session
-        assert shared is not None
+        session = self._session
         assert session is not None
         found = None if self._must_leave else session.shares_introducing(data)
         if found is None or not self._handshake.introduces(found.introductions):
@@ -196,19 +190,18 @@ class SharingClient(Client):
             return
         for words in found.introductions:
             session.introduces(words)
-        self._send_shared(shared, session, data, found.requests)
+        self._send_shared(session, data, found.requests)
 
     def _cut(self, data: bytes) -> None:
         """Handles a chunk that ends within a request, or has one that may not be shared."""
-        shared, session = self.shared, self._session
-        assert shared is not None
+        session = self._session
         assert session is not None
         part = None if self._must_leave else session.shares_part(data)
         if part is None:
             self._leave(data)
             return
         if part.requests:
-            self._send_shared(shared, session, data[: -len(part.rest)], part.requests)
+            self._send_shared(session, data[: -len(part.rest)], part.requests)
         if self._phase is OPEN:
             self._rest = part.rest
         elif self._phase in KEEPING:
@@ -227,10 +220,6 @@ class SharingClient(Client):
     def resume_writing(self) -> None:
         self._is_slow = False
         super().resume_writing()
-
-    @property
-    def watchable(self) -> ClientUpstream | None:
-        return self.shared
 
     # The shared connection calls these.
 
@@ -287,13 +276,13 @@ class SharingClient(Client):
         has_sent = shared.replies.sent > 0
         shared.close()
         self.shared = None
-        self._backend, self._expect = own, own.expect
+        self._backend = own
         self._hides_in(own)
         if not await self._is_prepared(own, has_sent):
             self._task = None
             self._refuse(ConnectionError("Redis refuses the login of this client now"))
             return
-        self.send_by(own.write)
+        self.send_by(own.send)
         session.in_flight = own.replies.in_flight
         own.pause(self._is_slow)
         self._is_beginning = not self._must_leave
