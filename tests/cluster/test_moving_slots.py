@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from redis.asyncio import Redis
@@ -55,8 +57,7 @@ async def redis(cluster: Cluster) -> AsyncIterator[Redis]:
 
 @pytest.fixture
 def slots(cluster: Cluster) -> MovingSlots:
-    upstream = Upstream.parse(cluster.nodes[0].url)
-    return MovingSlots(lambda address: client(upstream.at(address), "test", 30.0), 30.0)
+    return MovingSlots(lambda: Upstream.parse(cluster.nodes[0].url), 30.0)
 
 
 @pytest.fixture
@@ -85,7 +86,8 @@ async def test_where_the_new_master_cannot_be_asked_anything_may_be_due(
     on_its_way: Cluster, context: Context, redis: Redis
 ) -> None:
     nowhere = Upstream.parse(f"redis://127.0.0.1:{free_port()}")
-    context.ask_for_keys = MovingSlots(lambda address: client(nowhere, "test", 1.0), 1.0).ask
+    away = cast(Upstream, SimpleNamespace(at=lambda address: nowhere))
+    context.ask_for_keys = MovingSlots(lambda: away, 1.0).ask
     on_its_way.carry_over(*INDEXES, SCHEDULE)
     assert await Schedules(context).due_among(redis, PLACES, NOW_MS) == {*PLACES}
     assert await SweepScript(context).with_index(redis, PLACES) == PLACES

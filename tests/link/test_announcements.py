@@ -17,7 +17,6 @@ from tests.support.redis_content import STATE
 from ttlproxy.core.registry import UNKNOWN
 from ttlproxy.errors import UpstreamError
 from ttlproxy.link import announcing
-from ttlproxy.link.connecting.pushes import Pushes
 from ttlproxy.link.knowledge import announcements as module
 from ttlproxy.link.knowledge import modes
 from ttlproxy.link.life import heartbeat
@@ -201,13 +200,13 @@ async def test_a_lost_connection_is_opened_again_and_what_was_missed_is_read(
 async def test_nobody_is_served_without_announcements(
     life: Running, server: AnyServer, direct: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    may_open, really_open = asyncio.Event(), Pushes.open
+    may_open, really_open = asyncio.Event(), module.Pushes.open
 
-    async def open_later(self: Pushes, *words: Any) -> None:
+    async def open_later(self: module.Pushes, *words: Any) -> None:
         await may_open.wait()
         await really_open(self, *words)
 
-    monkeypatch.setattr(Pushes, "open", open_later)
+    monkeypatch.setattr(module.Pushes, "open", open_later)
     kill(server, direct, PUSHES)
     await until(lambda: not life.link.serving.now)
     assert not life.link.serving.ready.is_set()

@@ -621,7 +621,7 @@ async def test_a_greeting_during_a_heartbeat_counts(
 
     async def ask_and_greet(*words: Any) -> list[object]:
         replies = await ask(*words)
-        life.link.announcements._greeted()
+        life.link.announcements.greeted()
         return replies
 
     monkeypatch.setattr(heartbeat, "run", ask_and_greet)

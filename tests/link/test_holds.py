@@ -28,6 +28,7 @@ class World:
         self._upstream = Upstream.parse(url)
         link = Link(self._upstream, context)
         link.jobs.soon = self._first  # type: ignore[method-assign]
+        context.scripts.on_call = lambda: None  # no heartbeat loads them
         self.serving = context.serving
         self.serving.start()
         self._jobs: list[asyncio.Task[None]] = []

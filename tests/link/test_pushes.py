@@ -7,6 +7,8 @@ import socket
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import closing
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
@@ -17,7 +19,8 @@ from tests.support.redis_client import Client
 from tests.support.server_queries import connections
 from ttlproxy.addresses import Upstream
 from ttlproxy.errors import UpstreamError
-from ttlproxy.link.connecting.pushes import Pushes, PushHandlers, announcing
+from ttlproxy.link.connecting.pushes import announcing
+from ttlproxy.link.knowledge.announcements import Announcements, Pushes
 
 LIMIT_S = 30.0
 
@@ -54,13 +57,29 @@ async def another(told: Told) -> AsyncIterator[Callable[[], Pushes]]:
     made = list[Pushes]()
 
     def make() -> Pushes:
-        handlers = PushHandlers(*map(told.noted, PushHandlers._fields))
-        made.append(Pushes(KEYS, handlers, told.noted("loss")))
+        made.append(Pushes(KEYS, _heard(told), told.noted("loss")))
         return made[-1]
 
     yield make
     for each in made:
         each.close()
+
+
+def _heard(told: Told) -> Announcements:
+    """Takes each push by its name."""
+    actions = SimpleNamespace(version_announced=told.noted("version"))
+    heard = SimpleNamespace(
+        announced=told.noted("announcement"),
+        swapped=told.noted("swap"),
+        ruled=told.noted("rules"),
+        context=SimpleNamespace(actions=actions),
+        flushed=told.noted("flush"),
+        greeted=told.noted("hello"),
+        walks=SimpleNamespace(heard=told.noted("walks")),
+        layout_told=told.noted("layout"),
+        on_news=lambda news: told.noted("news")(*news),
+    )
+    return cast(Announcements, heard)
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from typing import cast
 
 import pytest
 from redis.asyncio import Redis
@@ -20,8 +21,7 @@ from ttlproxy.core.counters import Counters
 from ttlproxy.core.families import ALL
 from ttlproxy.core.registry import ANNOUNCED_MS, UNKNOWN, Registry
 from ttlproxy.link import Context, Link
-from ttlproxy.link.connecting.pushes import Pushes, PushHandlers
-from ttlproxy.link.knowledge.announcements import Announcements
+from ttlproxy.link.knowledge.announcements import Announcements, Pushes
 from ttlproxy.link.life import heartbeat
 from ttlproxy.scripts.unconfirmed import Swap
 
@@ -34,8 +34,7 @@ class Arrivals(Pushes):
     """A push connection over which comes what the test says, when it is looked at."""
 
     def __init__(self) -> None:
-        nothing: Callable[..., None] = lambda *_: None  # noqa: E731
-        super().__init__(KEYS, PushHandlers(*[nothing for _ in PushHandlers._fields]), nothing)
+        super().__init__(KEYS, cast(Announcements, None), lambda: None)
         self.looks = 0
         self.arrive: Callable[[], None] = lambda: None
 

@@ -41,6 +41,20 @@ async def until(event: Coroutine[None, None, object], others: Sequence[Task]) ->
         await cancel(waiting)
 
 
+async def unless(done: asyncio.Future[Any], work: Coroutine[None, None, object], name: str) -> bool:
+    """Does `work`, as a task of this name, unless `done` is done before; returns whether it was
+    done. Raises what it raised."""
+    working = asyncio.create_task(work, name=name)
+    try:
+        await asyncio.wait({done, working}, return_when=asyncio.FIRST_COMPLETED)
+        if done.done():
+            return False
+        working.result()
+        return True
+    finally:
+        await cancel(working)
+
+
 async def run_together(**coroutines: Coroutine[None, None, object]) -> None:
     """Runs coroutines, as tasks named after their keywords, until one ends; cancels the others.
 

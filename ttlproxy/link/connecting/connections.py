@@ -284,10 +284,7 @@ async def close(*clients: Redis) -> None:
 def _way(upstream: Upstream, keepalive_s: int) -> dict[str, Any]:
     """The class of the connection, and its address."""
     if upstream.path:
-        return {
-            "connection_class": _UnixConnection,
-            "path": upstream.path,
-        }
+        return {"connection_class": _UnixConnection, "path": upstream.path}
     way = {
         "host": upstream.host,
         "port": upstream.port,

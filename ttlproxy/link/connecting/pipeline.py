@@ -14,7 +14,7 @@ from redis.exceptions import AskError, MovedError, NoScriptError, RedisError, Re
 
 from ttlproxy.addresses import Address, Upstream
 from ttlproxy.commands import Call
-from ttlproxy.link.connecting.connections import OwnConnection, close, connected, nothing
+from ttlproxy.link.connecting.connections import OwnConnection, connected, nothing
 from ttlproxy.net.tasks import time_limit
 from ttlproxy.scripts.script_calls import ScriptCalls
 from ttlproxy.wire import encode
@@ -91,9 +91,7 @@ async def _spread(
 
 
 async def _exchange(
-    connection: OwnConnection,
-    requests: Iterable[tuple[int, Words]],
-    on_reply: Callable[[], None],
+    connection: OwnConnection, requests: Iterable[tuple[int, Words]], on_reply: Callable[[], None]
 ) -> list[object]:
     """Sends requests on one connection, with SELECT wherever the database changes."""
     sent: list[bytes] = []
@@ -183,9 +181,9 @@ class MovingSlots:
     keys of such a slot are created only there.
     """
 
-    def __init__(self, connect: Callable[[Address], Redis], timeout_s: float) -> None:
-        """`connect(address)`: a connection to another node of the Cluster."""
-        self._connect = connect
+    def __init__(self, upstream: Callable[[], Upstream], timeout_s: float) -> None:
+        """`upstream()`: the master's address now."""
+        self._upstream = upstream
         self._timeout_s = timeout_s
 
     async def ask(self, redis: Redis, requests: Sequence[tuple[int, Words]]) -> list[object]:
@@ -206,12 +204,10 @@ class MovingSlots:
         self, address: Address, requests: Sequence[tuple[int, Words]]
     ) -> Sequence[object]:
         """The replies of the new master; none if it does not answer."""
-        redis = self._connect(address)
+        node, limit_s = self._upstream().at(address), self._timeout_s
+        asking = [each for one in requests for each in ((0, (b"ASKING",)), one)]
         try:
-            async with time_limit(self._timeout_s):
-                asking = [each for one in requests for each in ((0, (b"ASKING",)), one)]
+            async with connected(node, "ttlproxy:asks", limit_s) as redis, time_limit(limit_s):
                 return (await run(redis, asking))[1::2]
         except (RedisError, OSError):
             return ()
-        finally:
-            await close(redis)

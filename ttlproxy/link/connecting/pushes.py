@@ -2,7 +2,7 @@
 
 They are plain non-blocking sockets, because what has come must be taken without waiting, which
 asyncio's transports cannot do. Replies and pushes are taken in the order in which they come.
-`Pushes` receives announcements.
+`Announcements` has the one for announcements.
 
 When a writer has its reply, the push can be read: `receive` takes what is there without waiting,
 before each look at a client's chunk. A pending reply would delay a push, so little is sent there
@@ -22,15 +22,13 @@ import socket
 import ssl
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import hiredis
 
 from ttlproxy.addresses import Upstream
-from ttlproxy.core.keys import Keys
 from ttlproxy.errors import UpstreamError
 from ttlproxy.link.connecting.connections import plain_socket
-from ttlproxy.link.connecting.known_server import push_name
 from ttlproxy.link.connecting.pipeline import Words
 from ttlproxy.net.tasks import fail
 from ttlproxy.wire import encode
@@ -227,93 +225,3 @@ def announcing(name: bytes) -> tuple[tuple[bytes | int, ...], ...]:
     """Returns requests that announce a name to all proxies: they set and delete a key of that
     name."""
     return (b"SET", name, b"", b"PX", _LEFT_MS), (b"DEL", name)
-
-
-class PushHandlers(NamedTuple):
-    """The functions that are called with what Redis pushes.
-
-    announcement(db, key, deadline_ms): a script announces a key's first deadline
-    swap(db, db): two databases change places
-    rules(db, counts, pattern): a rule changes
-    version(version): the slots of a Cluster's node have been told a version of the rules
-    flush(): any key may be gone
-    hello(): another proxy is about to serve
-    walks(who): a proxy walks over the data for all
-    layout(version): a proxy has written down the layout's version
-    news(news): another proxy tells what all must acknowledge
-    """
-
-    announcement: Callable[[int, bytes, int], None]
-    swap: Callable[[int, int], None]
-    rules: Callable[[int, bool, bytes], None]
-    version: Callable[[bytes], None]
-    flush: Callable[[], None]
-    hello: Callable[[], None]
-    walks: Callable[[bytes], None]
-    layout: Callable[[bytes], None]
-    news: Callable[[bytes], None]
-
-
-class Pushes(PushSocket):
-    """The push connection.
-
-    hears: whether it hears announcements of deadlines
-    acknowledged: the news that all others see to be known here
-    """
-
-    def __init__(
-        self,
-        keys: Keys,
-        handlers: PushHandlers,
-        on_loss: Callable[[], None],
-        choose: Callable[[Ask], bool] = lambda ask: True,
-    ) -> None:
-        """`choose(ask)` says, before Redis tracks anything, whether this proxy is to hear
-        announcements of deadlines. See modes.py."""
-        super().__init__(push_name(keys.prefix), on_loss)
-        self.hears = True
-        self.acknowledged = set[bytes]()
-        self._keys = keys
-        self._handlers = handlers
-        self._choose = choose
-
-    def _pushed(self, message: Sequence[Any]) -> None:
-        if message[0] == b"message":
-            self._handlers.news(message[2])
-        elif message[0] == b"invalidate" and message[1] is None:
-            self._handlers.flush()
-        elif message[0] == b"invalidate":
-            for name in message[1]:
-                self._invalidated(name)
-
-    def _invalidated(self, name: bytes) -> None:
-        """Takes the name of a key that Redis tracks: it is a message."""
-        keys, handlers = self._keys, self._handlers
-        if announced := keys.announced(name):
-            db, deadline_ms, key = announced
-            handlers.announcement(db, key, deadline_ms)
-        elif databases := keys.swapped(name):
-            handlers.swap(*databases)
-        elif ruled := keys.ruled(name):
-            handlers.rules(*ruled)
-        elif (version := keys.rules_version(name)) is not None:
-            handlers.version(version)
-        elif name == keys.hello:
-            handlers.hello()
-        elif who := keys.walking(name):
-            handlers.walks(who)
-        elif (layout := keys.layout_told(name)) is not None:
-            handlers.layout(layout)
-
-    async def listen(self, command: bytes, channel: bytes) -> bool:
-        """Sends SUBSCRIBE or UNSUBSCRIBE, as `command`; returns whether Redis accepts it. Raises
-        UpstreamError."""
-        (reply,) = await self.ask([(command, channel)])
-        return not isinstance(reply, hiredis.ReplyError)
-
-    def _begin(self, connection: socket.socket) -> None:
-        keys = self._keys
-        self.hears = self._choose(lambda *requests: self._replies(connection, *requests))
-        heard = [keys.announcement_prefix] if self.hears else keys.seldom_announced
-        prefixes = (word for prefix in heard for word in (b"PREFIX", prefix))
-        self._ask(connection, (b"CLIENT", b"TRACKING", b"ON", b"BCAST", *prefixes))

@@ -32,8 +32,8 @@ from ttlproxy.errors import UpstreamError
 from ttlproxy.link.connecting.connections import Backoff
 from ttlproxy.link.connecting.known_server import listed_clients, push_name
 from ttlproxy.link.connecting.pipeline import Words
-from ttlproxy.link.connecting.pushes import Pushes, PushSocket
-from ttlproxy.link.knowledge.announcements import Announcements
+from ttlproxy.link.connecting.pushes import PushSocket
+from ttlproxy.link.knowledge.announcements import Announcements, Pushes
 from ttlproxy.link.server.shared_state import SharedState
 from ttlproxy.link.shared.context import Context
 from ttlproxy.net.tasks import cancel, fail, run_all

@@ -6,10 +6,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import select
+import socket
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AsyncExitStack
 from typing import Any
 
+import hiredis
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
@@ -17,15 +19,15 @@ from ttlproxy.core.keys import Keys
 from ttlproxy.errors import UpstreamError
 from ttlproxy.link.connecting.connections import Backoff, close
 from ttlproxy.link.connecting.discovery import AddressWatch
-from ttlproxy.link.connecting.known_server import ServerClock
+from ttlproxy.link.connecting.known_server import ServerClock, push_name
 from ttlproxy.link.connecting.pipeline import Words, run
-from ttlproxy.link.connecting.pushes import Pushes, PushHandlers, PushSocket, announcing
+from ttlproxy.link.connecting.pushes import Ask, PushSocket, announcing
 from ttlproxy.link.knowledge.jobs import Job, Jobs
 from ttlproxy.link.knowledge.modes import Modes
 from ttlproxy.link.reaper.walks import Walks
 from ttlproxy.link.server.shared_state import LAYOUT_NAME, SharedState
 from ttlproxy.link.shared.context import Context
-from ttlproxy.net.tasks import cancel, time_limit
+from ttlproxy.net.tasks import cancel, run_together, time_limit
 
 log = logging.getLogger(__name__)
 
@@ -68,6 +70,71 @@ class _DeadlineSocket(PushSocket):
         return [*super()._opening(), tracking]
 
 
+class Pushes(PushSocket):
+    """The push connection.
+
+    hears: whether it hears announcements of deadlines
+    acknowledged: the news that all others see to be known here
+    """
+
+    def __init__(
+        self,
+        keys: Keys,
+        heard: Announcements,
+        on_loss: Callable[[], None],
+        choose: Callable[[Ask], bool] = lambda ask: True,
+    ) -> None:
+        """`choose(ask)` says, before Redis tracks anything, whether this proxy is to hear
+        announcements of deadlines. See modes.py."""
+        super().__init__(push_name(keys.prefix), on_loss)
+        self.hears = True
+        self.acknowledged = set[bytes]()
+        self._keys = keys
+        self._heard = heard
+        self._choose = choose
+
+    def _pushed(self, message: Sequence[Any]) -> None:
+        if message[0] == b"message":
+            self._heard.on_news([message[2]])
+        elif message[0] == b"invalidate" and message[1] is None:
+            self._heard.flushed()
+        elif message[0] == b"invalidate":
+            for name in message[1]:
+                self._invalidated(name)
+
+    def _invalidated(self, name: bytes) -> None:
+        """Takes the name of a key that Redis tracks: it is a message."""
+        keys, heard = self._keys, self._heard
+        if announced := keys.announced(name):
+            db, deadline_ms, key = announced
+            heard.announced(db, key, deadline_ms)
+        elif databases := keys.swapped(name):
+            heard.swapped(*databases)
+        elif ruled := keys.ruled(name):
+            heard.ruled(*ruled)
+        elif (version := keys.rules_version(name)) is not None:
+            heard.context.actions.version_announced(version)
+        elif name == keys.hello:
+            heard.greeted()
+        elif who := keys.walking(name):
+            heard.walks.heard(who)
+        elif (layout := keys.layout_told(name)) is not None:
+            heard.layout_told(layout)
+
+    async def listen(self, command: bytes, channel: bytes) -> bool:
+        """Sends SUBSCRIBE or UNSUBSCRIBE, as `command`; returns whether Redis accepts it. Raises
+        UpstreamError."""
+        (reply,) = await self.ask([(command, channel)])
+        return not isinstance(reply, hiredis.ReplyError)
+
+    def _begin(self, connection: socket.socket) -> None:
+        keys = self._keys
+        self.hears = self._choose(lambda *requests: self._replies(connection, *requests))
+        heard = [keys.announcement_prefix] if self.hears else keys.seldom_announced
+        prefixes = (word for prefix in heard for word in (b"PREFIX", prefix))
+        self._ask(connection, (b"CLIENT", b"TRACKING", b"ON", b"BCAST", *prefixes))
+
+
 class Announcements:
     """Opens push connections. While there is none, announcements are missed, and nobody is served.
 
@@ -98,22 +165,12 @@ class Announcements:
         self.on_connected: Callable[[Collection[bytes]], None] = lambda news: None
         self.modes = Modes(context)
         self._address = address
-        self._context = context
+        self.context = context
         self._jobs = jobs
+        self.walks = walks
         self._shared_state = shared_state
         self._connect = connect
         self._poll = select.poll()
-        self._handlers = PushHandlers(
-            announcement=self._announced,
-            swap=self._swapped,
-            rules=self._ruled,
-            version=context.actions.version_announced,
-            flush=self._flushed,
-            hello=self._greeted,
-            walks=walks.heard,
-            layout=self._layout_told,
-            news=lambda news: self.on_news([news]),
-        )
 
     def receive(self) -> None:
         """Takes what Redis has announced so far, without waiting."""
@@ -147,12 +204,12 @@ class Announcements:
             self._ended()
             lost.set()
 
-        pushes = Pushes(self._context.keys, self._handlers, on_loss, modes.choose)
+        pushes = Pushes(self.context.keys, self, on_loss, modes.choose)
         async with AsyncExitStack() as stack:
             stack.callback(pushes.close)
             stack.callback(self._ended)
             await self.open(pushes)
-            self._context.registry.hears = pushes.hears
+            self.context.registry.hears = pushes.hears
             if not pushes.hears:
                 deadlines = asyncio.create_task(self._receive_deadlines(), name="deadlines")
                 stack.push_async_callback(cancel, deadlines)
@@ -168,7 +225,7 @@ class Announcements:
 
     async def open(self, connection: PushSocket) -> None:
         """Opens a connection to the server of this life. Raises OSError or UpstreamError."""
-        settings = self._context.settings
+        settings = self.context.settings
         await connection.open(self._address.now, settings.connect_timeout, settings.tcp_keepalive)
 
     async def has_no_gap(self) -> bool:
@@ -187,15 +244,15 @@ class Announcements:
         return connection is self.connection
 
     def _ended(self) -> None:
-        self._context.serving.stop()
+        self.context.serving.stop()
         self.connection = None
-        self._context.script_calls.families.doubt()
-        self._context.on_gap()
+        self.context.script_calls.families.doubt()
+        self.context.on_gap()
 
     async def _receive_deadlines(self) -> None:
         """Receives announcements of deadlines while this proxy leads, over a connection of their
         own; until cancelled. Without a connection the reaper only looks now and then."""
-        agenda, failures = self._context.agenda, 0
+        agenda, failures = self.context.agenda, 0
         while True:
             await agenda.until(leads=True)
             try:
@@ -208,17 +265,14 @@ class Announcements:
 
     async def _receive_as_leader(self) -> None:
         """Ends when the connection is lost, or this proxy no longer leads."""
-        context, agenda, lost = self._context, self._context.agenda, asyncio.Event()
+        context, agenda, lost = self.context, self.context.agenda, asyncio.Event()
         connection = _DeadlineSocket(context.keys, context.announced, lost.set)
-        follows = asyncio.create_task(agenda.until(leads=False), name="until it leads no more")
-        losing = asyncio.create_task(lost.wait(), name="until deadlines are lost")
         try:
             await self.open(connection)
             agenda.look_at(0)  # for what was announced before
-            await asyncio.wait({follows, losing}, return_when=asyncio.FIRST_COMPLETED)
+            await run_together(follows=agenda.until(leads=False), losing=lost.wait())
         finally:
             connection.close()
-            await cancel(follows, losing)
 
     async def _greet(self) -> None:
         """Tells other proxies that there is one more, if there are any.
@@ -227,7 +281,7 @@ class Announcements:
         """
         redis = self._connect("ttlproxy:hello")
         try:
-            keys = self._context.keys
+            keys = self.context.keys
             if not await self.modes.has_others(redis):
                 return
             await run(redis, [(0, words) for words in announcing(keys.hello)])
@@ -236,46 +290,46 @@ class Announcements:
         finally:
             await close(redis)
 
-    def _announced(self, db: int, key: bytes, deadline_ms: int) -> None:
-        self._context.announced(db, key, deadline_ms)
-        if not self._context.script_calls.has_state:
+    def announced(self, db: int, key: bytes, deadline_ms: int) -> None:
+        self.context.announced(db, key, deadline_ms)
+        if not self.context.script_calls.has_state:
             self._shared_state.may_be_there()
 
-    def _ruled(self, db: int, counts: bool, pattern: bytes) -> None:
-        self._context.actions.changed(db, counts, pattern)
+    def ruled(self, db: int, counts: bool, pattern: bytes) -> None:
+        self.context.actions.changed(db, counts, pattern)
         self._shared_state.may_be_there()
 
-    def _greeted(self) -> None:
+    def greeted(self) -> None:
         """Notes that another proxy is about to serve."""
         self.greetings += 1
-        self._context.registry.others(True)
+        self.context.registry.others(True)
 
-    def _swapped(self, one: int, other: int) -> None:
+    def swapped(self, one: int, other: int) -> None:
         """Forgets all keys: two databases were swapped, so nothing is known until they are read
         anew."""
-        self._context.registry.forget_all()
-        self._context.actions.forget(one, other)
-        self._context.agenda.swapped(one, other)
+        self.context.registry.forget_all()
+        self.context.actions.forget(one, other)
+        self.context.agenda.swapped(one, other)
         self.swaps += 1
         self._shared_state.may_be_gone()
         self._load_changed()
 
-    def _layout_told(self, layout: bytes) -> None:
+    def layout_told(self, layout: bytes) -> None:
         """Takes the layout that another proxy has written down. If it is not ours, nobody is served
         until that has been checked, which ends this proxy."""
         if layout != LAYOUT_NAME:
-            self._context.serving.stop()
+            self.context.serving.stop()
             self._jobs.beat()
             self._shared_state.may_be_gone()
         self._shared_state.may_be_there()
 
-    def _flushed(self) -> None:
+    def flushed(self) -> None:
         """Forgets all keys and rules: any may be gone, or be another one, also where a replica
         takes another master's data. Until all is read anew, superfluous entries only cost reaps.
         The rules of a Cluster may be gone with those of another master, which has told this proxy
         nothing yet."""
-        self._context.actions.forget_all()
-        self._context.registry.forget_all()
+        self.context.actions.forget_all()
+        self.context.registry.forget_all()
         self.flushes += 1
         self._shared_state.may_be_gone()
         self._load_changed()

@@ -12,8 +12,7 @@ from ttlproxy.core.families import ALL
 from ttlproxy.core.registry import ANNOUNCED_MS
 from ttlproxy.link.connecting.known_server import KEYSPACE, databases, fields, unix_ms
 from ttlproxy.link.connecting.pipeline import run, valid
-from ttlproxy.link.connecting.pushes import Pushes
-from ttlproxy.link.knowledge.announcements import Announcements
+from ttlproxy.link.knowledge.announcements import Announcements, Pushes
 from ttlproxy.link.reaper.schedules import Schedules
 from ttlproxy.link.server.acl import Acl
 from ttlproxy.link.server.shared_state import SharedState
@@ -31,11 +30,7 @@ class RegistryLoader:
     """Reads the registry; knows since when nothing was missed, and why all must be read anew."""
 
     def __init__(
-        self,
-        context: Context,
-        announcements: Announcements,
-        acl: Acl,
-        shared_state: SharedState,
+        self, context: Context, announcements: Announcements, acl: Acl, shared_state: SharedState
     ) -> None:
         self._context = context
         self._announcements = announcements

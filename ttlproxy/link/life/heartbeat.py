@@ -33,7 +33,7 @@ from ttlproxy.link.connecting.known_server import (
     trackers,
 )
 from ttlproxy.link.connecting.pipeline import Words, error, run, valid
-from ttlproxy.link.connecting.pushes import Pushes
+from ttlproxy.link.knowledge.announcements import Pushes
 from ttlproxy.link.knowledge.sample import Sample
 from ttlproxy.link.life.upkeep import Upkeep
 from ttlproxy.link.server import command_table

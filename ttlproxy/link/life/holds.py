@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ from ttlproxy.core.registry import DbKey
 from ttlproxy.errors import ClusterIsDown, ReapRefused, SlotMoved, UpstreamError
 from ttlproxy.link.reaper.reap_requests import ReapRequest
 from ttlproxy.link.shared.barriers import PATIENCE_S
-from ttlproxy.net.tasks import Task, cancel, fail
+from ttlproxy.net.tasks import fail, unless
 
 if TYPE_CHECKING:
     from ttlproxy.link.life.link import Link
@@ -159,18 +159,9 @@ class Holds:
                 return done.result()
             end_s, since_s = limit.when(), loop.time()
             limit.reschedule(None)
-            await _unless(done, barriers.judged())
+            await unless(done, barriers.judged(), "a wait for a barrier")
             if barriers.holds and only_reads:
                 done.cancel()
                 return None
-            await _unless(done, barriers.released())
+            await unless(done, barriers.released(), "a wait for a barrier")
             limit.reschedule((end_s or since_s) + loop.time() - since_s)
-
-
-async def _unless(done: asyncio.Future[None], work: Coroutine[None, None, object]) -> None:
-    """Does `work`, unless `done` comes first."""
-    working: Task = asyncio.create_task(work, name="a wait for a barrier")
-    try:
-        await asyncio.wait({done, working}, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        await cancel(working)

@@ -121,10 +121,7 @@ class Link:
         self.shared_state = SharedState(context)
         self.shared_state.look_soon = lambda: self.jobs.soon(self.shared_state.keep)
         context.look_at_state = self.shared_state.keep
-        context.ask_for_keys = MovingSlots(
-            lambda node: client(self.upstream.at(node), "ttlproxy:asks", settings.connect_timeout),
-            settings.connect_timeout,
-        ).ask
+        context.ask_for_keys = MovingSlots(lambda: self.upstream, settings.connect_timeout).ask
         if not context.is_one_of_several:
             context.actions.add_write_observer(self._rules_changed)
         self.acl = Acl(context.rights, context.suit_scripts_to_users)
@@ -136,12 +133,7 @@ class Link:
         self.native_deadlines = NativeDeadlines(context)
         self.stored_commands = StoredCommands(context, self.acl)
         self.announcements = Announcements(
-            context,
-            self.address,
-            self.jobs,
-            self.shared_state,
-            self.walks,
-            self._connect,
+            context, self.address, self.jobs, self.shared_state, self.walks, self._connect
         )
         self.activation = Activation(context, self.announcements, self.shared_state)
         context.be_sure = self.activation.add

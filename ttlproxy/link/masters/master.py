@@ -19,7 +19,7 @@ from ttlproxy.core.topology import ClusterNode, cluster_nodes
 from ttlproxy.errors import UpstreamError
 from ttlproxy.link.connecting.connections import connected
 from ttlproxy.link.connecting.pipeline import ask_once, run, valid
-from ttlproxy.link.connecting.pushes import Pushes
+from ttlproxy.link.knowledge.announcements import Pushes
 from ttlproxy.link.life.link import Link
 from ttlproxy.link.reaper.reaper import Reaper
 from ttlproxy.link.reaper.schedules import Schedules

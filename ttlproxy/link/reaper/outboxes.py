@@ -253,10 +253,7 @@ class Outboxes:
         return done
 
     async def _remove(
-        self,
-        source: Redis,
-        done: list[tuple[_Entries, int]],
-        troubles: dict[DbKey, ResponseError],
+        self, source: Redis, done: list[tuple[_Entries, int]], troubles: dict[DbKey, ResponseError]
     ) -> list[DbKey]:
         """Removes the entries that were executed; returns the outboxes that have more."""
         registry, more = self._context.registry, list[DbKey]()

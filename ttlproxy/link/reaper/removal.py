@@ -239,10 +239,7 @@ class ReapScript:
                 yield _Batch(db, keys, limit, rules, version, actions, call)
 
     def _call(
-        self,
-        keys: tuple[bytes, ...],
-        head: tuple[bytes, ...],
-        actions: tuple[Delivery | None, ...],
+        self, keys: tuple[bytes, ...], head: tuple[bytes, ...], actions: tuple[Delivery | None, ...]
     ) -> Call:
         """Returns the call; `head`: its first arguments, the same for all keys."""
         count, prefix = b"%d" % len(keys), self._keys.prefix

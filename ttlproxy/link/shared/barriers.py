@@ -9,7 +9,7 @@ connection that is being opened, or delivers nothing for a while, proves no paus
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from typing import Final
 
 from redis.asyncio import Redis
@@ -20,7 +20,7 @@ from ttlproxy.commands import Call
 from ttlproxy.link.connecting.connections import close
 from ttlproxy.link.connecting.pipeline import run
 from ttlproxy.link.shared.context import Context
-from ttlproxy.net.tasks import cancel
+from ttlproxy.net.tasks import cancel, unless
 
 # A server that is neither paused nor unusually busy has answered by then.
 PATIENCE_S: Final = 0.1
@@ -28,6 +28,8 @@ PATIENCE_S: Final = 0.1
 _SOON_S: Final = 1.0
 # A request that is answered while writes are paused.
 _READ: Final = (b"TIME",)
+# The name of tasks that wait while a barrier is not answered.
+_NAME: Final = "before a barrier"
 # This number of reads on another connection must be answered while the barrier is not.
 _READS: Final = 2
 
@@ -120,24 +122,9 @@ class Barriers:
 
 async def _is_held(passing: asyncio.Task[object], received: asyncio.Event, reads: Redis) -> bool:
     """Whether Redis has the barrier, and answers reads but not the barrier."""
-    if not await _comes_before(passing, received.wait()):
+    if not await unless(passing, received.wait(), _NAME):
         return False
     for _ in range(_READS):
-        if not await _comes_before(passing, run(reads, [(0, _READ)])):
+        if not await unless(passing, run(reads, [(0, _READ)]), _NAME):
             return False
     return received.is_set()  # unset if Redis answered NOSCRIPT: the barrier is sent again
-
-
-async def _comes_before(
-    passing: asyncio.Task[object], other: Coroutine[None, None, object]
-) -> bool:
-    """Whether `other` is done before the barrier is answered."""
-    trying = asyncio.create_task(other, name="before a barrier")
-    try:
-        await asyncio.wait({passing, trying}, return_when=asyncio.FIRST_COMPLETED)
-        if passing.done():
-            return False
-        trying.result()
-        return True
-    finally:
-        await cancel(trying)

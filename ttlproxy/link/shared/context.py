@@ -174,11 +174,7 @@ class Context:
         self.script_calls.managed_beside = self._managed_beside
         shows_internal = settings.show_internal_keys == "yes"
         self.rights = Rights(
-            keys.index(b"k"),
-            shows_internal,
-            keys.schedule,
-            keys.fixed,
-            keys.beside,
+            keys.index(b"k"), shows_internal, keys.schedule, keys.fixed, keys.beside
         )
         self.router = Router()
         self.command_families: dict[str, str] = {}
