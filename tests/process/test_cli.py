@@ -116,7 +116,12 @@ def _imported(module: str) -> list[str]:
 
 
 def test_a_proxy_keeps_no_subcommands_and_no_admin_pages_in_memory() -> None:
-    large = ("ttlproxy.admin", "ttlproxy.cli", "ttlproxy.operations.doctor")
+    large = (
+        "ttlproxy.admin",
+        "ttlproxy.cli",
+        "ttlproxy.operations.doctor",
+        "ttlproxy.proxy.routed",
+    )
     assert not [name for name in _imported("ttlproxy.process.app") if name.startswith(large)]
 
 

@@ -168,7 +168,7 @@ def _text(message: str, *arguments: object, trouble: BaseException | None = None
     """A line of a text log."""
     exc_info = (type(trouble), trouble, trouble.__traceback__) if trouble is not None else None
     record = logging.LogRecord("a", logging.ERROR, "a.py", 1, message, arguments, exc_info)
-    return logs._FORMATS["text"]("").format(record)
+    return logs._Text("").format(record)
 
 
 @pytest.mark.parametrize(

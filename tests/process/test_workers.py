@@ -24,7 +24,6 @@ from tests.support.redis_content import PREFIX, STATE
 from tests.support.server_queries import calls, until_blocked
 from tests.support.servers import Proxy
 from ttlproxy.cli.main import load
-from ttlproxy.process.app import work
 from ttlproxy.process.workers import Workers
 
 pytestmark = [pytest.mark.any_server, pytest.mark.slow, pytest.mark.long]
@@ -249,7 +248,7 @@ def test_a_client_that_cannot_be_accepted_yet_is_served_later(
 
 def test_a_worker_that_starts_while_all_stop_ends_as_well(server: AnyServer) -> None:
     async def main() -> None:
-        workers = Workers(load(["--upstream", server.url, "--workers", "2"]), work)
+        workers = Workers(load(["--upstream", server.url, "--workers", "2"]))
         running = asyncio.create_task(workers.run())
         await asyncio.sleep(0)  # the processes are starting
         await workers.stop()

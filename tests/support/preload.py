@@ -11,6 +11,7 @@ import gc
 import ttlproxy.admin
 import ttlproxy.process.app
 import ttlproxy.process.runner
+import ttlproxy.process.workers
 from ttlproxy.cli.main import load
 from ttlproxy.core.keys import DEFAULT_PREFIX, Keys
 from ttlproxy.link.connecting import discovery

@@ -166,14 +166,14 @@ def guess(word: str, names: Iterable[str]) -> str:
 
 def misspelt_variables(environment: Iterable[str], settings: Iterable[str]) -> list[str]:
     """Returns a sentence for each variable whose name is nearly that of a setting."""
-    from difflib import get_close_matches
-
     known = {name.upper() for name in (*settings, "config")}
     sentences = []
     for name in sorted(environment):
         found, word = name.upper(), name.upper().removeprefix(PREFIX)
         if found == word or word in known or _OF_KUBERNETES.fullmatch(found):
             continue
+        from difflib import get_close_matches  # rarely needed
+
         if meant := get_close_matches(word, known, 1, _ALIKE):
             sentences.append(f"{name} is not a setting; did you mean {PREFIX}{meant[0]}?")
     return sentences

@@ -10,7 +10,6 @@ import logging
 import os
 import re
 import sys
-import tomllib
 from collections.abc import Coroutine, Sequence
 from functools import partial
 from pathlib import Path
@@ -51,6 +50,7 @@ These subcommands do not run a proxy. They take the same settings; see --help of
 """ + "\n".join(f"  ttlproxy {name:<12} {summary}" for name, summary in SUMMARIES.items())
 
 
+_FLAGS: Final = frozenset(map(flags.flag, ("config", "help", "version", *SETTINGS)))
 _TWO_URLS = "the URL of Redis is given twice: give it once, as a word or with --upstream"
 _LINE = re.compile(r"at line (\d+)")
 # A value whose beginning is that of no string, array or table.
@@ -163,8 +163,7 @@ def _flags(argv: Sequence[str], subcommand: str) -> tuple[dict[str, str], list[s
             values["upstream"] = urls[0]
     # Only names are repeated: the word after a misspelt flag may be a password.
     unknown = [word.partition("=")[0] for word in rest if word.startswith("-")]
-    known = [*map(flags.flag, ("config", "help", "version", *SETTINGS))]
-    known += find_subcommand(subcommand).flags if subcommand else ()
+    known = [*_FLAGS, *(find_subcommand(subcommand).flags if subcommand else ())]
     problems = [f"{word}: unknown flag{guess(word, known)}" for word in unknown]
     if rest and not unknown:
         problems.append(_unexpected(rest, subcommand))
@@ -198,6 +197,8 @@ def _parser() -> argparse.ArgumentParser:
 def _misspelt_subcommand(argv: Sequence[str]) -> str:
     """Returns the problem with a first word that is nearly a subcommand; empty if it is not."""
     first = argv[0] if argv else ""
+    if not first or flags.URL.match(first) or first.partition("=")[0] in _FLAGS:
+        return ""
     meant = "; did you mean --help?" if first == "help" else guess(first, SUMMARIES)
     return f"{first}: unknown subcommand{meant}" if meant else ""
 
@@ -220,6 +221,8 @@ def _unexpected(rest: Sequence[str], subcommand: str) -> str:
 
 def _file(path: str, problems: list[str]) -> dict[str, Any]:
     """Returns the settings in the file; names that are no settings become problems."""
+    import tomllib  # few proxies have a file
+
     text = ""
     try:
         text = Path(path).read_text("utf-8")

@@ -9,7 +9,6 @@ import argparse
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from importlib import import_module
 from itertools import takewhile
-from textwrap import fill
 from typing import Any, Final, NamedTuple
 
 from ttlproxy.cli.flags import URL, Parser, beginning, explained
@@ -39,9 +38,6 @@ CODES: Final[Mapping[int, str]] = {
     4: "there are errors",
     INTERRUPTED: "interrupted",
 }
-EXIT_CODES: Final = fill(
-    f"Exit codes: {', '.join(f'{code} {what}' for code, what in CODES.items())}.", 100
-)
 # The settings that subcommands share.
 OF_UPSTREAM: Final = (
     *(*beginning("upstream", "sentinel"), "connect_timeout", "prefix", "data_dir"),
@@ -70,10 +66,13 @@ class Subcommand(NamedTuple):
 
         `words` begins with its name. Raises SettingsError; ends the process for --help.
         """
+        from textwrap import fill
+
+        codes = ", ".join(f"{code} {what}" for code, what in CODES.items())
         parser = Parser(
             f"ttlproxy {words[0]}",
             usage=" ".join(filter(None, ("ttlproxy", words[0], self.takes, "[flags]"))),
-            description=f"{self.description}\n\n{EXIT_CODES}",
+            description=f"{self.description}\n\n{fill(f'Exit codes: {codes}.', 100)}",
             epilog=explained(self.settings),
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import json
 import logging
 import os
-import pickle
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import replace
@@ -25,15 +23,11 @@ from ttlproxy.net.listener import Listener
 from ttlproxy.net.tasks import Task, cancel, run_together, until
 from ttlproxy.operations.parked_keys import parked_keys
 from ttlproxy.process.draining import finish, serve_on
-from ttlproxy.process.embedded import Embedded
-from ttlproxy.process.embedded_cluster import EmbeddedCluster
-from ttlproxy.process.fd_channel import FdReceiver
 from ttlproxy.process.open_files import make_room
 from ttlproxy.process.redis_parts import OneRedis, SeveralRedis
 from ttlproxy.process.reload import Read, Reload, Values, adopt
 from ttlproxy.process.runner import Signals
 from ttlproxy.process.service_manager import ServiceManager
-from ttlproxy.process.workers import Workers, supervise
 from ttlproxy.proxy import protected_mode
 from ttlproxy.proxy.accept import Gate
 from ttlproxy.proxy.client_table import client_table
@@ -41,15 +35,16 @@ from ttlproxy.proxy.server import ClientSource
 from ttlproxy.telemetry.health import Details, Health
 from ttlproxy.telemetry.memory import shortage
 from ttlproxy.telemetry.metric_spec import LoopHeartbeat, MetricSource
-from ttlproxy.telemetry.worker_totals import EVERY_S, report_of
 from ttlproxy.wire import IS_COMPILED
 
 if TYPE_CHECKING:
     from ttlproxy.admin import Subject
+    from ttlproxy.process.embedded import Embedded
+    from ttlproxy.process.embedded_cluster import EmbeddedCluster
 
 log = logging.getLogger(__name__)
 
-AnyEmbedded: TypeAlias = Embedded | EmbeddedCluster
+AnyEmbedded: TypeAlias = "Embedded | EmbeddedCluster"
 
 
 class Serves(NamedTuple):
@@ -127,37 +122,18 @@ async def _serve(
             adopt(settings, values)
 
         vital.append(asyncio.create_task(reload.run(signals.reload, take), name="reload"))
-        await _proxy(settings, upstream, Gate(settings), vital, say, signals, shown)
+        await serve_one(settings, upstream, Gate(settings), vital, say, signals, shown)
     else:
+        from ttlproxy.process.workers import Workers, supervise  # few proxies have several
+
         settings = replace(settings, upstream=upstream)
-        workers = Workers(settings, work)
+        workers = Workers(settings)
         running = reload.run(signals.reload, workers.adopt)
         vital.append(asyncio.create_task(running, name="reload"))
         await supervise(workers, settings, vital, say, signals, shown)
 
 
-async def work(settings: Settings, receiver: FdReceiver) -> int:
-    """Runs one of several workers, whose clients another process accepts; returns the exit code.
-
-    It ends with that process. Raises TtlproxyError.
-    """
-    settings = replace(settings, drain_min=0.0)  # the parent has waited, or is gone
-    assert settings.upstream is not None
-
-    def change(values: bytes) -> None:
-        adopt(settings, {**pickle.loads(values), "drain_min": 0.0})
-
-    receiver.on_settings = change
-    shown = partial(_reported, receiver)
-    with Signals.of_worker() as signals:
-        closed = asyncio.create_task(receiver.closed.wait(), name="fd channel")
-        closed.add_done_callback(lambda _: signals.stop.set())
-        await _proxy(settings, settings.upstream, receiver, [], lambda *_: None, signals, shown)
-        await cancel(closed)
-    return 0
-
-
-async def _proxy(
+async def serve_one(
     settings: Settings,
     upstream: Upstream,
     source: ClientSource,
@@ -166,6 +142,8 @@ async def _proxy(
     signals: Signals,
     shown: Callable[[Health], AbstractAsyncContextManager[None]],
 ) -> None:
+    """Runs the one process that serves the clients of `source`; `others` are tasks that end with
+    it, `shown` shows its health."""
     give_back()
     counters = Counters()
     serving = partial(_serve_clients, settings, counters, others, say, signals, shown)
@@ -260,26 +238,6 @@ class _Admin:
             await admin.close()
 
 
-@asynccontextmanager
-async def _reported(receiver: FdReceiver, health: Health) -> AsyncIterator[None]:
-    """Reports to the process that listens, every EVERY_S seconds and at the end."""
-
-    async def report() -> None:
-        while True:
-            receiver.report(report_of(health))
-            await asyncio.sleep(EVERY_S)
-
-    receiver.on_start = lambda: receiver.report(report_of(health))
-    receiver.on_look = health.look
-    health.on_details = lambda details: receiver.details(json.dumps(details).encode())
-    reporting = asyncio.create_task(report(), name="report")
-    try:
-        yield
-    finally:
-        await cancel(reporting)
-        receiver.report(report_of(health))
-
-
 async def _ended(embedded: AnyEmbedded) -> None:
     code = await embedded.wait()
     raise EmbeddedError(f"the embedded server has stopped, with exit code {code}")
@@ -299,6 +257,9 @@ async def find_upstream(
     """Returns the Redis behind the proxy; an embedded one is stopped when the stack is closed."""
     if settings.upstream is not None:
         return settings.upstream, None
+    from ttlproxy.process.embedded import Embedded
+    from ttlproxy.process.embedded_cluster import EmbeddedCluster
+
     kind = EmbeddedCluster if settings.embedded == "cluster" else Embedded
     embedded = kind(settings.data_dir)
     stack.push_async_callback(embedded.stop)

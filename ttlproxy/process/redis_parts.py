@@ -11,7 +11,6 @@ from ttlproxy.link import Context, Link, Masters
 from ttlproxy.link.reaper.reaper import Reaper
 from ttlproxy.net.tasks import Task
 from ttlproxy.process.open_files import beside_clients
-from ttlproxy.proxy.routed_server import RoutedServer
 from ttlproxy.proxy.server import ClientSource, Server
 
 
@@ -45,6 +44,8 @@ class SeveralRedis:
     def __init__(
         self, settings: Settings, upstream: Upstream, counters: Counters, source: ClientSource
     ) -> None:
+        from ttlproxy.proxy.routed_server import RoutedServer  # large, and rarely needed
+
         self.link = Masters(settings, upstream, counters, lambda link: self.server.retire(link))
         self.server = RoutedServer(
             settings,

@@ -7,23 +7,29 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
 import os
+import pickle
 import signal
 import socket
 import stat
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Coroutine
-from contextlib import suppress
-from typing import Final, NoReturn, TypeAlias
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+from functools import partial
+from typing import Final, NoReturn
 
 from ttlproxy.config import Settings
+from ttlproxy.net.tasks import cancel
+from ttlproxy.process.app import serve_one
 from ttlproxy.process.fd_channel import FdReceiver
-from ttlproxy.process.runner import run
-
-Work: TypeAlias = Callable[[Settings, FdReceiver], Coroutine[None, None, int]]
-"""Returns the exit code."""
+from ttlproxy.process.reload import adopt
+from ttlproxy.process.runner import Signals, run
+from ttlproxy.telemetry.health import Health
+from ttlproxy.telemetry.worker_totals import EVERY_S, report_of
 
 _FIRST: Final = 3  # file descriptor after the standard streams
 
@@ -34,14 +40,14 @@ class Worker:
     pid: its process id
     """
 
-    def __init__(self, settings: Settings, end: socket.socket, work: Work) -> None:
-        """Starts it; `end`: its end of the channel; `work`: what it runs."""
+    def __init__(self, settings: Settings, end: socket.socket) -> None:
+        """Starts it; `end`: its end of the channel."""
         for stream in filter(None, (sys.stdout, sys.stderr)):  # there may be none
             with suppress(OSError):
                 stream.flush()  # otherwise what is buffered would be written twice
         pid = os.fork()
         if pid == 0:
-            _serve(settings, end, work)
+            _serve(settings, end)
         self.pid = pid
         self._loop = asyncio.get_running_loop()
         self._code: asyncio.Future[int] = self._loop.create_future()
@@ -65,7 +71,7 @@ class Worker:
             )
 
 
-def _serve(settings: Settings, end: socket.socket, work: Work) -> NoReturn:
+def _serve(settings: Settings, end: socket.socket) -> NoReturn:
     """Leaves the event loop and the connections of the other process behind, and serves."""
     code = 1
     try:
@@ -92,3 +98,44 @@ def _close_sockets(but: int) -> None:
         with suppress(OSError):  # the list's own file is closed
             if number >= _FIRST and number != but and stat.S_ISSOCK(os.fstat(number).st_mode):
                 os.close(number)
+
+
+async def work(settings: Settings, receiver: FdReceiver) -> int:
+    """Runs one of several workers, whose clients another process accepts; returns the exit code.
+
+    It ends with that process. Raises TtlproxyError.
+    """
+    settings = replace(settings, drain_min=0.0)  # the parent has waited, or is gone
+    assert settings.upstream is not None
+
+    def change(values: bytes) -> None:
+        adopt(settings, {**pickle.loads(values), "drain_min": 0.0})
+
+    receiver.on_settings = change
+    shown = partial(_reported, receiver)
+    with Signals.of_worker() as signals:
+        closed = asyncio.create_task(receiver.closed.wait(), name="fd channel")
+        closed.add_done_callback(lambda _: signals.stop.set())
+        await serve_one(settings, settings.upstream, receiver, [], lambda *_: None, signals, shown)
+        await cancel(closed)
+    return 0
+
+
+@asynccontextmanager
+async def _reported(receiver: FdReceiver, health: Health) -> AsyncIterator[None]:
+    """Reports to the process that listens, every EVERY_S seconds and at the end."""
+
+    async def report() -> None:
+        while True:
+            receiver.report(report_of(health))
+            await asyncio.sleep(EVERY_S)
+
+    receiver.on_start = lambda: receiver.report(report_of(health))
+    receiver.on_look = health.look
+    health.on_details = lambda details: receiver.details(json.dumps(details).encode())
+    reporting = asyncio.create_task(report(), name="report")
+    try:
+        yield
+    finally:
+        await cancel(reporting)
+        receiver.report(report_of(health))

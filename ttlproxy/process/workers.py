@@ -27,7 +27,8 @@ from ttlproxy.process.draining import serve_on
 from ttlproxy.process.fd_channel import FdSender, channel
 from ttlproxy.process.reload import Values, adopt
 from ttlproxy.process.runner import Signals
-from ttlproxy.process.worker import Work, Worker
+from ttlproxy.process.worker import Worker
+from ttlproxy.proxy import routed_server  # noqa: F401 - before workers are forked, which may need it
 from ttlproxy.proxy.client_limit import ClientLimit, refusal
 from ttlproxy.telemetry.worker_totals import WorkerTotals
 
@@ -44,10 +45,9 @@ class Workers:
     totals: the workers' metrics and health
     """
 
-    def __init__(self, settings: Settings, work: Work) -> None:
-        """`settings`, `work`: those of each worker."""
+    def __init__(self, settings: Settings) -> None:
+        """`settings`: those of each worker."""
         self._settings = settings
-        self._work = work
         self.address = settings.listen
         self.totals = WorkerTotals()
         self._listeners = Listeners(
@@ -160,7 +160,7 @@ class Workers:
     def _start(self) -> tuple[Worker, FdSender]:
         ours, theirs = channel()
         with theirs:
-            worker = Worker(self._settings, theirs, self._work)
+            worker = Worker(self._settings, theirs)
         sender = FdSender(ours)
         sender.on_report = partial(self.totals.heard, worker.pid)
         sender.on_details = partial(self.totals.looked, worker.pid)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-import platform
+import sys
 from collections.abc import Mapping
 from typing import Final
 
@@ -67,7 +67,7 @@ def _buffers_used(source: MetricSource) -> float:
 def _build(source: MetricSource) -> dict[str, str]:
     return {
         "version": __version__,
-        "python": platform.python_version(),
+        "python": sys.version.split()[0],
         "event_loop": type(source.loop).__module__.partition(".")[0],
     }
 

@@ -11,12 +11,9 @@ import logging
 import re
 import sys
 import traceback
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
-
-from pythonjsonlogger.json import JsonFormatter
 
 from ttlproxy.net.progress import CLEAR
 
@@ -89,24 +86,22 @@ def _where(trouble: BaseException) -> str:
     return " < ".join(frames) or "an unknown place"
 
 
-class _Json(_Time, JsonFormatter):
+def _json(process: str) -> logging.Formatter:
     """One object per line: time, level, logger, message, exc_info, and the fields of `extra`."""
+    from pythonjsonlogger.json import JsonFormatter
 
-    def __init__(self, process: str) -> None:
-        super().__init__(
-            ["asctime", "levelname", "name", "message"],
-            rename_fields={"asctime": "time", "levelname": "level", "name": "logger"},
-            static_fields={"process": process} if process else {},
-        )
+    class Json(_Time, JsonFormatter):
+        def process_log_record(self, log_data: dict[str, Any]) -> dict[str, Any]:
+            return {
+                name: redacted(value) if isinstance(value, str) else value
+                for name, value in log_data.items()
+            }
 
-    def process_log_record(self, log_data: dict[str, Any]) -> dict[str, Any]:
-        return {
-            name: redacted(value) if isinstance(value, str) else value
-            for name, value in log_data.items()
-        }
-
-
-_FORMATS: Final[dict[str, Callable[[str], logging.Formatter]]] = {"text": _Text, "json": _Json}
+    return Json(
+        ["asctime", "levelname", "name", "message"],
+        rename_fields={"asctime": "time", "levelname": "level", "name": "logger"},
+        static_fields={"process": process} if process else {},
+    )
 
 
 def set_up(level: str, form: str, process: str = "") -> None:
@@ -115,7 +110,7 @@ def set_up(level: str, form: str, process: str = "") -> None:
     `process`: the name of this process; empty if there is only one.
     """
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_FORMATS[form](process))
+    handler.setFormatter(_json(process) if form == "json" else _Text(process))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     set_level(level)
