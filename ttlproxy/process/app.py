@@ -6,10 +6,9 @@ import asyncio
 import gc
 import logging
 import os
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from ttlproxy.addresses import Listen, Upstream
@@ -20,13 +19,13 @@ from ttlproxy.errors import EmbeddedError, SeveralMasters
 from ttlproxy.net import log_summaries
 from ttlproxy.net.allocator import give_back
 from ttlproxy.net.listener import Listener
-from ttlproxy.net.tasks import Task, cancel, run_together, until
+from ttlproxy.net.tasks import cancel, run_together, until
 from ttlproxy.operations.parked_keys import parked_keys
 from ttlproxy.process.draining import finish, serve_on
 from ttlproxy.process.open_files import make_room
 from ttlproxy.process.redis_parts import OneRedis, SeveralRedis
 from ttlproxy.process.reload import Read, Reload, Values, adopt
-from ttlproxy.process.runner import Signals
+from ttlproxy.process.runner import Around, Signals
 from ttlproxy.process.service_manager import ServiceManager
 from ttlproxy.proxy import protected_mode
 from ttlproxy.proxy.accept import Gate
@@ -62,7 +61,6 @@ class Serves(NamedTuple):
 
 
 Started = Callable[[Serves], None]
-Say = Callable[[Listen, str], None]
 
 # Thresholds of the garbage collector. Clients leave no reference cycles, so it finds next to
 # nothing. With Python's own thresholds it looked through the objects of all clients again and again
@@ -105,24 +103,40 @@ async def _serve(
     started: Started,
 ) -> None:
     manager = ServiceManager.of(os.environ)
+    page: Listen | None = None
 
     def say(address: Listen, trouble: str) -> None:
         if nodes := settings.addresses[1:]:
             log.info("nodes of a Cluster are at %s", ", ".join(map(str, nodes)))
-        started(Serves(address, upstream, embedded, admin.address, trouble))
+        started(Serves(address, upstream, embedded, page, trouble))
         manager.notify("READY=1", f"STATUS=listens on {address}, in front of {upstream.shown}")
+
+    @asynccontextmanager
+    async def shown(subject: Subject) -> AsyncIterator[None]:
+        nonlocal page
+        if settings.admin is None:
+            yield
+            return
+        from ttlproxy.admin import Admin  # takes 13 MB (RSS), so it is imported only if needed
+
+        admin = Admin(settings.admin, settings, upstream, subject, signals.stop_soon)
+        page = await admin.start()
+        log.info("admin pages at http://%s", page)
+        try:
+            yield
+        finally:
+            await admin.close()
 
     vital = [asyncio.create_task(_ended(embedded), name="embedded")] if embedded else []
     vital.append(asyncio.create_task(manager.run(signals.stop), name="service manager"))
-    admin = _Admin(settings, upstream, signals)
-    shown = admin.serving
+    around = Around(signals, vital, say, shown)
     if settings.workers == 1:
 
         async def take(values: Values) -> None:
             adopt(settings, values)
 
         vital.append(asyncio.create_task(reload.run(signals.reload, take), name="reload"))
-        await serve_one(settings, upstream, Gate(settings), vital, say, signals, shown)
+        await serve_one(settings, upstream, Gate(settings), around)
     else:
         from ttlproxy.process.workers import Workers, supervise  # few proxies have several
 
@@ -130,43 +144,31 @@ async def _serve(
         workers = Workers(settings)
         running = reload.run(signals.reload, workers.adopt)
         vital.append(asyncio.create_task(running, name="reload"))
-        await supervise(workers, settings, vital, say, signals, shown)
+        await supervise(workers, settings, around)
 
 
 async def serve_one(
-    settings: Settings,
-    upstream: Upstream,
-    source: ClientSource,
-    others: Sequence[Task],
-    say: Say,
-    signals: Signals,
-    shown: Callable[[Health], AbstractAsyncContextManager[None]],
+    settings: Settings, upstream: Upstream, source: ClientSource, around: Around[Health]
 ) -> None:
-    """Runs the one process that serves the clients of `source`; `others` are tasks that end with
-    it, `shown` shows its health."""
+    """Runs the one process that serves the clients of `source`."""
     give_back()
     counters = Counters()
-    serving = partial(_serve_clients, settings, counters, others, say, signals, shown)
     try:
         try:
-            await serving(OneRedis(settings, upstream, counters, source))
+            core: OneRedis | SeveralRedis = OneRedis(settings, upstream, counters, source)
+            await _serve_clients(settings, counters, core, around)
         except SeveralMasters as found:
             log.info("%s: each of its masters gets a link", found)
-            await serving(SeveralRedis(settings, upstream, counters, source))
+            core = SeveralRedis(settings, upstream, counters, source)
+            await _serve_clients(settings, counters, core, around)
     finally:
-        await cancel(*others)
+        await cancel(*around.vital)
 
 
 async def _serve_clients(
-    settings: Settings,
-    counters: Counters,
-    others: Sequence[Task],
-    say: Say,
-    signals: Signals,
-    shown: Callable[[Health], AbstractAsyncContextManager[None]],
-    core: OneRedis | SeveralRedis,
+    settings: Settings, counters: Counters, core: OneRedis | SeveralRedis, around: Around[Health]
 ) -> None:
-    server, heartbeat = core.server, LoopHeartbeat()
+    server, heartbeat, signals = core.server, LoopHeartbeat(), around.signals
 
     async def gather() -> Details:
         clients = await client_table(server.clients)
@@ -175,12 +177,12 @@ async def _serve_clients(
     loop = asyncio.get_running_loop()
     source = MetricSource(counters, core.link, server, heartbeat, loop, settings)
     health = Health(source, gather)
-    async with shown(health):
+    async with around.shown(health):
         linking = asyncio.create_task(core.link.run(), name="link")
         beating = asyncio.create_task(heartbeat.run(), name="heartbeat")
         watching = asyncio.create_task(server.watch(), name="slow clients")
         own = [linking, beating, watching, *core.start()]
-        vital = [*own, *others]
+        vital = [*own, *around.vital]
         try:
             tried = core.link.serving.tried
             await until(run_together(link=tried.wait(), stop=signals.stop.wait()), vital)
@@ -190,16 +192,13 @@ async def _serve_clients(
             health.accepts = True
             gc.freeze()  # objects made so far stay, so the collector need not scan them
             gc.set_threshold(*_COLLECTS_AFTER)
-            say(address, core.link.trouble)
+            around.say(address, core.link.trouble)
             warned = protected_mode.warn(settings, core.link)
             await until(run_together(warn=warned, stop=signals.stop.wait()), vital)
             await until(signals.stop.wait(), vital)
             health.drains = True
-            log.info(
-                "%s: %s connected",
-                signals.ending,
-                counted(len(server.clients), "client is", "clients are"),
-            )
+            connected = counted(len(server.clients), "client is", "clients are")
+            log.info("%s: %s connected", signals.ending, connected)
             await until(serve_on(settings, signals, lambda: len(server.clients)), vital)
             await until(finish(settings, server, signals), vital)
         finally:
@@ -209,33 +208,6 @@ async def _serve_clients(
             await server.close()
             log_summaries.flush_all()
         await core.close()
-
-
-class _Admin:
-    """The admin pages; `address`: where they are served, None if they are not."""
-
-    def __init__(self, settings: Settings, upstream: Upstream, signals: Signals) -> None:
-        self._settings = settings
-        self._upstream = upstream
-        self._signals = signals
-        self.address: Listen | None = None
-
-    @asynccontextmanager
-    async def serving(self, subject: Subject) -> AsyncIterator[None]:
-        """Serves the pages about `subject` for its whole life, if an address for them is set."""
-        settings = self._settings
-        if settings.admin is None:
-            yield
-            return
-        from ttlproxy.admin import Admin  # takes 13 MB (RSS), so it is imported only if needed
-
-        admin = Admin(settings.admin, settings, self._upstream, subject, self._signals.stop_soon)
-        self.address = await admin.start()
-        log.info("admin pages at http://%s", self.address)
-        try:
-            yield
-        finally:
-            await admin.close()
 
 
 async def _ended(embedded: AnyEmbedded) -> None:

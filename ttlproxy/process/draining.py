@@ -49,25 +49,19 @@ async def finish(settings: Settings, server: Drained, signals: Signals) -> None:
     left_s = _time_left(settings.drain_max)
 
     def how_far() -> str:
-        return f"stopping: {_left(server.unfinished())}; they have {left_s()} s more"
+        clients = server.unfinished()
+        left = counted(clients.total(), "client is", "clients are")
+        return f"stopping: {left} left ({_shown(clients)}); they have {left_s()} s more"
 
     draining = asyncio.create_task(server.drain(settings.drain_max), name="drain")
     try:
         await _telling(settings, how_far, until(signals.now.wait(), [draining]))
     finally:
         await cancel(draining)
-    if server.unfinished():
+    if clients := server.unfinished():
         why = signals.why_now if signals.now.is_set() else "drain_max is over"
-        log.warning("%s", _cut_off(server.unfinished(), why))
-
-
-def _left(clients: Counter[str]) -> str:
-    return f"{counted(clients.total(), 'client is', 'clients are')} left ({_shown(clients)})"
-
-
-def _cut_off(clients: Counter[str], why: str) -> str:
-    cut_off = counted(clients.total(), "client is", "clients are")
-    return f"{cut_off} cut off, because {why}: {_shown(clients)}"
+        cut_off = counted(clients.total(), "client is", "clients are")
+        log.warning("%s cut off, because %s: %s", cut_off, why, _shown(clients))
 
 
 def _shown(clients: Counter[str]) -> str:

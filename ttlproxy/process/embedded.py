@@ -17,7 +17,6 @@ from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO
 from urllib.parse import quote
 
 from ttlproxy.errors import EmbeddedError, NoEmbeddedRedis
@@ -164,7 +163,7 @@ class Embedded:
             **self._options,
         }
         words = [word for name, value in options.items() for word in (f"--{name}", value)]
-        with self._open_log() as log:
+        with self._log.open("ab") as log:
             return await asyncio.create_subprocess_exec(
                 self.binary, *words, stdin=DEVNULL, stdout=log, stderr=log, start_new_session=True
             )
@@ -173,22 +172,17 @@ class Embedded:
         """Waits until the server has loaded its data and answers PING."""
         while await _ask(str(self.socket_path), b"PING\r\n") != b"+PONG\r\n":
             if process.returncode is not None:
+                with self._log.open(errors="replace") as lines:
+                    tail = "".join(deque(lines, maxlen=10)).rstrip()
                 raise EmbeddedError(
                     f"{self.binary} ended with code {process.returncode}; its log, {self._log},"
-                    f" ends with:\n{self._log_tail()}"
+                    f" ends with:\n{tail}"
                 )
             await asyncio.sleep(POLL_S)
 
     @property
     def _log(self) -> Path:
         return self.data_dir / "redis.log"
-
-    def _open_log(self) -> BinaryIO:
-        return self._log.open("ab")
-
-    def _log_tail(self) -> str:
-        with self._log.open(errors="replace") as lines:
-            return "".join(deque(lines, maxlen=10)).rstrip()
 
 
 async def _version(binary: Path) -> str:

@@ -5,11 +5,9 @@ Knows processes and how nodes become a Cluster; knows no setting and no proxy.
 
 import asyncio
 import socket
-from collections.abc import Iterable
 from contextlib import ExitStack, suppress
 from itertools import combinations
 from pathlib import Path
-from typing import Any
 
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
@@ -62,7 +60,11 @@ class EmbeddedCluster:
         """Starts the servers, waits until they are a Cluster, returns its URL. Raises
         EmbeddedError."""
         try:
-            await _together(server.start() for server in self.servers)
+            starts = (server.start() for server in self.servers)
+            # The first error is raised after all have ended, so that each can be stopped.
+            for result in await asyncio.gather(*starts, return_exceptions=True):
+                if isinstance(result, BaseException):
+                    raise result
             await self._connect()
         except BaseException:  # also a cancellation: no server must be left behind
             await self.stop()
@@ -99,7 +101,9 @@ class EmbeddedCluster:
             for node in nodes:
                 await node.execute_command("CLUSTER", "RESET", "HARD")
             await _share_out(nodes[:MASTERS])
-        await self._introduce(nodes)
+        # Each meets each other one: after a restart, the ports are new.
+        for (port, _), (_, node) in combinations(zip(self.ports, nodes, strict=True), 2):
+            await node.execute_command("CLUSTER", "MEET", HOST, port)
         if is_new:
             for number, node in enumerate(nodes[MASTERS:]):
                 master = await nodes[number].execute_command("CLUSTER", "MYID")
@@ -107,11 +111,6 @@ class EmbeddedCluster:
         for node in nodes:
             await _until_well(node)
         made.touch()
-
-    async def _introduce(self, nodes: list[Redis]) -> None:
-        """Lets each node meet each other one: after a restart, the ports are new."""
-        for (port, _), (_, node) in combinations(zip(self.ports, nodes, strict=True), 2):
-            await node.execute_command("CLUSTER", "MEET", HOST, port)
 
 
 def _options(port: int) -> dict[str, str]:
@@ -121,14 +120,6 @@ def _options(port: int) -> dict[str, str]:
         "cluster-enabled": "yes",
         "cluster-node-timeout": str(_NODE_TIMEOUT_MS),
     }
-
-
-async def _together(starts: Iterable[Any]) -> None:
-    """Awaits all; raises the first error after all have ended, so that each server can be
-    stopped."""
-    for result in await asyncio.gather(*starts, return_exceptions=True):
-        if isinstance(result, BaseException):
-            raise result
 
 
 async def _share_out(masters: list[Redis]) -> None:

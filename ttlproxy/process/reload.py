@@ -51,7 +51,11 @@ class Reload:
         except SettingsError as error:
             log.error("nothing changed, because %s", error)
             return {}
-        changed = [name for name in SETTINGS if self._has_changed(name, read)]
+        changed = [
+            name
+            for name in SETTINGS
+            if _lasting(getattr(self._settings, name)) != _lasting(getattr(read, name))
+        ]
         values: Values = {name: getattr(read, name) for name in AT_ONCE if name in changed}
         self._settings = replace(self._settings, **values)
         shown = ", ".join(f"{name} is {value}" for name, value in values.items())
@@ -59,9 +63,6 @@ class Reload:
         if rest := [name for name in changed if name not in values]:
             log.warning("these settings changed, and need a restart: %s", ", ".join(rest))
         return values
-
-    def _has_changed(self, name: str, read: Settings) -> bool:
-        return _lasting(getattr(self._settings, name)) != _lasting(getattr(read, name))
 
 
 def _lasting(value: object) -> object:

@@ -9,13 +9,14 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from types import FrameType
-from typing import Final, Self
+from typing import Final, Generic, NamedTuple, Self, TypeVar
 
+from ttlproxy.addresses import Listen
 from ttlproxy.config import Settings
 from ttlproxy.errors import INTERRUPTED, TtlproxyError
-from ttlproxy.net.tasks import cancel, until
+from ttlproxy.net.tasks import Task, cancel, until
 from ttlproxy.telemetry import logs
 
 _STDIN: Final = 0
@@ -122,6 +123,22 @@ class Signals:
     def _end_now(self) -> None:
         self.stop.set()
         self.now.set()
+
+
+Shown = TypeVar("Shown", contravariant=True)
+
+
+class Around(NamedTuple, Generic[Shown]):
+    """The parts of a process beside what serves clients.
+
+    vital: tasks without which it ends; say: called when clients may connect, with their address and
+    with why Redis is not there; shown: shows a subject for its whole life
+    """
+
+    signals: Signals
+    vital: list[Task]
+    say: Callable[[Listen, str], None]
+    shown: Callable[[Shown], AbstractAsyncContextManager[None]]
 
 
 log = logging.getLogger(__name__)

@@ -27,7 +27,7 @@ from ttlproxy.net.tasks import cancel
 from ttlproxy.process.app import serve_one
 from ttlproxy.process.fd_channel import FdReceiver
 from ttlproxy.process.reload import adopt
-from ttlproxy.process.runner import Signals, run
+from ttlproxy.process.runner import Around, Signals, run
 from ttlproxy.telemetry.health import Health
 from ttlproxy.telemetry.worker_totals import EVERY_S, report_of
 
@@ -116,7 +116,8 @@ async def work(settings: Settings, receiver: FdReceiver) -> int:
     with Signals.of_worker() as signals:
         closed = asyncio.create_task(receiver.closed.wait(), name="fd channel")
         closed.add_done_callback(lambda _: signals.stop.set())
-        await serve_one(settings, settings.upstream, receiver, [], lambda *_: None, signals, shown)
+        around = Around(signals, [], lambda *_: None, shown)
+        await serve_one(settings, settings.upstream, receiver, around)
         await cancel(closed)
     return 0
 

@@ -12,21 +12,19 @@ import logging
 import pickle
 import signal
 import socket
-from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import suppress
 from functools import partial
 from random import uniform
 from typing import Final
 
-from ttlproxy.addresses import Listen
 from ttlproxy.config import Settings
 from ttlproxy.errors import WorkerError
 from ttlproxy.net.listener import Listeners
-from ttlproxy.net.tasks import Task, cancel, run_together, until
+from ttlproxy.net.tasks import cancel, run_together, until
 from ttlproxy.process.draining import serve_on
 from ttlproxy.process.fd_channel import FdSender, channel
 from ttlproxy.process.reload import Values, adopt
-from ttlproxy.process.runner import Signals
+from ttlproxy.process.runner import Around
 from ttlproxy.process.worker import Worker
 from ttlproxy.proxy import routed_server  # noqa: F401 - before workers are forked, which may need it
 from ttlproxy.proxy.client_limit import ClientLimit, refusal
@@ -181,24 +179,18 @@ class Workers:
             await run_together(**rooms)
 
 
-async def supervise(
-    workers: Workers,
-    settings: Settings,
-    others: Sequence[Task],
-    say: Callable[[Listen, str], None],
-    signals: Signals,
-    shown: Callable[[WorkerTotals], AbstractAsyncContextManager[None]],
-) -> None:
+async def supervise(workers: Workers, settings: Settings, around: Around[WorkerTotals]) -> None:
     """Runs several workers that serve one address, and drains them."""
-    async with shown(workers.totals):
+    signals = around.signals
+    async with around.shown(workers.totals):
         running = asyncio.create_task(workers.run(), name="workers")
         beating = asyncio.create_task(workers.totals.heartbeat.run(), name="heartbeat")
-        vital = [running, beating, *others]
+        vital = [running, beating, *around.vital]
         try:
             await until(run_together(all=workers.listen(), stop=signals.stop.wait()), vital)
             if signals.stop.is_set():
                 return  # no client could connect yet
-            say(workers.address, workers.totals.trouble())
+            around.say(workers.address, workers.totals.trouble())
             await until(signals.stop.wait(), vital)
             workers.totals.drains = True
             log.info("%s: %d workers", signals.ending, settings.workers)

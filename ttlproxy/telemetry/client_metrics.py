@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping
 from typing import Final
 
 from ttlproxy import __version__
@@ -14,14 +13,10 @@ from ttlproxy.core.counters import (
     HANDLED,
     HELD,
     LEFT_SHARING,
-    Counters,
-    Handled,
-    Histogram,
 )
 from ttlproxy.telemetry.metric_spec import (
     BY_CERTIFICATE,
     BY_SCRIPT,
-    Buckets,
     MetricSource,
     by_value,
     counter,
@@ -37,26 +32,6 @@ CERTIFICATES: Final = (
     "upstream_certificate",
     "upstream_ca",
 )
-
-
-def _requests(counts: Handled) -> dict[str, float]:
-    return {kind: getattr(counts, kind) for kind in HANDLED}
-
-
-def _sent(counters: Counters) -> dict[str, float]:
-    return {"clients": counters.to_clients.bytes, "redis": counters.to_redis.bytes}
-
-
-def _called(counters: Counters) -> dict[str, float]:
-    return {name: calls for name, calls in counters.script_calls.items() if calls}
-
-
-def _each_in_seconds(of_ms: Mapping[str, float]) -> dict[str, float]:
-    return {name: ms / 1000 for name, ms in dict(of_ms).items()}
-
-
-def _by_in_seconds(of_ms: Mapping[str, Histogram]) -> dict[str, Buckets]:
-    return {value: in_seconds(histogram) for value, histogram in of_ms.items()}
 
 
 def _buffers_used(source: MetricSource) -> float:
@@ -135,14 +110,16 @@ CLIENT_METRICS: Final = (
     counter(
         "ttlproxy_requests_total",
         "requests sent to Redis: unchanged, native commands as a script call, virtual commands",
-        lambda source: _requests(source.counters.requests),
+        lambda source: {kind: getattr(source.counters.requests, kind) for kind in HANDLED},
         "kind",
         HANDLED,
     ),
     counter(
         "ttlproxy_script_calls_total",
         "requests of clients that the proxy's scripts carry out, and its own calls of them",
-        lambda source: _called(source.counters),
+        lambda source: dict[str, float](
+            each for each in source.counters.script_calls.items() if each[1]
+        ),
         BY_SCRIPT,
     ),
     histogram(
@@ -166,7 +143,9 @@ CLIENT_METRICS: Final = (
     counter(
         "ttlproxy_script_round_trip_seconds_total",
         "the sum of how long they took",
-        lambda source: _each_in_seconds(source.counters.script_trips_ms),
+        lambda source: {
+            name: ms / 1000 for name, ms in dict(source.counters.script_trips_ms).items()
+        },
         BY_SCRIPT,
     ),
     counter(
@@ -182,7 +161,9 @@ CLIENT_METRICS: Final = (
     counter(
         "ttlproxy_sent_bytes_total",
         "bytes of replies sent to clients, and of requests sent to Redis",
-        lambda source: _sent(source.counters),
+        lambda source: dict[str, float](
+            clients=source.counters.to_clients.bytes, redis=source.counters.to_redis.bytes
+        ),
         "to",
         ("clients", "redis"),
     ),
@@ -240,7 +221,7 @@ CLIENT_METRICS: Final = (
         "how long requests waited in the proxy each time before they went to Redis, by what for:"
         " expired elements, a new family of keys, an index, rules that are read, Redis"
         " that is away",
-        lambda source: _by_in_seconds(source.counters.hold_ms),
+        lambda source: {why: in_seconds(held) for why, held in source.counters.hold_ms.items()},
         "reason",
         HELD,
     ),

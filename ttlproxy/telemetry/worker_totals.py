@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
 
 from ttlproxy.telemetry.health import STUCK_S, Details, Health, WorkerHealth
 from ttlproxy.telemetry.memory import MEMORY, WorkerNumbers
@@ -153,7 +153,9 @@ class WorkerTotals:
 
     def workers(self) -> list[WorkerHealth]:
         return [
-            WorkerHealth(pid, _clients(last.report), last.why_not_ready)
+            WorkerHealth(
+                pid, cast(float, last.report.get("ttlproxy_connections", 0)), last.why_not_ready
+            )
             for pid, last in sorted(self._working().items())
         ]
 
@@ -164,8 +166,3 @@ class WorkerTotals:
 def _nodes(reports: Mapping[int, _Report]) -> set[str]:
     """Returns the servers that workers have."""
     return {name for last in reports.values() for name in last.nodes}
-
-
-def _clients(report: Report) -> float:
-    clients = report.get("ttlproxy_connections", 0)
-    return clients if isinstance(clients, int | float) else 0
