@@ -20,8 +20,7 @@ from ttlproxy.addresses import Upstream
 from ttlproxy.core.element_types import TYPES
 from ttlproxy.net.progress import Progress
 from ttlproxy.operations.adopt import AdoptOptions, Page, Wanted, adopted
-from ttlproxy.operations.key_walk import Pace
-from ttlproxy.operations.resume_file import ResumeFile
+from ttlproxy.operations.key_walk import Pace, ResumeFile
 
 FAST = AdoptOptions(10**9)
 DAY_MS = 86_400_000

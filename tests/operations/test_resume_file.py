@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from ttlproxy.errors import OperationError
-from ttlproxy.operations.key_walk import WalkPosition
+from ttlproxy.operations.key_walk import ResumeFile, WalkPosition
 from ttlproxy.operations.migration.mover import State
-from ttlproxy.operations.resume_file import ResumeFile
 
 
 def _file(path: Path, **job: str) -> ResumeFile:

@@ -10,8 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from ttlproxy.admin.cached_answers import Answer
-from ttlproxy.admin.redis_queries import Inquiry
+from ttlproxy.admin.redis_queries import Answer, Inquiry
 from ttlproxy.core.text import shown
 from ttlproxy.errors import Unanswered
 from ttlproxy.link.connecting.known_server import listed_clients, push_name

@@ -14,8 +14,7 @@ from math import ceil
 from typing import Final, NamedTuple
 
 from ttlproxy.admin import slots
-from ttlproxy.admin.cached_answers import Answer
-from ttlproxy.admin.redis_queries import Inquiry
+from ttlproxy.admin.redis_queries import Answer, Inquiry
 
 # Redis 7.0: 6 ms for 64 keys of 20 to 100 elements, in calls of 0.4 ms each.
 SAMPLE: Final = 64

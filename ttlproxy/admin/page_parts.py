@@ -13,15 +13,14 @@ from heapq import nlargest
 from typing import Any, Final
 
 from ttlproxy.addresses import Upstream
-from ttlproxy.admin.cached_answers import Answer
-from ttlproxy.admin.process_state import Subject
-from ttlproxy.admin.redis_queries import Inquiry
+from ttlproxy.admin.redis_queries import Answer, Inquiry
 from ttlproxy.config import Settings
 from ttlproxy.core.text import shown
 from ttlproxy.net.progress import Progress
 from ttlproxy.operations.doctor import Severity, examined
 from ttlproxy.telemetry.health import Details
 from ttlproxy.telemetry.metrics_catalogue import by_label
+from ttlproxy.telemetry.worker_totals import Subject
 
 # The number of clients with the largest buffers that are shown, and of the oldest ones.
 _EACH: Final = 25

@@ -18,9 +18,9 @@ from prometheus_client.core import (
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
-from ttlproxy.admin.process_state import Subject
 from ttlproxy.telemetry.metric_spec import Buckets, MetricSpec, Value
 from ttlproxy.telemetry.metrics_catalogue import METRICS
+from ttlproxy.telemetry.worker_totals import Subject
 
 
 async def metrics(request: web.Request) -> web.Response:

@@ -22,7 +22,9 @@ from aiohttp.typedefs import Handler, Middleware
 
 from ttlproxy.addresses import Listen, SecretFile
 from ttlproxy.admin import prometheus, status
-from ttlproxy.admin.process_state import SUBJECT, Subject
+from ttlproxy.telemetry.worker_totals import Subject
+
+SUBJECT: Final = web.AppKey[Subject]("subject")
 
 
 def guard(listen: Listen) -> Middleware:

@@ -11,8 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
-from ttlproxy.admin.cached_answers import Answer
-from ttlproxy.admin.redis_queries import Inquiry
+from ttlproxy.admin.redis_queries import Answer, Inquiry
 from ttlproxy.errors import Unanswered
 from ttlproxy.telemetry.metric_spec import Buckets, Report
 

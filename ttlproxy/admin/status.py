@@ -13,14 +13,12 @@ from aiohttp import web
 from ttlproxy import __version__
 from ttlproxy.addresses import Upstream
 from ttlproxy.admin import inspector
-from ttlproxy.admin.cached_answers import CachedAnswer
 from ttlproxy.admin.connected import connected
 from ttlproxy.admin.due_survey import survey
 from ttlproxy.admin.history import HOUR_LENGTH, HOUR_STEP, SERIES, Growth, History
 from ttlproxy.admin.page import HEADERS, document
 from ttlproxy.admin.page_parts import clients, findings, masters, parked, rules
-from ttlproxy.admin.process_state import Subject
-from ttlproxy.admin.redis_queries import Inquiry
+from ttlproxy.admin.redis_queries import CachedAnswer, Inquiry
 from ttlproxy.admin.slowlog import reaps, scripts, slowest
 from ttlproxy.admin.waiting import waiting
 from ttlproxy.config import Settings
@@ -28,6 +26,7 @@ from ttlproxy.core.text import typed
 from ttlproxy.errors import Unanswered
 from ttlproxy.net.tasks import report
 from ttlproxy.operations import redis_cli
+from ttlproxy.telemetry.worker_totals import Subject
 
 _EVERY_S: Final = 1.0
 _QUERIES_S: Final = 5.0

@@ -13,11 +13,11 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from ttlproxy.addresses import Listen, Upstream
-from ttlproxy.admin.process_state import Subject
 from ttlproxy.admin.routes import End, application
 from ttlproxy.admin.status import Watch
 from ttlproxy.config import Settings
 from ttlproxy.net.listener import Listener
+from ttlproxy.telemetry.worker_totals import Subject
 
 _KEEPALIVE_S: Final = 15.0
 # All answers are quick: a browser that has not taken its answer by then has stopped reading.

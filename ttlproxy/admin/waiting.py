@@ -10,8 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 from ttlproxy.admin import slots
-from ttlproxy.admin.cached_answers import Answer
-from ttlproxy.admin.redis_queries import Inquiry
+from ttlproxy.admin.redis_queries import Answer, Inquiry
 from ttlproxy.core.shares import shares
 from ttlproxy.core.text import shown
 from ttlproxy.link.connecting.known_server import unix_ms

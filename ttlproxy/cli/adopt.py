@@ -16,7 +16,7 @@ from ttlproxy.core.element_types import TYPES
 from ttlproxy.errors import SettingsError
 from ttlproxy.net.progress import Progress
 from ttlproxy.operations.adopt import AdoptOptions, Wanted, adopted
-from ttlproxy.operations.resume_file import ResumeFile
+from ttlproxy.operations.key_walk import ResumeFile
 
 _DESCRIPTION: Final = """\
 Gives a deadline to the elements of all keys that match the pattern, where they have none, through a

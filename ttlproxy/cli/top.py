@@ -17,11 +17,11 @@ from typing import Any, Final
 
 from ttlproxy.addresses import Listen
 from ttlproxy.cli.flags import positive, switch, value
+from ttlproxy.cli.healthcheck import ask
 from ttlproxy.cli.output import left, say
 from ttlproxy.cli.subcommand import Subcommand
 from ttlproxy.config import Settings
 from ttlproxy.errors import HealthError
-from ttlproxy.operations.admin_http import ask
 
 _DESCRIPTION: Final = """\
 Shows a running proxy, live: throughput, latency, lag, keys with deadlines and the next of these,

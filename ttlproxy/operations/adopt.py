@@ -21,8 +21,7 @@ from ttlproxy.core.text import counted
 from ttlproxy.errors import OperationError
 from ttlproxy.link import cause, client, is_wrong_type, run, valid
 from ttlproxy.net.progress import Progress
-from ttlproxy.operations.key_walk import KeyWalk, Pace, WalkPosition
-from ttlproxy.operations.resume_file import ResumeFile
+from ttlproxy.operations.key_walk import KeyWalk, Pace, ResumeFile, WalkPosition
 
 Words = tuple[bytes, ...]
 

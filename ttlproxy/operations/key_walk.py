@@ -1,19 +1,25 @@
 """Walks over the keys of one database with SCAN, a page at a time, at a limited rate, from the
-position of an earlier walk.
+position of an earlier walk, which a file keeps.
 
-Knows names of keys, and its position. Does not know what is done with them.
+Knows names of keys, its position, and which run a file belongs to. Does not know what is done with
+the keys.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+import json
+import os
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from math import inf
+from pathlib import Path
 from time import monotonic
-from typing import Final, NamedTuple
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, TypeVar
 
 from redis.asyncio import Redis
 
+from ttlproxy.errors import OperationError
 from ttlproxy.link import run, valid
 from ttlproxy.link.connecting.known_server import fields
 
@@ -122,3 +128,57 @@ async def scan(
         ((cursor, names),) = map(valid, await run(redis, [(db, words)]))
         seen += 1
         yield names, cursor == b"0"
+
+
+_JOB: Final = "job"
+T = TypeVar("T")
+
+
+class ResumeFile:
+    """Exists while a run is unfinished."""
+
+    def __init__(
+        self, path: Path | None = None, job: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
+        """`path`: without one, nothing is kept; `job`: what makes it the same run."""
+        self._path = path
+        self._job = dict(job)
+
+    def load(self, read: Callable[[Any], T]) -> T | None:
+        """Returns what `read` makes of what was kept; None if there is no file.
+
+        Raises OperationError, also if the file belongs to another run. `read` may raise KeyError,
+        TypeError or ValueError.
+        """
+        if self._path is None:
+            return None
+        try:
+            content: Any = json.loads(self._path.read_text("utf-8"))
+            job, kept = dict(content[_JOB]), read(content)
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError, TypeError) as trouble:
+            raise OperationError(f"{self._path} is no state that can be read: {trouble}") from None
+        names = sorted(name for name in {*job, *self._job} if job.get(name) != self._job.get(name))
+        if names:
+            raise OperationError(
+                f"{self._path} is of another run, which is not over ({', '.join(names)} differ):"
+                f" delete the file, or name another one with --state"
+            )
+        return kept
+
+    def keep(self, kept: Mapping[str, Any]) -> None:
+        """Replaces what was kept before. Raises OperationError."""
+        if self._path is None:
+            return
+        beside = self._path.with_name(f"{self._path.name}.new")
+        try:
+            beside.write_text(json.dumps({_JOB: self._job, **kept}), "utf-8")
+            os.replace(beside, self._path)
+        except OSError as trouble:
+            raise OperationError(f"cannot write {self._path}: {trouble.strerror}") from None
+
+    def remove(self) -> None:
+        """Removes the file: the run is over, and the next one begins anew."""
+        if self._path is not None:
+            self._path.unlink(missing_ok=True)

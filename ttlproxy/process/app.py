@@ -16,34 +16,86 @@ from ttlproxy.config import Settings
 from ttlproxy.core.counters import Counters
 from ttlproxy.core.text import counted
 from ttlproxy.errors import EmbeddedError, SeveralMasters
+from ttlproxy.link import Context, Link, Masters
+from ttlproxy.link.reaper.reaper import Reaper
 from ttlproxy.net import log_summaries
 from ttlproxy.net.allocator import give_back
 from ttlproxy.net.listener import Listener
-from ttlproxy.net.tasks import cancel, run_together, until
+from ttlproxy.net.tasks import Task, cancel, run_together, until
 from ttlproxy.operations.parked_keys import parked_keys
 from ttlproxy.process.draining import finish, serve_on
-from ttlproxy.process.open_files import make_room
-from ttlproxy.process.redis_parts import OneRedis, SeveralRedis
+from ttlproxy.process.open_files import beside_clients, make_room
 from ttlproxy.process.reload import Read, Reload, Values, adopt
 from ttlproxy.process.runner import Around, Signals
 from ttlproxy.process.service_manager import ServiceManager
 from ttlproxy.proxy import protected_mode
 from ttlproxy.proxy.accept import Gate
 from ttlproxy.proxy.client_table import client_table
-from ttlproxy.proxy.server import ClientSource
+from ttlproxy.proxy.server import ClientSource, Server
 from ttlproxy.telemetry.health import Details, Health
 from ttlproxy.telemetry.memory import shortage
 from ttlproxy.telemetry.metric_spec import LoopHeartbeat, MetricSource
 from ttlproxy.wire import IS_COMPILED
 
 if TYPE_CHECKING:
-    from ttlproxy.admin import Subject
     from ttlproxy.process.embedded import Embedded
     from ttlproxy.process.embedded_cluster import EmbeddedCluster
+    from ttlproxy.telemetry.worker_totals import Subject
 
 log = logging.getLogger(__name__)
 
 AnyEmbedded: TypeAlias = "Embedded | EmbeddedCluster"
+
+
+class OneRedis:
+    """A link, a reaper, and a server whose clients each have one connection to Redis."""
+
+    def __init__(
+        self, settings: Settings, upstream: Upstream, counters: Counters, source: ClientSource
+    ) -> None:
+        context = Context(settings, counters)
+        self.link = Link(upstream, context, lambda: self.server.leave())
+        self.server = Server(settings, self.link, counters, source)
+        self._reaper = Reaper(self.link)
+
+    def start(self) -> list[Task]:
+        """Starts the tasks beside the link and the server."""
+        return [asyncio.create_task(self._reaper.run(), name="reaper")]
+
+    async def drop_leases(self) -> None:
+        """Gives up leases when the tasks have ended, so that other proxies can reap at once."""
+        await self._reaper.drop_lease()
+
+    async def close(self) -> None:
+        """Closes what is left when all clients have gone."""
+        await self.link.list_waiters.close()
+
+
+class SeveralRedis:
+    """A link and a reaper for each master, and a server whose clients have a connection to each."""
+
+    def __init__(
+        self, settings: Settings, upstream: Upstream, counters: Counters, source: ClientSource
+    ) -> None:
+        from ttlproxy.proxy.routed_server import RoutedServer  # large, and rarely needed
+
+        self.link = Masters(settings, upstream, counters, lambda link: self.server.retire(link))
+        self.server = RoutedServer(
+            settings,
+            self.link,
+            counters,
+            source,
+            beside_clients(settings.max_clients, settings.workers),
+        )
+
+    def start(self) -> list[Task]:
+        return []
+
+    async def drop_leases(self) -> None:
+        await self.link.drop_leases()
+
+    async def close(self) -> None:
+        await self.link.close()
 
 
 class Serves(NamedTuple):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, NamedTuple, cast
+from typing import Final, NamedTuple, TypeAlias, cast
 
 from ttlproxy.telemetry.health import STUCK_S, Details, Health, WorkerHealth
 from ttlproxy.telemetry.memory import MEMORY, WorkerNumbers
@@ -166,3 +166,7 @@ class WorkerTotals:
 def _nodes(reports: Mapping[int, _Report]) -> set[str]:
     """Returns the servers that workers have."""
     return {name for last in reports.values() for name in last.nodes}
+
+
+Subject: TypeAlias = Health | WorkerTotals
+"""What is shown: one process that serves, or several. Any thread may call its methods."""

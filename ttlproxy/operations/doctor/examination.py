@@ -26,7 +26,7 @@ from ttlproxy.link import (
     several_masters,
 )
 from ttlproxy.net.progress import Progress
-from ttlproxy.operations.doctor import cluster, content, rights, rules, server
+from ttlproxy.operations.doctor import cluster, content, rights, server
 from ttlproxy.operations.doctor.finding import INFO, WARNING, Finding, error, ok
 from ttlproxy.operations.doctor.fix import FixState, fixed
 from ttlproxy.operations.doctor.required_rights import rules as rules_for_proxy
@@ -60,8 +60,8 @@ CHECKS: Final[Mapping[str, Check]] = {
     "clients": Check("there is room for clients", [server.clients]),
     "persistence": Check("", [server.persistence]),
     "replicas": Check("no replica is behind", [server.replicas]),
-    "overdue": Check("", [content.overdue, rules.destinations]),
-    "unsigned": Check("rules and deferred commands are signed", [rules.unsigned]),
+    "overdue": Check("", [content.overdue, content.destinations]),
+    "unsigned": Check("rules and deferred commands are signed", [content.unsigned]),
     "content": Check("", [content.content]),
 }
 

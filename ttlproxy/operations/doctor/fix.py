@@ -19,8 +19,7 @@ from ttlproxy.link import NodeOfSeveral, announcing
 from ttlproxy.net.progress import of_names
 from ttlproxy.operations.doctor.content import examine_keys
 from ttlproxy.operations.doctor.target import Target
-from ttlproxy.operations.key_walk import LARGE_PAGE, KeyWalk, Pace, WalkPosition
-from ttlproxy.operations.resume_file import ResumeFile
+from ttlproxy.operations.key_walk import LARGE_PAGE, KeyWalk, Pace, ResumeFile, WalkPosition
 from ttlproxy.scripts.script_calls import ScriptCalls
 
 _TOGETHER: Final = 50

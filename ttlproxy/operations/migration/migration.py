@@ -11,13 +11,12 @@ from typing import Final
 from ttlproxy.core.text import counted
 from ttlproxy.errors import OperationError, SettingsError
 from ttlproxy.net.progress import Progress
-from ttlproxy.operations.key_walk import Pace
+from ttlproxy.operations.key_walk import Pace, ResumeFile
 from ttlproxy.operations.migration.connection import Server
 from ttlproxy.operations.migration.elements import Outcome, Rules
 from ttlproxy.operations.migration.jobs import Ends, Job, Moved, Options, check_proxy
 from ttlproxy.operations.migration.mover import KEYS, MOVING, UNFIT, Mover, State, elements
 from ttlproxy.operations.migration.report import has_faults, lines, so_far
-from ttlproxy.operations.resume_file import ResumeFile
 
 # The exit code if the check at the end finds elements that are not as they should be.
 DIFFERS: Final = 3
