@@ -11,12 +11,12 @@ import pytest
 
 from ttlproxy.addresses import Listen
 from ttlproxy.errors import ListenError
-from ttlproxy.net.listener import Listener
+from ttlproxy.net.listener import Listeners
 
 
 async def _refused(listen: str, flag: str = "--listen") -> str:
     with pytest.raises(ListenError) as error:
-        await Listener(Listen.parse(listen), flag=flag).start(asyncio.Protocol)
+        await Listeners([Listen.parse(listen)], flag=flag).start(asyncio.Protocol)
     said = str(error.value)
     assert said.startswith(f"{flag} {listen}: ")
     assert "Errno" not in said

@@ -50,16 +50,18 @@ class Watch:
         self._upstream = upstream
         self._listens = _listens(settings)
         self._admin_port = _admin_port(settings)
-        self._survey = CachedAnswer(_QUERIES_S, lambda: survey(self.inquiry))
-        self._slow = CachedAnswer(_QUERIES_S, lambda: slowest(self.inquiry, subject.script_names()))
-        self._findings = CachedAnswer(
-            _FINDINGS_S, lambda: findings(settings, upstream, names=names)
-        )
-        self._rules = CachedAnswer(_QUERIES_S, lambda: rules(self.inquiry))
-        self._waiting = CachedAnswer(_QUERIES_S, lambda: waiting(self.inquiry, names=names))
-        self._connected = CachedAnswer(
-            _CONNECTED_S, lambda: connected(self.inquiry, settings.prefix, names=names)
-        )
+        ask, prefix = self.inquiry, settings.prefix
+        self._cached = {
+            "survey": CachedAnswer(_QUERIES_S, lambda: survey(ask)),
+            "slow": CachedAnswer(_QUERIES_S, lambda: slowest(ask, subject.script_names())),
+            "findings": CachedAnswer(
+                _FINDINGS_S, lambda: findings(settings, upstream, names=names)
+            ),
+            "waiting": CachedAnswer(_QUERIES_S, lambda: waiting(ask, names=names)),
+            "connected": CachedAnswer(_CONNECTED_S, lambda: connected(ask, prefix, names=names)),
+        }
+        if names:
+            self._cached["rules"] = CachedAnswer(_QUERIES_S, lambda: rules(ask))
         self._history = History()
         self._hour = History(SERIES, HOUR_STEP, HOUR_LENGTH)
         self._ended = Growth("ttlproxy_connections_closed_total")
@@ -97,16 +99,12 @@ class Watch:
             "inspector": self.has_inspector,
             "values": self.has_values,
             "admin_port": self._admin_port,
-            "survey": self._survey.answer,
-            "slow": self._slow.answer,
-            "rules": self._rules.answer if self.has_inspector else {},
-            "findings": self._findings.answer,
-            "findings_age_s": self._findings.age_s,
+            "rules": {},
+            **{name: cached.answer for name, cached in self._cached.items()},
+            "findings_age_s": self._cached["findings"].age_s,
             "parked": parked(found, names=names),
             "clients": clients(found, names=names),
             "ended": self._ended.rows(),
-            "waiting": self._waiting.answer,
-            "connected": self._connected.answer,
             "reaps": reaps(report),
             "scripts": scripts(report),
             "reaped": report.get("ttlproxy_reaped_elements_total", {}),

@@ -16,7 +16,7 @@ from ttlproxy.addresses import Listen, Upstream
 from ttlproxy.admin.routes import End, application
 from ttlproxy.admin.status import Watch
 from ttlproxy.config import Settings
-from ttlproxy.net.listener import Listener
+from ttlproxy.net.listener import Listeners
 from ttlproxy.telemetry.worker_totals import Subject
 
 _KEEPALIVE_S: Final = 15.0
@@ -81,7 +81,7 @@ class Admin:
         )
         await runner.setup()
         assert runner.server is not None
-        listener = Listener(self._listen, flag="--admin")
+        listener = Listeners([self._listen], flag="--admin")
         try:
             self._address.set_result(await listener.start(runner.server))
             await self._end.wait()

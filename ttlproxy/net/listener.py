@@ -38,27 +38,27 @@ _ACCEPT_AGAIN_S: Final = 0.1
 Take = Callable[[socket.socket], Awaitable[None]]
 
 
-class Listener:
-    """The listening sockets of one address.
+class Listeners:
+    """The listening sockets of addresses, which start and stop together.
 
     accepts: whether connections are accepted and passed on as sockets (`hand_over`)
     """
 
     def __init__(
         self,
-        listen: Listen,
+        addresses: Sequence[Listen],
         permissions: str | None = None,
         keepalive_s: int = 0,
         *,
         flag: str = "--listen",
     ) -> None:
-        """`permissions`: of the unix socket, in octal; `keepalive_s`: for TCP, 0 for no probes;
-        `flag`: the one that sets the address, for errors."""
-        self._listen = listen
+        """`addresses`: at least one; `permissions`: of unix sockets, in octal; `keepalive_s`: for
+        TCP, 0 for no probes; `flag`: the one that sets the address, for errors."""
+        self._addresses = list(addresses)
         self._flag = flag
         self._permissions = permissions
         self._keepalive_s = keepalive_s
-        self._server: asyncio.Server | None = None
+        self._servers: list[asyncio.Server] = []  # those of the first addresses
         self._accepting: list[asyncio.Task[None]] = []
 
     @property
@@ -67,103 +67,79 @@ class Listener:
 
     async def check(self) -> None:
         """Raises ListenError if a TCP address cannot be bound now; does not listen."""
-        if not self._listen.path:  # the file of a unix socket is replaced
-            await self._bind(asyncio.Protocol)
-            self.stop()
+        for listen in self._addresses:
+            if not listen.path:  # the file of a unix socket is replaced
+                server, _ = await self._bind(listen, asyncio.Protocol)
+                server.close()
 
     async def start(self, protocol: Callable[[], asyncio.Protocol]) -> Listen:
-        """Serves each connection with a new protocol; returns the address. Raises ListenError."""
-        address = await self._bind(protocol)
-        assert self._server
-        await self._server.start_serving()
-        self._listen = address  # if it starts again, clients find it there
-        return address
+        """Serves each connection with a new protocol; returns the first address. Raises
+        ListenError."""
+        await self._bind_all(protocol)
+        for server in self._servers:
+            await server.start_serving()
+        return self._addresses[0]
 
     async def hand_over(self, take: Take) -> Listen:
-        """Passes each connection to `take` as a socket, one at a time; returns the address. Raises
-        ListenError."""
-        address = await self._bind(asyncio.Protocol)
-        assert self._server
-        for bound in self._server.sockets:
+        """Passes each connection to `take` as a socket, one at a time; returns the first address.
+        Raises ListenError."""
+        await self._bind_all(asyncio.Protocol)
+        for bound in (bound for server in self._servers for bound in server.sockets):
             listener = socket.socket(fileno=os.dup(bound.fileno()))
             listener.setblocking(False)
             listener.listen(BACKLOG)
             self._accepting.append(asyncio.create_task(_accept(listener, take), name="accept"))
-        self._listen = address
-        return address
+        return self._addresses[0]
 
     def stop(self) -> None:
         """Accepts no more connections."""
         for task in self._accepting:
             task.cancel()
-        if self._server is not None:
-            self._server.close()
-            self._server = None
-            if self._listen.path:
-                Path(self._listen.path).unlink(missing_ok=True)
+        for server, listen in zip(self._servers, self._addresses, strict=False):
+            server.close()
+            if listen.path:
+                Path(listen.path).unlink(missing_ok=True)
+        self._servers = []
 
-    async def _bind(self, protocol: Callable[[], asyncio.Protocol]) -> Listen:
+    async def _bind_all(self, protocol: Callable[[], asyncio.Protocol]) -> None:
+        """If it starts again, clients find it at the same addresses."""
         try:
-            return await self._bound(protocol)
-        except OSError as trouble:
-            raise ListenError(f"{self._flag} {self._listen}: {self._why_not(trouble)}") from trouble
-
-    def _why_not(self, trouble: OSError) -> str:
-        if isinstance(trouble, socket.gaierror):
-            return "the name is not found: give an address, or one that this machine knows"
-        known = _UNIX if self._listen.path else _TCP
-        said = os.strerror(trouble.errno) if trouble.errno else str(trouble)
-        return known.get(trouble.errno, said)
-
-    async def _bound(self, protocol: Callable[[], asyncio.Protocol]) -> Listen:
-        """Binds without listening; returns the address, with the real port if that was 0."""
-        loop, listen = asyncio.get_running_loop(), self._listen
-        if listen.path:
-            self._server = await loop.create_unix_server(
-                protocol, listen.path, backlog=BACKLOG, start_serving=False
-            )
-            if self._permissions is not None:
-                os.chmod(listen.path, int(self._permissions, 8))
-            return listen
-        self._server = await loop.create_server(
-            protocol, listen.host, listen.port, backlog=BACKLOG, start_serving=False
-        )
-        for bound in self._server.sockets:
-            keep_alive(bound, self._keepalive_s)  # accepted sockets inherit this
-        return Listen(host=listen.host, port=self._server.sockets[0].getsockname()[1])
-
-
-class Listeners:
-    """The listeners of several addresses, which start and stop together. The first address is
-    returned."""
-
-    def __init__(
-        self, addresses: Sequence[Listen], permissions: str | None, keepalive_s: int
-    ) -> None:
-        """The arguments are those of Listener; there is at least one address."""
-        self._all = [Listener(listen, permissions, keepalive_s) for listen in addresses]
-
-    @property
-    def accepts(self) -> bool:
-        return self._all[0].accepts
-
-    async def start(self, protocol: Callable[[], asyncio.Protocol]) -> Listen:
-        return await self._together(lambda listener: listener.start(protocol))
-
-    async def hand_over(self, take: Take) -> Listen:
-        return await self._together(lambda listener: listener.hand_over(take))
-
-    def stop(self) -> None:
-        for listener in self._all:
-            listener.stop()
-
-    async def _together(self, start: Callable[[Listener], Awaitable[Listen]]) -> Listen:
-        try:
-            first, *_ = [await start(listener) for listener in self._all]
+            for number, listen in enumerate(self._addresses):
+                server, self._addresses[number] = await self._bind(listen, protocol)
+                self._servers.append(server)
         except ListenError:
             self.stop()
             raise
-        return first
+
+    async def _bind(
+        self, listen: Listen, protocol: Callable[[], asyncio.Protocol]
+    ) -> tuple[asyncio.Server, Listen]:
+        """Binds without listening; returns the address, with the real port if that was 0."""
+        try:
+            loop = asyncio.get_running_loop()
+            if listen.path:
+                server = await loop.create_unix_server(
+                    protocol, listen.path, backlog=BACKLOG, start_serving=False
+                )
+                if self._permissions is not None:
+                    os.chmod(listen.path, int(self._permissions, 8))
+                return server, listen
+            server = await loop.create_server(
+                protocol, listen.host, listen.port, backlog=BACKLOG, start_serving=False
+            )
+            for bound in server.sockets:
+                keep_alive(bound, self._keepalive_s)  # accepted sockets inherit this
+            return server, Listen(listen.host, server.sockets[0].getsockname()[1])
+        except OSError as trouble:
+            raise ListenError(f"{self._flag} {listen}: {_why_not(listen, trouble)}") from trouble
+
+
+def _why_not(listen: Listen, trouble: OSError) -> str:
+    if isinstance(trouble, socket.gaierror):
+        return "the name is not found: give an address, or one that this machine knows"
+    known = _UNIX if listen.path else _TCP
+    said = os.strerror(trouble.errno) if trouble.errno else str(trouble)
+    return known.get(trouble.errno, said)
 
 
 async def _accept(listener: socket.socket, take: Take) -> None:

@@ -20,7 +20,7 @@ from ttlproxy.link import Context, Link, Masters
 from ttlproxy.link.reaper.reaper import Reaper
 from ttlproxy.net import log_summaries
 from ttlproxy.net.allocator import give_back
-from ttlproxy.net.listener import Listener
+from ttlproxy.net.listener import Listeners
 from ttlproxy.net.tasks import Task, cancel, run_together, until
 from ttlproxy.operations.parked_keys import parked_keys
 from ttlproxy.process.draining import finish, serve_on
@@ -269,10 +269,9 @@ async def _ended(embedded: AnyEmbedded) -> None:
 
 async def _check_addresses(settings: Settings) -> None:
     """Raises ListenError if an address cannot be bound, before an embedded server is started."""
-    for address in settings.addresses:
-        await Listener(address).check()
+    await Listeners(settings.addresses).check()
     if settings.admin is not None:
-        await Listener(settings.admin, flag="--admin").check()
+        await Listeners([settings.admin], flag="--admin").check()
 
 
 async def find_upstream(

@@ -35,6 +35,14 @@ def channel() -> tuple[socket.socket, socket.socket]:
     return ends
 
 
+def _sent(end: socket.socket, message: bytes) -> bool:
+    try:
+        end.send(message)
+    except OSError:  # the other end is too slow, or gone
+        return False
+    return True
+
+
 class FdSender:
     """The end of the process that listens.
 
@@ -70,16 +78,11 @@ class FdSender:
 
     def send_settings(self, settings: bytes) -> bool:
         """Sends changed settings; False if the other end takes nothing now."""
-        try:
-            self._end.send(_SETTINGS + settings)
-        except OSError:  # the other end is too slow, or gone
-            return False
-        return True
+        return _sent(self._end, _SETTINGS + settings)
 
     def look(self) -> None:
         """Asks for details, unless the other end takes nothing now."""
-        with suppress(OSError):
-            self._end.send(_LOOK)
+        _sent(self._end, _LOOK)
 
     def finish(self) -> None:
         """Tells the other end that no more connections come, after those that were given."""
@@ -161,13 +164,11 @@ class FdReceiver:
 
     def report(self, text: bytes) -> None:
         """Sends a report on this process; drops it if the other end is too slow, or gone."""
-        with suppress(OSError):
-            self._end.send(_REPORT + text)
+        _sent(self._end, _REPORT + text)
 
     def details(self, text: bytes) -> None:
         """Sends the details that were asked for; drops them as `report` does."""
-        with suppress(OSError):
-            self._end.send(_DETAILS + text)
+        _sent(self._end, _DETAILS + text)
 
     def _tell(self) -> None:
         loop = asyncio.get_running_loop()

@@ -67,11 +67,7 @@ class Workers:
         Raises WorkerError if one ends before it serves, unless clients are accepted already.
         """
         loop = asyncio.get_running_loop()
-
-        def look() -> None:
-            loop.call_soon_threadsafe(self._look)
-
-        self.totals.on_look = look
+        self.totals.on_look = partial(loop.call_soon_threadsafe, self._look)
         keeping = [asyncio.create_task(self._keep()) for _ in range(self._settings.workers)]
         try:
             done, _ = await asyncio.wait(keeping, return_when=asyncio.FIRST_EXCEPTION)

@@ -135,11 +135,13 @@ def _groups() -> Iterator[Memory]:
 
 
 def _group(folder: Path, layout: _Layout) -> Memory:
-    limit = _number(folder / layout.limit)
-    used = _number(folder / layout.used)
-    if math.isnan(limit) or limit >= _NO_LIMIT:
-        limit = math.inf
-    return Memory(limit, used - _cache(folder / "memory.stat", layout.cache))
+    limit, used = _number(folder / layout.limit), _number(folder / layout.used)
+    try:
+        lines = (folder / "memory.stat").read_text("ascii").splitlines()
+        cache = float(dict(line.split(" ", 1) for line in lines).get(layout.cache, 0))
+    except (OSError, ValueError):
+        cache = 0
+    return Memory(limit if limit < _NO_LIMIT else math.inf, used - cache)
 
 
 def _number(file: Path) -> float:
@@ -148,14 +150,6 @@ def _number(file: Path) -> float:
         return float(file.read_text("ascii").replace("max", "nan"))
     except (OSError, ValueError):
         return math.nan
-
-
-def _cache(file: Path, name: str) -> float:
-    try:
-        lines = dict(line.split(" ", 1) for line in file.read_text("ascii").splitlines())
-    except (OSError, ValueError):
-        return 0
-    return float(lines.get(name, 0))
 
 
 MEMORY: Final = "ttlproxy_worker_resident_memory_bytes"

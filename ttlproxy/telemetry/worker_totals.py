@@ -63,7 +63,7 @@ class WorkerTotals:
         self.drains = False
         self.refused = 0
         self.replaced = 0
-        self.on_look: Callable[[], None] = lambda: None
+        self.on_look: Callable[[], object] = lambda: None
         # Both are replaced, never changed: other threads read them.
         self._reports: dict[int, _Report] = {}
         self._details: dict[int, Details] = {}
