@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from ttlproxy.cli.flags import flag
 from ttlproxy.cli.output import say
@@ -47,18 +47,14 @@ def _of_settings(names: Iterable[str]) -> Iterator[Word]:
         yield Word(flag(name), tells, choices=tuple(kind.choices))
 
 
-def _of_own(flags: Mapping[str, Mapping[str, Any]]) -> Iterator[Word]:
-    """Yields the flags of a subcommand's own, from arguments of add_argument."""
-    for name, how in flags.items():
-        takes = how.get("action") != "store_true"
-        yield Word(name, how["help"].replace("%%", "%"), takes, tuple(how.get("choices", ())))
-
-
 def _words() -> Words:
     found = {"": [*_of_settings(SETTINGS), _CONFIG, *_OF_PROXY, _HELP]}
     for name in SUMMARIES:
-        each = find_subcommand(name)
-        found[name] = [*_of_own(each.flags), *_of_settings(each.settings), _CONFIG, _HELP]
+        each, own = find_subcommand(name), []
+        for long, how in each.flags.items():
+            takes, choices = how.get("action") != "store_true", tuple(how.get("choices", ()))
+            own.append(Word(long, how["help"].replace("%%", "%"), takes, choices))
+        found[name] = [*own, *_of_settings(each.settings), _CONFIG, _HELP]
     return found
 
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Mapping
-from itertools import count
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -156,7 +155,7 @@ MEMORY: Final = "ttlproxy_worker_resident_memory_bytes"
 # On Linux: sizes of this process in pages, the resident ones second (man 5 proc).
 _SIZES: Final = Path("/proc/self/statm")
 # The name of a single process, or of a worker that does not know its number.
-_ONE: Final = "1"
+ONE: Final = "1"
 
 
 def own_memory() -> dict[str, float]:
@@ -165,32 +164,4 @@ def own_memory() -> dict[str, float]:
         pages = int(_SIZES.read_text("ascii").split()[1])
     except OSError:
         return {}
-    return {_ONE: pages * os.sysconf("SC_PAGE_SIZE")}
-
-
-class WorkerNumbers:
-    """Numbers workers from 1 on: one that takes the place of another gets its number."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[int, int] = {}
-
-    def add(self, pid: int) -> None:
-        """Gives the worker a number, unless it has one."""
-        if pid not in self._numbers:
-            taken = set(self._numbers.values())
-            number = next(each for each in count(1) if each not in taken)
-            self._numbers = {**self._numbers, pid: number}
-
-    def remove(self, pid: int) -> None:
-        """Frees the number of a worker that has ended."""
-        self._numbers = {key: number for key, number in self._numbers.items() if key != pid}
-
-    def by_number(self, memory: Mapping[int, Mapping[str, float]]) -> dict[str, float]:
-        """Returns the memory by number; `memory`: what each worker has said of its own, by pid."""
-        numbers = self._numbers
-        found = {
-            numbers[pid]: said[_ONE]
-            for pid, said in memory.items()
-            if pid in numbers and _ONE in said
-        }
-        return {str(number): found[number] for number in sorted(found)}
+    return {ONE: pages * os.sysconf("SC_PAGE_SIZE")}

@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
+from itertools import count
 from typing import Final, NamedTuple, TypeAlias, cast
 
 from ttlproxy.telemetry.health import STUCK_S, Details, Health, WorkerHealth
-from ttlproxy.telemetry.memory import MEMORY, WorkerNumbers
+from ttlproxy.telemetry.memory import MEMORY, ONE
 from ttlproxy.telemetry.metric_spec import LoopHeartbeat, Report
 from ttlproxy.telemetry.metrics_catalogue import (
     by_label,
@@ -64,14 +65,18 @@ class WorkerTotals:
         self.refused = 0
         self.replaced = 0
         self.on_look: Callable[[], object] = lambda: None
-        # Both are replaced, never changed: other threads read them.
+        # These are replaced, never changed: other threads read them.
         self._reports: dict[int, _Report] = {}
         self._details: dict[int, Details] = {}
-        self._numbers = WorkerNumbers()
+        # Workers are numbered from 1 on: one that takes the place of another gets its number.
+        self._numbers: dict[int, int] = {}
 
     def heard(self, pid: int, message: bytes) -> None:
         """Takes a worker's report."""
-        self._numbers.add(pid)
+        if pid not in self._numbers:
+            taken = set(self._numbers.values())
+            number = next(each for each in count(1) if each not in taken)
+            self._numbers = {**self._numbers, pid: number}
         self._reports = {**self._reports, pid: _Report(time.monotonic(), *json.loads(message))}
 
     def looked(self, pid: int, message: bytes) -> None:
@@ -80,7 +85,7 @@ class WorkerTotals:
 
     def lost(self, pid: int) -> None:
         """Forgets a worker that has ended, and keeps its counts."""
-        self._numbers.remove(pid)
+        self._numbers = {key: number for key, number in self._numbers.items() if key != pid}
         self._details = {key: found for key, found in self._details.items() if key != pid}
         now = dict(self._reports)
         if last := now.pop(pid, None):
@@ -133,7 +138,8 @@ class WorkerTotals:
         found = without_nodes(found, by_label(found, _OF_NODES).keys() - _nodes(reports))
         ages = [last.age_s for last in self._working().values()]
         memory = {pid: by_label(last.report, MEMORY) for pid, last in reports.items()}
-        found[MEMORY] = self._numbers.by_number(memory)
+        numbers = sorted((number, memory.get(pid, {})) for pid, number in self._numbers.items())
+        found[MEMORY] = {str(number): said[ONE] for number, said in numbers if ONE in said}
         found["ttlproxy_heartbeat_age_seconds"] = max(self.heartbeat.age_s(), *ages, 0)
         return found
 

@@ -114,7 +114,6 @@ class PairsSource:
         self._is_clustered = is_clustered
 
     async def page(self, name: bytes, part: SourcePart, cursor: bytes) -> Page:
-        """See Source."""
         key = self._naming.other(name)
         # Keys of several slots cannot be watched: then a deadline that changes now may be missed.
         keys = [key] if self._is_clustered and slot(key) != slot(name) else [key, name]
@@ -162,7 +161,6 @@ class PairsTarget:
         return TargetState(found, unix_ms(self._server.valid(time)))
 
     def ttl_requests(self, page: Page, elements: Sequence[Element]) -> list[Words]:
-        """See Target."""
         if not elements:
             return []
         words: list[bytes | int] = []
@@ -172,7 +170,6 @@ class PairsTarget:
         return [(b"ZADD", self._naming.other(page.key), b"NX", *words)]
 
     def outcomes(self, request: Words, reply: Any) -> Counter[Outcome]:
-        """See Target."""
         there_too = (len(request) - 3) // 2 - reply
         return Counter({Outcome.DATED: reply, Outcome.OTHER: there_too})
 

@@ -37,7 +37,6 @@ class RedissonSource:
         self._server = server
 
     async def page(self, name: bytes, part: SourcePart, cursor: bytes) -> Page:
-        """See Source."""
         key = self._names[part].other(name)
         found = await scanned(self._server, name, part.kind, cursor)
         if part.kind == b"zset":

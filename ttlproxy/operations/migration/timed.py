@@ -112,7 +112,6 @@ class TimedSource:
         self._copies = copies
 
     async def page(self, name: bytes, part: SourcePart, cursor: bytes) -> Page:
-        """See Source."""
         if part.kind == b"list":  # lists are not scanned: the proxy tells which have deadlines
             (listed,) = await self._server.ask((b"TTLPROXY", b"KEY", name))
             return Page(name, b"list", [Element(element, int(at)) for element, at in listed])
@@ -163,7 +162,6 @@ class TimedTarget:
         self._words = words
 
     async def read_state(self, page: Page, *, with_values: bool) -> TargetState:
-        """See Target."""
         if page.kind == NO_KEY:
             return TargetState([Found(is_there=False) for _ in page.elements], 0, has_key=False)
         names = [element.name for element in page.elements]
@@ -188,7 +186,6 @@ class TimedTarget:
         return TargetState(found, unix_ms(self._server.valid(time)), there != NO_KEY)
 
     def ttl_requests(self, page: Page, elements: Sequence[Element]) -> list[Words]:
-        """See Target."""
         groups: dict[int, list[bytes]] = {}
         for name, at, _ in elements:
             assert at is not None
@@ -199,11 +196,9 @@ class TimedTarget:
         ]
 
     def outcomes(self, request: Words, reply: Any) -> Counter[Outcome]:
-        """See Target."""
         return Counter(_BY_REPLY[number] for number in reply)
 
     def add_requests(self, page: Page, elements: Sequence[Element]) -> list[Words]:
-        """See Target."""
         if not elements:
             return []
         command, option, words = _ADDS[page.kind]
