@@ -250,15 +250,11 @@ def _are_same(world: World, reference: World, requests: list[bytes]) -> None:
 def _by_the_fast_path(world: World, chunk: bytes, step: Step) -> Step:
     """`step`: what only the general way says of requests that are not held is as there."""
     session = world.session
-    count = session.passes(chunk)
-    if not count and (calls := session.calls(chunk)) is not None:
-        to_redis, requests, told = calls
-        return NOTHING._replace(
-            to_redis=to_redis, requests=requests, told=told, modifies=step.modifies
-        )
-    if count := count or session.passes_by_words(chunk):
-        return NOTHING._replace(to_redis=chunk, requests=count, uncounted=step.uncounted)
-    return session.from_client(chunk)
+    if (sent := session.at_once(chunk)) is None:
+        return session.from_client(chunk)
+    if sent.to_redis != chunk:
+        return NOTHING._replace(**sent._asdict(), modifies=step.modifies)
+    return NOTHING._replace(to_redis=chunk, requests=sent.requests, uncounted=step.uncounted)
 
 
 @st.composite
@@ -307,9 +303,9 @@ def test_another_deadline_is_no_other_way_to_begin(line: str) -> None:
     first, second = (
         encode(tuple(line.format(at).encode().split())) for at in (4102444800001, 4199999999999)
     )
-    assert world.session.calls(first) is None
+    assert world.session.at_once(first) is None
     world.take(first)
-    assert world.session.calls(second) is not None
+    assert world.session.at_once(second) is not None
 
 
 def test_a_silent_client_meets_deadlines_that_are_set_later_whatever_others_have_sent() -> None:
@@ -324,7 +320,7 @@ def test_a_silent_client_meets_deadlines_that_are_set_later_whatever_others_have
     )
     assert not passes(of_another, SADDEX)
     of_another.from_client(SADDEX)
-    assert of_another.calls(SADDEX) is not None
+    assert of_another.at_once(SADDEX) is not None
     world.say(SADDEX)
     assert world.names("SADD other a") == [b"EVALSHA"]
 

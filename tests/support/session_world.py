@@ -67,7 +67,8 @@ def read_registry() -> Registry:
 
 def passes(session: Session, chunk: bytes) -> int:
     """The number of requests of a chunk that goes to Redis as it is; else 0."""
-    return session.passes(chunk) or session.passes_by_words(chunk)
+    sent = session.at_once(chunk)
+    return sent.requests if sent is not None and sent.to_redis == chunk else 0
 
 
 class World:
@@ -116,16 +117,10 @@ class World:
     def take(self, chunk: bytes) -> bytes:
         """The bytes of a chunk that go to Redis; `step` says what else follows."""
         session = self.session
-        if session.passes(chunk):
-            self.step = _NOTHING
-            return chunk
-        if (calls := session.calls(chunk)) is not None:
-            to_redis, requests, told = calls
-            self.step = _NOTHING._replace(to_redis=to_redis, requests=requests, told=told)
-            return to_redis
-        if session.passes_by_words(chunk):
-            self.step = _NOTHING
-            return chunk
+        if (sent := session.at_once(chunk)) is not None:
+            is_same = sent.to_redis == chunk
+            self.step = _NOTHING if is_same else _NOTHING._replace(**sent._asdict())
+            return sent.to_redis
         self.step = self.session.from_client(chunk)
         return self.step.to_redis
 

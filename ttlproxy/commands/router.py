@@ -12,10 +12,8 @@ from ttlproxy.commands.command_reply import Native
 from ttlproxy.commands.features import defer, leaderboards, leases, limiters, onexpire, onwrite
 from ttlproxy.commands.introspection import CommandIntrospection
 from ttlproxy.commands.route import (
-    ANY_KEY,
     KEPT_KEY,
     KNOWN_KEY,
-    NO_KEY,
     ONE_KEY,
     READ_KEY,
     UNKNOWN,
@@ -112,9 +110,6 @@ class Router:
 
     passthrough: name -> key kind, for the commands of which only the keys must be checked; each
     name in upper and in lower case, which is how clients send it
-    keyless: the same names -> NO_KEY, for when no key must be checked
-    unread: the same as passthrough for when no key is managed: NO_KEY for commands that only read,
-    without those that may write other keys than their first argument
     direct, setters: name -> route, for the writes, and for our own commands that set deadlines,
     that have a fast path
     shareable: the names of commands that may go over a connection to Redis that clients share, in
@@ -127,13 +122,11 @@ class Router:
         "_routes",
         "categories",
         "direct",
-        "keyless",
         "known",
         "passthrough",
         "plain",
         "setters",
         "shareable",
-        "unread",
     )
 
     def __init__(
@@ -171,14 +164,10 @@ class Router:
         scripted = () if table else overrides
         for name in {*VIRTUALS, *LONGER, *scripted, *STATEFUL, *BLOCKING} - table.keys():
             self._add(_ours(name, overrides.get(name)))
-        self.keyless = dict.fromkeys(self.passthrough, NO_KEY)
         kinds = self.passthrough.items()
         self.plain = self._tables(self.passthrough)
         looked_up = {READ_KEY: KNOWN_KEY, KEPT_KEY: ONE_KEY}
         self.known = self._tables({name: looked_up.get(kind, kind) for name, kind in kinds})
-        self.unread = {
-            name: kind if kind < READ_KEY else NO_KEY for name, kind in kinds if kind != ANY_KEY
-        }
 
     def find(self, word: bytes) -> Route:
         """Returns the route of a command by its name, in any case; UNKNOWN if there is none."""

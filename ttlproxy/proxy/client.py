@@ -102,17 +102,13 @@ class Client(asyncio.Protocol):
             self._link.announcements.receive()
         if session is None or not self._serving.now:
             self._keep(data)  # they were found lost: nothing is served
-        elif count := session.passes(data):
-            self.to_redis(data, count)
-        elif not self._in_doubt and (calls := session.calls(data)) is not None:
-            self._call(*calls)
-        elif count := session.passes_by_words(data):
-            self.to_redis(data, count)
+        elif (sent := session.at_once(data)) is not None:
+            self._call(*sent)
         else:
             self._take(data)
 
     def _call(self, to_redis: bytes, requests: int, told: Sequence[Told]) -> None:
-        """Sends the script calls that a chunk has become."""
+        """Sends what a chunk has become."""
         if self._backend is not None:
             for each in told:
                 self._backend.replies.tell(each)

@@ -15,8 +15,9 @@ from ttlproxy.core.write_rules import NOTHING_BUT_KEEPS
 from ttlproxy.scripts.direct_calls import MOST_TOGETHER, DirectCalls, ScriptPart
 from ttlproxy.session.passing import LONG, Passing
 from ttlproxy.session.replies import OneReply, Stopping, Told
+from ttlproxy.session.sharing import LARGEST
 from ttlproxy.session.state import SessionState
-from ttlproxy.wire import Part, Template, encode, script_call
+from ttlproxy.wire import Part, Template, cut, encode, script_call
 
 # A longer chunk may have to wait before it is sent.
 _LONGEST_STOPPING: Final = 1 << 15
@@ -41,6 +42,17 @@ class _Rewritten(NamedTuple):
     setters: int
     stops: bool
     by_rule: int = 0
+
+
+class Sent(NamedTuple):
+    """What goes to Redis of a chunk that needs no step.
+
+    requests: how many Redis gets; told: those whose replies change the state
+    """
+
+    to_redis: bytes
+    requests: int
+    told: Sequence[Told] = ()
 
 
 class FastPath(Passing):
@@ -132,25 +144,34 @@ class FastPath(Passing):
         counts.forwarded += requests - found.writes - found.setters
         return told
 
-    def calls(
-        self, data: bytes, *, shareable: bool = False
-    ) -> tuple[bytes, int, list[Told]] | None:
-        """Returns the bytes for Redis of a chunk that does not pass, how many requests these are,
-        and those whose replies change the state. Returns None if the form of a request is not known
-        from earlier ones, or something is due in a key. `shareable`: the chunk goes over a
-        connection that clients share."""
-        if self._must_parse or len(data) > min(_LONGEST_OF_CALLS, self._limit):
+    def at_once(self, data: bytes, *, shareable: bool = False) -> Sent | None:
+        """Returns what goes to Redis of a chunk that needs no step, given all announcements; None
+        for other chunks. `shareable`: the chunk goes over a connection that clients share, and it
+        must be certain from the form of its requests."""
+        if self._must_parse or (shareable and len(data) > LARGEST):
             return None
-        if self._hidden in data or not self.script_calls.direct.update(self._router):
+        if count := self._plainly(data, shareable=shareable):
+            self._counts.forwarded += count
+            return Sent(data, count)
+        if (sent := self._calls(data, shareable=shareable)) is not None or shareable:
+            return sent
+        requests, end = cut(data)
+        passes = end == len(data) and self.passes_read(data, requests)
+        return Sent(data, len(requests)) if passes else None
+
+    def _calls(self, data: bytes, *, shareable: bool) -> Sent | None:
+        """Returns the calls that a chunk becomes. Returns None if the form of a request is not
+        known from earlier ones, or something is due in a key."""
+        if len(data) > min(_LONGEST_OF_CALLS, self._limit) or self._hidden in data:
             return None
-        if not _is_open(self):
+        if not (self.script_calls.direct.update(self._router) and _is_open(self)):
             return None
         found = self._remembered(data, not self.uncounted, shareable=shareable)
         if found is None:
             return None
         plain = found.requests - len(found.calls)
         told = self._count(found, plain + found.writes + found.setters)
-        return found.to_redis, found.requests, told
+        return Sent(found.to_redis, found.requests, told)
 
     def _may_stop(self, data: bytes) -> bool:
         """Whether the chunk may become a call that ends early, so that its rest is given again."""

@@ -3,23 +3,22 @@ connection."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence, Set
+from typing import Any, Final, TypeVar
 
-from ttlproxy.commands import ANY_KEY, KEPT_KEY, ONE_KEY, READ_KEY, Router
+from ttlproxy.commands import ANY_KEY, KEPT_KEY, NO_KEY, READ_KEY, Router
 from ttlproxy.core.cluster_view import Reached
 from ttlproxy.core.counters import Handled
 from ttlproxy.core.permissions import Rights
 from ttlproxy.core.registry import RegistryView
-from ttlproxy.core.write_rules import ANY_BYTE
 from ttlproxy.scripts.script_calls import ScriptCalls
-from ttlproxy.session import sharing
 from ttlproxy.session.state import SessionState
-from ttlproxy.wire import NOTHING_DUE, Requests, Table, cut, whole
+from ttlproxy.wire import NOTHING_DUE, Requests, Table, whole
 
 # Requests count as long from this average number of bytes on.
 LONG: Final = 1024
 _NO_BOUNDS: Final[Mapping[bytes, int]] = {}
+Read = TypeVar("Read")
 
 
 def nothing_sent() -> tuple[int, int]:
@@ -103,52 +102,11 @@ class Passing(SessionState):
         self._counts.forwarded += count
         return count
 
-    def passes(self, data: bytes) -> int:
-        """Returns the number of requests of a chunk that certainly passes unchanged, given all
-        announcements; 0 for others, and then `passes_by_words` decides."""
-        if self._must_parse:
-            return 0
-        count = self._plainly(data)
-        self._counts.forwarded += count
-        return count
-
-    def passes_by_words(self, data: bytes) -> int:
-        """Returns the number of requests of a chunk that passes unchanged, though `passes` was not
-        certain; 0 for others, which then go to `from_client`."""
-        if self._must_parse:
-            return 0
-        requests, end = cut(data)
-        return len(requests) if end == len(data) and self.passes_read(data, requests) else 0
-
-    def shares_plainly(self, data: bytes) -> int:
-        """Returns the number of requests of a chunk that passes unchanged and may go over a
-        connection that clients share; 0 for others, and then `shares` decides."""
-        if self._must_parse or len(data) > sharing.LARGEST:
-            return 0
-        count = self._plainly(data, shareable=True)
-        self._counts.forwarded += count
-        return count
-
-    def shares(self, data: bytes) -> list[list[bytes]] | None:
-        """Returns the requests of a chunk that is complete and may go over a connection that
-        clients share; else None. The session must never have had any other chunk."""
-        return None if self.unauthenticated else sharing.read(data, self._router.shareable)
-
-    def shares_introducing(self, data: bytes) -> sharing.Introducing | None:
-        """Does what `shares` does; the client may also name itself in the chunk (CLIENT SETNAME,
-        SETINFO)."""
-        names = self._router.shareable
-        return None if self.unauthenticated else sharing.read_introducing(data, names)
-
-    def shares_part(self, data: bytes) -> sharing.CutChunk | None:
-        """Does what `shares` does; the chunk may end within a request."""
-        return None if self.unauthenticated else sharing.read_cut(data, self._router.shareable)
-
-    def may_share(self, data: bytes) -> bool:
-        """Whether the commands of a chunk may go over a shared connection in another form; True
-        also if the chunk cannot be read."""
-        requests, names = whole(data), self._router.shareable
-        return requests is None or all(sharing.may_go(args, names) for args in requests)
+    def shares(self, data: bytes, read: Callable[[bytes, Set[bytes]], Read]) -> Read | None:
+        """Returns what `read`, a function of session/sharing.py, finds in a chunk for a connection
+        that clients share; None if the client has not logged in. The session must never have had
+        any other chunk."""
+        return None if self.unauthenticated else read(data, self._router.shareable)
 
     def _plainly(self, data: bytes, *, shareable: bool = False) -> int:
         """Returns the number of requests of a chunk if all of them certainly pass; else 0.
@@ -178,13 +136,14 @@ class Passing(SessionState):
         return count if count and (first == NOTHING_DUE or first >= self._now_ms()) else 0
 
     def passes_read(self, data: bytes, requests: list[list[bytes]]) -> bool:
-        """Does what `passes_by_words` does, for complete requests: `data` as they were sent, and
-        their words."""
+        """Whether a chunk passes unchanged though `at_once` found it not certain; `requests`: its
+        words, all complete. If it does not pass, it goes to `from_client`."""
         if self._must_parse:
             return False
         named = self._hidden_begin in data and self._may_name_hidden(data, requests)
         if named or not self._pass_through(requests):
-            self._read, self._names_hidden = requests, named
+            if self.skips_replies:
+                self._read, self._names_hidden = requests, named
             return False
         self._counts.forwarded += len(requests)
         return True
@@ -234,55 +193,23 @@ class Passing(SessionState):
         A key may be managed if the request only reads it or keeps its deadlines, and nothing is due
         in it.
         """
-        registry, now_ms = self.registry, 0
-        managed, rules = registry.managed, registry.rules
-        first_bytes, prefixes = rules.first_bytes, rules.literal_prefixes
-        kinds = self._passthrough
-        if not managed:
-            if not prefixes:
-                kinds = self._router.keyless
-            elif first_bytes is not ANY_BYTE and self._write_elsewhere(requests):
-                return True
-        # Commands of the kinds below this one may name other keys than a first one that is managed.
-        looked = READ_KEY + (first_bytes is ANY_BYTE) if prefixes else ONE_KEY
+        names, kinds, rules = self.registry.names, self._passthrough, self.registry.rules
         try:
             for args in requests:
                 kind = kinds[args[0]]
-                if kind:  # not NO_KEY
-                    key = args[1]
-                    if key not in managed:
-                        if kind >= looked:
-                            continue
-                        if kind == ANY_KEY:
-                            if not registry.names.keys().isdisjoint(args):
-                                return False
-                            continue
-                        # Each test costs more than the one before it.
-                        if not (first_bytes[key[0]] and key.startswith(prefixes)):
-                            continue
-                        if key not in registry.names:
-                            continue
-                    now_ms = now_ms or self._now_ms()
-                    if registry.names[key] < now_ms:
+                if kind == NO_KEY:
+                    continue
+                key = args[1]
+                if kind == ANY_KEY:
+                    if not names.keys().isdisjoint(args):
                         return False
-                    if kind != READ_KEY and (kind != KEPT_KEY or registry.rules):
-                        return False
-        except (KeyError, IndexError):
-            return False  # not in the table, or no key
-        return True
-
-    def _write_elsewhere(self, requests: Sequence[list[bytes]]) -> bool:
-        """Whether these requests only read, or write to keys that no rule of ONWRITE can match,
-        while no key is managed. If the result is False, each key must be looked at."""
-        kinds, rules = self._router.unread, self.registry.rules
-        first_bytes, prefixes = rules.first_bytes, rules.literal_prefixes
-        try:
-            for args in requests:
-                # Testing the first byte costs a fifth of testing all prefixes.
-                if kinds[args[0]] and first_bytes[args[1][0]] and args[1].startswith(prefixes):
+                elif key in names and (
+                    names[key] < self._now_ms()
+                    or (kind != READ_KEY and (kind != KEPT_KEY or rules))
+                ):
                     return False
         except (KeyError, IndexError):
-            return False  # as in _pass_through
+            return False  # not in the table, or no key
         return True
 
     def _may_name_hidden(self, raw: bytes, requests: list[list[bytes]]) -> bool:

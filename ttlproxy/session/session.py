@@ -377,14 +377,3 @@ class LaneSession(Session):
         if route.virtual:
             return []
         return [place for key in route.keys(args) for place in self.registry.places(key)]
-
-    def passes_read(self, data: bytes, requests: list[list[bytes]]) -> bool:
-        """Does what `passes_by_words` does, for complete requests: `data` as they were sent, and
-        their words."""
-        if self._must_parse:
-            return False
-        named = self._hidden_begin in data and self._may_name_hidden(data, requests)
-        if named or not self._pass_through(requests):
-            return False
-        self._counts.forwarded += len(requests)
-        return True

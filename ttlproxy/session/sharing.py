@@ -241,6 +241,12 @@ def may_go(args: Sequence[bytes], names: AbstractSet[bytes]) -> bool:
     return len(args) > 1 and args[1].upper() in SHAREABLE_SUBCOMMANDS.get(args[0].upper(), ())
 
 
+def may_all_go(data: bytes, names: AbstractSet[bytes]) -> bool:
+    """Whether the commands of a chunk may go in another form; True also if it cannot be read."""
+    requests = whole(data)
+    return requests is None or all(may_go(args, names) for args in requests)
+
+
 def read(data: bytes, names: AbstractSet[bytes]) -> list[list[bytes]] | None:
     """Returns the requests of a chunk of complete requests that all may go; None for any other
     chunk.

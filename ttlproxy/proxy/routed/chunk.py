@@ -91,15 +91,13 @@ class Chunk:
         """
         places = {link: place for place, link in enumerate(set(links))}
         self._order = order = list(map(places.__getitem__, links))
-        shares: list[tuple[list[list[bytes]], list[bytes]]] = [([], []) for _ in places]
-        for place, args, request in zip(order, self._commands, requests, strict=True):
-            commands, own = shares[place]
-            commands.append(args)
-            own.append(request)
+        shares: list[list[bytes]] = [[] for _ in places]
+        for place, request in zip(order, requests, strict=True):
+            shares[place].append(request)
         all_sent = True
-        for link, (commands, own) in zip(places, shares, strict=True):
+        for link, own in zip(places, shares, strict=True):
             self.parts.append(part := Part(lane_to(link), len(own), passes=False))
-            all_sent = part.lane.passes(part, commands, b"".join(own)) and all_sent
+            all_sent = part.lane.passes(part, b"".join(own)) and all_sent
         return all_sent
 
     @property

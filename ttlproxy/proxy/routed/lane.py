@@ -112,19 +112,18 @@ class Lane:
         elif not (self._serving.now or session.before_login or session.needs_nothing(raw)):
             self._early.append((requests, raw))
             self._hold(self._serves_again())
-        elif session.passes_read(raw, [request.args for request in requests]):
+        elif session.at_once(raw) is not None:
             self._in_flight.extend(requests)
             self._write(raw, len(requests))
         elif self._rules.in_doubt:
-            session.put_back()
             self._early.append((requests, raw))
             self._hold(self._rules_are_known())
         else:
             self._take(session, requests, raw)
 
-    def passes(self, part: Part, commands: list[list[bytes]], data: bytes) -> bool:
+    def passes(self, part: Part, data: bytes) -> bool:
         """Sends whole requests as they came, if nothing else must be done; else they stay in
-        `part`, and it returns False. `commands`: their words."""
+        `part`, and it returns False."""
         self._hear()
         session, replies = self.session, self._replies
         if (
@@ -133,7 +132,7 @@ class Lane:
             and self._backend is not None
             and self._serving.now
             and not (self._in_flight or replies.has_begun)  # a reply, or a push
-            and session.passes_read(data, commands)
+            and session.at_once(data) is not None
         ):
             self.used_s = self._loop.time()
             replies.parts.append(part)

@@ -75,7 +75,7 @@ class Routing:
         chunk = Chunk(commands, numbers)
         if links.count(first) == len(links):
             chunk.parts.append(part := Part(lane := lane_to(first), len(links), not order.chunks))
-            has_gone = lane.passes(part, commands, data)
+            has_gone = lane.passes(part, data)
         else:
             has_gone = chunk.send(pieces(data), cast(list[Link], links), lane_to)
         order.chunks.append(chunk)

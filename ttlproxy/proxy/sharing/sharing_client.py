@@ -20,7 +20,14 @@ from ttlproxy.proxy.sharing.shared_upstream import ClientUpstream
 from ttlproxy.proxy.slow_clients import Activity
 from ttlproxy.session import Session, Step
 from ttlproxy.session.replies import Told, all_of
-from ttlproxy.session.sharing import Handshake, first_request
+from ttlproxy.session.sharing import (
+    Handshake,
+    first_request,
+    may_all_go,
+    read,
+    read_cut,
+    read_introducing,
+)
 
 if TYPE_CHECKING:
     from ttlproxy.proxy.server import Server
@@ -67,13 +74,10 @@ class SharingClient(Client):
         if self._rest:
             data, self._rest = self._rest + data, b""
         is_plain = self._serving.now and not self._must_leave
-        if is_plain and (count := session.shares_plainly(data)):
-            self.to_redis(data, count)
+        if is_plain and (sent := session.at_once(data, shareable=True)):
+            self._call(*sent)
             return
-        if is_plain and not self._in_doubt and (calls := session.calls(data, shareable=True)):
-            self._call(*calls)
-            return
-        requests = None if self._must_leave else session.shares(data)
+        requests = None if self._must_leave else session.shares(data, read)
         if requests is None:
             self._introduce(data)
         else:
@@ -133,8 +137,8 @@ class SharingClient(Client):
             begin, self._sending = found  # alone, so that the session withholds no part of it
             super().data_received(begin)
             self._goes_on(data[len(begin) :])
-        elif session.shares(data) is None:
-            self._stay(data, "form" if session.may_share(data) else "command")
+        elif session.shares(data, read) is None:
+            self._stay(data, "form" if session.shares(data, may_all_go) else "command")
         else:
             self._early = data + self._early
             self._hold(self._join, "shared connection")
@@ -184,7 +188,7 @@ class SharingClient(Client):
         """Handles a chunk that may say what the client is called: its own connection is to know."""
         session = self._session
         assert session is not None
-        found = None if self._must_leave else session.shares_introducing(data)
+        found = None if self._must_leave else session.shares(data, read_introducing)
         if found is None or not self._handshake.introduces(found.introductions):
             self._cut(data)
             return
@@ -196,7 +200,7 @@ class SharingClient(Client):
         """Handles a chunk that ends within a request, or has one that may not be shared."""
         session = self._session
         assert session is not None
-        part = None if self._must_leave else session.shares_part(data)
+        part = None if self._must_leave else session.shares(data, read_cut)
         if part is None:
             self._leave(data)
             return
