@@ -5,5 +5,5 @@
 local finder = '{find}'
 -- include fast_expire
 -- include {name}
--- include check_type
+-- include {check}
 -- include expire

@@ -3,5 +3,6 @@
 -- ARGV: db single element...
 -- RESULT: for each element 1 removed, -1 had none, -2 no such element
 -- include {name}
--- include check_type
+-- include {native}
+-- include {check}
 -- include persist

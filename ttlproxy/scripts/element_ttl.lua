@@ -4,5 +4,6 @@
 -- ARGV: unit base single element...
 -- RESULT: for each element the time, in units of `unit` ms; -1 no deadline, -2 no such element
 -- include {name}
--- include check_type
+-- include {native_deadline}
+-- include {check}
 -- include ttl

@@ -1,5 +1,4 @@
--- LPOP, RPOP: the deadline of the value is removed with its last copy. A stale entry does no harm: it is cleared when
--- the value is pushed again, and reaped when it is due.
+-- LPOP, RPOP: the deadline of the value is removed with its last copy: see lib/list_clear.lua.
 -- KEYS: data index schedule
 -- ARGV: command
 -- RESULT: the reply of the command

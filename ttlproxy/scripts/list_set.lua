@@ -1,6 +1,5 @@
--- LSET: the deadline of the old value is removed with its last copy. The new value has none, unless the list has an
--- equal value with a deadline. A stale entry does no harm: it is cleared when the value is pushed again, and reaped
--- when it is due.
+-- LSET: the deadline of the old value is removed with its last copy: see lib/list_clear.lua. The new value has none,
+-- unless the list has an equal value with a deadline.
 -- KEYS: data index schedule
 -- ARGV: at element
 -- RESULT: the reply of the command

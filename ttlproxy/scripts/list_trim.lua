@@ -1,5 +1,4 @@
--- LTRIM: the deadline of a value is removed with its last copy. A stale entry does no harm: it is cleared when the
--- value is pushed again, and reaped when it is due.
+-- LTRIM: the deadline of a value is removed with its last copy: see lib/list_clear.lua.
 -- KEYS: data index schedule
 -- ARGV: start stop
 -- RESULT: the reply of the command

@@ -1,5 +1,4 @@
--- SPOP: removes the deadlines of the members too. A stale entry does no harm: it is cleared when the member is added
--- again, and reaped when it is due.
+-- SPOP: removes the deadlines of the members too: see lib/list_clear.lua for stale entries.
 -- KEYS: data index schedule
 -- ARGV: count...
 -- RESULT: the reply of the command, in the client's RESP version

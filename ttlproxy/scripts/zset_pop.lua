@@ -1,5 +1,4 @@
--- ZPOPMIN, ZPOPMAX without a count: removes the deadline of the member too. A stale entry does no harm: it is cleared
--- when the member is added again, and reaped when it is due.
+-- ZPOPMIN, ZPOPMAX without a count: removes the deadline of the member too: see lib/list_clear.lua for stale entries.
 -- KEYS: data index schedule
 -- ARGV: command
 -- RESULT: the reply of the command, in the client's RESP version

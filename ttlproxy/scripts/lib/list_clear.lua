@@ -1,4 +1,5 @@
--- Clears the deadlines of the values, from number `first` on, that are not in the list.
+-- Clears the deadlines of the values, from number `first` on, that are not in the list. A stale entry does no harm: it is
+-- cleared when the value is pushed again, and reaped when it is due.
 -- NEEDS: index.lua list.lua index data schedule
 -- GIVES: clear_absent clear_removed
 local function clear_absent(values, first)

@@ -1,8 +1,0 @@
--- Removes the deadline of hash fields.
--- KEYS: data index schedule
--- ARGV: db single element...
--- RESULT: for each field 1 removed, -1 had none, -2 no such field
--- include hash
--- include native
--- include check_type
--- include persist

@@ -1,9 +1,0 @@
--- The time that hash fields have left, or their deadline.
--- READS
--- KEYS: data index
--- ARGV: unit base single element...
--- RESULT: for each field the time, in units of `unit` ms; -1 no deadline, -2 no such field
--- include hash
--- include native_deadline
--- include check_type
--- include ttl
