@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -225,12 +226,12 @@ def _comparable(step: Step) -> Step:
     requests, end = cut(step.to_redis)
     calls = list(map(_calls, requests))
     if all(len(of_one) == 1 for of_one in calls):
-        return step._replace(told=told)
+        return replace(step, told=told)
     assert end == len(step.to_redis)
     assert [each.before for each in told] == [at for at, of in enumerate(calls) if len(of) > 1]
     alone = [call for of_one in calls for call in of_one]
     to_redis = b"".join(map(encode, alone))
-    return step._replace(told=[], to_redis=to_redis, requests=len(alone))
+    return replace(step, told=[], to_redis=to_redis, requests=len(alone))
 
 
 def _are_same(world: World, reference: World, requests: list[bytes]) -> None:
@@ -253,8 +254,8 @@ def _by_the_fast_path(world: World, chunk: bytes, step: Step) -> Step:
     if (sent := session.at_once(chunk)) is None:
         return session.from_client(chunk)
     if sent.to_redis != chunk:
-        return NOTHING._replace(**sent._asdict(), modifies=step.modifies)
-    return NOTHING._replace(to_redis=chunk, requests=sent.requests, uncounted=step.uncounted)
+        return replace(NOTHING, **sent._asdict(), modifies=step.modifies)
+    return replace(NOTHING, to_redis=chunk, requests=sent.requests, uncounted=step.uncounted)
 
 
 @st.composite

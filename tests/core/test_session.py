@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from dataclasses import replace
 
 import pytest
 
@@ -331,7 +332,7 @@ def test_what_the_server_cannot_do_itself_is_ours_while_the_slot_moves(
 def test_a_step_says_what_has_to_wait(
     world: World, said: dict[str, object], must_reap: bool
 ) -> None:
-    step = world.step._replace(**said)  # type: ignore[arg-type]
+    step = replace(world.step, **said)  # type: ignore[arg-type]
     assert step.must_reap == must_reap
 
 
@@ -348,7 +349,8 @@ def test_a_client_whose_requests_pass_or_are_rewritten_keeps_no_set_of_its_own(
     world.say("GET key")
     world.say("HSET due f v")
     assert world.step.reap_places
-    assert set not in map(type, gc.get_referents(world.session))
+    session = world.session
+    assert set not in map(type, gc.get_referents(session, session.step))
 
 
 def test_clients_whose_requests_come_whole_share_a_scanner() -> None:

@@ -59,7 +59,7 @@ def test_an_attempt_is_a_script_call_and_nothing_more_need_be_sure() -> None:
     ((name, *words),) = Requests().feed(world.session.attempt(wait))
     assert name == b"EVALSHA"
     assert words[-1] == b"0+9000/1"
-    assert not world.session.unsure
+    assert not world.session.step.unsure
 
 
 @pytest.mark.parametrize("first", [b"MULTI", b"CLIENT REPLY OFF"])

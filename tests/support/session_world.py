@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ttlproxy.commands import KeySpec, Native, Router
 from ttlproxy.commands.spec import KNOWN
 from ttlproxy.core.counters import Handled
@@ -34,27 +36,7 @@ NATIVES = [
 ]
 NOW_MS = 1_000_000
 SCRIPTS, KEYS, RULES = Scripts(b"__ttl:"), Keys(), Router(NATIVES)
-_NOTHING = Step(
-    to_redis=b"",
-    reap_places=set(),
-    reap_databases=set(),
-    sweep_before=set(),
-    unsure=set(),
-    settles=None,
-    modifies=False,
-    sweep_after=set(),
-    apply_ttl_after=set(),
-    requests=0,
-    told=(),
-    uncounted=False,
-    awaits=False,
-    look=False,
-    asks=(),
-    wait=None,
-    pauses=False,
-    withheld=b"",
-    stopping=None,
-)
+_NOTHING = Step()
 
 
 def read_registry() -> Registry:
@@ -119,7 +101,7 @@ class World:
         session = self.session
         if (sent := session.at_once(chunk)) is not None:
             is_same = sent.to_redis == chunk
-            self.step = _NOTHING if is_same else _NOTHING._replace(**sent._asdict())
+            self.step = _NOTHING if is_same else replace(_NOTHING, **sent._asdict())
             return sent.to_redis
         self.step = self.session.from_client(chunk)
         return self.step.to_redis

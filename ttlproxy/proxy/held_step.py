@@ -7,6 +7,7 @@ replies, the link, or an item.
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ttlproxy.core.registry import DbKey
@@ -45,7 +46,7 @@ class HeldStep:
         self._session = session
         self._backend = backend
         # Its bytes are left out, so that nothing keeps them from being freed.
-        self._step = step._replace(to_redis=b"", withheld=b"")
+        self._step = replace(step, to_redis=b"", withheld=b"")
         self.unsent = b"" if has_gone else step.to_redis
         self._secret = session.script_calls.signer.secret  # with which its requests are signed
         self._drained: asyncio.Future[None] | None = None  # done when Redis keeps up again

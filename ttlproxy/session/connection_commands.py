@@ -62,8 +62,8 @@ def _exec(state: SessionState, args: list[bytes], now_ms: int) -> None:
             if declared.denies_oom:
                 state.ours = _MEASURES, declared.ours
         if transaction.tells_all and state.skips_replies and not state.uncounted:
-            state.settles = HeldReply(*tells)
-            tells = [state.settles]
+            state.step.settles = HeldReply(*tells)
+            tells = [state.step.settles]
         state.tells += tells
         if _is_outdated(state, transaction):
             state.ours, state.hides = (_ABORTS, is_hidden), True

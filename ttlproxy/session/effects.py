@@ -29,80 +29,137 @@ def _with(gathered: Set[Element], more: Iterable[Element]) -> Set[Element]:
     return gathered
 
 
-class Effects:
-    """The effects of the requests of a chunk; a `Step` returns them with the bytes.
+@dataclass(slots=True)
+class Step:
+    """A chunk's bytes for Redis, what must be done before they are sent, and what afterwards.
 
+    to_redis: the bytes
     reap_places: keys whose due elements must be removed before the bytes are sent
     reap_databases: databases in which all due elements must be removed before the bytes are sent
     sweep_before: keys that must be swept before the bytes are sent
+    unsure: keys whose families all proxies must know before the bytes are sent
+    modifies: whether a request may write when it is carried out
     sweep_after: keys that a forwarded request may have changed without their index
     apply_ttl_after: keys whose elements then get deadlines by rules of ONWRITE
-    unsure: keys whose families all proxies must know before the bytes are sent
+    requests: the number of requests in the bytes; told: those whose replies change the state
+    uncounted: whether these or later requests may have no reply, or several
+    awaits: all replies so far must come before more is read; is_unsent: also before the last
+    request is sent
+    look: the link must look at once at what the last request did
+    asks: keys of which it must be looked up whether they have an index before more is read
+    settles: the reply to the last request, which the client gets once all proxies know the change
+    wait: the last request, if it waits for an item
+    withheld: the bytes that have not been read, those after the last request or with it; the
+    session gets them again after the pause
+    stopping: the script call that these bytes are, if it may end early; the session then gets the
+    rest again
     """
 
-    __slots__ = (
-        "_blocked",
-        "_blocked_ttls",
-        "apply_ttl_after",
-        "reap_databases",
-        "reap_places",
-        "registry",
-        "sweep_after",
-        "sweep_before",
-        "unsure",
-    )
+    to_redis: bytes = b""
+    reap_places: Set[DbKey] = _NOTHING
+    reap_databases: Set[int] = _NOTHING
+    sweep_before: Set[DbKey] = _NOTHING
+    unsure: Set[DbKey] = _NOTHING
+    modifies: bool = False
+    sweep_after: Set[bytes] = _NOTHING
+    apply_ttl_after: Set[DbKey] = _NOTHING
+    requests: int = 0
+    told: list[Told] = field(default_factory=list)
+    uncounted: bool = False
+    awaits: bool = False
+    is_unsent: bool = False
+    look: bool = False
+    asks: Sequence[DbKey] = ()
+    settles: HeldReply | None = None
+    wait: Wait | None = None
+    withheld: bytes = b""
+    stopping: Stopping | None = None
+
+    @property
+    def pauses(self) -> bool:
+        """Whether nothing behind the last request may be read yet."""
+        waits = self.settles is not None or self.wait is not None
+        return waits or self.awaits or self.look or bool(self.asks)
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the bytes cannot be sent at once."""
+        return bool(self.unsure) or self.must_reap
+
+    @property
+    def must_reap(self) -> bool:
+        """Whether something must be reaped or swept before the bytes are sent."""
+        return bool(self.reap_places or self.reap_databases or self.sweep_before)
+
+
+class Effects:
+    """Gathers the effects of a chunk in `step`; inside MULTI they are noted for EXEC.
+
+    Effects of a queued request are applied again when EXEC comes. They are also applied at once,
+    because Redis may have refused MULTI.
+
+    step: what the session returns for the present chunk
+    transaction: the one that MULTI began; None outside
+    """
+
+    __slots__ = ("_blocked", "_blocked_ttls", "registry", "step", "transaction")
 
     def __init__(self, registry: RegistryView) -> None:
         self.registry = registry
-        self.begin_step()
+        self.step = Step()
+        self.transaction: Transaction | None = None
         # Keys that the last blocking commands may have changed by the time the next request comes.
         self._blocked: Set[bytes] = _NOTHING
         self._blocked_ttls: Set[DbKey] = _NOTHING
 
-    def begin_step(self) -> None:
-        """Starts empty, because what was gathered so far has been handed over."""
-        self.reap_places: Set[DbKey] = _NOTHING
-        self.reap_databases: Set[int] = _NOTHING
-        self.unsure: Set[DbKey] = _NOTHING
-        self.sweep_after: Set[bytes] = _NOTHING
-        self.sweep_before: Set[DbKey] = _NOTHING
-        self.apply_ttl_after: Set[DbKey] = _NOTHING
-
     def note_named(self, keys: Collection[bytes], now_ms: int) -> None:
         """Notes the keys that a request names: what is due in them must be removed first."""
-        bounds = self.registry.names
+        if self.transaction is not None:
+            self.transaction.named.update(keys)
+        bounds, step = self.registry.names, self.step
         for key in keys:
             if bounds.get(key, now_ms) < now_ms:
-                self.reap_places = _with(self.reap_places, self.registry.places(key))
+                step.reap_places = _with(step.reap_places, self.registry.places(key))
 
     def sees_all(self) -> None:
         """Notes that a request may see any key of its client's database."""
+        if self.transaction is not None:
+            self.transaction.sees_all = True
         self.sees(self.registry.databases())
 
-    def sees(self, databases: Iterable[int]) -> None:
+    def sees(self, databases: Collection[int]) -> None:
         """Notes that a request may show any key of these databases."""
-        self.reap_databases = _with(self.reap_databases, databases)
+        if self.transaction is not None:
+            self.transaction.seen.update(databases)
+        self.step.reap_databases = _with(self.step.reap_databases, databases)
 
-    def writes(self, keys: Iterable[bytes]) -> None:
+    def writes(self, keys: Collection[bytes]) -> None:
         """Notes keys that a request may change without changing their index."""
+        if self.transaction is not None:
+            self.transaction.written.update(keys)
         managed = self.registry.names
-        self.sweep_after = _with(self.sweep_after, (key for key in keys if key in managed))
+        changed = (key for key in keys if key in managed)
+        self.step.sweep_after = _with(self.step.sweep_after, changed)
 
-    def fills(self, keys: Iterable[bytes]) -> None:
+    def fills(self, keys: Collection[bytes]) -> None:
         """Notes keys that get elements: these must not keep the deadlines of equal elements that
         are gone."""
+        if self.transaction is not None:
+            self.transaction.filled.update(keys)
         for key in keys:
-            self.sweep_before = _with(self.sweep_before, self.registry.places(key))
+            self.step.sweep_before = _with(self.step.sweep_before, self.registry.places(key))
 
     def must_be_sure(self, places: Iterable[DbKey]) -> None:
         """Notes keys whose families all proxies must know before the bytes are sent."""
-        self.unsure = _with(self.unsure, places)
+        self.step.unsure = _with(self.step.unsure, places)
 
-    def apply_ttl(self, places: Iterable[DbKey]) -> None:
+    def apply_ttl(self, places: Collection[DbKey]) -> None:
         """Notes keys whose new elements must get deadlines by rules of ONWRITE afterwards."""
+        if self.transaction is not None:
+            self.transaction.awaiting_ttl.update(places)
         matches = self.registry.rules.matches_in
         ruled = (place for place in places if matches(*place))
-        self.apply_ttl_after = _with(self.apply_ttl_after, ruled)
+        self.step.apply_ttl_after = _with(self.step.apply_ttl_after, ruled)
 
     def blocks_on(self, keys: Iterable[bytes], filled: Iterable[DbKey]) -> None:
         """Notes keys that a blocking request may change later; it puts elements into those of
@@ -115,9 +172,11 @@ class Effects:
         got its element."""
         if self._blocked:
             blocked, self._blocked = self._blocked, _NOTHING
-            Effects.writes(self, blocked)  # SessionState.writes would note them for EXEC
-            Effects.apply_ttl(self, self._blocked_ttls)
-            self._blocked_ttls = _NOTHING
+            blocked_ttls, self._blocked_ttls = self._blocked_ttls, _NOTHING
+            transaction, self.transaction = self.transaction, None  # they are none of its writes
+            self.writes(blocked)
+            self.apply_ttl(blocked_ttls)
+            self.transaction = transaction
 
 
 @dataclass(slots=True)
@@ -171,53 +230,3 @@ class Wait(NamedTuple):
     call: Call
     limit_ms: int
     number: int
-
-
-class Step(NamedTuple):
-    """A chunk's bytes for Redis, what must be done before they are sent, and what afterwards.
-
-    reap_places, reap_databases, sweep_before, unsure, sweep_after, apply_ttl_after: see Effects
-    modifies: whether a request may write when it is carried out
-    to_redis: the bytes
-    requests: the number of requests in the bytes; told: those whose replies change the state
-    uncounted: whether these or later requests may have no reply, or several
-    awaits: all replies so far must come before more is read
-    look: the link must look at once at what the last request did
-    asks: keys of which it must be looked up whether they have an index before more is read
-    settles: the reply to the last request, which the client gets once all proxies know the change
-    wait: the last request, if it waits for an item
-    pauses: whether the session has stopped after the last request, for one of these five reasons
-    withheld: the bytes that have not been read; the session gets them again after the pause
-    stopping: the script call that these bytes are, if it may end early; the session then gets the
-    rest again
-    """
-
-    to_redis: bytes
-    reap_places: Set[DbKey]
-    reap_databases: Set[int]
-    sweep_before: Set[DbKey]
-    unsure: Set[DbKey]
-    modifies: bool
-    sweep_after: Set[bytes]
-    apply_ttl_after: Set[DbKey]
-    requests: int
-    told: Sequence[Told]
-    uncounted: bool
-    awaits: bool
-    look: bool
-    asks: Sequence[DbKey]
-    settles: HeldReply | None
-    wait: Wait | None
-    pauses: bool
-    withheld: bytes
-    stopping: Stopping | None
-
-    @property
-    def is_held(self) -> bool:
-        """Whether the bytes cannot be sent at once."""
-        return bool(self.unsure) or self.must_reap
-
-    @property
-    def must_reap(self) -> bool:
-        """Whether something must be reaped or swept before the bytes are sent."""
-        return bool(self.reap_places or self.reap_databases or self.sweep_before)

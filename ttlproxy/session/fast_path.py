@@ -89,14 +89,14 @@ class FastPath(Passing):
             return None
         if found.writes or found.setters:
             self.changes()
-            self.told += self._count(found, len(commands))
+            self.step.told += self._count(found, len(commands))
             if found.stops:
-                ((script, _, _),), (told,) = found.calls, self.told
+                ((script, _, _),), (told,) = found.calls, self.step.told
                 assert isinstance(told.tell, OneReply)
-                self.stopping = Stopping(script, found.by_rule > 0, commands, told.tell)
+                self.step.stopping = Stopping(script, found.by_rule > 0, commands, told.tell)
         else:
             self._counts.forwarded += len(commands)
-        self.requests += found.requests
+        self.step.requests += found.requests
         return found.to_redis
 
     def _remembered(

@@ -73,11 +73,11 @@ def _virtual(
         if state.transaction is not None:
             state.transaction.tells_all = True
         elif state.skips_replies and not state.uncounted:
-            state.settles = HeldReply()
-            state.tells.append(state.settles)
+            state.step.settles = HeldReply()
+            state.tells.append(state.step.settles)
     if wait_ms is not None and state.transaction is None and not state.silent:
         source, target = (state.db, args[1]), (state.db, args[virtual.target])
-        state.wait = Wait(source, target, call, wait_ms, next(_NUMBERS))
+        state.step.wait = Wait(source, target, call, wait_ms, next(_NUMBERS))
         return b""
     if not state.script_calls.reads(call):
         state.changes()
@@ -196,12 +196,12 @@ def _survey(state: SessionState, survey: Survey, args: list[bytes]) -> bytes | N
     if survey.of_keys:
         # In all databases that the client may be in, because a SELECT may have failed.
         state.sees_all()
-    is_now = state.transaction is None and not (state.unsure or state.uncounted)
+    is_now = state.transaction is None and not (state.step.unsure or state.uncounted)
     has_nothing = state.script_calls.has_state is False and is_now
     if survey.of_keys and (state.rights.shows_internal or has_nothing):
         # There is nothing to hide, or the user has asked to see it. A later request may make the
         # link store the state, which must not overtake this one.
-        state.awaits = state.awaits or has_nothing
+        state.step.awaits = state.step.awaits or has_nothing
         return None
     plan = survey.plan(args)
     if isinstance(plan, Call) and survey.of_proxy:
@@ -231,7 +231,7 @@ def _native(state: SessionState, route: Route, args: list[bytes], now_ms: int) -
     if route.blocks:
         state.behind_blocking = True
         if state.blocks_at is None:
-            state.blocks_at = state.requests
+            state.blocks_at = state.step.requests
     if state.registry.names or state.transaction is not None:
         state.note_named(route.keys(args), now_ms)
         state.writes(route.written(args))
@@ -253,9 +253,9 @@ def decide_before_login(
     """Does what `decide` does, for a client that has not logged in."""
     stateful = route.stateful
     logs_in = stateful is not None and stateful.logs_in
-    if logs_in and not state.resets and (state.requests or state.owes()):
+    if logs_in and not state.resets and (state.step.requests or state.owes()):
         # Redis 8.2 sends no reply to a login that fails while it has other replies to send.
-        state.awaits = state.is_unsent = True
+        state.step.awaits = state.step.is_unsent = True
         return None
     if len(args) > WORDS_BEFORE_LOGIN or max(map(len, args)) > LARGEST_BEFORE_LOGIN:
         return None
@@ -266,7 +266,7 @@ def decide_before_login(
     if logs_in and state.resets:
         state.unauthenticated = state.resets = False
     elif logs_in:
-        state.awaits = True
+        state.step.awaits = True
         state.tell(state.logs_in)
     return None
 

@@ -13,6 +13,7 @@ from ttlproxy.session.effects import Step, Transaction, Wait
 from ttlproxy.session.fast_path import FastPath
 from ttlproxy.session.passing import nothing_sent
 from ttlproxy.session.replies import Told, all_of, is_hidden
+from ttlproxy.session.state import NOT_ASKED
 from ttlproxy.wire import encode
 
 QUIT: Final = encode((b"QUIT",))
@@ -37,28 +38,11 @@ class Session(FastPath):
         """Takes any chunk; returns what must be done with it."""
         self.blocks_at = None
         out = self._out(data)
-        step = Step(
-            out,
-            self.reap_places,
-            self.reap_databases,
-            self.sweep_before,
-            self.unsure,
-            self.modifies,
-            self.sweep_after,
-            self.apply_ttl_after,
-            self.requests,
-            self.told,
-            self._is_uncounted,
-            self.awaits,
-            self.look,
-            self.asks,
-            self.settles,
-            self.wait,
-            self._pauses,
-            self.withheld,
-            self.stopping,
-        )
-        self.begin_step()
+        step, self.step = self.step, Step()
+        step.to_redis, step.uncounted = out, self._is_uncounted
+        if not step.asks:
+            self.indexed = NOT_ASKED
+        self.unindexed = False
         if self.transaction is None:
             self.registry.include_no_more()
         return step
@@ -84,12 +68,12 @@ class Session(FastPath):
             commands
         ):
             out = raw
-            self.requests += len(commands)
+            self.step.requests += len(commands)
             self._counts.forwarded += len(commands)
         else:
             out = self._with_care(commands, self._now_ms())
             must_parse = self._must_be_parsed()
-        if not self._pauses:
+        if not self.step.pauses:
             out += self._begun()
         self._must_parse = must_parse or requests.pending
         requests.let_go()
@@ -113,7 +97,7 @@ class Session(FastPath):
     def attempt(self, wait: Wait) -> bytes:
         """Returns the bytes for a waiting request."""
         self.manages([wait.target])
-        self.unsure -= {wait.target}  # the caller has confirmed the family
+        self.step.unsure -= {wait.target}  # the caller has confirmed the family
         return self.encoded(wait.call)
 
     @property
@@ -164,18 +148,12 @@ class Session(FastPath):
         later = self.takes_effect_later or self.tracks or self.standing
         return bool(later or self.unauthenticated or self._requests.relay)
 
-    @property
-    def _pauses(self) -> bool:
-        """Whether nothing behind the last request may be read yet."""
-        waits = self.settles is not None or self.wait is not None
-        return waits or self.awaits or self.look or bool(self.asks)
-
     def _begun(self) -> bytes:
         """Returns the bytes of an incomplete request that go to Redis now."""
         if self.unauthenticated:
             if not self._requests.exceeds(rewrite.WORDS_BEFORE_LOGIN, rewrite.LARGEST_BEFORE_LOGIN):
                 return b""
-            self.requests += 1
+            self.step.requests += 1
             return self._requests.stream()  # Redis refuses it, or reads it as it comes
         words = self._requests.begun
         return b"" if words is None else self._begin(words)
@@ -189,18 +167,18 @@ class Session(FastPath):
             if route is not None and (self.tracks or self.standing):
                 before = self._read_first(route, words)
                 self.note_standing(route, words)
-            self.requests += 1
+            self.step.requests += 1
             self._counts.forwarded += 1
             return before + self._requests.stream()
         if not self._requests.excessive:
             return b""
         self._requests.skip()
-        self.requests += 1
+        self.step.requests += 1
         return self._too_large(words)
 
     def _too_large(self, words: list[bytes]) -> bytes:
         """Returns the bytes for Redis in place of a request that is larger than the limit."""
-        self.wait = None
+        self.step.wait = None
         if self.transaction is not None:
             return encode((errors.TOO_LARGE_IN_MULTI,))
         return rewrite.refuse(self, self._router.find(words[0]), errors.TOO_LARGE)
@@ -251,8 +229,8 @@ class Session(FastPath):
             rewritten = take(route, args, now_ms)
             if was_counted and self.uncounted and (self.caches or self.hides):
                 rewritten = self._stays_counted() or rewritten
-            if self.is_unsent:
-                self.withheld = requests.withhold(begin)
+            if self.step.is_unsent:
+                self.step.withheld = requests.withhold(begin)
                 break
             if self.ours is not None:
                 command, tell = self.ours
@@ -276,8 +254,8 @@ class Session(FastPath):
                 sent = end
             if self.standing or self.tracks:
                 self.note_standing(route, args)
-            if self._pauses:
-                self.withheld = requests.withhold(end)
+            if self.step.pauses:
+                self.step.withheld = requests.withhold(end)
                 break
             if self.quit:
                 requests.withhold(end)
@@ -291,12 +269,12 @@ class Session(FastPath):
         if self.transaction is not None and self.transaction.declared is not None:
             self.tells.append(self.transaction.declared.theirs)
         if self.tells:
-            self.told.append(Told(self.requests, all_of(self.tells)))
+            self.step.told.append(Told(self.step.requests, all_of(self.tells)))
             self.tells = []
         elif self.confirmations:
-            self.told.append(Told(self.requests, confirmations=self.confirmations))
+            self.step.told.append(Told(self.step.requests, confirmations=self.confirmations))
             self.confirmations = 0
-        self.requests += self.wait is None
+        self.step.requests += self.step.wait is None
 
     def _read_first(self, route: Route, args: Sequence[bytes]) -> bytes:
         """Returns requests of ours that go before a request of a client that caches: they read the
@@ -328,10 +306,10 @@ class Session(FastPath):
         outstanding. Returns the bytes that replace it in a transaction where ours could not be
         found in EXEC's reply."""
         is_refused = self.transaction is not None and self.transaction.declared is not None
-        waits = not is_refused and bool(self.requests or self.owes())
+        waits = not is_refused and bool(self.step.requests or self.owes())
         if is_refused or waits:
             self.uncounted, self.confirmations = False, 0
-        self.awaits = self.is_unsent = waits
+        self.step.awaits = self.step.is_unsent = waits
         self.hides = is_refused or waits
         return encode((errors.UNCOUNTED_IN_MULTI,)) if is_refused else None
 

@@ -5,7 +5,7 @@ Between a request and its reply the state says what may be true. Some replies ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import ClassVar, Final
 
 from ttlproxy.commands import Call, Route
@@ -14,13 +14,11 @@ from ttlproxy.core.permissions import DEFAULT_USER, Rights
 from ttlproxy.core.registry import DbKey, RegistryView
 from ttlproxy.scripts.script_calls import ScriptCalls
 from ttlproxy.scripts.unconfirmed import Flush, UnconfirmedChange, Users
-from ttlproxy.session.effects import Effects, Transaction, Wait
+from ttlproxy.session.effects import Effects
 from ttlproxy.session.replies import (
     ERRORS,
     Candidates,
     Declared,
-    HeldReply,
-    Stopping,
     Tell,
     Told,
     V,
@@ -29,14 +27,13 @@ from ttlproxy.session.sharing import introduction
 from ttlproxy.wire import encode
 
 _AT_FIRST: Final = frozenset({DEFAULT_USER})
-_NOT_ASKED: Final[Mapping[bytes, bool]] = {}
+NOT_ASKED: Final[Mapping[bytes, bool]] = {}
 _NOTHING: Final[Mapping[bytes, bytes]] = {}
 
 
 class SessionState(Effects):
-    """The state of a client, and its effects; inside MULTI these are noted for EXEC.
+    """The state of a client.
 
-    transaction: the one that MULTI began; None outside
     databases: the databases that the client may be in, the likeliest first: a SELECT may be refused
     database: the same in the form that scripts get, such as "?3,0"; without a mark if it is certain
     resp: b"3" after a HELLO 3, which may be refused
@@ -48,34 +45,22 @@ class SessionState(Effects):
     silent: CLIENT REPLY OFF or SKIP has passed, so a request may have no reply
     flushed: the client's own SCRIPT FLUSH has passed, and may be carried out at any time
     may_be_held: whether requests of the last chunk may wait for a reap before they are sent
-    modifies: whether a request of the last chunk may write when it is carried out
-    look: the link must look at once at what the last request did; nothing after it has been read
-    settles: the reply to the last request, whose change all proxies must know; nothing after it has
-    been read
     behind_blocking: a blocking command has passed, and its reply may still be outstanding
     blocks_at: how many requests of the last chunk come before the first blocking command; None
     without
     unauthenticated: the client has not logged in, so Redis refuses nearly all its requests;
     `resets`: the reason is a RESET without a reply yet, which may be refused
     ours: a command of ours that goes before the last request, and the function that takes its reply
-    requests: how many requests of the last chunk go to Redis; told: those whose replies change the
-    state
     tells, confirmations: of the current request, the functions that take its reply, and how many
     confirmations it has
     introduced: the client's name and library, as `sharing.introduction` gives them
     uncounted: a request may have no reply, or several
     owes(): whether Redis owes replies to earlier chunks
-    awaits: all replies so far must come before more is read; is_unsent: also before the last
-    request is sent
     hides: replies to commands of ours may be outstanding, or may be part of EXEC's
     listens: SUBSCRIBE, its variants or MONITOR has passed: Redis sends what other clients do
     replicates: PSYNC or SYNC has passed, so what Redis sends may be no replies
     by_rule: the last request that was rewritten writes by a rule of ONWRITE
-    wait: the last request waits for an item; nothing after it has been read
-    withheld: the bytes that have not been read: those after the last request, or with it
-    stopping: the script call that the last chunk became, if it may end early
-    asks: keys of which it must be looked up whether they have an index before the last request is
-    read; indexed: the answers, key -> whether it has one
+    indexed: the answers about `Step.asks`, key -> whether it has an index
     unindexed: the slot of the next request is moving, and none of its keys has an index
     """
 
@@ -83,8 +68,6 @@ class SessionState(Effects):
         "_databases",
         "_tracking",
         "_users",
-        "asks",
-        "awaits",
         "behind_blocking",
         "blocks_at",
         "by_rule",
@@ -95,35 +78,25 @@ class SessionState(Effects):
         "hides",
         "indexed",
         "introduced",
-        "is_unsent",
         "listens",
-        "look",
         "may_be_held",
-        "modifies",
         "ours",
         "owes",
         "quit",
         "reached",
         "replicates",
-        "requests",
         "resets",
         "resp",
         "rights",
         "script_calls",
-        "settles",
         "silent",
         "standing",
-        "stopping",
         "tells",
-        "told",
         "tracks",
-        "transaction",
         "unauthenticated",
         "uncounted",
         "unindexed",
         "users",
-        "wait",
-        "withheld",
     )
 
     skips_replies: ClassVar[bool] = True
@@ -136,13 +109,11 @@ class SessionState(Effects):
         owes: Callable[[], bool],
         reached: Reached | None = None,
     ) -> None:
-        self.asks: Sequence[DbKey] = ()
         super().__init__(registry)
         self.owes = owes
         self.reached = reached
         self.script_calls = script_calls
         self.rights = rights
-        self.transaction: Transaction | None = None
         self._databases = Candidates(0)
         self._users = Candidates(DEFAULT_USER)
         self.databases: tuple[int, ...] = (0,)
@@ -169,21 +140,7 @@ class SessionState(Effects):
         self.tells: list[Tell] = []
         self.confirmations = 0
         self.introduced: Mapping[bytes, bytes] = _NOTHING
-
-    def begin_step(self) -> None:
-        super().begin_step()
-        self.modifies = False
-        self.requests = 0
-        self.told: list[Told] = []
-        self.awaits = self.is_unsent = False
-        self.wait: Wait | None = None
-        self.look = False
-        self.settles: HeldReply | None = None
-        self.withheld = b""
-        self.stopping: Stopping | None = None
-        if not self.asks:
-            self.indexed: Mapping[bytes, bool] = _NOT_ASKED
-        self.asks = ()
+        self.indexed: Mapping[bytes, bool] = NOT_ASKED
         self.unindexed = False
 
     def must_ask(self, keys: Iterable[bytes]) -> bool:
@@ -191,9 +148,9 @@ class SessionState(Effects):
         whose requests scripts may not replace."""
         places = [place for key in keys for place in self.registry.places(key)]
         # All keys of a request at once, because the next answer replaces the last one.
-        self.asks = places if any(key not in self.indexed for _, key in places) else ()
-        self.is_unsent = bool(self.asks)
-        return self.is_unsent
+        self.step.asks = places if any(key not in self.indexed for _, key in places) else ()
+        self.step.is_unsent = bool(self.step.asks)
+        return self.step.is_unsent
 
     @property
     def db(self) -> int:
@@ -333,14 +290,14 @@ class SessionState(Effects):
             self.transaction.unconfirmed.append(change)
         else:
             self.script_calls.unconfirmed.note(change, self.registry)
-            self.look = True
+            self.step.look = True
 
     def changes(self) -> None:
         """Notes that a request may write, at once or at EXEC."""
         if self.transaction is not None:
             self.transaction.modifies = True
         else:
-            self.modifies = True
+            self.step.modifies = True
 
     def defers(self, keys: Iterable[bytes], now_ms: int, *, changes: bool) -> None:
         """Notes that a request reads or changes the commands that are deferred for these keys."""
@@ -352,8 +309,8 @@ class SessionState(Effects):
     def hide(self, tell: Tell) -> None:
         """Counts a request of ours that goes to Redis; `tell` takes its reply, which the client
         does not get."""
-        self.told.append(Told(self.requests, tell))
-        self.requests += 1
+        self.step.told.append(Told(self.step.requests, tell))
+        self.step.requests += 1
 
     def reads_of(self, keys: Iterable[bytes]) -> bytes:
         """Returns a request of ours that reads the indexes of these keys."""
@@ -366,25 +323,6 @@ class SessionState(Effects):
             self.standing = encode(tuple(args))
         elif route.name != "CLIENT" and self.transaction is None:
             self.standing = b""
-
-    # Effects of a queued request are applied again when EXEC comes. They are also applied at once,
-    # because Redis may have refused MULTI.
-
-    def note_named(self, keys: Collection[bytes], now_ms: int) -> None:
-        super().note_named(keys, now_ms)
-        if self.transaction is not None:
-            self.transaction.named.update(keys)
-
-    def sees_all(self) -> None:
-        super().sees_all()
-        if self.transaction is not None:
-            self.transaction.sees_all = True
-
-    def sees(self, databases: Iterable[int]) -> None:
-        databases = set(databases)
-        super().sees(databases)
-        if self.transaction is not None:
-            self.transaction.seen.update(databases)
 
     def manages(self, places: Iterable[DbKey]) -> None:
         """Notes that a request may give these keys deadlines."""
@@ -400,21 +338,3 @@ class SessionState(Effects):
         state that they share is stored."""
         calls = self.script_calls
         return bool(calls.has_state) and calls.families.are_sure(key)
-
-    def writes(self, keys: Iterable[bytes]) -> None:
-        keys = list(keys)
-        super().writes(keys)
-        if self.transaction is not None:
-            self.transaction.written.update(keys)
-
-    def apply_ttl(self, places: Iterable[DbKey]) -> None:
-        places = list(places)
-        super().apply_ttl(places)
-        if self.transaction is not None:
-            self.transaction.awaiting_ttl.update(places)
-
-    def fills(self, keys: Iterable[bytes]) -> None:
-        keys = list(keys)
-        super().fills(keys)
-        if self.transaction is not None:
-            self.transaction.filled.update(keys)

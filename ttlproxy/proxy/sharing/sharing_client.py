@@ -9,6 +9,7 @@ back.
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -124,7 +125,7 @@ class SharingClient(Client):
         """The step, whose only request is part of the handshake."""
         tells = [each.tell for each in step.told if each.tell is not None]
         tell = self._handshake.sends(words)
-        return step if tell is None else step._replace(told=[Told(0, all_of([*tells, tell]))])
+        return step if tell is None else replace(step, told=[Told(0, all_of([*tells, tell]))])
 
     def _begin(self, session: Session, data: bytes) -> None:
         """Handles a chunk for its own connection, or the first one for a shared one."""
