@@ -253,9 +253,11 @@ def _by_the_fast_path(world: World, chunk: bytes, step: Step) -> Step:
     session = world.session
     if (sent := session.at_once(chunk)) is None:
         return session.from_client(chunk)
-    if sent.to_redis != chunk:
-        return replace(NOTHING, **sent._asdict(), modifies=step.modifies)
-    return replace(NOTHING, to_redis=chunk, requests=sent.requests, uncounted=step.uncounted)
+    to_redis, requests, told = sent
+    found = replace(NOTHING, to_redis=to_redis, requests=requests, told=[*told])
+    if to_redis != chunk:
+        return replace(found, modifies=step.modifies)
+    return replace(found, uncounted=step.uncounted)
 
 
 @st.composite

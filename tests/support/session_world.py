@@ -50,7 +50,7 @@ def read_registry() -> Registry:
 def passes(session: Session, chunk: bytes) -> int:
     """The number of requests of a chunk that goes to Redis as it is; else 0."""
     sent = session.at_once(chunk)
-    return sent.requests if sent is not None and sent.to_redis == chunk else 0
+    return sent[1] if sent is not None and sent[0] == chunk else 0
 
 
 class World:
@@ -100,9 +100,11 @@ class World:
         """The bytes of a chunk that go to Redis; `step` says what else follows."""
         session = self.session
         if (sent := session.at_once(chunk)) is not None:
-            is_same = sent.to_redis == chunk
-            self.step = _NOTHING if is_same else replace(_NOTHING, **sent._asdict())
-            return sent.to_redis
+            to_redis, requests, told = sent
+            self.step = replace(_NOTHING, to_redis=to_redis, requests=requests, told=[*told])
+            if to_redis == chunk:
+                self.step = _NOTHING
+            return to_redis
         self.step = self.session.from_client(chunk)
         return self.step.to_redis
 

@@ -8,8 +8,17 @@ from functools import wraps
 from itertools import chain
 from typing import Final
 
-from ttlproxy.commands.parsing import NO_TIME, Refused, Time
-from ttlproxy.commands.spec import REPLACED, Call, Direct, KeySpec, OnWrite, Override, Plan
+from ttlproxy.commands.parsing import Refused, Time
+from ttlproxy.commands.spec import (
+    REPLACED,
+    Call,
+    Direct,
+    KeySpec,
+    OnWrite,
+    Override,
+    Plan,
+    refusal,
+)
 from ttlproxy.core.limits import CALLED_WORDS_MAX
 
 # These include lib/left_to_server.lua.
@@ -62,18 +71,9 @@ def refusing(plan: Plan, refuse: Callable[[Sequence[bytes], Refused], Call]) -> 
     return planned
 
 
-def refusal(name: str, text: bytes, time: Time = NO_TIME) -> Call:
-    """Returns a call that gives this error, or before it that of a time beyond all limits."""
-    return Call("refuse", (), _refusal_argv(name, text, time))
-
-
 def typed_refusal(script: str, name: str, key: bytes, text: bytes, time: Time) -> Call:
     """Returns a refusal like that of `refusal`, but WRONGTYPE comes first."""
-    return Call(script, (key,), _refusal_argv(name, text, time))
-
-
-def _refusal_argv(name: str, text: bytes, time: Time) -> Sequence[bytes]:
-    return (name.lower().encode(), *time, text)
+    return refusal(name, text, time)._replace(script=script, keys=(key,))
 
 
 Args = Sequence[bytes]

@@ -24,7 +24,7 @@ from ttlproxy.commands import calls, parsing
 from ttlproxy.commands.element_commands import GETTERS, SETTERS, LongForms, Names, example_time
 from ttlproxy.commands.options import Conditions
 from ttlproxy.commands.parsing import MAX_DEADLINE_MS, Counted, Refused, Time, TimeUnit
-from ttlproxy.commands.spec import FIRST_READ, Call, Plan, Virtual
+from ttlproxy.commands.spec import FIRST_READ, Call, Plan, Virtual, refusal
 from ttlproxy.commands.types import hashes
 from ttlproxy.commands.types.sorted_sets import NOUN, SCRIPTS
 
@@ -32,12 +32,9 @@ _FILL = ("SADD s a b", "(integer) 2")
 
 
 def _plan_fieldexpire(args: Sequence[bytes]) -> Call:
-    try:
-        if not parsing.is_integer(args[2]) or int(args[2]) < 1:
-            raise Refused(errors.NOT_AN_INTEGER)
-        time = parsing.time(args[2], parsing.SECONDS, "FIELDEXPIRE")
-    except Refused as refused:
-        return calls.refusal("FIELDEXPIRE", refused.text)
+    if not parsing.is_integer(args[2]) or int(args[2]) < 1:
+        raise Refused(errors.NOT_AN_INTEGER)
+    time = parsing.time(args[2], parsing.SECONDS, "FIELDEXPIRE")
     return calls.set_deadlines("dragonfly_expire", "FIELDEXPIRE", args[1], time, args[3:])
 
 
@@ -80,7 +77,7 @@ _DRAGONFLY = (
 
 
 def _refuse(name: str, key: bytes, text: bytes, time: Time) -> Call:
-    return calls.refusal(name, text)
+    return refusal(name, text)
 
 
 _MEMBERS = Counted(
@@ -128,14 +125,11 @@ def _any_time(word: bytes, unit: TimeUnit, command: str) -> Time:
 
 
 def _plan_expiremember(name: str, unit: TimeUnit, args: Args) -> Call:
-    try:
-        _any_time(args[3], parsing.MILLISECONDS, name)  # the number before the word for its unit
-        given = _UNITS.get(args[4].upper()) if len(args) > 4 else unit
-        if given is None:
-            raise Refused(errors.INVALID_UNIT)
-        time = _any_time(args[3], given, name)
-    except Refused as refused:
-        return calls.refusal(name, refused.text)
+    _any_time(args[3], parsing.MILLISECONDS, name)  # the number before the word for its unit
+    given = _UNITS.get(args[4].upper()) if len(args) > 4 else unit
+    if given is None:
+        raise Refused(errors.INVALID_UNIT)
+    time = _any_time(args[3], given, name)
     return calls.set_deadlines("keydb_expire", name, args[1], time, args[2:3], flag=True)
 
 

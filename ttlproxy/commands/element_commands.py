@@ -39,14 +39,7 @@ def planning_timed(form: Form, script: str) -> Plan:
     def begin(args: Args) -> int:
         return 3 if args[2].isdigit() else form.noun.elements_at(args)
 
-    return refusing_timed(form, repeating(read, begin))
-
-
-def refusing_timed(form: Form, read: Plan) -> Plan:
-    """Returns a plan that gives a malformed request its error."""
-    return calls.refusing(
-        read, lambda args, refused: calls.refusal(form.command, refused.text, refused.time)
-    )
+    return repeating(read, begin)
 
 
 def timed_call(form: Form, script: str, key: bytes, options: TimedOptions) -> Call:

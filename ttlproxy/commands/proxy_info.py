@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from ttlproxy import errors
-from ttlproxy.commands import calls
-from ttlproxy.commands.spec import READ, Call, KeySpec, Survey, Virtual
+from ttlproxy.commands.spec import READ, Call, KeySpec, Survey, Virtual, refusal
 
 Args = Sequence[bytes]
 
@@ -33,9 +32,9 @@ def _plan(args: Args) -> Call:
     word = args[1].upper() if len(args) > 1 else b"HELP"
     plan = _SUBCOMMANDS.get(word)
     if plan is None:
-        return calls.refusal("TTLPROXY", errors.unknown_subcommand(args[1], "TTLPROXY"))
+        return refusal("TTLPROXY", errors.unknown_subcommand(args[1], "TTLPROXY"))
     name = f"TTLPROXY|{word.decode()}"
-    return plan(args) or calls.refusal(name, errors.wrong_arity(name))
+    return plan(args) or refusal(name, errors.wrong_arity(name))
 
 
 def _plan_help(args: Args) -> Call | None:
@@ -52,7 +51,7 @@ def _plan_key(args: Args) -> Call | None:
     if len(args) == 3:
         return Call("key_deadlines", args[2:3], (b"0", b"-1"))
     if len(args) != 6 or args[3].upper() != b"LIMIT":
-        return calls.refusal("TTLPROXY|KEY", errors.SYNTAX)
+        return refusal("TTLPROXY|KEY", errors.SYNTAX)
     return Call("key_deadlines", args[2:3], args[4:6])
 
 

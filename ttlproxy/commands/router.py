@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -212,7 +213,9 @@ def _over(native: Native, survey: Survey | None, form: Plan | None, own: Overrid
     """Returns the route of a command that the server has."""
     name = native.name
     virtual = VIRTUALS.get(name)
-    override = _overriding(virtual, form or virtual.plan) if virtual else own
+    if virtual and form:
+        virtual = replace(virtual, plan=form)
+    override = _overriding(virtual) if virtual else own
     arity = native.arity
     if virtual and arity < 0:
         arity = max(arity, -virtual.min_words)  # our forms may be shorter
@@ -240,7 +243,7 @@ def _replacing(native: Native) -> Override | None:
     return None
 
 
-def _overriding(virtual: Virtual, plan: Plan) -> Override:
+def _overriding(virtual: Virtual) -> Override:
     """Returns our form of a command that the server has: for managed keys, and `only_ours`
     requests."""
 
@@ -250,7 +253,7 @@ def _overriding(virtual: Virtual, plan: Plan) -> Override:
     targets = first if virtual.sets_deadlines else lambda args: ()
     return Override(
         name=virtual.name,
-        plan=plan,
+        plan=virtual.call,
         keys=first,
         targets=targets,
         always=virtual.only_ours,

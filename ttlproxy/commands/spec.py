@@ -11,6 +11,8 @@ from functools import cached_property
 from math import inf
 from typing import Final, NamedTuple, TypeAlias
 
+from ttlproxy.commands.parsing import NO_TIME, Refused, Time
+
 Args = Sequence[bytes]
 
 READ: Final = "RO"
@@ -143,6 +145,11 @@ Plan: TypeAlias = Callable[[Sequence[bytes]], Call]
 """Makes the call for a request whose arity is right."""
 
 
+def refusal(name: str, text: bytes, time: Time = NO_TIME) -> Call:
+    """Returns a call that gives this error, or before it that of a time beyond all limits."""
+    return Call("refuse", (), (name.lower().encode(), *time, text))
+
+
 def _never(args: Sequence[bytes]) -> int | None:
     return None
 
@@ -161,7 +168,7 @@ class Virtual:
 
     name: in upper case
     forms: the arguments of each form, as `redis-cli help` shows them
-    plan: makes the call for a request whose arity is right
+    plan: makes the call for a request whose arity is right. Raises Refused
     example: lines typed in redis-cli one after the other on an empty database, each with its reply
     sets_deadlines: whether it may make the key at word `target` managed
     fits_no_form: whether a request has a number of words that fits none of the forms, though it is
@@ -238,6 +245,13 @@ class Virtual:
         if self.open_ended:
             return inf
         return 1 + max(_most_words(form) for form in self.forms)
+
+    def call(self, args: Sequence[bytes]) -> Call:
+        """Returns the call for a request whose arity is right; a malformed one gets its error."""
+        try:
+            return self.plan(args)
+        except Refused as refused:
+            return refusal(self.name, refused.text, refused.time)
 
     def fits(self, args: Sequence[bytes]) -> bool:
         """Whether a request has the right arity."""

@@ -101,7 +101,7 @@ class Setter:
             return None
         if len(args) > REQUEST_WORDS_MAX:
             return None
-        call = virtual.plan(args)
+        call = virtual.call(args)
         sha = self._shas.get(call.script)
         if sha is None:
             return None

@@ -13,7 +13,7 @@ from typing import Final
 
 from ttlproxy import errors
 from ttlproxy.commands import Call
-from ttlproxy.commands.calls import refusal
+from ttlproxy.commands.spec import refusal
 from ttlproxy.core import glob
 from ttlproxy.core.expiry_actions import action_of, filled
 from ttlproxy.core.keys import Keys, hash_tag, slot

@@ -15,9 +15,9 @@ from typing import Final
 
 from ttlproxy import errors
 from ttlproxy.commands import Call, Route
-from ttlproxy.commands.calls import refusal
 from ttlproxy.commands.parsing import is_integer
 from ttlproxy.commands.route import Stateful
+from ttlproxy.commands.spec import refusal
 from ttlproxy.core.permissions import DEFAULT_USER
 from ttlproxy.scripts.unconfirmed import Events, Flush, Swap, Users
 from ttlproxy.session.effects import Transaction

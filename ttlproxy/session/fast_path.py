@@ -9,7 +9,7 @@ which ends before a key with something due (scripts/lib/several.lua).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from ttlproxy.core.write_rules import NOTHING_BUT_KEEPS
 from ttlproxy.scripts.direct_calls import MOST_TOGETHER, DirectCalls, ScriptPart
@@ -44,15 +44,9 @@ class _Rewritten(NamedTuple):
     by_rule: int = 0
 
 
-class Sent(NamedTuple):
-    """What goes to Redis of a chunk that needs no step.
-
-    requests: how many Redis gets; told: those whose replies change the state
-    """
-
-    to_redis: bytes
-    requests: int
-    told: Sequence[Told] = ()
+Sent: TypeAlias = tuple[bytes, int, Sequence[Told]]
+"""What goes to Redis of a chunk that needs no step: the bytes, how many requests these are, and
+those whose replies change the state."""
 
 
 class FastPath(Passing):
@@ -152,12 +146,12 @@ class FastPath(Passing):
             return None
         if count := self._plainly(data, shareable=shareable):
             self._counts.forwarded += count
-            return Sent(data, count)
+            return data, count, ()
         if (sent := self._calls(data, shareable=shareable)) is not None or shareable:
             return sent
         requests, end = cut(data)
         passes = end == len(data) and self.passes_read(data, requests)
-        return Sent(data, len(requests)) if passes else None
+        return (data, len(requests), ()) if passes else None
 
     def _calls(self, data: bytes, *, shareable: bool) -> Sent | None:
         """Returns the calls that a chunk becomes. Returns None if the form of a request is not
@@ -171,7 +165,7 @@ class FastPath(Passing):
             return None
         plain = found.requests - len(found.calls)
         told = self._count(found, plain + found.writes + found.setters)
-        return Sent(found.to_redis, found.requests, told)
+        return found.to_redis, found.requests, told
 
     def _may_stop(self, data: bytes) -> bool:
         """Whether the chunk may become a call that ends early, so that its rest is given again."""

@@ -12,7 +12,8 @@ from typing import Final, TypeAlias
 
 from ttlproxy import errors
 from ttlproxy.commands import NO_KEY, Call, Override, Route, Survey, Virtual
-from ttlproxy.commands.calls import left_to_server, refusal
+from ttlproxy.commands.calls import left_to_server
+from ttlproxy.commands.spec import refusal
 from ttlproxy.core.limits import REQUEST_WORDS_MAX
 from ttlproxy.core.registry import DbKey
 from ttlproxy.core.write_rules import NOTHING_BUT_KEEPS
@@ -63,7 +64,7 @@ def _virtual(
     state.note_named(route.keys(args), now_ms)
     if virtual.of_deferred:
         state.defers(route.keys(args), now_ms, changes=not virtual.reads)
-    call, wait_ms = virtual.plan(args), virtual.waits(args)
+    call, wait_ms = virtual.call(args), virtual.waits(args)
     if virtual.sets_deadlines:
         state.manages([(state.db, args[virtual.target])])
     if virtual.tells_all and not state.script_calls.reads(call):

@@ -13,7 +13,7 @@ from ttlproxy import errors
 from ttlproxy.commands import calls, parsing
 from ttlproxy.commands.options import EXPIRIES
 from ttlproxy.commands.parsing import NO_TIME, Refused, Time
-from ttlproxy.commands.spec import CHANGED, FIRST_READ, Call, KeySpec, Virtual
+from ttlproxy.commands.spec import CHANGED, FIRST_READ, Call, KeySpec, Plan, Virtual
 from ttlproxy.core.limits import CALLED_WORDS_MAX
 
 Args = Sequence[bytes]
@@ -138,25 +138,12 @@ COMMAND_KEY = CommandKey(CHANGED, 3, keyword=b"LPUSH")
 _ALL = b"-1"
 
 
-def _plan_due(args: Args) -> Call:
-    try:
-        return Call("key_due", args[1:2], (parsing.count_option(args, _ALL),))
-    except Refused as refused:
-        return calls.refusal("DUE", refused.text)
-
-
-def _plan_deferred(args: Args) -> Call:
-    try:
-        return Call("deferred_list", args[1:2], (parsing.count_option(args, _ALL),))
-    except Refused as refused:
-        return calls.refusal("DEFERRED", refused.text)
+def _planning_list(script: str) -> Plan:
+    return lambda args: Call(script, args[1:2], (parsing.count_option(args, _ALL),))
 
 
 def _plan_defer(args: Args) -> Call:
-    try:
-        found = read_deferral(args)
-    except Refused as refused:
-        return calls.refusal("DEFER", refused.text, refused.time)
+    found = read_deferral(args)
     return calls.set_deadlines(
         "deferred_set",
         "DEFER",
@@ -221,7 +208,7 @@ VIRTUALS = (
         " words",
         complexity="O(log(M)+N), M deferred commands of the key, N of them returned",
         since="0.1.0",
-        plan=_plan_deferred,
+        plan=_planning_list("deferred_list"),
         example=(
             ("DEFER EX 100 ID t1 LPUSH tasks t1", '"t1"'),
             ("DEFER EX 200 ID t2 DEL tasks", '"t2"'),
@@ -241,7 +228,7 @@ VIRTUALS = (
         complexity="O(log(M)+N), M elements with a deadline, N of them returned; in a list"
         " O(L+N*log(M)), L its length",
         since="0.1.0",
-        plan=_plan_due,
+        plan=_planning_list("key_due"),
         example=(
             ("SADDEX held EX 200 MEMBERS 1 late", "(integer) 1"),
             ("SADDEX held EX 100 MEMBERS 1 soon", "(integer) 1"),

@@ -5,17 +5,14 @@ A leaderboard is one sorted set; scripts/lib/leaderboard.lua describes its entri
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import wraps
-from typing import TypeAlias
+from collections.abc import Sequence
 
 from ttlproxy import errors
-from ttlproxy.commands import calls, parsing
+from ttlproxy.commands import parsing
 from ttlproxy.commands.parsing import Refused
 from ttlproxy.commands.spec import FILLED, FIRST_READ, Call, KeySpec, Virtual
 
 Args = Sequence[bytes]
-Plan: TypeAlias = Callable[[Args], Call]
 
 _MAX_SCORE = 2**63 - 1
 
@@ -26,20 +23,6 @@ def _integer(word: bytes) -> int:
     return int(word)
 
 
-def _refusing(plan: Plan) -> Plan:
-    """Returns a plan that gives a malformed request its error before a wrong type of the key."""
-
-    @wraps(plan)
-    def planned(args: Args) -> Call:
-        try:
-            return plan(args)
-        except Refused as refused:
-            return calls.refusal(args[0].decode(), refused.text)
-
-    return planned
-
-
-@_refusing
 def _add(args: Args) -> Call:
     *conditions, score, member = args[2:]
     condition = b"".join(conditions).upper()
@@ -49,19 +32,16 @@ def _add(args: Args) -> Call:
     return Call("leaderboard_add", args[1:2], (condition, standing, member))
 
 
-@_refusing
 def _increase(args: Args) -> Call:
     delta = _integer(args[2]).to_bytes(8, signed=True)
     return Call("leaderboard_incrby", args[1:2], (delta, args[3]))
 
 
-@_refusing
 def _top(args: Args) -> Call:
     start, stop = (b"%d" % _integer(word) for word in args[2:])
     return Call("leaderboard_top", args[1:2], (start, stop))
 
 
-@_refusing
 def _around(args: Args) -> Call:
     if _integer(args[3]) < 0:
         raise Refused(errors.NEGATIVE_COUNT)

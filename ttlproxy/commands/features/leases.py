@@ -88,10 +88,7 @@ _READERS = {"time": _time, "count": _count, "block": _block, "token": _is_given}
 
 
 def _plan(args: Args) -> Call:
-    try:
-        lease = _read(args)
-    except Refused as refused:
-        return calls.refusal("LEASE", refused.text)
+    lease = _read(args)
     flag, count = (b"1", lease.wanted) if lease.wanted else (b"0", b"1")
     how = b"%b%b+%b/%b" % (flag, b"T" * lease.token, lease.time, count)
     return Call("list_lease", args[1:3], (b"lease", how))
@@ -106,20 +103,17 @@ def _waits(args: Args) -> int | None:
 
 def _plan_unlease(args: Args) -> Call:
     if not parsing.is_integer(args[2]):
-        return calls.refusal("UNLEASE", errors.NOT_AN_INTEGER)
+        raise Refused(errors.NOT_AN_INTEGER)
     return Call("set_unlease", args[1:2], args[2:])
 
 
 def _plan_renew(args: Args) -> Call:
     key, token, item, unit, amount = args[1:]
-    try:
-        if not parsing.is_integer(token):
-            raise Refused(errors.NOT_AN_INTEGER)
-        if unit.upper() not in _UNITS:
-            raise Refused(errors.SYNTAX)
-        time = _to_come(unit.upper(), amount, "RENEW")
-    except Refused as refused:
-        return calls.refusal("RENEW", refused.text)
+    if not parsing.is_integer(token):
+        raise Refused(errors.NOT_AN_INTEGER)
+    if unit.upper() not in _UNITS:
+        raise Refused(errors.SYNTAX)
+    time = _to_come(unit.upper(), amount, "RENEW")
     return calls.set_deadlines("set_renew", "RENEW", key, time, (token, item))
 
 

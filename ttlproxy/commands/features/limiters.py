@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 from ttlproxy import errors
-from ttlproxy.commands import calls, parsing
+from ttlproxy.commands import parsing
 from ttlproxy.commands.options import EXPIRIES, SHOWN_EXPIRIES
 from ttlproxy.commands.parsing import Refused
 from ttlproxy.commands.spec import Call, Virtual
@@ -23,18 +23,15 @@ _MOST_US = 2**51
 
 
 def _plan_throttle(args: Args) -> Call:
-    try:
-        max_burst, count, period, *given = map(_parsed, args[2:])
-        quantity = given[0] if given else 1
-        if not count or not period:
-            raise Refused(errors.ZERO_RATE)
-        if min(max_burst, count, period, quantity) < 0:
-            raise Refused(errors.NOT_POSITIVE)
-        times = [divmod(n * period * 1_000_000, count) for n in (quantity, max_burst + 1, 1)]
-        if max(max_burst + 1, count) > _MOST or max(us for us, _ in times) > _MOST_US:
-            raise Refused(errors.NOT_AN_INTEGER)
-    except Refused as refused:
-        return calls.refusal("CL.THROTTLE", refused.text)
+    max_burst, count, period, *given = map(_parsed, args[2:])
+    quantity = given[0] if given else 1
+    if not count or not period:
+        raise Refused(errors.ZERO_RATE)
+    if min(max_burst, count, period, quantity) < 0:
+        raise Refused(errors.NOT_POSITIVE)
+    times = [divmod(n * period * 1_000_000, count) for n in (quantity, max_burst + 1, 1)]
+    if max(max_burst + 1, count) > _MOST or max(us for us, _ in times) > _MOST_US:
+        raise Refused(errors.NOT_AN_INTEGER)
     numbers = (max_burst + 1, count, *(number for time in times for number in time))
     return Call("string_throttle", args[1:2], (b" ".join(b"%d" % each for each in numbers),))
 
@@ -62,16 +59,12 @@ _MOST_NOW_MS = 2**42
 
 
 def _plan_increx(args: Args) -> Call:
-    try:
-        options = _options(args)
-        script, numbers = "string_increx", _integers
-        if b"BYFLOAT" in options:
-            script, numbers = "string_increx_float", _floats
-        how = b"SATURATE" if b"SATURATE" in options else b""
-        argv = (how, *numbers(options), _expiry(options))
-    except Refused as refused:
-        return calls.refusal("INCREX", refused.text)
-    return Call(script, args[1:2], argv)
+    options = _options(args)
+    script, numbers = "string_increx", _integers
+    if b"BYFLOAT" in options:
+        script, numbers = "string_increx_float", _floats
+    how = b"SATURATE" if b"SATURATE" in options else b""
+    return Call(script, args[1:2], (how, *numbers(options), _expiry(options)))
 
 
 def _options(args: Args) -> Options:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ttlproxy import errors
-from ttlproxy.commands import calls, parsing
+from ttlproxy.commands import parsing
 from ttlproxy.commands.parsing import Refused
 from ttlproxy.commands.spec import Call, Virtual
 from ttlproxy.core import glob
@@ -31,13 +31,6 @@ class _Request(NamedTuple):
 def _plan(args: Args) -> Call:
     if len(args) < 3:
         return Call("rule_list", (), args[1:])
-    try:
-        return _set(args)
-    except Refused as refused:
-        return calls.refusal("ONEXPIRE", refused.text)
-
-
-def _set(args: Args) -> Call:
     pattern, verb = args[1:3]
     if len(pattern) > _LONGEST_PATTERN:
         raise Refused(errors.PATTERN_TOO_LONG)
@@ -153,10 +146,7 @@ _ACTIONS = (*(verb.decode() for verb in _OPTIONS), "DEL")
 
 
 def _plan_take(args: Args) -> Call:
-    try:
-        return Call("key_take", args[1:2], (parsing.count_option(args, b"0"),))
-    except Refused as refused:
-        return calls.refusal("TAKE", refused.text)
+    return Call("key_take", args[1:2], (parsing.count_option(args, b"0"),))
 
 
 _LIMIT = "[MAX count ELSE other]"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from ttlproxy import errors
-from ttlproxy.commands import calls, parsing
+from ttlproxy.commands import parsing
 from ttlproxy.commands.parsing import Refused
 from ttlproxy.commands.spec import Call, Virtual
 from ttlproxy.core import glob
@@ -27,13 +27,6 @@ _FILLERS: Final = (b"", b"\x01 any \xff name \x7f")
 
 
 def _plan(args: Args) -> Call:
-    try:
-        return _read(args)
-    except Refused as refused:
-        return calls.refusal("ONWRITE", refused.text)
-
-
-def _read(args: Args) -> Call:
     if len(args) == 1:
         return Call("write_rule_list", (), ())
     pattern, rest = args[1], list(args[2:])

@@ -22,7 +22,6 @@ from ttlproxy.commands.element_commands import (
     LongForms,
     Names,
     family,
-    refusing_timed,
     timed_call,
 )
 from ttlproxy.commands.options import SHOWN_EXPIRIES, Form, TimedOptions, one_of, read_options
@@ -220,7 +219,7 @@ def planning_setex(form: Form) -> Plan:
     def begin(args: Sequence[bytes]) -> int:
         return behind_seconds(args) or NOUN.elements_at(args)
 
-    return refusing_timed(form, repeating(read, begin))
+    return repeating(read, begin)
 
 
 def _is_only_ours(args: Sequence[bytes]) -> bool:

@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from ttlproxy import errors
 from ttlproxy.commands import parsing
-from ttlproxy.commands.calls import on_all_keys, on_key, on_two_keys, refusal, replacing, with_name
-from ttlproxy.commands.spec import KNOWN, READ, REPLACED, Call, KeySpec, Override, Survey
+from ttlproxy.commands.calls import on_all_keys, on_key, on_two_keys, replacing, with_name
+from ttlproxy.commands.spec import KNOWN, READ, REPLACED, Call, KeySpec, Override, Survey, refusal
 
 Args = Sequence[bytes]
 
