@@ -13,7 +13,7 @@ import logging
 import os
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -246,7 +246,7 @@ def _until_without_rules(proxy: Proxy) -> None:
         ["SEXPIREMEMBER", "k", "a", 0],
         ["EXISTS", "k"],
     ]
-    with closing(Client(proxy.port)) as asking:
+    with Client(proxy.port) as asking:
 
         def removes_at_once() -> bool:
             return bool(asking.ask_many(probe, transaction=True)[-1] == 0)
@@ -315,14 +315,14 @@ def other(proxy: Proxy) -> Iterator[Connection]:
 @pytest.fixture
 def client(proxy: Proxy) -> Iterator[Client]:
     """A connection to `proxy` that reads replies as values."""
-    with closing(Client(proxy.port)) as connected:
+    with Client(proxy.port) as connected:
         yield connected
 
 
 @pytest.fixture
 def direct(server: AnyServer) -> Iterator[Client]:
     """A connection that bypasses the proxy; it also reads Redis's clock."""
-    with closing(Client(server.port)) as connected:
+    with Client(server.port) as connected:
         yield connected
 
 
@@ -439,9 +439,9 @@ def start_proxy(loop_name: str) -> Iterator[StartProxy]:
 def scriptless(start_server: StartServer, start_proxy: StartProxy) -> Iterator[Client]:
     """A client of a proxy of its own; after `AUTH scriptless word` it may not call scripts."""
     server = start_server()
-    with closing(Client(server.port)) as direct:
+    with Client(server.port) as direct:
         direct.ask("ACL", "SETUSER", "scriptless", "on", ">word", "~*", "+@all", "-@scripting")
-    with closing(Client(start_proxy(server.url).port)) as client:
+    with Client(start_proxy(server.url).port) as client:
         yield client
 
 

@@ -15,7 +15,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, suppress
 from itertools import cycle
 from random import Random
 from typing import Any, Final
@@ -83,7 +83,7 @@ class Tier:
         return machine_ms()
 
     def at_redis(self, key: str, *words: Word) -> Any:
-        with closing(Client(self.master.port)) as client:
+        with Client(self.master.port) as client:
             return client.ask(*words)
 
     def excuses_of(self, key: str) -> Excuses:
@@ -123,7 +123,7 @@ class Overdue(threading.Thread):
         self._over = threading.Event()
 
     def run(self) -> None:
-        with closing(Client(self._server.port)) as direct:
+        with Client(self._server.port) as direct:
             while not self._over.wait(_LOOK_S):
                 (seconds, micros), first = direct.ask_many(
                     [("TIME",), ("ZRANGE", Keys().schedule, 0, 0, "WITHSCORES")], transaction=True

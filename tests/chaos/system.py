@@ -7,7 +7,7 @@ import json
 import signal
 import threading
 import time
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -98,7 +98,7 @@ class System:
 
     def ask(self, server: Server, *words: Word) -> Any:
         """The reply; an error is returned as an exception. Raises redis-py's connection errors."""
-        with closing(Client(server.port)) as client:
+        with Client(server.port) as client:
             return client.ask(*words)
 
     def at_redis(self, key: str, *words: Word) -> Any:

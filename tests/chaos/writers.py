@@ -6,7 +6,7 @@ import math
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from random import Random
@@ -599,7 +599,7 @@ def through(system: Served, *words: Word) -> Any:
     try:
         for _ in attempts(_PATIENCE_S, f"a reply to {words[0]!r}"):
             try:
-                with closing(Client(system.proxies[0].port)) as client:
+                with Client(system.proxies[0].port) as client:
                     reply = client.ask(*words)
             except (RedisError, OSError) as trouble:
                 reply = trouble

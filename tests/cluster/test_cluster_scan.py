@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
 
 import pytest
 
@@ -15,7 +14,7 @@ KEYS = {b"k:%d" % number for number in range(50)}
 
 @pytest.fixture
 def app(valkey_port: int) -> Iterator[Client]:
-    with closing(Client(valkey_port)) as client:
+    with Client(valkey_port) as client:
         if "unknown command" in str(client.ask("CLUSTERSCAN", "{tag}")):
             pytest.skip("the server has no CLUSTERSCAN")
         yield client

@@ -29,7 +29,7 @@ def first(masters: Masters, view: Proxy) -> int:
 def at(first: int) -> Iterator[list[Client]]:
     """A client at each port."""
     with ExitStack() as owned:
-        yield [owned.enter_context(closing(Client(first + number))) for number in range(4)]
+        yield [owned.enter_context(Client(first + number)) for number in range(4)]
 
 
 def _number(key: str) -> int:
@@ -154,15 +154,13 @@ def test_several_workers_share_the_ports(masters: Masters) -> None:
     first = proxy.port
     with ExitStack() as owned:
         owned.callback(proxy.remove)
-        clients = [
-            owned.enter_context(closing(Client(first + number))) for number in (0, 1, 2, 0, 1, 2)
-        ]
+        clients = [owned.enter_context(Client(first + number)) for number in (0, 1, 2, 0, 1, 2)]
         told = [client.ask("CLUSTER", "SLOTS") for client in clients]
         assert {node[1] for _, _, node in told[0]} == {first + 1, first + 2}  # for three masters
         assert told == [told[0]] * 6
         ids = [client.ask("CLUSTER", "MYID") for client in clients]
         assert ids[:3] == ids[3:]
         assert ids[1] != ids[2]
-        with pytest.raises(ConnectionError), closing(Client(first + 1)) as one_more:
+        with pytest.raises(ConnectionError), Client(first + 1) as one_more:
             one_more.ask("PING")
         assert "some share a port" in proxy.stderr

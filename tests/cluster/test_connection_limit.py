@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from itertools import count
 
 import pytest
@@ -73,7 +73,7 @@ def test_clients_share_what_there_is(masters: Masters, start_proxy: StartProxy) 
     admin = pages(proxy)
 
     def use(number: int) -> int:
-        with closing(redis.Redis(port=proxy.port, protocol=2 + number % 2)) as client:
+        with redis.Redis(port=proxy.port, protocol=2 + number % 2) as client:
             for turn in range(1, 7):
                 for key in (f"{FIRST}:{{{FIRST}}}{number}", f"{{{SECOND}}}{number}"):
                     assert client.incr(key) == turn
@@ -90,7 +90,7 @@ def test_clients_share_what_there_is(masters: Masters, start_proxy: StartProxy) 
                 assert client.blpop([f"{{{SECOND}}}none"], timeout=0.01) is None
                 assert client.wait(0, 10) == 0
                 assert client.dbsize() > 3
-            return client.client_id()
+            return int(client.client_id())
 
     with ThreadPoolExecutor(16) as pool:
         assert len(list(pool.map(use, range(16)))) == 16
@@ -147,7 +147,7 @@ def test_who_holds_on_to_a_connection_keeps_it_and_others_wait_in_line(
         _waiting(admin, second, 2)
         assert watching.ask("UNWATCH") == b"+OK\r\n"
         assert (first.read(), then.read()) == (b":1\r\n", b":2\r\n")
-        with closing(redis.Redis(port=second.port)) as direct:
+        with redis.Redis(port=second.port) as direct:
             direct.set(SECOND, 2)
             direct.rpush(f"{{{SECOND}}}list", "v")
         assert tracking.read().startswith(b">2\r\n$10\r\ninvalidate")

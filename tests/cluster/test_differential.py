@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from functools import partial
 
 import pytest
@@ -92,7 +92,7 @@ def _begin(plain: AnyServer, masters: Masters) -> None:
     empty(plain, *masters.nodes)
     with ExitStack() as stack:
         servers = (plain, *masters.nodes)
-        asking = [stack.enter_context(closing(Client(each.port))) for each in servers]
+        asking = [stack.enter_context(Client(each.port)) for each in servers]
         wait_until(lambda: not any(map(_has_subscribers, asking)), "nobody is subscribed")
 
 

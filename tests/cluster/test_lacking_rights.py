@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 
 import pytest
 
@@ -42,7 +42,7 @@ class _SlotWorld(World):
 @pytest.fixture
 def world(node: Node, shared: Proxy) -> Iterator[World]:
     with ExitStack() as stack:
-        direct = stack.enter_context(closing(Client(node.port)))
+        direct = stack.enter_context(Client(node.port))
         yield _SlotWorld(shared, node.port, direct, stack)
 
 

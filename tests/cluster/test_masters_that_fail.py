@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 
 import pytest
 
@@ -82,8 +81,8 @@ def test_a_demoted_master_is_left_without_an_error(cluster: Cluster, proxy: Prox
     keys = [key for key in KEYS if _second(key)]
     run = _run(cluster.nodes[4].client)
     with (
-        closing(Client(proxy.port)) as client,
-        closing(Client(proxy.port + 2)) as second,
+        Client(proxy.port) as client,
+        Client(proxy.port + 2) as second,
         Connection(proxy.port) as app,
     ):
         _written(client)
@@ -111,7 +110,7 @@ def test_a_demoted_master_is_left_without_an_error(cluster: Cluster, proxy: Prox
 def test_new_masters_are_met_before_the_old_ones_are_left(cluster: Cluster, proxy: Proxy) -> None:
     """Each old master tells of its replica, even if no other master is left that would."""
     old, new = cluster.nodes[:3], cluster.nodes[3:]
-    with closing(Client(proxy.port)) as client:
+    with Client(proxy.port) as client:
         _written(client)
         assert client.ask("WAIT", 1, 10_000) == 1
     with ThreadPoolExecutor() as pool:
@@ -121,13 +120,13 @@ def test_new_masters_are_met_before_the_old_ones_are_left(cluster: Cluster, prox
     log = proxy.stderr
     met = [log.rindex(f"a master of the Cluster: 127.0.0.1:{node.port}") for node in new]
     assert all(one < log.index(line) for one, line in zip(met, left, strict=True))
-    with closing(Client(proxy.port)) as client:
+    with Client(proxy.port) as client:
         assert client.ask_many([("HTTLFIELD", key, "b") for key in KEYS]) == [-1] * len(KEYS)
 
 
 @pytest.mark.slow
 def test_others_are_served_while_a_master_is_away(cluster: Cluster, proxy: Proxy) -> None:
-    with closing(Client(proxy.port)) as client:
+    with Client(proxy.port) as client:
         _written(client)
         others = [key for key in KEYS if not _second(key)]
         for node in cluster.nodes:
@@ -140,7 +139,7 @@ def test_others_are_served_while_a_master_is_away(cluster: Cluster, proxy: Proxy
             assert blocked.read_to_end() == b""
         wait_until(lambda: ask_anew(proxy.port, "HGET", others[0], "a") == b"1", "served")
         assert proxy.faults == []
-        with closing(Client(proxy.port)) as another:
+        with Client(proxy.port) as another:
             assert another.ask_many([("HGET", key, "a") for key in others]) == [b"1"] * len(others)
         admin, names = pages(proxy), [f"127.0.0.1:{node.port}" for node in cluster.nodes]
         admin.until(f"/readyz?node={names[1]}", 503)
@@ -153,7 +152,7 @@ def test_others_are_served_while_a_master_is_away(cluster: Cluster, proxy: Proxy
         cluster.nodes[4].promote("TAKEOVER")
         second = next(key for key in KEYS if _second(key))
         wait_until(lambda: ask_anew(proxy.port, "HGET", second, "a") == b"1", "it is replaced")
-        with closing(Client(proxy.port)) as another:
+        with Client(proxy.port) as another:
             _expire(cluster, another, 4)
         wait_until(lambda: admin.get("/readyz").text == "ready\n", "all are served")
         assert _up(admin) == {names[0], names[2], names[4]}
@@ -180,7 +179,7 @@ def test_masters_that_come_back_at_other_addresses_are_served(
     with Cluster(binary, nodes=3, masters=3) as cluster:
         first, second, third = cluster.nodes
         proxy = start_proxy(first.url, *FLAGS)
-        with closing(Client(proxy.port)) as client:
+        with Client(proxy.port) as client:
             _written(client)
         for node, key in ((second, SECOND), (third, THIRD)):
             node.move_away()
@@ -197,7 +196,7 @@ def test_a_master_that_is_away_at_the_start_is_found_later(
     cluster.nodes[2].kill()
     proxy = start_proxy(cluster.nodes[0].url, *FLAGS, *view_of_nodes())
     assert ask_anew(proxy.port, "SET", SECOND, 1) == b"OK"
-    with closing(Client(proxy.port + 3)) as third:
+    with Client(proxy.port + 3) as third:
         others = [_run(node.client) for node in cluster.nodes[:2]]
         assert _run(third) in others  # another one stands in
         cluster.nodes[5].promote("TAKEOVER")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socketserver
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 
 import pytest
 
@@ -145,7 +145,7 @@ def test_one_node_that_refuses_the_password(nodes: list[Node], start_proxy: Star
         _until_logged(proxy, named)
         assert proxy.stderr.count(named) == 1
     finally:
-        with closing(Client(nodes[AT].port)) as direct:
+        with Client(nodes[AT].port) as direct:
             direct.ask_many([("AUTH", "other"), ("CONFIG", "SET", "requirepass", "")])
     with Connection(proxy.port) as app:
         _until_served(app, ONE)
@@ -264,7 +264,7 @@ def test_a_url_that_mixes_kinds(
         assert app.ask("SET", ONE, 1).startswith(refusal)
     place = f"127.0.0.1:{server.port} is a single server"
     assert f"{place}; 127.0.0.1:{nodes[0].port} is a node of a Redis Cluster" in proxy.stderr
-    with closing(Client(server.port)) as direct:
+    with Client(server.port) as direct:
         assert direct.ask("EXISTS", ONE) == 0
 
 

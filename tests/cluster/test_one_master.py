@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
-
 from tests.cluster.databases import ANSWERS
 from tests.conftest import StartProxy
 from tests.support.cluster import Node
@@ -50,7 +48,7 @@ def test_a_proxy_that_starts_knows_the_deadlines_of_all_slots(
 
 
 def test_a_flush_costs_no_request_for_each_slot(node: Node, shared: Proxy) -> None:
-    with closing(Client(shared.port)) as app:
+    with Client(shared.port) as app:
         keys = [b"h:%d" % number for number in range(100)]
         app.ask_many([("HSETEX", key, *BOUNDED, "EX", 1000, "FIELDS", 1, "f", "v") for key in keys])
         before = calls(node.port, "zscan")
@@ -92,7 +90,7 @@ def test_what_a_cluster_does_not_have_is_refused_as_redis_does(node: Node, share
 def test_a_rule_of_onwrite_holds_in_all_slots(
     node: Node, shared: Proxy, start_proxy: StartProxy
 ) -> None:
-    with closing(Client(shared.port)) as app:
+    with Client(shared.port) as app:
         assert app.ask("FLUSHALL") == b"OK"
         assert app.ask("ONWRITE", "k:*", "EX", 1000) == b"OK"
         assert app.ask("ONWRITE") == [[b"k:*", b"EX", b"1000"]]
@@ -101,7 +99,7 @@ def test_a_rule_of_onwrite_holds_in_all_slots(
         keys = Keys(clustered=True)
         state = keys.home(keys.state)
         wait_until(lambda: node.ask("HGET", state, "secret"), "the secret is there")
-        with closing(Client(start_proxy(node.url).port)) as second:
+        with Client(start_proxy(node.url).port) as second:
             for part in "abc":
                 assert app.ask("SADD", f"k:{part}", "a") == 1
                 assert second.ask("HSET", f"k:{part}h", "f", "v") == 1
@@ -118,7 +116,7 @@ def test_a_rule_of_onwrite_holds_in_all_slots(
 
 
 def test_a_rule_holds_in_all_slots(node: Node, shared: Proxy) -> None:
-    with closing(Client(shared.port)) as app:
+    with Client(shared.port) as app:
         assert app.ask("FLUSHALL") == b"OK"
         rule = ("ONEXPIRE", "held:{*}", "RPUSH", "late:{%1}")
         assert app.ask_many([("MULTI",), rule, ("EXEC",)])[2] == [b"OK"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
-from contextlib import closing
 
 import pytest
 from hypothesis import settings
@@ -36,7 +35,7 @@ PUSHES = "ttlproxy:pushes"
 
 @pytest.fixture
 def client(masters: Masters) -> Iterator[Client]:
-    with closing(Client(masters.proxy.port)) as client:
+    with Client(masters.proxy.port) as client:
         yield client
         client.ask("FLUSHALL")
 
@@ -74,7 +73,7 @@ def test_every_proxy_knows_a_rule_at_every_master_once_ok_is_there(
     masters: Masters, client: Client, start_proxy: StartProxy
 ) -> None:
     other = start_proxy(masters.nodes[1].url)
-    with closing(Client(other.port)) as second:
+    with Client(other.port) as second:
         assert _added(second, "before") == [-1] * len(PARTS)
         for number in range(1, 6):
             one, another = (client, second) if number % 2 else (second, client)
@@ -93,7 +92,7 @@ def test_a_proxy_that_starts_knows_the_rules(
     masters: Masters, client: Client, start_proxy: StartProxy
 ) -> None:
     assert client.ask("ONWRITE", "k:*", "EX", 100) == b"OK"
-    with closing(Client(start_proxy(masters.nodes[2].url).port)) as second:
+    with Client(start_proxy(masters.nodes[2].url).port) as second:
         assert _added(second, "a") == [100] * len(PARTS)
 
 
@@ -206,7 +205,7 @@ def test_while_the_rules_cannot_be_read_old_ones_are_in_force(
                 if node is not home:
                     node.ask("CLIENT", "KILL", "TYPE", "normal")
                     node.ask("CLIENT", "KILL", "TYPE", "pubsub")
-            with closing(Client(masters.proxy.port)) as second:
+            with Client(masters.proxy.port) as second:
                 for part in others:
                     assert second.ask("SADD", f"k:{{{part}}}", number) == 1
                     assert 0 < second.ask("STTLMEMBER", f"k:{{{part}}}", number) <= 100
@@ -327,7 +326,7 @@ def test_adopt_does_the_rest(masters: Masters, client: Client) -> None:
 @pytest.fixture
 def proxies(masters: Masters, client: Client, start_proxy: StartProxy) -> Iterator[list[Client]]:
     """Two, in front of the same masters."""
-    with closing(Client(start_proxy(masters.nodes[1].url).port)) as second:
+    with Client(start_proxy(masters.nodes[1].url).port) as second:
         yield [client, second]
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -78,7 +77,7 @@ def test_metrics_and_the_page_tell_of_rules_of_onwrite(
     masters: Masters, watched: Proxy, admin: Pages
 ) -> None:
     key = next(key for key in KEYS if slot(key) * 3 // SLOTS == 2)
-    with closing(Client(watched.port)) as app:
+    with Client(watched.port) as app:
         try:
             assert app.ask("ONWRITE", "k:*", "EX", 1000, "MAXLEN", 1) == b"OK"
             before = metric(admin, "ttlproxy_dated_elements_total")
@@ -167,7 +166,7 @@ def test_a_purge_reaches_each_master(masters: Masters, client: Client) -> None:
 def test_the_page_counts_the_keys_of_all_masters(
     masters: Masters, watched: Proxy, admin: Pages
 ) -> None:
-    with closing(Client(watched.port)) as client:
+    with Client(watched.port) as client:
         _fill(client)
     survey = surveyed(admin, 60)
     assert survey["elements"] == 60
@@ -179,7 +178,7 @@ def test_the_page_counts_the_keys_of_all_masters(
 
 @pytest.mark.any_server
 def test_the_page_has_a_row_for_each_master(masters: Masters, watched: Proxy, admin: Pages) -> None:
-    with closing(Client(watched.port)) as client, launched() as browser:
+    with Client(watched.port) as client, launched() as browser:
         _fill(client)
         with visit(browser, f"http://127.0.0.1:{admin.where}/", PHONE, "dark") as seen:
             rows = "[...document.querySelectorAll('#masters tbody tr')].map((row) => row.cells)"
@@ -205,7 +204,7 @@ def test_metrics_tell_of_all_masters_and_of_each(
     masters: Masters, watched: Proxy, admin: Pages
 ) -> None:
     names = [f"127.0.0.1:{node.port}" for node in masters.nodes]
-    with closing(Client(watched.port)) as client:
+    with Client(watched.port) as client:
         _fill(client)
         becomes(admin, 60, "ttlproxy_managed_keys")
         for number, name in enumerate(names):
@@ -240,7 +239,7 @@ def test_metrics_tell_of_round_trips_scripts_and_commands_at_all_masters(
         return sum(each.value for each in family.samples if each.labels["script"] == script)
 
     before = of_script(calls, "hash_setex")
-    with closing(Client(watched.port)) as client:
+    with Client(watched.port) as client:
         _fill(client)
         assert of_script(calls, "hash_setex") == before + len(KEYS)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import Iterator
-from contextlib import closing
 from functools import partial
 from typing import Any, Final
 
@@ -420,7 +419,7 @@ def test_a_proxy_that_starts_carries_what_waits(
     masters.proxy.child.send_signal(signal.SIGSTOP)
     try:
         other = start_proxy(masters.nodes[2].url)
-        with closing(Client(other.port)) as second:
+        with Client(other.port) as second:
             assert second.ask("DEL", "late") == 1
             _until(second, "LRANGE late 0 -1", [b"1", b"2"])
     finally:
@@ -458,7 +457,7 @@ def test_what_waits_outlives_its_master_its_proxy_and_a_purge(
         cluster.replicate()
         master, replica = cluster.nodes
         proxy = start_proxy(f"redis://127.0.0.1:{master.port},127.0.0.1:{replica.port}")
-        with closing(Client(proxy.port)) as client:
+        with Client(proxy.port) as client:
             assert client.ask("ONEXPIRE", "held:{*}", "RPUSH", "late", "OUTBOX") == b"OK"
             assert client.ask("SET", "late", "a string") == b"OK"
             _expire(client, "held:{a}", "1", "2")
@@ -470,7 +469,7 @@ def test_what_waits_outlives_its_master_its_proxy_and_a_purge(
         master.kill()
         replica.promote("TAKEOVER")
         wait_until(lambda: _is_served(proxy), "the replica is served")
-        with closing(Client(proxy.port)) as client:
+        with Client(proxy.port) as client:
             _expire(client, "held:{a}", "3")
         wait_until(lambda: replica.ask("LLEN", box) == 3, "the third waits")
         assert replica.ask("HGET", state, "term") != before
@@ -480,7 +479,7 @@ def test_what_waits_outlives_its_master_its_proxy_and_a_purge(
         indexes = [name for name in replica.ask("KEYS", "__ttl:*") if KEYS.data(name)]
         assert indexes == [KEYS.index(box)]
         proxy.start()
-        with closing(Client(proxy.port)) as client:
+        with Client(proxy.port) as client:
             assert client.ask("DEL", "late") == 1
             _until(client, "LRANGE late 0 -1", [b"1", b"2", b"3"])
         proxy.stop()
@@ -489,7 +488,7 @@ def test_what_waits_outlives_its_master_its_proxy_and_a_purge(
 
 
 def _is_served(proxy: Proxy) -> bool:
-    with closing(Client(proxy.port)) as client:
+    with Client(proxy.port) as client:
         try:
             return bool(client.ask("SET", "served", 1) == b"OK" and client.ask("DEL", "served"))
         except redis.exceptions.ConnectionError:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
-from contextlib import closing
 
 import pytest
 
@@ -128,7 +127,7 @@ def test_nobody_waits_for_deadlines_that_are_known(
 ) -> None:
     _, replica = _pair(cluster, 0)
     keys = _keys(0, 5000)
-    with closing(Client(proxy.port)) as app:
+    with Client(proxy.port) as app:
         for at in range(0, len(keys), 500):
             some = keys[at : at + 500]
             app.ask_many(
@@ -147,7 +146,7 @@ def test_nobody_waits_for_deadlines_that_are_known(
     wait_until(
         lambda: metric(admin, "ttlproxy_node_managed_keys", **there) == 5000, "all are counted"
     )
-    with closing(Client(proxy.port)) as app:
+    with Client(proxy.port) as app:
         assert min(app.ask_many([("HTTLFIELD", key, "f") for key in keys[:500]])) > 900
         app.ask_many([("HPEXPIREFIELD", key, 1, "FIELDS", 1, "f") for key in keys[:500]])
     gone = [0] * 500
@@ -167,7 +166,7 @@ def test_a_family_counts_when_proxies_know_it_that_have_lost_its_master(
     key = b"new-family:{%b}" % first
     assert replica.ask("READONLY") == b"OK"
     _are_heard(cluster)
-    with closing(Client(proxy.port)) as app:
+    with Client(proxy.port) as app:
         assert app.ask("HSETEX", first, *BOUNDED, "EX", 1000, "FIELDS", 1, "f", "v") == 1
     heard = {node: _named(node, b"ttlproxy:pushes") for node in _masters(cluster)}
     (lost,) = heard.pop(master)
@@ -175,7 +174,7 @@ def test_a_family_counts_when_proxies_know_it_that_have_lost_its_master(
     os.kill(proxy.pid, signal.SIGSTOP)
     try:
         assert master.ask("CLIENT", "KILL", "ID", lost) == 1
-        with closing(Client(other.port)) as app:
+        with Client(other.port) as app:
             assert app.ask("HSETEX", key, *BOUNDED, "EX", 1000, "FIELDS", 1, "f", "v") == 1
         assert any(
             set(ids).isdisjoint(_named(node, b"ttlproxy:pushes")) for node, ids in heard.items()
@@ -186,7 +185,7 @@ def test_a_family_counts_when_proxies_know_it_that_have_lost_its_master(
     finally:
         os.kill(proxy.pid, signal.SIGCONT)
     _is_served(proxy, replica, first)
-    with closing(Client(proxy.port)) as app:
+    with Client(proxy.port) as app:
         assert app.ask("HGET", first, "f") == b"v"
         assert app.ask("HSET", key, "f", "new") == 0
         assert app.ask("HTTLFIELD", key, "f") == -1
@@ -201,7 +200,7 @@ def test_what_the_replica_has_not_got_is_not_believed(
     whole, part, lasting, deleted, unasked = keys
     assert replica.ask("READONLY") == b"OK"
     _are_heard(cluster)
-    with closing(Client(proxy.port)) as app:
+    with Client(proxy.port) as app:
         lease = _keep_reapers_away(master, app, first)
         app.ask_many([("HSETEX", key, *BOUNDED, "PX", 300, "FIELDS", 1, "f", "v") for key in keys])
         app.ask("HSETEX", part, *BOUNDED, "EX", 1000, "FIELDS", 1, "g", "v")
@@ -221,7 +220,7 @@ def test_what_the_replica_has_not_got_is_not_believed(
     replica.promote("TAKEOVER")
     _is_served(proxy, replica, first)
     assert replica.client.ask_many([("HLEN", key) for key in keys]) == [1, 2, 1, 1, 1]
-    with closing(Client(proxy.port)) as app:
+    with Client(proxy.port) as app:
         assert app.ask_many([("HGET", key, "f") for key in keys[:-1]]) == [None] * 4
         assert app.ask("HGET", part, "g") == b"v"
         assert app.ask("HTTLFIELD", part, "g") > 900
@@ -237,7 +236,7 @@ def test_what_only_the_replica_has_told_is_known(
     master, replica = _pair(cluster, 2)
     first, key = _keys(2, 2)
     assert replica.ask("READONLY") == b"OK"
-    with closing(Client(proxy.port)) as app:
+    with Client(proxy.port) as app:
         _keep_reapers_away(master, app, first)
     _are_heard(cluster)
     before = _loads(admin)
@@ -246,7 +245,7 @@ def test_what_only_the_replica_has_told_is_known(
     os.kill(proxy.pid, signal.SIGSTOP)
     try:
         assert master.ask("CLIENT", "KILL", "ID", pushes) == 1
-        with closing(Client(other.port)) as app:
+        with Client(other.port) as app:
             assert app.ask("HSETEX", key, *BOUNDED, "PX", 300, "FIELDS", 1, "f", "v") == 1
         wait_until(lambda: replica.ask("EXISTS", key) == 1, "the replica has it")
         master.kill()
@@ -267,7 +266,7 @@ def test_rules_of_onwrite_hold_where_the_replica_of_the_master_with_them_is_prom
     _, replica = _pair(cluster, 0)
     keys = [_keys(number, 1)[0] + b":ruled" for number in (0, 1, 2)]
     by_script = next(key for key in (b"%d:ruled" % at for at in range(99)) if _is_first(key))
-    with closing(Client(proxy.port)) as app:
+    with Client(proxy.port) as app:
         assert app.ask("ONWRITE", "*:ruled", "EX", 1000) == b"OK"
         assert app.ask("EVAL", "redis.call('SADD', KEYS[1], 'a')", 1, by_script) is None
     assert replica.ask("READONLY") == b"OK"
@@ -275,7 +274,7 @@ def test_rules_of_onwrite_hold_where_the_replica_of_the_master_with_them_is_prom
     replica.promote()
     _is_served(proxy, replica, by_script)
     other = start_proxy(replica.url)
-    with closing(Client(proxy.port)) as app, closing(Client(other.port)) as second:
+    with Client(proxy.port) as app, Client(other.port) as second:
         for number, asker in enumerate((app, second)):
             for key in keys:
                 assert asker.ask("SADD", key, number) == 1

@@ -13,7 +13,6 @@ import subprocess
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
@@ -42,7 +41,7 @@ def _while_slots_move(masters: Masters, use: Callable[[], object]) -> None:
     """Runs a client's program, which counts up; fails as it does."""
     home = MOVED * 3 // SLOTS
     source, target = masters.nodes[home], masters.nodes[(home + 1) % 3]
-    with closing(Client(masters.proxy.port)) as asking, ThreadPoolExecutor() as pool:
+    with Client(masters.proxy.port) as asking, ThreadPoolExecutor() as pool:
         using = pool.submit(use)
         for begin, end in ((source, target), (target, source)):
             _until_more(using, asking)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import signal
 from collections.abc import Iterator
-from contextlib import closing
 from functools import partial
 
 import pytest
@@ -158,7 +157,7 @@ def test_another_proxy_obeys_at_once(
     masters: Masters, client: Client, start_proxy: StartProxy
 ) -> None:
     other = start_proxy(masters.nodes[1].url)
-    with closing(Client(other.port)) as second:
+    with Client(other.port) as second:
         assert second.ask("ONEXPIRE") == []
         for round_ in range(5):
             assert client.ask("ONEXPIRE", "held:{*}", "RPUSH", f"late{round_}:{{%1}}") == b"OK"
@@ -174,7 +173,7 @@ def test_a_proxy_that_starts_knows_the_rules(
     other = start_proxy(masters.nodes[2].url)
     masters.proxy.child.send_signal(signal.SIGSTOP)
     try:
-        with closing(Client(other.port)) as second:
+        with Client(other.port) as second:
             for part in PARTS:
                 _expire(second, part)
                 assert second.ask("LRANGE", f"late:{{{part}}}", 0, -1) == [b"x"]
@@ -285,7 +284,7 @@ def test_after_a_flush_of_any_master_the_rules_are_read_again(
     home = masters.owner(KEYS.prefix)
     part = next(name for name in PARTS if masters.owner(name.encode()) is not home)
     proxy = start_proxy(masters.nodes[0].url, "--connect-timeout", "0.5")
-    with closing(Client(proxy.port)) as client:
+    with Client(proxy.port) as client:
         assert client.ask(*RULE) == b"OK"
         _expire(client, part)
         home.child.send_signal(signal.SIGSTOP)

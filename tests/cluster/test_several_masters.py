@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -38,7 +38,7 @@ def test_no_request_is_split_if_that_is_not_wanted(
     masters: Masters, start_proxy: StartProxy
 ) -> None:
     proxy = start_proxy(masters.nodes[0].url, "--cluster-split", "no")
-    with closing(Client(proxy.port)) as client:
+    with Client(proxy.port) as client:
         managed = ("HSETEX", TWO, "EX", 1000, "FIELDS", 1, "a", 1)
         assert client.ask_many([("SET", ONE, "v"), managed]) == [b"OK", 1]
         for words in (("MGET", ONE, TWO), ("DEL", ONE, TWO), ("MSET", ONE, 1, TWO, 2)):
@@ -150,7 +150,7 @@ def test_a_watched_key_that_changes_aborts(app: Connection, client: Client) -> N
 
 def test_a_blocked_request_holds_up_later_ones(masters: Masters, app: Connection) -> None:
     app.send(command("BLPOP", ONE, 10) + command("SET", TWO, 1))
-    with closing(Client(masters.proxy.port)) as other:
+    with Client(masters.proxy.port) as other:
         wait_until(lambda: b"blocked_clients:1" in _clients(masters, ONE), "it is blocked")
         assert other.ask("EXISTS", TWO) == 0
         other.ask("RPUSH", ONE, "item")
@@ -164,7 +164,7 @@ def _clients(masters: Masters, key: bytes) -> bytes:
 
 
 def test_a_lease_waits_for_an_item_at_any_master(masters: Masters, app: Connection) -> None:
-    with closing(Client(masters.proxy.port)) as other:
+    with Client(masters.proxy.port) as other:
         for key in (ONE, TWO, THREE):
             taken = b"{%b}taken" % key
             app.send(command("LEASE", b"{%b}todo" % key, taken, "EX", 30, "BLOCK", 30_000))
@@ -201,7 +201,7 @@ def test_channels_of_shards_at_all_masters_are_told(masters: Masters, client: Cl
 
 
 def test_what_is_written_is_on_disk_once_it_is_at_each_master(valkey_masters: Masters) -> None:
-    with closing(Client(valkey_masters.proxy.port)) as client:
+    with Client(valkey_masters.proxy.port) as client:
         for without in valkey_masters.nodes:
             for node in valkey_masters.nodes:
                 kept = "no" if node is without else "yes"
@@ -269,7 +269,7 @@ def test_replies_can_be_switched_off(app: Connection) -> None:
 def test_replies_are_left_out_as_by_redis(app: Connection, masters: Masters, muted: str) -> None:
     requests = f"CLIENT REPLY {muted} / ECHO end".split(" / ")
     raw = b"".join(command(*words.split()) for words in requests)
-    with closing(Connection(masters.nodes[0].port)) as direct:
+    with Connection(masters.nodes[0].port) as direct:
         for connection in (app, direct):
             connection.send(raw)
         assert _until_end(app) == _until_end(direct)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from threading import Event
 
@@ -54,7 +54,7 @@ def _has(node: Node) -> bool:
 
 def _held(masters: Masters) -> int:
     """How often requests have waited for a reap."""
-    with closing(Client(masters.proxy.port)) as other:
+    with Client(masters.proxy.port) as other:
         lines = other.ask("INFO", "ttlproxy").decode().splitlines()
     return next(int(line.split(":")[1]) for line in lines if line.startswith("held_chunks:"))
 
@@ -146,7 +146,7 @@ def test_a_slot_that_leaves_a_master_is_not_known_there_any_more(
             other = start_proxy(ends[0].url)
             start_ms = ends[0].client.now_ms()
             wait_until(lambda: ends[0].client.now_ms() > start_ms + 200, "it is due")
-            reader = stack.enter_context(closing(Client(other.port)))
+            reader = stack.enter_context(Client(other.port))
             assert reader.ask("PING") == b"PONG"
             reading = pool.submit(reader.ask, "HKEYS", KEY)
             wait([reading], timeout=0.5)  # a wrong reply would come at once
@@ -182,7 +182,7 @@ def test_keys_without_deadlines_are_written_on_the_way_beside_others_of_their_fa
     client.ask_many([("HSET", KEY, "a", 1), ("HSET", OTHER, "a", 1)])
     with ExitStack() as stack, _open(*ends) as carry:
         stack.callback(lambda: [each.ask("ACL", "DELUSER", user) for each in masters.nodes])
-        writer = stack.enter_context(closing(Client(masters.proxy.port)))
+        writer = stack.enter_context(Client(masters.proxy.port))
         writer.ask("AUTH", user, "word")
         carry(KEY)
         written = [("HSET", KEY, "a", 2), ("HSET", OTHER, "a", 2, "b", 3), ("HSET", NEW, "a", 2)]
@@ -273,7 +273,7 @@ def test_no_request_is_lost_or_done_twice_while_slots_move(
         finally:
             is_over.set()
         done = [each.result(60) for each in counting]
-    with closing(Client(masters.proxy.port)) as client:
+    with Client(masters.proxy.port) as client:
         assert [int(client.ask("GET", name)) for name in rounds] == done
 
 
@@ -330,7 +330,7 @@ def test_a_channel_is_subscribed_to_where_its_slot_has_just_gone(
 
 
 def test_a_move_is_noticed_without_a_request(masters: Masters, ends: tuple[Node, Node]) -> None:
-    with closing(Client(masters.proxy.port)) as client:
+    with Client(masters.proxy.port) as client:
         client.ask("HSETEX", KEY, *BOUNDED, "PX", 600, "FIELDS", 1, "a", 1)
         client.ask("HSETEX", KEY, *BOUNDED, "EX", 600, "FIELDS", 1, "b", 1)
         masters.move(SLOT, *ends)
@@ -345,7 +345,7 @@ def test_deadlines_set_while_a_slot_was_away_unnoticed_are_known(
     the slot is then; `hears`: the first one's push connection there stays."""
     source, target = ends
     other, process = start_proxy(source.url), masters.proxy.child
-    with closing(Client(masters.proxy.port)) as client, closing(Client(other.port)) as writer:
+    with Client(masters.proxy.port) as client, Client(other.port) as writer:
         client.ask("HSET", KEY, "a", 1, "b", 2)
         assert writer.ask("HGET", KEY, "a") == b"1"
         own = _pushes_at(target, 1)
@@ -450,7 +450,7 @@ def test_nulls_are_in_replies_of_a_server_s_own_hash_commands(valkey_masters: Ma
     number = SLOT * 3 // SLOTS
     ends = valkey_masters.nodes[number], valkey_masters.nodes[(number + 1) % 3]
     fields = ("FIELDS", 3, "none", "a", "none")
-    with closing(Client(valkey_masters.proxy.port)) as client:
+    with Client(valkey_masters.proxy.port) as client:
         client.ask("SADDEX", FRIEND, 1000, "a")  # so the key's family has deadlines
         client.ask("HSET", KEY, "a", 1, "b", 2)
         with _open(*ends):

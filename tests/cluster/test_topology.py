@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from typing import Any
 
 import pytest
@@ -20,13 +19,13 @@ from ttlproxy.core.keys import slot
 
 
 def _slots(port: int) -> list[object]:
-    with closing(Client(port)) as app:
+    with Client(port) as app:
         found: list[object] = app.ask("CLUSTER", "SLOTS")
         return found
 
 
 def test_the_proxy_is_the_only_node(node: Node, shared: Proxy) -> None:
-    with closing(Client(shared.port)) as app:
+    with Client(shared.port) as app:
         assert _slots(shared.port) == [[0, 16383, [b"127.0.0.1", shared.port, node.id]]]
         where = b"127.0.0.1:%d@%d" % (shared.port, shared.port + 10_000)
         line = b"%b %b myself,master - 0 0 1 connected 0-16383\n"
@@ -37,7 +36,7 @@ def test_shards_have_redis_own_fields(node: Node, shared: Proxy) -> None:
     theirs = node.ask("CLUSTER", "SHARDS")
     if isinstance(theirs, ResponseError):
         pytest.skip("there are no shards before 7.0")
-    with closing(Client(shared.port)) as app:
+    with Client(shared.port) as app:
         ours = app.ask("CLUSTER", "SHARDS")
     shard, native = _fields(ours[0]), _fields(theirs[0])
     native.pop(b"id", None)  # Valkey 9 gives the shard a name, too
@@ -60,7 +59,7 @@ def test_the_proxy_has_no_replicas(binary: Binary, start_proxy: StartProxy) -> N
         cluster.replicate()
         master = cluster.nodes[0]
         wait_until(lambda: len(master.ask("CLUSTER", "REPLICAS", master.id)) == 1, "it is known")
-        with closing(Client(start_proxy(master.url).port)) as app:
+        with Client(start_proxy(master.url).port) as app:
             for word in ("REPLICAS", "slaves"):
                 assert app.ask("CLUSTER", word, master.id) == []
                 assert str(app.ask("CLUSTER", word, "x")) == "Unknown node x"
@@ -70,7 +69,7 @@ def test_a_client_that_may_run_no_script_is_not_told_of_the_node_behind(
     node: Node, shared: Proxy
 ) -> None:
     node.ask("ACL", "SETUSER", "bob", "on", ">word", "~*", "&*", "+@all", "-evalsha", "-eval")
-    with closing(Client(shared.port)) as app:
+    with Client(shared.port) as app:
         assert app.ask("AUTH", "bob", "word") == b"OK"
         for word in ("SLOTS", "NODES", "MYID"):
             said = str(app.ask("CLUSTER", word))
@@ -89,7 +88,7 @@ def test_each_port_takes_all_where_there_is_one_master(node: Node, start_proxy: 
     announced = ("--cluster-announce", "proxy.example:7000")
     first = start_proxy(node.url, *view_of_nodes(), *announced).port
     for number in range(4):
-        with closing(Client(first + number)) as app:
+        with Client(first + number) as app:
             [slots] = app.ask("CLUSTER", "SLOTS")
             assert (*slots[:2], *slots[2][:2]) == (0, 16383, b"proxy.example", 7001)
             assert app.ask("SET", "k", number) == b"OK"
@@ -103,7 +102,7 @@ def test_what_else_is_asked_of_the_cluster_goes_to_redis(node: Node, shared: Pro
 
 
 def test_in_a_transaction_too(shared: Proxy, node: Node) -> None:
-    with closing(Client(shared.port)) as app:
+    with Client(shared.port) as app:
         assert app.ask("MULTI") == b"OK"
         assert app.ask("CLUSTER", "SLOTS") == b"QUEUED"
         assert app.ask("EXEC") == [[[0, 16383, [b"127.0.0.1", shared.port, node.id]]]]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import closing
 
 import pytest
 from hypothesis import given
@@ -73,7 +72,7 @@ def proxy(own: AnyServer, start_proxy: StartProxy) -> Proxy:
 @pytest.fixture
 def client(own: AnyServer, proxy: Proxy) -> Iterator[Client]:
     """The scripts are called by their SHA: else no requests become one call."""
-    with closing(Client(proxy.port)) as client:
+    with Client(proxy.port) as client:
         client.ask("HSETEX", "k:1", *BOUNDED, "EX", 1000, "FIELDS", 1, "f", "v")
         before = calls(own.port, "evalsha")
 
@@ -115,7 +114,7 @@ def test_in_one_pipeline_they_do_what_they_do_one_by_one(own: AnyServer, client:
         )
         replies = list(map(repr, client.ask_many(together)))
         assert replies == [repr(client.ask(*words)) for words in alone]
-        with closing(Client(own.port)) as direct:
+        with Client(own.port) as direct:
             assert _content(direct, "one:") == _content(direct, "other:")
 
     alike()
@@ -147,7 +146,7 @@ def test_one_that_fails_stops_no_other(own: AnyServer) -> None:
         text = scripts[script].text
         return list(direct.ask("EVAL", text, 1 + len(names), KEYS.schedule, *names, *words))
 
-    with closing(Client(own.port)) as direct:
+    with Client(own.port) as direct:
         direct.ask("SET", "b", "no set")
         first, refused, last = call(
             "set_add", [b"a", b"b", b"c"], 1, "m", 1, "m", len(members), *members
@@ -219,7 +218,7 @@ def test_each_gets_the_error_that_redis_has_for_all(
 def test_a_client_that_gets_no_replies_has_each_request_carried_out(
     own: AnyServer, proxy: Proxy, client: Client
 ) -> None:
-    with Connection(proxy.port) as app, closing(Client(own.port)) as direct:
+    with Connection(proxy.port) as app, Client(own.port) as direct:
         app.send(command("CLIENT", "REPLY", "OFF"))
         writes = [command("HSET", "k:2", f"f{number}", "v") for number in range(5)]
         app.send(b"".join(writes))

@@ -4,7 +4,6 @@ first key in which something is, and the client gets what it would get one by on
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import closing
 from itertools import product
 
 import pytest
@@ -60,7 +59,7 @@ def _for(words: Sequence[Word], key: str) -> tuple[Word, ...]:
 def own(start_server: StartServer) -> AnyServer:
     """Nobody reaps there by himself, and each key may have deadlines."""
     server = start_server()
-    with closing(Client(server.port)) as direct:
+    with Client(server.port) as direct:
         give_one_of_all(direct)
         direct.ask("SET", KEYS.lease, "a test", "PX", 600_000)
     return server
@@ -68,7 +67,7 @@ def own(start_server: StartServer) -> AnyServer:
 
 @pytest.fixture
 def direct(own: AnyServer) -> Iterator[Client]:
-    with closing(Client(own.port)) as client:
+    with Client(own.port) as client:
         yield client
 
 
@@ -76,7 +75,7 @@ def direct(own: AnyServer) -> Iterator[Client]:
 def proxy(own: AnyServer, start_proxy: StartProxy) -> Proxy:
     """It calls scripts by their digests: else no requests become one call."""
     proxy = start_proxy(own.url, asks=True)
-    with closing(Client(proxy.port)) as client, Connection(proxy.port) as caller:
+    with Client(proxy.port) as client, Connection(proxy.port) as caller:
         client.ask("SADDEX", "first", 1000, "m")
         until_called_by_digest(own.port, caller)
     return proxy
@@ -84,7 +83,7 @@ def proxy(own: AnyServer, start_proxy: StartProxy) -> Proxy:
 
 @pytest.fixture
 def client(proxy: Proxy) -> Iterator[Client]:
-    with closing(Client(proxy.port)) as client:
+    with Client(proxy.port) as client:
         yield client
 
 
@@ -254,7 +253,7 @@ def test_any_requests_are_answered_as_if_what_is_due_were_gone(
     proxy: Proxy, direct: Client
 ) -> None:
     """Of two clients, in whichever chunks, whatever falls due between them."""
-    with closing(Client(proxy.port)) as one, closing(Client(proxy.port)) as other:
+    with Client(proxy.port) as one, Client(proxy.port) as other:
 
         @given(st.lists(st.tuples(st.booleans(), _runs, _passes), min_size=1, max_size=8))
         def alike(chunks: list[tuple[bool, list[tuple[str, str, str]], set[str]]]) -> None:

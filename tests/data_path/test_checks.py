@@ -4,7 +4,7 @@ connection. What is due there is never seen."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 
 import pytest
 from redis.exceptions import ResponseError
@@ -59,7 +59,7 @@ READS: Sequence[tuple[Word, ...]] = (
 def server(start_server: StartServer) -> AnyServer:
     """Of which proxies know no more than that each key may have deadlines."""
     server = start_server()
-    with closing(Client(server.port)) as direct:
+    with Client(server.port) as direct:
         give_one_of_all(direct)
     return server
 
@@ -71,7 +71,7 @@ def proxy(server: AnyServer, start_proxy: StartProxy) -> Proxy:
 
 @pytest.fixture
 def direct(server: AnyServer) -> Iterator[Client]:
-    with closing(Client(server.port)) as client:
+    with Client(server.port) as client:
         yield client
 
 
@@ -133,7 +133,7 @@ def test_due_elements_are_never_shown(proxy: Proxy, direct: Client, live: int) -
     direct.ask("SET", "plain", "v")
     for number in range(live):
         direct.ask("SADD", "due", f"live:{number}")
-    with closing(Client(proxy.port)) as client:
+    with Client(proxy.port) as client:
         reads = (("GET", "plain"), ("SMEMBERS", "due"), ("SISMEMBER", "also", "m"), ("GET", "no"))
         left = [b"live:%d" % number for number in range(live)]
         assert client.ask_many(reads) == [b"v", left, 0, None]
@@ -259,7 +259,7 @@ def test_reads_wait_for_the_link_if_replies_are_not_counted(
 
 
 def test_reads_behind_a_login_are_checked(server: AnyServer, start_proxy: StartProxy) -> None:
-    with closing(Client(server.port)) as direct:
+    with Client(server.port) as direct:
         direct.ask("CONFIG", "SET", "requirepass", "word")
     proxy = start_proxy(f"redis://:word@127.0.0.1:{server.port}", asks=True)
     with Connection(proxy.port) as client:

@@ -3,7 +3,6 @@
 import asyncio
 import socket
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -69,7 +68,7 @@ def test_unacknowledged_data_ends_a_connection_of_the_proxys_own(server: AnyServ
         await redis.aclose(close_connection_pool=True)
         return found
 
-    with closing(plain_socket(Upstream.parse(server.url), 5, SECONDS)) as of_pushes:
+    with plain_socket(Upstream.parse(server.url), 5, SECONDS) as of_pushes:
         found = of_pushes.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT)
     assert [found, asyncio.run(of_the_link())] == [OWN_SECONDS * 1000] * 2
 

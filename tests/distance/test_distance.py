@@ -7,7 +7,7 @@ import gc
 import signal
 import socket
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 
 import pytest
 
@@ -48,7 +48,7 @@ def server(start_server: StartServer) -> AnyServer:
 
 @pytest.fixture
 def direct(server: AnyServer) -> Iterator[Client]:
-    with closing(Client(server.port)) as client:
+    with Client(server.port) as client:
         yield client
 
 
@@ -128,7 +128,7 @@ def test_a_rule_counts_from_the_reply_to_exec_on(
     """Also one of two in a transaction of other requests."""
     with NetworkPath(server.port, delay_s=0.05) as relay, ExitStack() as stack:
         near, far = (
-            stack.enter_context(closing(Client(start_proxy(url).port)))
+            stack.enter_context(Client(start_proxy(url).port))
             for url in (server.url, f"redis://127.0.0.1:{relay.port}")
         )
         for number in range(1, 4):
@@ -145,13 +145,11 @@ def test_a_proxy_that_has_lost_its_pushes_notices_that_before_a_rule_counts(
 ) -> None:
     """The other one has counted it before."""
     with NetworkPath(server.port, delay_s=0.05) as relay, ExitStack() as stack:
-        lost = stack.enter_context(
-            closing(Client(start_proxy(f"redis://127.0.0.1:{relay.port}").port))
-        )
+        lost = stack.enter_context(Client(start_proxy(f"redis://127.0.0.1:{relay.port}").port))
         (pushes,) = [
             each["id"] for each in connections(server.port) if each["name"] == "ttlproxy:pushes"
         ]
-        near = stack.enter_context(closing(Client(start_proxy(server.url).port)))
+        near = stack.enter_context(Client(start_proxy(server.url).port))
         for number in range(3):
             assert lost.ask("SADD", f"before:{number}", "m") == 1
         assert direct.ask("CLIENT", "KILL", "ID", pushes) == 1
@@ -220,7 +218,7 @@ def test_many_proxies_are_counted_where_the_server_counts_wrong(start_proxy: Sta
         absent("valkey-server", "no Valkey 9 was found")
     server = Server(binary).start()
     try:
-        with ExitStack() as stack, closing(Client(server.port)) as direct:
+        with ExitStack() as stack, Client(server.port) as direct:
             proxies = [start_proxy(server.url) for _ in range(8)]
             near, *others = (stack.enter_context(Connection(each.port)) for each in proxies)
             assert near.ask("ZADDEX", "h", 100, 1, "m") == b":1\r\n"

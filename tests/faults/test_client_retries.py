@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -113,7 +113,7 @@ def _ended(
     end: str,
 ) -> tuple[str, int]:
     """(the answer that the program got, how often the request was applied)"""
-    with closing(Client(other.port)) as client:
+    with Client(other.port) as client:
         loss = _Loss(lambda: count(client))
         with Relay(server.port, 1 << 16, on_reply=loss.on_reply) as relay:
             proxy = start_proxy(f"redis://127.0.0.1:{relay.port}")
@@ -150,7 +150,7 @@ def test_a_client_sends_a_request_again_or_reports_an_error(
     killed = end == "kill"
     resends = killed and settings == "usual" and client in _RESEND
     counts = _COUNTS | (_TRANSACTION if client in ("redis-py", "ioredis") else {})
-    with closing(Client(other.port)) as pushing:
+    with Client(other.port) as pushing:
         pushing.ask("RPUSH", "tasks", "t1", "t2", "t3")
     with NetworkPath(other.port) as switch:
         command = _command(client, settings, switch.port, request)
@@ -214,5 +214,5 @@ def test_redis_py_sends_again_what_only_took_too_long(settings: str, proxy: Prox
                 with pytest.raises(redis.TimeoutError):
                     client.incr("n")
         over.set()
-    with closing(Client(proxy.port)) as looking:
+    with Client(proxy.port) as looking:
         assert looking.ask("GET", "n") == (b"2" if settings == "usual" else b"1")

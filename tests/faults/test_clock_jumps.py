@@ -1,7 +1,5 @@
 """Redis's wall clock jumps, as on a virtual machine or by NTP; all adapts to the new time."""
 
-from contextlib import closing
-
 import pytest
 
 from tests.conftest import StartProxy, StartServer
@@ -20,7 +18,7 @@ HOUR_MS = 3_600_000
 def test_the_clock_of_a_running_server_jumps(
     start_server: StartServer, clock: Clock, by_ms: int
 ) -> None:
-    with closing(Client(start_server(env=clock.env).port)) as direct:
+    with Client(start_server(env=clock.env).port) as direct:
         before_ms = direct.now_ms()
         direct.ask("SET", "k", "v", "PX", 2 * HOUR_MS)
         clock.jump(by_ms)
@@ -35,7 +33,7 @@ def test_the_reapers_lease_of_a_killed_proxy_ends_though_the_clock_was_set_back(
 ) -> None:
     server = start_server(env=clock.env)
     proxy = start_proxy(server.url)
-    with closing(Client(server.port)) as direct:
+    with Client(server.port) as direct:
         _goes_by_itself(proxy, direct, "first")
         proxy.kill()
         clock.jump(-HOUR_MS)
@@ -48,7 +46,7 @@ def test_what_is_due_goes_by_the_new_clock(
 ) -> None:
     server = start_server(env=clock.env)
     proxy = start_proxy(server.url)
-    with closing(Client(server.port)) as direct:
+    with Client(server.port) as direct:
         for name in ("before", "after"):
             _goes_by_itself(proxy, direct, name)
             clock.jump(by_ms)
@@ -59,7 +57,7 @@ def test_a_clock_that_is_set_forward_makes_due_at_once_what_lies_between(
 ) -> None:
     server = start_server(env=clock.env)
     proxy = start_proxy(server.url)
-    with closing(Client(server.port)) as direct, Connection(proxy.port) as app:
+    with Client(server.port) as direct, Connection(proxy.port) as app:
         app.ask("HSETEX", "h", "EX", 1800, "FIELDS", 1, "f", "v")
         app.ask("DEFER", "EX", 1800, "LPUSH", "l", "v")
         app.ask("HSETEX", "later", "EX", 7200, "FIELDS", 1, "f", "v")
@@ -75,7 +73,7 @@ def test_what_was_deferred_waits_for_its_time_by_the_clock_that_was_set_back(
 ) -> None:
     server = start_server(env=clock.env)
     proxy = start_proxy(server.url)
-    with closing(Client(server.port)) as direct, Connection(proxy.port) as app:
+    with Client(server.port) as direct, Connection(proxy.port) as app:
         app.ask("DEFER", "EX", 60, "LPUSH", "old", "v")
         clock.jump(-HOUR_MS)
         app.ask("DEFER", "PX", 10, "LPUSH", "new", "v")
@@ -89,7 +87,7 @@ def test_a_limiter_limits_no_longer_than_before_when_the_clock_was_set_back(
     start_server: StartServer, start_proxy: StartProxy, clock: Clock
 ) -> None:
     server = start_server(env=clock.env)
-    with closing(Client(start_proxy(server.url).port)) as client:
+    with Client(start_proxy(server.url).port) as client:
         assert client.ask("CL.THROTTLE", "k", 0, 1, 60)[0] == 0
         clock.jump(-HOUR_MS)
         for _ in range(2):
@@ -135,7 +133,7 @@ def test_rules_of_onwrite_change_for_each_proxy_though_the_clock_was_set_back(
     """The version of the rules comes from that clock; and deadlines are by the new one."""
     server = start_server(env=clock.env)
     ports = [start_proxy(server.url).port for _ in range(2)]
-    with closing(Client(ports[0])) as one, closing(Client(ports[1])) as other:
+    with Client(ports[0]) as one, Client(ports[1]) as other:
         for number, by_ms in enumerate((0, -HOUR_MS, HOUR_MS), 1):
             clock.jump(by_ms)
             assert one.ask("ONWRITE", "k*", "EX", number * 100) == b"OK"

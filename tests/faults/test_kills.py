@@ -2,7 +2,6 @@
 
 import re
 import threading
-from contextlib import closing
 from random import Random
 
 import pytest
@@ -135,9 +134,9 @@ def test_a_node_without_slots_is_served_once_it_has_some(
     # Redis itself serves no keys until five seconds after the node got its slots.
     proxy = start_proxy(node.url, "--hold-max", "60")
     assert "it owns no slots, and knows no node that does" in proxy.stderr
-    with closing(Client(node.port)) as direct:
+    with Client(node.port) as direct:
         direct.ask("CLUSTER", "ADDSLOTS", *range(SLOTS))
-    with closing(Client(proxy.port)) as client:
+    with Client(proxy.port) as client:
         assert client.ask("HSETEX", "h", "EX", 100, "FIELDS", 1, "f", "v") == 1
 
 

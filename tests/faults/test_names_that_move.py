@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import closing, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -41,7 +41,7 @@ def test_sessions_end_and_the_new_server_is_served(
     hosts.write_text(f"{NAME} 127.0.0.1\n")
     env = {"PYTHONPATH": str(tmp_path), "HOSTS": str(hosts)}
     proxy = start_proxy(f"redis://{NAME}:{old.port}", env=env, forked=False)
-    with closing(redis.Redis("127.0.0.2", old.port)) as new, Connection(proxy.port) as client:
+    with redis.Redis("127.0.0.2", old.port) as new, Connection(proxy.port) as client:
         assert client.ask("SET", "k", "old") == b"+OK\r\n"
         (tmp_path / "next").write_text(f"{NAME} 127.0.0.2\n")
         (tmp_path / "next").replace(hosts)

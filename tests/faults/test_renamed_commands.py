@@ -1,6 +1,5 @@
 """Servers whose configuration removes commands: what works without them still works."""
 
-from contextlib import closing
 from itertools import chain
 
 import pytest
@@ -38,7 +37,7 @@ def test_a_server_without_what_can_be_done_without_is_served(
 ) -> None:
     server = start_server(*chain(*(("--rename-command", name, other) for name in names)))
     proxy = start_proxy(server.url)
-    with closing(Client(proxy.port)) as client, closing(Client(server.port)) as direct:
+    with Client(proxy.port) as client, Client(server.port) as direct:
         _works(client, direct)
         if "KEYS" not in names:
             assert sorted(client.ask("KEYS", "*")) == [b"l", b"s"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import closing
 
 import pytest
 
@@ -17,7 +16,7 @@ from tests.support.servers import Proxy
 @pytest.fixture
 def proxies(proxy: Proxy, server: AnyServer, start_proxy: StartProxy) -> Iterator[list[Client]]:
     """A client of each."""
-    with closing(Client(proxy.port)) as one, closing(Client(start_proxy(server.url).port)) as two:
+    with Client(proxy.port) as one, Client(start_proxy(server.url).port) as two:
         yield [one, two]
 
 

@@ -11,7 +11,6 @@ import struct
 import subprocess
 import termios
 from collections.abc import Iterator
-from contextlib import closing
 from typing import TypeAlias
 
 import pytest
@@ -148,7 +147,7 @@ def test_documentation_says_what_the_tables_say(client: Client, direct: Client) 
 
 
 def test_documentation_is_a_map_under_resp3(proxy: Proxy, direct: Client) -> None:
-    with closing(Client(proxy.port, protocol=3)) as third:
+    with Client(proxy.port, protocol=3) as third:
         docs = third.ask("COMMAND", "DOCS")
         if isinstance(docs, Exception):
             assert str(docs) == str(direct.ask("COMMAND", "DOCS"))

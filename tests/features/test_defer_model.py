@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from contextlib import closing
 from functools import partial
 
 import pytest
@@ -124,7 +123,7 @@ def test_a_kill_at_any_point_loses_no_command_and_doubles_none(
         thread.join()
         proxy.start()
         total += len(acknowledged)
-        with closing(Client(server.port)) as direct_client:
+        with Client(server.port) as direct_client:
             _all_delivered_once(direct_client, acknowledged)
     assert total >= 150 * kills
     assert keeper.running

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from contextlib import closing
 
 import pytest
 
@@ -75,7 +74,7 @@ def test_an_element_that_is_gone_is_not_told_while_its_deadline_is_kept(
 ) -> None:
     """After a pop, for a moment; here it was removed past the proxy."""
     at_ms = 4_102_444_800_000
-    with closing(Client(watched.port)) as client:
+    with Client(watched.port) as client:
         client.ask(*dated.format(at=at_ms).split())
         direct.ask(*removed.split())
         left = [] if removed.startswith("SET") else [[b"b", at_ms]]
@@ -118,7 +117,7 @@ def test_the_section_of_the_proxy_tells_what_it_does(
     server: AnyServer, start_proxy: StartProxy, asks: bool
 ) -> None:
     """Managed keys are counted when it is asked."""
-    with closing(Client(start_proxy(server.url, asks=asks).port)) as client:
+    with Client(start_proxy(server.url, asks=asks).port) as client:
         client.ask("SADDEX", "s", 100, "a")
         for text in (client.ask("INFO", "ttlproxy"), client.ask("TTLPROXY", "INFO")):
             assert text.startswith(b"# Ttlproxy\r\n")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
-
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -224,7 +222,7 @@ def test_a_large_leaderboard_keeps_its_order(proxy: Proxy, server: AnyServer) ->
     requests: list[tuple[str, ...]] = []
     for number in range(3000):
         requests.append(("LBADD", str(number * 7 % 40), f"m{number % 1000}"))
-    with closing(Client(proxy.port)) as client:
+    with Client(proxy.port) as client:
         replies = client.ask_many([(name, "lb", *words) for name, *words in requests])
         assert replies == [model.ask(name, *words) for name, *words in requests]
         assert client.ask("LBTOP", "lb", 0, -1) == model.ask("LBTOP", 0, -1)

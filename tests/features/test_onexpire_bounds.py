@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
-
 import pytest
 
 from tests.conftest import StartProxy, StartServer
@@ -117,12 +115,12 @@ def test_a_rule_that_nobody_can_read_parks_its_keys_and_ends_no_proxy(
     start_server: StartServer, start_proxy: StartProxy, rule: str
 ) -> None:
     server = start_server()
-    with closing(Client(server.port)) as direct:
+    with Client(server.port) as direct:
         direct.ask("HSET", KEYS.state, "secret", "known")
         signature = Signer(b"known").sign(b"rule", (b"bad", rule.encode()))
         direct.ask("SET", KEYS.rule(b"bad"), signature + rule.encode())
         direct.ask("HSET", KEYS.rules, ":bad", "", "version", 1)
-        with closing(Client(start_proxy(server.url).port)) as app:
+        with Client(start_proxy(server.url).port) as app:
             for key in ("bad", "good"):
                 app.ask("SADDEX", key, "PX", 1, "MEMBERS", 1, "m")
             wait_until(lambda: direct.ask("EXISTS", "good") == 0, "the other key's gone")
@@ -136,9 +134,9 @@ def test_what_stands_in_the_place_of_the_counts_holds_up_no_read(
     start_server: StartServer, start_proxy: StartProxy
 ) -> None:
     server = start_server()
-    with closing(Client(server.port)) as direct:
+    with Client(server.port) as direct:
         direct.ask("SET", KEYS.counts(b"s"), "text")
-        with closing(Client(start_proxy(server.url).port)) as app:
+        with Client(start_proxy(server.url).port) as app:
             app.ask("ONEXPIRE", "s", "RPUSH", "late", "MAX", 3, "ELSE", "dead")
             app.ask("SADDEX", "s", "PXAT", app.now_ms() - 1, "MEMBERS", 1, "m")
             assert app.ask("SMEMBERS", "s") == [b"m"]

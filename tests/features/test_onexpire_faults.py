@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 
 import pytest
 
@@ -43,7 +43,7 @@ def test_proxies_killed_at_any_point_lose_nothing_and_deliver_nothing_twice(
 ) -> None:
     server = start_server()
     proxies = [start_proxy(server.url, "--lease-ms", "300") for _ in range(2)]
-    with closing(Client(proxies[0].port)) as client:
+    with Client(proxies[0].port) as client:
         assert client.ask("ONEXPIRE", "s:*", *action.split()) == b"OK"
     stop, written = threading.Event(), list[list[bytes]]()
     threads = []
@@ -61,12 +61,12 @@ def test_proxies_killed_at_any_point_lose_nothing_and_deliver_nothing_twice(
     stop.set()
     for thread in threads:
         thread.join()
-    with closing(Client(server.port)) as direct:
+    with Client(server.port) as direct:
         wait_until(
             lambda: direct.ask("EXISTS", *(f"s:{number}" for number in range(5))) == 0, "all gone"
         )
         if action == "KEEP":
-            with closing(Client(proxies[0].port)) as client:
+            with Client(proxies[0].port) as client:
                 taken = [client.ask("TAKE", f"s:{number}") for number in range(5)]
             delivered = [element for entries in taken for element, _, _ in entries]
         else:
@@ -81,13 +81,13 @@ def test_two_takers_never_get_the_same_element(
     server = start_server()
     proxies = [start_proxy(server.url) for _ in range(2)]
     members = [b"%d" % number for number in range(2000)]
-    with closing(Client(proxies[0].port)) as client:
+    with Client(proxies[0].port) as client:
         client.ask("ONEXPIRE", "s", "KEEP")
         client.ask("SADDEX", "s", "PX", 1, "MEMBERS", len(members), *members)
     taken: list[list[bytes]] = [[], []]
 
     def take(number: int) -> None:
-        with closing(Client(proxies[number].port)) as client:
+        with Client(proxies[number].port) as client:
             while entries := client.ask("TAKE", "s", "COUNT", 7):
                 taken[number] += [element for element, _, _ in entries]
 
@@ -104,7 +104,7 @@ def test_ok_means_in_force_before_every_proxy(
 ) -> None:
     """Each rule names another destination; an element that falls due after OK goes there."""
     server = start_server()
-    with closing(Client(server.port)) as direct:
+    with Client(server.port) as direct:
         direct.ask("SET", "__ttl:lease", "a test", "PX", 600_000)
         proxies = [start_proxy(server.url) for _ in range(3)]
         clients = [Client(proxy.port) for proxy in proxies]
@@ -123,11 +123,11 @@ def test_a_rule_that_is_gone_from_the_list_only_stays_known(
 ) -> None:
     """Clients with a right to all keys may write to the list, which no signature guards."""
     server = start_server()
-    with closing(Client(server.port)) as direct, ExitStack() as stack:
-        first = stack.enter_context(closing(Client(start_proxy(server.url).port)))
+    with Client(server.port) as direct, ExitStack() as stack:
+        first = stack.enter_context(Client(start_proxy(server.url).port))
         assert first.ask("ONEXPIRE", "s", "RPUSH", "late") == b"OK"
         direct.ask("SET", LEASE, "a test", "PX", 600_000)
-        later = stack.enter_context(closing(Client(start_proxy(server.url).port)))
+        later = stack.enter_context(Client(start_proxy(server.url).port))
         later.ask("SADDEX", "s", "PX", 1, "MEMBERS", 1, "a")  # it has read the list by now
         wait_until(lambda: later.ask("EXISTS", "s") == 0, "it gone")
         direct.ask("HDEL", RULES, ":s")
@@ -141,11 +141,11 @@ def test_a_rule_that_is_gone_from_the_list_only_stays_known(
 def test_rules_outlive_redis(start_server: StartServer, start_proxy: StartProxy) -> None:
     server = start_server("--appendonly", "yes", "--appendfsync", "always")
     proxy = start_proxy(server.url)
-    with closing(Client(proxy.port)) as client:
+    with Client(proxy.port) as client:
         client.ask("ONEXPIRE", "s", "RPUSH", "late")
         client.ask("SADDEX", "s", "PX", 300, "MEMBERS", 2, "a", "b")
     server.kill()
     server.restart()
-    with closing(Client(server.port)) as direct:
+    with Client(server.port) as direct:
         wait_until(lambda: direct.ask("LRANGE", "late", 0, -1) == [b"a", b"b"], "both delivered")
         assert direct.ask("EXISTS", "s") == 0

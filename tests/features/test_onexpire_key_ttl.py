@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
 
 import pytest
 from redis.exceptions import ResponseError
@@ -119,11 +118,7 @@ def test_a_key_that_ends_through_another_proxy_is_handed_on_first(
 ) -> None:
     server = start_server()
     ports = [start_proxy(server.url, asks=ask).port for _ in range(2)]
-    with (
-        closing(Client(server.port)) as direct,
-        closing(Client(ports[0])) as one,
-        closing(Client(ports[1])) as other,
-    ):
+    with Client(server.port) as direct, Client(ports[0]) as one, Client(ports[1]) as other:
         one.ask("ONEXPIRE", "q*", "RPUSH", "out")
         keys = [f"q{number}" for number in range(20)]
         for number, key in enumerate(keys):
@@ -157,7 +152,7 @@ def test_elements_whose_deadline_is_after_the_end_of_their_key_go_with_it(
 def test_a_kept_key_is_gone_at_its_end_for_every_client(
     client: Client, direct: Client, proxy: Proxy, request_: str, reply: int
 ) -> None:
-    with closing(Client(proxy.port)) as other:
+    with Client(proxy.port) as other:
         at_ms = direct.now_ms() + 30
         client.ask_many(
             [
@@ -305,7 +300,7 @@ DEL q|TTL q|SADD q z|TTL q
 def test_a_kept_key_answers_as_in_plain_redis(
     client: Client, start_server: StartServer, steps: str
 ) -> None:
-    with closing(Client(start_server().port)) as plain:
+    with Client(start_server().port) as plain:
         plain.ask_many([["SADD", "q", "a", "z"], ["PEXPIREAT", "q", str(FAR_MS)]])
         client.ask_many(
             [
@@ -429,8 +424,8 @@ def own(
     """A server that has a kept key, its proxy, and a client of the server."""
     server = start_server()
     proxy = start_proxy(server.url)
-    with closing(Client(server.port)) as direct:
-        with closing(Client(proxy.port)) as client:
+    with Client(server.port) as direct:
+        with Client(proxy.port) as client:
             client.ask("ONEXPIRE", "q", "RPUSH", "out")
             _kept(client, direct)
         yield server, proxy, direct
@@ -483,5 +478,5 @@ def test_a_kept_key_without_deadlines_goes_elsewhere_with_its_own_expiry(
     requests = ["SADD q b", "SADDEX q 100 a", "PEXPIRE q 60", "SREM q a", goes]
     client.ask_many([line.split() for line in requests])
     name, db = ("q", 1) if goes.startswith("MOVE") else ("t", 0)
-    with closing(Client(server.port, db)) as there:
+    with Client(server.port, db) as there:
         assert there.ask("PTTL", name) <= 60

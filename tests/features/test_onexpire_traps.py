@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -25,7 +24,7 @@ KEYS = Keys()
 def alone(start_server: StartServer) -> Iterator[tuple[str, Client]]:
     """The address of a Redis that the test may change, and a connection to it."""
     server = start_server()
-    with closing(Client(server.port)) as direct:
+    with Client(server.port) as direct:
         yield server.url, direct
 
 
@@ -42,7 +41,7 @@ def test_a_destination_of_the_wrong_type_loses_nothing_and_holds_up_nobody(
 ) -> None:
     url, direct = alone
     proxy = start_proxy(url)
-    with closing(Client(proxy.port)) as app:
+    with Client(proxy.port) as app:
         app.ask("ONEXPIRE", "bad", "RPUSH", "taken")
         app.ask("ONEXPIRE", "good", "RPUSH", "free")
         app.ask("SET", "taken", "a string")
@@ -83,7 +82,7 @@ def test_what_was_handed_on_before_the_destination_refused_is_handed_on_once(
     url, direct = alone
     most = 2**64 - 1
     direct.ask("XADD", "out", f"{most}-{most - 2}", "first", "")
-    with closing(Client(start_proxy(url).port)) as app:
+    with Client(start_proxy(url).port) as app:
         app.ask("ONEXPIRE", "h", "XADD", "out", "MAX", 3, "ELSE", "dead")
         app.ask("HSETEX", "h", "PX", 1, "FIELDS", 4, "a", 1, "b", 2, "c", 3, "d", 4)
         wait_until(lambda: _info(app).get("parked_keys") == "1", "that Redis refuses it is told")
@@ -100,7 +99,7 @@ def test_a_full_server_still_hands_on(
     alone: tuple[str, Client], start_proxy: StartProxy, action: str
 ) -> None:
     url, direct = alone
-    with closing(Client(start_proxy(url).port)) as app:
+    with Client(start_proxy(url).port) as app:
         app.ask("ONEXPIRE", "h", *action.split())
         app.ask("HSETEX", "h", "PX", 30, "FIELDS", 2, "a", 1, "b", 2)
         direct.ask("CONFIG", "SET", "maxmemory", 1)
@@ -119,7 +118,7 @@ def test_what_may_not_be_removed_is_not_handed_on(
     url, direct = alone
     direct.ask("ACL", "SETUSER", "proxy", "on", ">word", "~*", "&*", "+@all")
     proxy = start_proxy(url.replace("redis://", "redis://proxy:word@"))
-    with closing(Client(proxy.port)) as app:
+    with Client(proxy.port) as app:
         app.ask("ONEXPIRE", "h", "RPUSH", "late")
         direct.ask("ACL", "SETUSER", "proxy", "-hdel")
         app.ask("HSETEX", "h", "PX", 1, "FIELDS", 1, "a", 1)
@@ -156,7 +155,7 @@ def test_each_change_of_a_rule_is_announced(app: Connection, server: AnyServer) 
 @pytest.mark.usefixtures("no_reaper")
 def test_nothing_goes_early_not_by_one_ms(app: Connection, direct: Client) -> None:
     """Deadlines around .999 of a second are tested too."""
-    with closing(Client(app.socket.getpeername()[1])) as client:
+    with Client(app.socket.getpeername()[1]) as client:
         client.ask("ONEXPIRE", "h", "XADD", "late")
         is_in_time = False
         while not is_in_time:  # else a deadline was past before its write
@@ -379,10 +378,7 @@ def test_a_rule_that_changes_while_elements_are_pending_counts_at_once(
 ) -> None:
     url, direct = alone
     direct.ask("SET", "__ttl:lease", "a test", "PX", 600_000)
-    with (
-        closing(Client(start_proxy(url).port)) as one,
-        closing(Client(start_proxy(url).port)) as other,
-    ):
+    with Client(start_proxy(url).port) as one, Client(start_proxy(url).port) as other:
         for number in range(60):
             setter, reader = (one, other) if number % 2 else (other, one)
             reader.ask("SADDEX", "s", "PX", 1, "MEMBERS", 1, "m")
@@ -405,7 +401,7 @@ def test_a_proxy_whose_clock_is_an_hour_off_delivers_in_time(
     (tmp_path / "sitecustomize.py").write_text(AN_HOUR_OFF.format(sign))
     url, direct = alone
     proxy = start_proxy(url, env={"PYTHONPATH": str(tmp_path)})
-    with closing(Client(proxy.port)) as app:
+    with Client(proxy.port) as app:
         app.ask("ONEXPIRE", "s", "XADD", "late")
         app.ask("SADDEX", "s", "EX", 1000, "MEMBERS", 1, "stays")
         app.ask("SADDEX", "s", "PX", 50, "MEMBERS", 1, "goes")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-from contextlib import closing
 
 import pytest
 
@@ -115,7 +114,7 @@ def test_what_a_rule_does_not_date_stays_a_native_command(
         "ZADD native:4 1 m",
         "DEL native:2",
     )
-    with closing(Client(proxy.port)) as rule, Connection(proxy.port) as other:
+    with Client(proxy.port) as rule, Connection(proxy.port) as other:
         rule.ask("ONWRITE", "native*", "TYPE", "hash", "EX", 10)
         rule.ask("ACL", "SETUSER", "some", "on", ">word", "~native*", "+@all")
         for user in ("default", "some", "some"):

@@ -10,7 +10,6 @@ import itertools
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import closing
 from random import randrange
 from typing import Any, NamedTuple
 
@@ -117,7 +116,7 @@ class Story:
 
     def _keep_writing(self, port: int) -> None:
         try:
-            with closing(Client(port)) as client:
+            with Client(port) as client:
                 while not self._is_over:
                     self._write(client, next(self._numbers))
         except BaseException as fault:
@@ -126,7 +125,7 @@ class Story:
     def _keep_changing(self, port: int) -> None:
         """Changes other rules, so many that a proxy is never done with reading them."""
         try:
-            with closing(Client(port)) as client:
+            with Client(port) as client:
                 while not self._is_over:
                     rules: list[list[Any]] = [
                         ["ONWRITE", f"other:{number}", "EX", 5] for number in range(OTHERS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 
 import pytest
 
@@ -20,7 +20,7 @@ def two_proxies(
     """The ports of two proxies, and of their Redis. `asks`: see Proxy; `before`: what is done with
     Redis before they start."""
     with Server(binary) as server:
-        with closing(Client(server.port)) as direct:
+        with Client(server.port) as direct:
             before(direct)
         with (
             Proxy(server.url, forked=True, asks=asks) as one,

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import closing
 
 import pytest
 
@@ -324,7 +323,7 @@ def test_a_replica_refuses_writes_in_redis_own_words(
 ) -> None:
     """Each type has a database."""
     server = start_server()
-    with Connection(start_proxy(server.url).port) as app, closing(Client(server.port)) as direct:
+    with Connection(start_proxy(server.url).port) as app, Client(server.port) as direct:
         for db, type_ in enumerate(_OWN_WRITES):
             app.ask("SELECT", db)
             hold(app, direct, said_of(type_, "ADD k a b -> 2\nHEXPIREFIELD k a 100 -> 1"))

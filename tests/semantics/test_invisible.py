@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
-
 import pytest
 
 from tests.conftest import StartProxy, StartServer
@@ -19,7 +17,7 @@ def test_a_lease_that_is_over_is_not_counted(
     start_server: StartServer, start_proxy: StartProxy
 ) -> None:
     server = start_server()
-    with closing(Client(server.port)) as direct:
+    with Client(server.port) as direct:
         direct.ask("DEBUG", "SET-ACTIVE-EXPIRE", 0)
         with Connection(start_proxy(server.url).port) as app:
             app.ask("SADDEX", "s", 100, "a")
@@ -73,7 +71,7 @@ def test_every_key_can_be_picked_at_random(client: Client) -> None:
 
 def test_a_setting_shows_internal_keys(start_server: StartServer, start_proxy: StartProxy) -> None:
     proxy = start_proxy(start_server().url, "--show-internal-keys", "yes")
-    with closing(Client(proxy.port)) as client:
+    with Client(proxy.port) as client:
         client.ask("SADDEX", "s", 100, "a")
         assert b"__ttl:schedule" in client.ask("KEYS", "*")
         assert client.ask("TYPE", "__ttl:schedule") == b"zset"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
-
 import pytest
 
 from tests.conftest import StartProxy, StartServer
@@ -84,7 +82,7 @@ def test_keys_that_survive_an_eviction_have_their_deadlines(
     server = start_server("--maxmemory-policy", "volatile-ttl")
     proxy = start_proxy(server.url)
     keys = [f"k{number}" for number in range(300)]
-    with closing(Client(proxy.port)) as client, closing(Client(server.port)) as direct:
+    with Client(proxy.port) as client, Client(server.port) as direct:
         for key in keys:
             client.ask_many(
                 [
@@ -127,7 +125,7 @@ def test_nothing_makes_deadlines_of_an_expired_key_count_again(
     _, expire, when = COMMANDS[type_]
     client.ask(*then.format(expire=expire.format("b", FAR_MS)).split())
     for db, key in ((0, "k"), (0, "j"), (1, "k")):
-        with closing(Client(proxy.port, db)) as there:
+        with Client(proxy.port, db) as there:
             # Whoever relies on a deadline there has the index looked at first.
             there.ask(*_words(expire.replace(" k ", f" {key} "), "none", FAR_MS))
             assert there.ask(*_words(when.replace(" k ", f" {key} "), "a")) in (-1, -2)

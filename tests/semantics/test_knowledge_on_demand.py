@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
 from functools import partial
 
 import pytest
@@ -32,7 +31,7 @@ FAR_MS = 4_000_000_000_000
 def own_server(start_server: StartServer) -> AnyServer:
     """Of which proxies know no more than that each key may have deadlines."""
     server = start_server()
-    with closing(Client(server.port)) as direct:
+    with Client(server.port) as direct:
         give_one_of_all(direct)
     return server
 
@@ -46,7 +45,7 @@ def shared_ports(binary: Binary) -> Iterator[list[int]]:
 @pytest.fixture
 def ports(shared_ports: list[int]) -> list[int]:
     """Of two proxies that ask, and of their Redis, which is as `own_server`. Tests share them."""
-    with closing(Client(shared_ports[2])) as direct:
+    with Client(shared_ports[2]) as direct:
         direct.ask("FLUSHALL")
         give_one_of_all(direct)
     return shared_ports
@@ -57,14 +56,14 @@ def subscribers(own_server: AnyServer) -> Callable[[bytes], int]:
     """How many proxies subscribe to a channel."""
 
     def count(channel: bytes) -> int:
-        with closing(Client(own_server.port)) as direct:
+        with Client(own_server.port) as direct:
             return int(direct.ask("PUBSUB", "NUMSUB", channel)[1])
 
     return count
 
 
 def _ask(proxy: Proxy, *words: bytes | str | int) -> object:
-    with closing(Client(proxy.port)) as client:
+    with Client(proxy.port) as client:
         return client.ask(*words)
 
 
@@ -109,7 +108,7 @@ def test_keys_without_anything_due_cost_no_round_trip_more(
 ) -> None:
     """Neither reads of any number, nor writes that are one call, also where deadlines are; in any
     database."""
-    with closing(Client(own_server.port)) as direct:
+    with Client(own_server.port) as direct:
         if setter[0] == "HSETEX" and direct.ask("COMMAND", "INFO", "HSETEX") != [None]:
             pytest.skip("this server keeps deadlines of hash fields itself")
     proxy = start_proxy(own_server.url, *FLAGS, asks=True)
@@ -121,7 +120,7 @@ def test_keys_without_anything_due_cost_no_round_trip_more(
     def waited() -> float:
         return metric(admin, "ttlproxy_holds_total")
 
-    with closing(Client(proxy.port)) as client, Connection(proxy.port) as caller:
+    with Client(proxy.port) as client, Connection(proxy.port) as caller:
         client.ask("SADDEX", "first", 100, "m")
         until_called_by_digest(own_server.port, caller)
         for db in (0, 3):
@@ -157,7 +156,7 @@ def test_a_key_is_asked_about_where_its_client_is(
 ) -> None:
     """Where it is not known which of two databases that is, in both."""
     proxy = start_proxy(own_server.url, asks=True)
-    with closing(Client(proxy.port)) as client:
+    with Client(proxy.port) as client:
         for words in (*around[:1], "SELECT 3", *around[1:]):
             client.ask(*words.split())
         with Connection(own_server.port) as monitor:
@@ -175,14 +174,14 @@ def test_deadlines_that_come_from_another_database_are_heard_of(
     own_server: AnyServer, start_proxy: StartProxy, carried: tuple[str | int, ...]
 ) -> None:
     """Where the key was asked for when it had none."""
-    with closing(Client(own_server.port, 1)) as direct:
+    with Client(own_server.port, 1) as direct:
         give_one_of_all(direct)  # so nothing is new to the proxy there
     proxy = start_proxy(own_server.url, asks=True)
     with (
-        closing(Client(own_server.port)) as first,
-        closing(Client(own_server.port, 1)) as direct,
-        closing(Client(proxy.port, 1)) as there,
-        closing(Client(proxy.port)) as here,
+        Client(own_server.port) as first,
+        Client(own_server.port, 1) as direct,
+        Client(proxy.port, 1) as there,
+        Client(proxy.port) as here,
     ):
         here.ask("SADDEX", "s", "PX", 1, "MEMBERS", 1, "m")
         wait_until(lambda: bool(first.ask("EXISTS", KEYS.lease)), "somebody reaps")
@@ -201,7 +200,7 @@ def test_many_databases_that_redis_lacks_are_not_reaped(
     own_server: AnyServer, start_proxy: StartProxy
 ) -> None:
     proxy = start_proxy(own_server.url, asks=True)
-    with closing(Client(proxy.port)) as client, closing(Client(own_server.port)) as direct:
+    with Client(proxy.port) as client, Client(own_server.port) as direct:
         selects = [("SELECT", number) for number in range(16, 1000)]
         assert all("out of range" in str(reply) for reply in client.ask_many(selects))
         client.ask("SELECT", 0)
@@ -217,7 +216,7 @@ def test_plain_writes_of_a_user_without_the_right_to_scripts_go_on_as_they_came(
 ) -> None:
     """To keys without deadlines, for all that is known of their family; Redis refuses the others.
     Also where the client asked for a database that Redis lacks."""
-    with closing(Client(ports[0])) as client, closing(Client(ports[0])) as other:
+    with Client(ports[0]) as client, Client(ports[0]) as other:
         other.ask("SADDEX", "b:dated", 100, "m")
         client.ask("ACL", "SETUSER", "bob", "on", ">pw", "~b:*", "+@all", "-@scripting")
         client.ask("AUTH", "bob", "pw")
@@ -241,7 +240,7 @@ def test_a_client_that_asked_for_a_database_that_redis_lacks_is_served_where_it_
     ports: list[int],
 ) -> None:
     """Deadlines there hold, too, wherever else it may be for all that is known."""
-    with closing(Client(ports[0])) as client:
+    with Client(ports[0]) as client:
         for number in (99, 2**31):
             assert "out of range" in str(client.ask("SELECT", number))
             assert client.ask("SET", "b:s", "v") == b"OK"
@@ -261,9 +260,9 @@ def test_a_client_that_asked_for_a_database_that_redis_lacks_is_served_where_it_
 def test_whoever_leads_the_reaper_hears_of_deadlines(ports: list[int]) -> None:
     """Nobody asks for the element, and no proxy hears of all deadlines."""
     *proxies, server = ports
-    with closing(Client(server)) as direct:
+    with Client(server) as direct:
         for port in proxies:
-            with closing(Client(port)) as client:
+            with Client(port) as client:
                 assert client.ask("SADDEX", f"s:{port}", "PX", 20, "MEMBERS", 1, "m") == 1
             wait_until(partial(_is_gone, direct, f"s:{port}"), "it is reaped")
 
@@ -277,12 +276,12 @@ def test_a_database_that_only_a_proxy_that_is_gone_has_named_is_reaped(
     def names() -> list[str]:
         return [each["name"] for each in connections(own_server.port)]
 
-    with closing(Client(own_server.port)) as direct, closing(Client(own_server.port, 7)) as there:
+    with Client(own_server.port) as direct, Client(own_server.port, 7) as there:
         direct.ask("SET", LEASE, "somebody else", "PX", 600_000)
         assert _ask(left, "SADDEX", "s", "PX", 20, "MEMBERS", 1, "m") == 1
         wait_until(lambda: "ttlproxy:deadlines" not in names(), "it leads no more")
         gone = start_proxy(own_server.url, asks=True)
-        with closing(Client(gone.port, 7)) as client:
+        with Client(gone.port, 7) as client:
             assert client.ask("SADDEX", "s", "PX", 20, "MEMBERS", 1, "m") == 1
         gone.kill()
         direct.ask("DEL", LEASE)
@@ -292,7 +291,7 @@ def test_a_database_that_only_a_proxy_that_is_gone_has_named_is_reaped(
 def test_of_many_keys_that_are_named_together_those_with_deadlines_are_found(
     ports: list[int],
 ) -> None:
-    with closing(Client(ports[0])) as client, closing(Client(ports[1])) as writer:
+    with Client(ports[0]) as client, Client(ports[1]) as writer:
         for round_ in range(2):
             keys = [f"{round_}:{number}" for number in range(100)]
             for key in keys[::10]:
@@ -306,7 +305,7 @@ def test_of_many_keys_that_are_named_together_those_with_deadlines_are_found(
 def test_a_key_whose_elements_were_all_reaped_gets_new_deadlines_like_a_new_one(
     ports: list[int],
 ) -> None:
-    with closing(Client(ports[0])) as writer, closing(Client(ports[1])) as reader:
+    with Client(ports[0]) as writer, Client(ports[1]) as reader:
         for number in range(3):
             writer.ask("HSETEX", "h", "EX", 100, "FIELDS", 1, "f", number)
         for number in range(20):
@@ -321,7 +320,7 @@ def test_it_is_refused_nothing_without_the_right_to_subscribe(
     own_server: AnyServer, start_proxy: StartProxy, subscribers: Callable[[bytes], int]
 ) -> None:
     """Nobody could see then that it asks at each request: so it hears of all deadlines."""
-    with closing(Client(own_server.port)) as direct:
+    with Client(own_server.port) as direct:
         direct.ask("ACL", "SETUSER", "proxy", "on", ">word", "~*", "+@all", "-subscribe")
     proxy = start_proxy(f"redis://proxy:word@127.0.0.1:{own_server.port}", asks=True)
     assert subscribers(KEYS.on_demand) == 0
@@ -340,7 +339,7 @@ def test_a_pause_of_redis_holds_requests_and_new_families_until_it_is_over(
     server = start_server()
     proxy = start_proxy(server.url, *FLAGS, asks=True)
     written: tuple[str | int, ...] = ("HSETEX", "h", *BOUNDED, "EX", 100, "FIELDS", 1, "f", "v")
-    with closing(Client(proxy.port)) as client, closing(Client(server.port)) as direct:
+    with Client(proxy.port) as client, Client(server.port) as direct:
         for other, words, reply, value in (
             (b"a", ("HGET", "h", "f"), None, None),
             (b"b", ("HSET", "plain", "f", "v"), 1, None),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
 
 import pytest
 from redis.exceptions import ConnectionError
@@ -26,7 +25,7 @@ def server(start_server: StartServer) -> Server:
 
 @pytest.fixture
 def direct(server: Server) -> Iterator[Client]:
-    with closing(Client(server.port)) as client:
+    with Client(server.port) as client:
         yield client
 
 
@@ -34,7 +33,7 @@ def direct(server: Server) -> Iterator[Client]:
 def first(server: Server, start_proxy: StartProxy, direct: Client) -> Proxy:
     """It has given a key a deadline in database 3, and has noted the family."""
     proxy = start_proxy(server.url)
-    with closing(Client(proxy.port, 3)) as client:
+    with Client(proxy.port, 3) as client:
         assert client.ask(*SET) == 1
     wait_until(lambda: bool(direct.ask("HGET", STATE, "families") == b"1"), "it is noted")
     return proxy
@@ -42,7 +41,7 @@ def first(server: Server, start_proxy: StartProxy, direct: Client) -> Proxy:
 
 def _clears(proxy: Proxy, key: str, db: int) -> bool:
     """Whether a write through this proxy removes a deadline that is there."""
-    with closing(Client(proxy.port, db)) as client:
+    with Client(proxy.port, db) as client:
         assert client.ask("HSET", key, "f", "new") == 0
         return bool(client.ask("HTTLFIELD", key, "f") == -1)
 
@@ -59,7 +58,7 @@ def test_names_are_not_read_where_all_families_are_noted(
 def test_a_family_is_noted_before_its_first_deadline(
     server: Server, first: Proxy, start_proxy: StartProxy, direct: Client
 ) -> None:
-    with closing(Client(first.port)) as client:
+    with Client(first.port) as client:
         assert client.ask("HSETEX", "new:1", *BOUNDED, "EX", 100, "FIELDS", 1, "f", "v") == 1
     first.kill()
     assert direct.ask("HGET", STATE, "families") == b"2"
@@ -95,6 +94,6 @@ def test_where_a_family_cannot_be_noted_its_keys_get_no_deadline(
 ) -> None:
     direct.ask("ACL", "SETUSER", "proxy", "on", ">word", "~*", "&*", "+@all", "-hset")
     barred = start_proxy(f"redis://proxy:word@127.0.0.1:{server.port}", "--hold-max", "0.5")
-    with closing(Client(barred.port)) as client, pytest.raises(ConnectionError, match="closed"):
+    with Client(barred.port) as client, pytest.raises(ConnectionError, match="closed"):
         client.ask("SADDEX", "new:1", 100, "m")
     assert not direct.ask("EXISTS", "new:1")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 
 import pytest
 
@@ -41,7 +41,7 @@ def ports(request: pytest.FixtureRequest, binary: Binary) -> Iterator[list[int]]
 @pytest.fixture
 def pair(ports: list[int]) -> Iterator[Pair]:
     with ExitStack() as opened:
-        writer, stranger, direct = (opened.enter_context(closing(Client(port))) for port in ports)
+        writer, stranger, direct = (opened.enter_context(Client(port)) for port in ports)
         lease: list[Word] = ["SET", LEASE, "somebody else", "PX", 600_000]
         direct.ask_many([["FLUSHALL"], lease], transaction=True)
         yield Pair(writer, stranger, direct)

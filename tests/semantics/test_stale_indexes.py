@@ -3,8 +3,6 @@
 Requests before the sweep must not be misled by this index.
 """
 
-from contextlib import closing
-
 import pytest
 
 from tests.support.containers import AnyServer
@@ -75,7 +73,7 @@ def test_a_key_that_comes_to_where_another_was_finds_no_deadlines_of_that_one(
     add, expire, _ = TYPES[type_]
     db, name = (1, "k") if move.startswith("MOVE") else (0, "j")
     index = Keys().index(name.encode())
-    with closing(Client(proxy.port, db)) as there, closing(Client(server.port, db)) as bypassing:
+    with Client(proxy.port, db) as there, Client(server.port, db) as bypassing:
         former = [line.format(each) for each in "xy" for line in (add, expire)]
         there.ask_many([line.replace(" k ", f" {name} ").split() for line in former])
         bypassing.ask("DEL", name)  # nobody sweeps

@@ -4,7 +4,6 @@ has none of ttlproxy any more: after a flush, or when it was deleted."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
 
 import pytest
 
@@ -67,11 +66,7 @@ def test_a_deadline_set_right_after_a_flush_is_the_servers(
     proxy: Proxy, native: Server, before: str, by: str
 ) -> None:
     """Whatever the proxy still believes of the key."""
-    with (
-        closing(Client(proxy.port)) as app,
-        closing(Client(proxy.port)) as other,
-        closing(Client(native.port)) as direct,
-    ):
+    with Client(proxy.port) as app, Client(proxy.port) as other, Client(native.port) as direct:
         flushes = dict(zip(FLUSHED_BY, (app, other, direct), strict=True))[by]
         for setter in SETTERS:
             app.ask(*before.split())
@@ -94,7 +89,7 @@ def test_so_is_one_in_the_same_pipeline(proxy: Proxy, native: Server, flush: str
 
 
 def test_keeping_and_removing_is_left_to_it_too(proxy: Proxy, native: Server) -> None:
-    with closing(Client(proxy.port)) as app, closing(Client(native.port)) as direct:
+    with Client(proxy.port) as app, Client(native.port) as direct:
         app.ask("HSETEX", "h", "MAXLEN", 9, "EX", 100, "FIELDS", 1, "a", 1)
         app.ask("FLUSHALL")
         assert app.ask("HSETEX", "h", "EX", 100, "FIELDS", 2, "a", 1, "b", 2) == 1
@@ -122,7 +117,7 @@ def test_a_user_without_the_right_gets_the_servers_error(
 
 
 def test_a_rule_that_is_set_after_the_flush_counts(proxy: Proxy, native: Server) -> None:
-    with closing(Client(proxy.port)) as app, closing(Client(native.port)) as direct:
+    with Client(proxy.port) as app, Client(native.port) as direct:
         for _ in range(10):
             app.ask("FLUSHALL")
             app.ask("HSET", "h", "a", 1)
@@ -150,11 +145,7 @@ def test_a_rule_that_is_set_after_the_flush_counts(proxy: Proxy, native: Server)
 def test_a_deadline_set_when_those_of_the_proxy_are_gone_is_the_servers(
     proxy: Proxy, native: Server, end: str
 ) -> None:
-    with (
-        closing(Client(proxy.port)) as app,
-        closing(Client(proxy.port)) as other,
-        closing(Client(native.port)) as direct,
-    ):
+    with Client(proxy.port) as app, Client(proxy.port) as other, Client(native.port) as direct:
         app.ask("HSETEX", "h", "MAXLEN", 9, "EX", 100, "FIELDS", 1, "a", 1)
         for line in end.split("|"):
             app.ask(*line.split())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, suppress
 from time import monotonic
 from typing import Any, Self
 
@@ -97,7 +97,7 @@ def told_by_all(node: Node) -> str:
     views: list[str] = []
     for each in cluster_nodes(node.ask("CLUSTER", "NODES").decode()):
         try:
-            with closing(Client(each.port, host=each.host)) as client:
+            with Client(each.port, host=each.host) as client:
                 told = client.ask("CLUSTER", "NODES").decode()
         except (RedisError, OSError) as trouble:
             told = f"{trouble}\n"

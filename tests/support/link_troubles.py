@@ -9,7 +9,6 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import closing
 from random import Random
 from typing import Final
 
@@ -69,12 +68,12 @@ class LinkTroubles:
 
     def _until_served(self) -> None:
         for proxy in self._proxies:
-            with closing(Client(proxy.port)) as client:
+            with Client(proxy.port) as client:
                 for key in self._keys:
                     client.ask("EXISTS", key)
 
     def _ask(self, port: int, *words: str | int) -> None:
-        with closing(Client(port)) as direct:
+        with Client(port) as direct:
             direct.ask(*words)
 
     def _pause(self, mode: str) -> None:

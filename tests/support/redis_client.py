@@ -52,16 +52,20 @@ class Client:
     def close(self) -> None:
         self._redis.close()
 
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *trouble: object) -> None:
+        self.close()
+
 
 def ask_anew(port: int, *words: Word) -> Any:
     """The reply to a client that has just connected; None if it is closed meanwhile."""
-    client = Client(port)
-    try:
-        return client.ask(*words)
-    except ConnectionError:
-        return None
-    finally:
-        client.close()
+    with Client(port) as client:
+        try:
+            return client.ask(*words)
+        except ConnectionError:
+            return None
 
 
 def milliseconds(seconds: bytes, microseconds: bytes) -> int:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 import threading
 import time
-from contextlib import closing, suppress
+from contextlib import suppress
 from itertools import count
 
 from tests.support.deadlines import BOUNDED
@@ -76,7 +76,7 @@ class TimedClients:
         """What a server has of all these writes, once no client writes any more."""
         elements: dict[bytes, set[bytes]] = {}
         deadlines: dict[bytes, dict[bytes, int]] = {}
-        with closing(Client(port)) as direct:
+        with Client(port) as direct:
             arrived = {int(number) for number in direct.ask("LRANGE", _LOG, 0, -1)}
             for key in (*self.keys, *self.lasting):
                 names, index = direct.ask_many(
@@ -94,7 +94,7 @@ class TimedClients:
         server as well."""
         with self._connected() as client:
             client.ask("DEL", _LOG, *self.lasting)
-        with closing(Client(port)) as direct:
+        with Client(port) as direct:
             wait_until(lambda: not direct.ask("EXISTS", *self.keys), "all that is due gone")
 
     def _write(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, NamedTuple
 
 from redis.exceptions import RedisError
@@ -154,7 +154,7 @@ class ClusterSystem:
 
     def ask(self, node: Node, *words: Word) -> Any:
         """The reply; an error is returned as an exception. Raises redis-py's connection errors."""
-        with closing(Client(node.port, host=node.host)) as client:
+        with Client(node.port, host=node.host) as client:
             return client.ask(*words)
 
     def at_owner(self, number: int, *words: Word) -> Any:
@@ -246,7 +246,7 @@ class ClusterSystem:
     def _until_served(self, proxy: Proxy, number: int) -> None:
         key, nonce = f"probe:{{{_KEYS.word(number).decode()}}}", f"{machine_ms()}"
         for _ in attempts(_PATIENCE_S, f"slot {number} is served"):
-            with suppress(RedisError, OSError), closing(Client(proxy.port)) as client:
+            with suppress(RedisError, OSError), Client(proxy.port) as client:
                 is_served = client.ask("SET", key, nonce) == b"OK"
                 if is_served and self.at_owner(number, "GET", key) == nonce.encode():
                     client.ask("DEL", key)
