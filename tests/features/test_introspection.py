@@ -10,7 +10,6 @@ import pytest
 from tests.conftest import StartProxy
 from tests.support.admin_pages import pages
 from tests.support.containers import AnyServer
-from tests.support.conversation import Talk
 from tests.support.raw_client import Connection
 from tests.support.redis_client import Client
 from tests.support.servers import Proxy
@@ -27,36 +26,6 @@ def _fields(text: bytes) -> dict[str, str]:
 
 
 # --- TTLPROXY
-
-
-def test_the_deadlines_of_a_key_are_sorted_and_paged(talk: Talk) -> None:
-    talk("""
-        ZADD k 1 a 2 b 3 c 4 d                             -> 4
-        ZEXPIREATMEMBER k c 4102444800                     -> 1
-        ZEXPIREATMEMBER k b 4102444801                     -> 1
-        ZPEXPIREATMEMBER k d 4102444801500                 -> 1
-        TTLPROXY KEY k      -> [["c", 4102444800000], ["b", 4102444801000], ["d", 4102444801500]]
-        ttlproxy key k limit 1 1                           -> [["b", 4102444801000]]
-        TTLPROXY KEY k LIMIT 2 -1                          -> [["d", 4102444801500]]
-        TTLPROXY KEY k LIMIT 3 10                          -> []
-        TTLPROXY KEY k LIMIT 0 0                           -> []
-        TTLPROXY KEY nosuch                                -> []
-        TTLPROXY KEY KEY                                   -> []
-        SET text 1                                         -> OK
-        TTLPROXY KEY text                                  -> []
-        TTLPROXY KEY k LIMIT x 1        -> ERR value is not an integer or out of range
-        TTLPROXY KEY k LIMIT 0                             -> ERR syntax error
-        TTLPROXY KEY k COUNT 0 1                           -> ERR syntax error
-    """)
-
-
-def test_a_deadline_that_is_past_is_not_told(talk: Talk) -> None:
-    talk("""
-        SADDEX s 100 a                      -> 1
-        SPEXPIREMEMBER s a 20               -> 1
-        wait 20
-        TTLPROXY KEY s                      -> []
-    """)
 
 
 @pytest.mark.parametrize(
@@ -82,16 +51,6 @@ def test_an_element_that_is_gone_is_not_told_while_its_deadline_is_kept(
         assert [element for element, _ in client.ask("DUE", "k")] == [name for name, _ in left]
     page = json.loads(pages(watched).get("/inspect.json?key=k").text)
     assert [each["name"] for each in page["elements"]] == ["b"][: len(left)]
-
-
-def test_a_malformed_subcommand_gets_redis_own_errors(talk: Talk) -> None:
-    talk(f"""
-        TTLPROXY NOSUCH                     -> ERR unknown subcommand 'NOSUCH'. Try TTLPROXY HELP.
-        TTLPROXY KEY                        -> {KEY_ARITY}
-        TTLPROXY HELP me  -> ERR wrong number of arguments for 'ttlproxy|help' command
-        TTLPROXY INFO me  -> ERR wrong number of arguments for 'ttlproxy|info' command
-        PING                                -> PONG
-    """)
 
 
 @pytest.mark.parametrize("hello", [2, 3])

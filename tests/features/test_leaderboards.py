@@ -44,28 +44,6 @@ def test_scores_are_exact_to_the_last_of_64_bits(talk: Talk) -> None:
     )
 
 
-def test_rows_are_cut_at_the_ends(talk: Talk) -> None:
-    talk(
-        f"""
-        LBADD lb 3 a            -> 1
-        LBADD lb 2 b            -> 1
-        LBADD lb 1 c            -> 1
-        LBTOP lb -2 9           -> [[1, "b", "2"], [2, "c", "1"]]
-        LBTOP lb -9 0           -> [[0, "a", "3"]]
-        LBTOP lb 1 0            -> []
-        LBTOP lb 3 5            -> []
-        LBTOP lb 0 -4           -> []
-        LBTOP lb {MIN} {MAX}    -> [[0, "a", "3"], [1, "b", "2"], [2, "c", "1"]]
-        LBTOP none 0 -1         -> []
-        LBAROUND lb a 1         -> [[0, "a", "3"], [1, "b", "2"]]
-        LBAROUND lb b {MAX}     -> [[0, "a", "3"], [1, "b", "2"], [2, "c", "1"]]
-        LBAROUND lb none 1      -> []
-        LBAROUND none a 1       -> []
-        LBRANK none a           -> nil
-        """
-    )
-
-
 def test_what_is_malformed_gets_redis_own_error_before_the_type_is_looked_at(talk: Talk) -> None:
     talk(
         f"""

@@ -11,7 +11,7 @@ import pytest
 
 from tests.conftest import StartProxy, StartServer
 from tests.support.containers import AnyServer
-from tests.support.conversation import Talk, hold
+from tests.support.conversation import hold
 from tests.support.deadlines import has_ttl
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
@@ -23,36 +23,6 @@ from tests.support.servers import Proxy
 FOR_EVER = ("LEASE", "src", "dst", "EX", "100", "BLOCK", "0")
 FOR_A_WHILE = (*FOR_EVER[:-1], "3000")  # until both are blocked, also on a busy machine
 A = b"$1\r\na\r\n"
-
-
-def test_what_is_there_is_given_at_once_and_nothing_after_a_while(talk: Talk) -> None:
-    talk("""
-        RPUSH src a b c                     -> 3
-        LEASE src dst EX 100 BLOCK 0        -> "c"
-        LEASE src dst COUNT 9 BLOCK 0 PX 100000 -> ["b", "a"]
-        LEASE src dst EX 100 BLOCK 1        -> nil
-        LEASE src dst EX 100 BLOCK 5 COUNT 2 -> nil
-        STTLMEMBER dst MEMBERS 3 a b c      -> [100, 100, 100]
-    """)
-
-
-def test_a_malformed_wait_is_refused(talk: Talk) -> None:
-    integer = "ERR timeout is not an integer or out of range"
-    talk(f"""
-        LEASE src dst EX 100 BLOCK x        -> {integer}
-        LEASE src dst EX 100 BLOCK 1.5      -> {integer}
-        LEASE src dst EX 100 BLOCK -1       -> ERR timeout is negative
-        LEASE src dst EX 100 BLOCK 9223372036854775807 -> ERR timeout is out of range
-        LEASE src dst EX 100 BLOCK          -> ERR syntax error
-        LEASE src dst EX 100 BLOCK 0 BLOCK 0 -> ERR syntax error
-        LEASE src dst EX x BLOCK 0          -> ERR value is not an integer or out of range
-        SET src x                           -> OK
-        LEASE src dst EX 100 BLOCK 0        -> WRONGTYPE*
-    """)
-
-
-def test_in_a_transaction_nobody_waits(talk_in_multi: Talk) -> None:
-    talk_in_multi("LEASE src dst EX 100 BLOCK 0 -> nil")
 
 
 @pytest.mark.parametrize("hello", [2, 3])

@@ -8,32 +8,10 @@ import itertools
 import pytest
 
 from tests.support.containers import AnyServer
-from tests.support.conversation import Talk
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection
 from tests.support.redis_client import Client
 from tests.support.server_queries import received
-
-
-@pytest.mark.usefixtures("no_reaper", "redis_8s_words")
-@pytest.mark.parametrize(
-    "dated",
-    [
-        "HPEXPIRE h 20 FIELDS 1 f",
-        "HSETEX h PX 20 FIELDS 1 f v",
-        "HGETEX h PX 20 FIELDS 1 f",
-    ],
-    ids=lambda line: line.split()[0],
-)
-def test_the_server_s_own_commands_obey_a_rule(talk: Talk, dated: str) -> None:
-    talk(f"""
-        ONEXPIRE h RPUSH late               -> OK
-        HSET h f v stays 1                  -> 2
-        {dated}                             -> *
-        wait 20
-        HGETALL h                           -> ["stays", "1"]
-        LRANGE late 0 -1                    -> ["v"]
-    """)
 
 
 @pytest.mark.usefixtures("redis_8s_words")

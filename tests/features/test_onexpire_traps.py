@@ -59,22 +59,6 @@ def test_a_destination_of_the_wrong_type_loses_nothing_and_holds_up_nobody(
     assert "a client is closed" not in proxy.stderr
 
 
-@pytest.mark.usefixtures("no_reaper")
-def test_a_destination_that_is_the_key_itself_or_internal_loses_nothing(talk: Talk) -> None:
-    """The rule alone does not show it."""
-    talk("""
-        ONEXPIRE l* RPUSH l%1                       -> OK
-        ONEXPIRE my* RPUSH %1                       -> OK
-        RPUSHEX la PX 20 ELEMENTS 2 a b             -> 2
-        SADDEX my__ttl:lost PX 20 MEMBERS 1 c       -> 1
-        wait 20
-        LRANGE la 0 -1                              -> ["a", "b"]
-        SMEMBERS my__ttl:lost                       -> ["c"]
-        DBSIZE                                      -> 2
-        DEL la my__ttl:lost                         -> 2
-    """)
-
-
 def test_what_was_handed_on_before_the_destination_refused_is_handed_on_once(
     alone: tuple[str, Client], start_proxy: StartProxy
 ) -> None:
@@ -316,20 +300,6 @@ def test_ten_thousand_due_at_once_arrive_in_order_a_few_in_each_call(
     wait_until(lambda: direct.ask("EXISTS", "k") == 0, "all gone")
     assert direct.ask("LRANGE", "late", 0, -1) == names
     assert calls(server.port, "rpush") >= len(names) / 250
-
-
-@pytest.mark.usefixtures("no_reaper")
-def test_what_a_consumer_has_popped_is_not_handed_on(talk: Talk) -> None:
-    talk("""
-        ONEXPIRE * RPUSH late                           -> OK
-        RPUSHEX l PX 200 ELEMENTS 3 a b c               -> 3
-        BLPOP l 1                                       -> ["l", "a"]
-        SADDEX s PX 200 MEMBERS 2 x y                   -> 2
-        SREM s x                                        -> 1
-        wait 200 in time
-        EXISTS l s                                      -> 0
-        SORT late ALPHA                                 -> ["b", "c", "y"]
-    """)
 
 
 @pytest.mark.usefixtures("no_reaper")

@@ -59,67 +59,6 @@ def test_a_native_write_beyond_maxlen_is_refused(rule: Client, talk: Talk) -> No
     """)
 
 
-def test_with_evict_the_earliest_go(rule: Client, talk_one_by_one: Talk) -> None:
-    rule.ask("ONWRITE", "k*", "EX", 100, "MAXLEN", 2, "EVICT")
-    talk_one_by_one("""
-        SADDEX k1 50 a              -> 1
-        SADD k1 b                   -> 1
-        SADD k1 c                   -> 1
-        SISMEMBER k1 a              -> 0
-        SCARD k1                    -> 2
-        HSETEX k2 MAXLEN 2 EX 50 FIELDS 1 a 1 -> 1
-        HSET k2 b 1                 -> 1
-        HINCRBY k2 c 1              -> 1
-        HKEYS k2                    -> ["b", "c"]
-        ZADDEX k3 50 1 a            -> 1
-        ZADD k3 2 b 3 c             -> 2
-        ZRANGE k3 0 -1              -> ["b", "c"]
-        RPUSHEX k4 50 a             -> 1
-        RPUSH k4 b                  -> 2
-        RPUSH k4 c                  -> 2
-        LRANGE k4 0 -1              -> ["b", "c"]
-        LINSERT k4 AFTER c d        -> 2
-        LRANGE k4 0 -1              -> ["c", "d"]
-        LLEN k4                     -> 2
-    """)
-
-
-def test_a_push_of_more_than_maxlen_keeps_the_last(rule: Client, talk_one_by_one: Talk) -> None:
-    rule.ask("ONWRITE", "k*", "EX", 100, "MAXLEN", 3, "EVICT")
-    talk_one_by_one("""
-        RPUSH k1 a b c d e          -> 3
-        LRANGE k1 0 -1              -> ["c", "d", "e"]
-        LTTLELEMENT k1 ELEMENTS 4 b c d e -> [-2, 100, 100, 100]
-        RPUSH k1 f g h i            -> 3
-        LRANGE k1 0 -1              -> ["g", "h", "i"]
-        LPUSH k2 a b c d e          -> 3
-        LRANGE k2 0 -1              -> ["e", "d", "c"]
-        RPUSH k3 a a a              -> 3
-        RPUSH k3 a                  -> 3
-        LRANGE k3 0 -1              -> ["a", "a", "a"]
-        RPUSH k3 b a                -> 3
-        LRANGE k3 0 -1              -> ["a", "b", "a"]
-        RPUSH k3 b b                -> 3
-        LRANGE k3 0 -1              -> ["b", "b", "b"]
-        LTTLELEMENT k3 ELEMENTS 2 a b -> [-2, 100]
-        LPUSH k4 a b                -> 2
-        LPUSH k4 a b                -> 3
-        LRANGE k4 0 -1              -> ["b", "a", "b"]
-        RPUSHX k4 x y z             -> 3
-        LRANGE k4 0 -1              -> ["x", "y", "z"]
-    """)
-
-
-def test_what_expires_is_handed_on_by_rule(talk_one_by_one: Talk) -> None:
-    talk_one_by_one("""
-        ONWRITE jobs:* PX 5         -> OK
-        ONEXPIRE jobs:* RPUSH late  -> OK
-        SADD jobs:1 a               -> 1
-        BLPOP late 10               -> ["late", "a"]
-        EXISTS jobs:1               -> 0
-    """)
-
-
 @pytest.mark.parametrize("letter", ["s", "z", "l"])
 def test_what_makes_room_is_handed_on_once_whoever_writes(
     rule: Client, proxy: Proxy, server: AnyServer, start_proxy: StartProxy, letter: str

@@ -11,17 +11,6 @@ from tests.support.raw_client import Connection
 from tests.support.redis_client import Client
 
 
-def test_a_rule_with_keepttl_is_shown_as_it_was_given(talk: Talk) -> None:
-    talk("""
-        ONWRITE k:* keepttl                         -> OK
-        ONWRITE k:* TYPE hash EX 60 keepttl         -> OK
-        ONWRITE k KEEPTTL maxlen 2 evict            -> OK
-        ONWRITE k:*                                 -> ["k:*", "KEEPTTL"]
-        ONWRITE k:* TYPE hash -> ["k:*", "TYPE", "hash", "EX", "60", "KEEPTTL"]
-        ONWRITE k                                   -> ["k", "KEEPTTL", "MAXLEN", "2", "EVICT"]
-    """)
-
-
 @pytest.mark.parametrize("times", ["", "EX 60"], ids=["alone", "with a time"])
 def test_an_overwritten_element_keeps_its_deadline(talk: Talk, rule: Client, times: str) -> None:
     rule.ask("ONWRITE", "k*", *times.split(), "KEEPTTL")
@@ -56,40 +45,6 @@ def test_an_overwritten_element_keeps_its_deadline(talk: Talk, rule: Client, tim
         RPUSH k:l a b                               -> 3
         LSET k:l 0 a                                -> OK
         LTTLELEMENT k:l ELEMENTS 2 a b              -> [100, {new}]
-    """)
-
-
-def test_a_stale_deadline_is_not_kept(talk: Talk, rule: Client) -> None:
-    rule.ask("ONWRITE", "k", "KEEPTTL")
-    talk("""
-        HSET k a 1 b 2                              -> 2
-        HPEXPIREFIELD k a 5                         -> 1
-        wait 6
-        HSET k a 2                                  -> 1
-        HTTLFIELD k a                               -> -1
-        SET k text                                  -> OK
-        DEL k                                       -> 1
-        HSET k b 1                                  -> 1
-        HTTLFIELD k b                               -> -1
-    """)
-
-
-def test_the_bound_of_a_rule_with_keepttl_holds(talk: Talk, rule: Client) -> None:
-    rule.ask("ONWRITE", "k", "KEEPTTL", "MAXLEN", 2)
-    talk("""
-        HSET k a 1 b 2                              -> 2
-        HEXPIREFIELD k a 100                        -> 1
-        HSET k c 3                                  -> TTLMAXLEN *
-        HSET k a 2                                  -> 0
-        HTTLFIELD k a                               -> 100
-    """)
-    rule.ask("ONWRITE", "k", "KEEPTTL", "MAXLEN", 2, "EVICT")
-    talk("""
-        HSET k c 3                                  -> 1
-    """)
-    talk("""
-        HLEN k                                      -> 2
-        HTTLFIELD k FIELDS 3 a b c                  -> [-2, -1, -1]
     """)
 
 

@@ -12,32 +12,6 @@ from tests.support.redis_client import Client
 from ttlproxy.commands.router import OVERRIDES
 
 
-def test_what_is_moved_brings_its_deadline_or_gets_one(rule: Client, talk: Talk) -> None:
-    rule.ask("ONWRITE", "to*", "EX", 100)
-    talk("""
-        SADDEX from1 500 a          -> 1
-        SADD from1 b c              -> 2
-        SADD to1 c                  -> 1
-        SPERSISTMEMBER to1 c        -> 1
-        SMOVE from1 to1 a           -> 1
-        SMOVE from1 to1 b           -> 1
-        SMOVE from1 to1 c           -> 1
-        SMOVE from1 to1 none        -> 0
-        STTLMEMBER to1 MEMBERS 4 a b c none -> [500, 100, -1, -2]
-        RPUSHEX from2 500 a         -> 1
-        RPUSH from2 b c             -> 3
-        LMOVE from2 to2 LEFT RIGHT  -> "a"
-        LMOVE from2 to2 LEFT RIGHT  -> "b"
-        RPOPLPUSH from2 to2         -> "c"
-        LTTLELEMENT to2 ELEMENTS 3 a b c -> [500, 100, 100]
-        SET from3 text              -> OK
-        SMOVE from3 to1 a           -> WRONGTYPE *
-        LMOVE from3 to2 LEFT LEFT   -> WRONGTYPE *
-        LMOVE to2 from3 LEFT LEFT   -> WRONGTYPE *
-        LTTLELEMENT to2 a           -> 500
-    """)
-
-
 def test_moves_in_one_of_several_databases(
     rule: Client, app: Connection, talk_one_by_one: Talk
 ) -> None:

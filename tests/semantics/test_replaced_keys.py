@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
 from tests.support.conversation import Talk, hold
 from tests.support.error_texts import WRONGTYPE
 from tests.support.raw_client import Connection
@@ -96,63 +94,6 @@ def test_a_replaced_key_starts_clean(every: Talk) -> None:
 
 def test_a_key_that_was_not_replaced_keeps_its_deadlines(every: Talk) -> None:
     every(_for_each(NOT_REPLACING, BEFORE, "HTTLFIELD k FIELDS 2 a b -> [100, -1]"))
-
-
-@pytest.mark.parametrize(
-    ("store", "size"),
-    [
-        ("SUNIONSTORE k k other", 3),
-        ("SUNIONSTORE k other", 2),
-        ("SINTERSTORE k k k", 2),
-        ("SDIFFSTORE k other nokey", 2),
-    ],
-)
-def test_a_stored_set_has_no_deadlines_though_an_equal_member_had_one(
-    talk: Talk, store: str, size: int
-) -> None:
-    talk(f"""
-        SADDEX k 100 a b                    -> 2
-        SADDEX other 100 a c                -> 2
-        {store}                             -> {size}
-        STTLMEMBER k a                      -> -1
-        STTLMEMBER other a                  -> 100
-        STTLMEMBER k b                      -> -*
-    """)
-
-
-def test_sources_of_a_stored_key_are_reaped_first(talk: Talk) -> None:
-    talk("""
-        SADD s a b                          -> 2
-        SADD t a b c                        -> 3
-        SADDEX k 100 z                      -> 1
-        SPEXPIREMEMBER s a 20               -> 1
-        SPEXPIREMEMBER t b 20               -> 1
-        wait 20
-        SUNIONSTORE new s                   -> 1
-        SUNIONSTORE k s t                   -> 3
-        SDIFFSTORE k t s                    -> 2
-        SINTERSTORE k s t                   -> 0
-        ZUNIONSTORE z 2 s t WEIGHTS 1 1     -> 3
-        ZINTERSTORE z 2 s t                 -> 0
-        SORT t ALPHA STORE k                -> 2
-        BITOP OR k nokey nokey              -> 0
-    """)
-
-
-def test_a_set_of_an_all_expired_key_is_that_of_no_key(every: Talk) -> None:
-    every("""
-        ADD k a                             -> 1
-        ADD l a                             -> 1
-        ADD m a                             -> 1
-        HPEXPIREFIELD k a 20                -> 1
-        HPEXPIREFIELD l a 20                -> 1
-        HPEXPIREFIELD m a 20                -> 1
-        wait 20
-        SET k v XX                          -> nil
-        SET k v NX                          -> OK
-        GETSET l v                          -> nil
-        MSETNX m v new v                    -> 1
-    """)
 
 
 def test_replacing_replies_have_the_shape_of_the_client_s_resp(app: Connection) -> None:
