@@ -27,6 +27,7 @@ from tests.support.conversation import WAYS, Way, in_multi, one_by_one
 from tests.support.error_texts import NOT_AN_INTEGER, WRONGTYPE
 from tests.support.per_type import TYPES, said_of
 
+UNLISTED: Final = [type_ for type_ in TYPES if type_ != "list"]
 # The types in whose words a conversation is said, "" for its own, and the ways in which it is sent.
 # How requests are sent does not depend on the type, so those for every type are sent once for each,
 # and in the other ways for hashes.
@@ -36,6 +37,8 @@ SENT: Final[dict[str, Sequence[tuple[str, Way]]]] = {
     "talk_in_multi": [("", in_multi)],
     "every": [*product(TYPES, WAYS[:1]), *(("hash", way) for way in WAYS[1:])],
     "every_one_by_one": [*product(TYPES, [one_by_one])],
+    "every_but_list": [*product(UNLISTED, WAYS[:1]), *(("hash", way) for way in WAYS[1:])],
+    "every_but_list_one_by_one": [*product(UNLISTED, [one_by_one])],
 }
 
 

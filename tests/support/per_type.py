@@ -1,7 +1,9 @@
 """One conversation for all types: written for hashes, and translated to the other types' commands.
 
 `ADD k a b` adds elements, `REM` removes them, `LEN` and `HAS` ask, `ODD k a` makes a key of
-another type. The rest is the FIELD family, which is called MEMBER or ELEMENT for other types.
+another type. `PUT k [MAXLEN 2 EX 100] a b -> 2` stands for the long form of the command that writes
+and sets deadlines; the reply is the number of new elements, or -1; HSETEX replies 1 and 0. The rest
+is the FIELD family, which is called MEMBER or ELEMENT for other types.
 """
 
 import re
@@ -32,6 +34,7 @@ class _Words:
     length: str
     has: str
     odd: str
+    put: str
     question: str = "{}"
     removed: str = "{}"
     counts: bool = True
@@ -39,16 +42,14 @@ class _Words:
 
 
 TYPES = {
-    "hash": _Words("H", "FIELD", "HSET", "{} 1", "HDEL", "HLEN", "HEXISTS", odd="set"),
-    "set": _Words("S", "MEMBER", "SADD", "{}", "SREM", "SCARD", "SISMEMBER", odd="zset"),
+    "hash": _Words("H", "FIELD", "HSET", "{} 1", "HDEL", "HLEN", "HEXISTS", "set", "HSETEX"),
+    "set": _Words("S", "MEMBER", "SADD", "{}", "SREM", "SCARD", "SISMEMBER", "zset", "SADDEX"),
     "zset": _Words(
-        *("Z", "MEMBER", "ZADD", "0 {}", "ZREM", "ZCARD", "ZLEXCOUNT"),
-        odd="hash",
+        *("Z", "MEMBER", "ZADD", "0 {}", "ZREM", "ZCARD", "ZLEXCOUNT", "hash", "ZADDEX"),
         question="[{0} [{0}",  # all scores are equal, so a range by name finds one member
     ),
     "list": _Words(
-        *("L", "ELEMENT", "RPUSH", "{}", "LREM", "LLEN", "LPOS"),
-        odd="set",
+        *("L", "ELEMENT", "RPUSH", "{}", "LREM", "LLEN", "LPOS", "set", "RPUSHEX"),
         question="{} COUNT 1",
         removed="0 {}",
         counts=False,
@@ -57,6 +58,7 @@ TYPES = {
 }
 every_type = pytest.mark.parametrize("type_", TYPES)
 
+_PUT = re.compile(r"(\S+) \[(.*)\](.*)")
 _FAMILY = re.compile(r"\b(H)(P?(?:EXPIRE(?:AT|TIME)?|TTL|PERSIST))FIELD\b", re.IGNORECASE)
 
 
@@ -81,6 +83,13 @@ def said_of(type_: str, text: str) -> str:
     return "\n".join(_line(type_, line.strip()) for line in text.splitlines() if line.strip())
 
 
+def put(type_: str, key: str, options: str, elements: list[str]) -> str:
+    """Writes elements and sets their deadlines, with these options."""
+    words = TYPES[type_]
+    written = " ".join(map(words.element.format, elements))
+    return f"{words.put} {key} {options} {words.noun}S {len(elements)} {written}"
+
+
 def _line(type_: str, line: str) -> str:
     words = TYPES[type_]
     verb, _, rest = line.partition(" ")
@@ -89,6 +98,10 @@ def _line(type_: str, line: str) -> str:
         line = f"{_added(words, said)} {arrow}{_count(words, expected)}"
     elif verb == "ODD":
         line = f"{_added(TYPES[words.odd], said)} {arrow}{expected}"
+    elif verb == "PUT":
+        key, options, elements = _PUT.findall(said)[0]
+        wrote = "1" if type_ == "hash" and expected.strip().isdigit() else expected
+        line = f"{put(type_, key, options, elements.split())} {arrow} {wrote}"
     elif verb == "HAS":
         key, element = said.split()
         answer = words.answers.get(expected.strip(), expected)
