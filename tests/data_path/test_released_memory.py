@@ -29,7 +29,7 @@ from ttlproxy.net.tasks import cancel
 from ttlproxy.net.tls import Tls
 from ttlproxy.proxy.accept import Gate
 from ttlproxy.proxy.client import Client
-from ttlproxy.proxy.redis_connection import Backend, Receiver
+from ttlproxy.proxy.redis_connection import Backend
 from ttlproxy.proxy.server import Server
 from ttlproxy.proxy.sharing.shared_upstream import ClientUpstream
 from ttlproxy.session import Session
@@ -78,7 +78,7 @@ ENDS = (_closes, _resets, _says_the_end)
 
 def _left() -> list[str]:
     """The kinds of objects that are left of those made since the collector was switched off."""
-    kinds = (Client, Backend, Receiver, Session, Tls, ClientUpstream)
+    kinds = (Client, Backend, Session, Tls, ClientUpstream)
     young = gc.get_objects(generation=0)
     return [type(each).__name__ for each in young if isinstance(each, kinds)]
 

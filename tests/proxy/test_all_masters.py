@@ -19,8 +19,12 @@ class _Lane:
     def __init__(self, replies: Sequence[bytes]) -> None:
         self.replies = list(replies)
 
-    async def asked(self, request: PendingRequest) -> bytes:
-        return self.replies.pop(0)
+    def resume(self) -> None:
+        pass
+
+    def send(self, requests: Sequence[PendingRequest], raw: bytes) -> None:
+        for request in requests:
+            request.answer(self.replies.pop(0))
 
 
 class _Client:

@@ -21,14 +21,14 @@ def _closed(world: RoutedWorld) -> list[bool]:
 
 def _give_up(world: RoutedWorld) -> list[bool]:
     """Closes what was last used before now, and says which masters' connections are closed."""
-    world.client.close_idle_lanes(asyncio.get_running_loop().time() + 1)
+    world.client.lanes.close_idle(asyncio.get_running_loop().time() + 1)
     return _closed(world)
 
 
 async def test_only_what_owes_nothing_is_closed_and_it_is_opened_again() -> None:
     assert [slot(key) * MASTERS // SLOTS for key in KEYS] == [0, 1, 2]
     world = await RoutedWorld.opened(MASTERS)
-    world.client.close_idle_lanes(0)
+    world.client.lanes.close_idle(0)
     assert _closed(world) == [False, False, False]  # they were used later than that
     world.say(encode((b"GET", KEYS[1])))
     assert _give_up(world) == [False, False, True]  # the first is for requests without keys

@@ -13,6 +13,7 @@ import pytest
 from tests.proxy.conftest import until
 from ttlproxy.core.counters import Connections, Counters
 from ttlproxy.proxy.redis_connection import Send
+from ttlproxy.proxy.reply_queue import ReplyQueue
 from ttlproxy.proxy.round_trips import RoundTrips
 from ttlproxy.proxy.sharing.pool import Pool
 from ttlproxy.proxy.sharing.shared_connection import PING, SharedConnection
@@ -56,6 +57,9 @@ class _Client:
         self.to_redis: Send = self.write
 
     def write(self, data: bytes, count: int = 0) -> None: ...
+
+    def queue(self) -> ReplyQueue:
+        return ReplyQueue(self.write)
 
     def send_by(self, send: Send) -> None:
         self.to_redis = send
@@ -147,7 +151,7 @@ async def test_clients_of_a_lost_connection_end_some_in_each_turn_and_send_no_mo
         redis.close()
         await until(lambda: shared.is_lost)
         assert sum(client.has_ended for client in clients) == PER_TURN
-        leaving = asyncio.create_task(upstreams[-1].answered())
+        leaving = asyncio.create_task(upstreams[-1].replies.answered())
         for client in clients:
             client.to_redis(b"PING", 1)
         await until(lambda: all(client.has_ended for client in clients))

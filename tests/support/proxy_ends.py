@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager, closing
 
 from ttlproxy.core.counters import Connections, Counters, Tally
 from ttlproxy.proxy.redis_connection import Backend, Send
+from ttlproxy.proxy.reply_queue import ReplyQueue
 from ttlproxy.proxy.round_trips import RoundTrips
 from ttlproxy.proxy.staggered_closes import StaggeredCloses
 from ttlproxy.proxy.write_batch import Write, WriteBatch
@@ -44,6 +45,9 @@ class Frontend:
     def is_plain(self) -> bool:
         return True
 
+    def queue(self) -> ReplyQueue:
+        return ReplyQueue(self.write)
+
     def send_by(self, send: Send) -> None:
         self.to_redis = send
 
@@ -70,7 +74,7 @@ async def connected() -> AsyncIterator[tuple[Frontend, Backend, Streams]]:
         client = Frontend()
         trips = RoundTrips(Counters(), dict)
         backend = Backend(client, WriteBatch(), StaggeredCloses(), trips, Tally(), Connections(), 0)
-        await loop.create_connection(backend.protocol, *listening.sockets[0].getsockname())
+        await loop.create_connection(lambda: backend, *listening.sockets[0].getsockname())
         reader, writer = await accepted.get()
         try:
             yield client, backend, (reader, writer)

@@ -15,6 +15,7 @@ from ttlproxy.core.counters import Counters
 from ttlproxy.core.keys import SLOTS, Keys
 from ttlproxy.core.permissions import Rights
 from ttlproxy.link.connecting.known_server import Serving
+from ttlproxy.proxy.reply_queue import ReplyQueue
 from ttlproxy.proxy.round_trips import RoundTrips
 from ttlproxy.proxy.routed.connection_limit import ConnectionLimit
 from ttlproxy.proxy.routed.lane import Lane
@@ -39,11 +40,14 @@ class FarEnd:
         self.written = b""
         self.is_closed = self.is_paused = False
         self.unsent = 0
+        self.replies = ReplyQueue(self.write)
 
-    def write(self, data: bytes, count: int = 0) -> None:
+    def write(self, data: bytes) -> None:
         self.written += data
 
-    send = write
+    def send(self, data: bytes, count: int) -> None:
+        self.replies.sent += count
+        self.written += data
 
     def taken(self) -> bytes:
         """What was written since the last call."""
@@ -171,6 +175,7 @@ class RoutedWorld:
 
     async def _connect(self, lane: Lane) -> Any:
         self.backends[lane.link] = backend = FarEnd()
+        backend.replies = lane.replies
         return backend
 
     @classmethod
@@ -199,7 +204,7 @@ class RoutedWorld:
         """A master sends this."""
         lane = self.client.lanes.to(self.links[master])
         if self._ends:
-            lane.taken(data, self._ends[master].feed(data))
+            lane.write(data, self._ends[master].feed(data))
         else:
             lane.write(data)
 

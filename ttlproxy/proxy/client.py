@@ -9,17 +9,17 @@ goes on taking requests, and keeps its replies.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
-from ttlproxy.errors import Denied, ReapRefused, not_connected
+from ttlproxy.errors import Denied
 from ttlproxy.proxy import protected_mode
 from ttlproxy.proxy.checks import Checks
-from ttlproxy.proxy.client_log import ClientLog
+from ttlproxy.proxy.client_socket import ClientSocket
 from ttlproxy.proxy.connecting import connect
-from ttlproxy.proxy.ending import CloseWhenQuiet, Ending, LingeringClose, cut_later
-from ttlproxy.proxy.held_step import HeldStep, follow
+from ttlproxy.proxy.ending import CloseWhenQuiet, cut_later
+from ttlproxy.proxy.held_step import StepHolder
 from ttlproxy.proxy.phase import (
     CLOSED,
     CONNECTING,
@@ -32,62 +32,47 @@ from ttlproxy.proxy.phase import (
     WAITING,
     Phase,
 )
-from ttlproxy.proxy.redis_connection import HIGH, LOW, Backend, Send, ToRedis, half_close
-from ttlproxy.proxy.slow_clients import Activity, P
+from ttlproxy.proxy.redis_connection import HIGH, LOW, Backend, Send, ToRedis
+from ttlproxy.proxy.reply_queue import ReplyQueue, drop
+from ttlproxy.proxy.slow_clients import Activity
 from ttlproxy.session import Session, Step
-from ttlproxy.session.replies import Tell, Told, invalidation_shown
+from ttlproxy.session.replies import Told, invalidation_shown
 
 if TYPE_CHECKING:
     from ttlproxy.proxy.server import Server
 
 
-class Client(asyncio.Protocol):
+class Client(ClientSocket, StepHolder):
     """A client's socket. Stops reading while a request is held, or Redis does not keep up."""
 
     takes = None  # its connection to Redis counts replies
+    _server: Server
+    _backend: ToRedis | None
 
     def __init__(self, server: Server, source: str, activity: Activity | None) -> None:
-        """`source`: the address from a PROXY header; empty without one."""
-        self.activity = activity
-        self._server = server
-        self._source = source
-        self._link = server.link
+        ClientSocket.__init__(self, server, source, activity)
+        StepHolder.__init__(self, server.link, server.counters)
         self._serving = server.link.serving
         self._context = server.link.context
         self._session: Session | None = None
-        self._backend: ToRedis | None = None
-        self._task: asyncio.Task[None] | None = None
-        self._held: HeldStep | None = None
         self._checks: Checks | None = None
-        self._ending: Ending | None = None
-        self._phase = CONNECTING
-        self._early = b""  # bytes that came in and are kept
-        self._has_ended = False  # the client sends no more
-        self.redis_is_full = False  # Redis does not keep up
-        self._why = ""  # why it ends, a key of Counters.gone, once that is known
 
     def __repr__(self) -> str:
         return f"<Client {self._phase.name}>"
 
     # From the event loop.
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
-        self._transport.set_write_buffer_limits(HIGH, LOW)
+    def _begins(self) -> None:
         server = self._server
         write = server.write_batch.writer(self._transport, server.counters.to_clients)
         self.write = self._noting(write, awaits=False)
-        server.clients.add(self)
-        server.counters.accepted += 1
-        server.counters.clients = len(server.clients)
-        self.client_log = ClientLog(server.counters.accepted, transport, self._source)
-        self._start(self._connect(), "connect")
+        self.start(self._connect(), "connect")
 
     def data_received(self, data: bytes) -> None:
         if self.activity is not None:
             self.activity.note(awaits=False)
         if self._context.registry.expecting:
-            self._link.announcements.receive()  # may find them lost: then nothing is served
+            self.link.announcements.receive()  # may find them lost: then nothing is served
         if self._phase is not OPEN or not self._serving.now:
             self._keep(data)
         elif count := self._passes(data):
@@ -99,7 +84,7 @@ class Client(asyncio.Protocol):
         """Handles a chunk for which announcements matter also where there is no other proxy."""
         session = self._session
         if not self._context.registry.expecting:
-            self._link.announcements.receive()
+            self.link.announcements.receive()
         if session is None or not self._serving.now:
             self._keep(data)  # they were found lost: nothing is served
         elif (sent := session.at_once(data)) is not None:
@@ -114,12 +99,7 @@ class Client(asyncio.Protocol):
                 self._backend.replies.tell(each)
         self.to_redis(to_redis, requests)
 
-    def eof_received(self) -> bool:
-        return self._server.staggered.at_eof(self._ends, self._transport)
-
     def _ends(self) -> bool:
-        """The client sends no more; returns whether its connection stays open, for it may still
-        be owed replies. Some loops say so again."""
         had_ended, self._has_ended = self._has_ended, True
         self._server.write_batch.flush()
         if self._phase is CLOSED or (self._phase is CONNECTING and not self._early):
@@ -145,61 +125,40 @@ class Client(asyncio.Protocol):
         else:
             self._finish(session, backend)
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._server.write_batch.flush()
+    def _lost(self) -> None:
         self._enter(CLOSED)
-        if self._task is not None:
-            self._task.cancel()
-        if self._ending is not None:
-            self._ending.cancel()
-        if not self._server.staggered.put_off(self._gone):
-            self._gone()
-        elif self._backend is not None:
+
+    def _ignore(self) -> None:
+        if self._backend is not None:
             self._backend.ignore()
 
-    def _gone(self) -> None:
+    def _close(self) -> None:
         if self._backend is not None:
             self._backend.close()
         if self._session is not None:
             self._session.end()
-        self._ends_because("client")
-        self.client_log.closed(self._why)
-        self._server.counters.gone[self._why] += 1
-        self._server.forget(self)
-        # Without this cycle of references its memory is free now, not when the collector comes.
-        self._backend = self._task = self._held = self._ending = self._checks = None
 
-    def pause_writing(self) -> None:
-        self._server.slow_clients.keeps(self)
-        if self._backend is not None:
-            self._backend.pause(True)
+    def _gone(self) -> None:
+        super()._gone()
+        self._backend = self._held = self._checks = None
+        self.to_redis = drop
 
-    def resume_writing(self) -> None:
+    def _pause(self, is_full: bool) -> None:
         if self._backend is not None:
-            self._backend.pause(False)
+            self._backend.pause(is_full)
 
     # From Redis's side.
 
     def end(self) -> None:
-        """Redis has closed: what is buffered goes out, then the client's side is closed."""
         if self._phase is CLOSED:
             return
         self._server.write_batch.flush()
         asked = self._has_ended or (self._session is not None and self._session.quit)
-        self._ends_because("client" if asked else "redis")
+        self.ends_because("client" if asked else "redis")
         self.redis_is_full = False
-        if self._task is not None:
-            self._task.cancel()
+        self._cancel()
         self._enter(CLOSED)
-        if self._transport.is_closing():
-            return
-        if self._has_ended:
-            self._transport.close()
-        elif half_close(self._transport):
-            # Closing with unread input would be a reset, which may take replies with it.
-            self._read()
-            self._end_by(LingeringClose(self._transport))
-        self._server.slow_clients.keeps(self)  # until it has taken what is left
+        self._close_writing()
 
     @property
     def is_plain(self) -> bool:
@@ -208,30 +167,29 @@ class Client(asyncio.Protocol):
             return False
         return not (session.doing or session.silent or session.streams)
 
+    def queue(self) -> ReplyQueue:
+        return ReplyQueue(self.write)
+
     def send_by(self, send: Send) -> None:
         self.to_redis = self._noting(send, awaits=True)
 
     def full(self, is_full: bool) -> None:
-        """Redis does not keep up, or keeps up again."""
-        self.redis_is_full = is_full
+        super().full(is_full)
         if is_full:
             self._server.slow_clients.keeps(self)
-        elif self._held is not None:
-            self._held.drained()
-        self._read()
+        self.read()
 
     # From the server.
 
     def end_at_boundary(self) -> None:
         """Ends as soon as nothing is half done, after the replies that are owed."""
-        if self._held is not None:
-            self._held.answer_now()
+        self.answer_now()
         session, backend = self._session, self._backend
         if session is None or backend is None:
             if self._phase is CONNECTING and not self._serving.now:
-                self._refuse(ConnectionError("the proxy is shutting down"))
+                self.refuse(ConnectionError("the proxy is shutting down"))
         elif self._phase is OPEN and not session.unfinished:
-            self._ends_because("drained")
+            self.ends_because("drained")
             self._finish(session, backend)
 
     @property
@@ -250,10 +208,9 @@ class Client(asyncio.Protocol):
             self._depart(self._backend)
 
     def _depart(self, backend: ToRedis) -> None:
-        self._ends_because("moved")
+        self.ends_because("moved")
         self._enter(FINISHING)
-        if self._task is not None:
-            self._task.cancel()  # held requests must go to no server
+        self._cancel()  # held requests must go to no server
         backend.cut()
         self._end_by(CloseWhenQuiet(self._transport, backend, self.end))
 
@@ -261,7 +218,6 @@ class Client(asyncio.Protocol):
 
     @property
     def idles(self) -> bool:
-        """Whether it is idle. Subscribed, monitoring or blocked clients are never idle."""
         session, activity = self._session, self.activity
         if session is None or activity is None or self._phase in KEEPING:
             return False
@@ -272,19 +228,10 @@ class Client(asyncio.Protocol):
         return session.streams or not activity.awaits
 
     @property
-    def unread(self) -> int:
-        return self._transport.get_write_buffer_size()
-
-    @property
-    def kept_replies(self) -> int:
-        return self.unread
-
-    @property
     def buffered(self) -> int:
         to_redis = self._backend.unsent if self._backend is not None else 0
         kept = self._session.kept if self._session is not None else 0
-        unsent = len(self._held.unsent) if self._held is not None else 0
-        return self.unread + to_redis + kept + len(self._early) + unsent
+        return self.unread + to_redis + kept + len(self._early) + self._unsent_bytes
 
     # For the table of clients.
 
@@ -311,49 +258,33 @@ class Client(asyncio.Protocol):
     def introduced(self) -> Mapping[bytes, bytes]:
         return self._session.introduced if self._session is not None else {}
 
-    def abort(self, why: str) -> None:
-        """Ends the connection at once: the bytes kept for it are free when this returns."""
-        self._ends_because(why)
-        self._early = b""
+    def _abort(self) -> None:
         if self._held is not None:
             self._held.unsent = b""
         if self._session is not None:
             self._session.drop()
-        if self._task is not None:
-            self._task.cancel()
         if self._backend is not None:
             self._backend.abort()
-        self._transport.abort()
         self._enter(FINISHING)
 
     # Inside.
 
     async def _connect(self) -> None:
-        link, server = self._link, self._server
+        link, server = self.link, self._server
         try:
             backend, term = await connect(link, self._attempt, server.settings.hold_max)
         except (OSError, Denied) as trouble:
             self._task = None
-            self._refuse(trouble)
+            self.refuse(trouble)
             return
         self._backend = backend
         if term != link.server.term:
             self._task = None
             self._depart(backend)  # its server may not be served any more
             return
-        context = link.context
         self.send_by(backend.send)
-        self._session = session = Session(
-            context.router,
-            context.script_calls,
-            context.registry.view((0,)),
-            context.rights,
-            context.clock.now_ms,
-            server.settings.max_request_bytes,
-            server.counters.requests,
-            self._owes,
-            server.reached(self._transport) if context.keys.clustered else None,
-        )
+        reached = server.reached(self._transport) if link.context.keys.clustered else None
+        self._session = session = self._new_session(Session, link, self._owes, reached)
         session.in_flight = backend.replies.in_flight
         self._passes = session.passes_unheard
         self._hides_in(backend)
@@ -363,12 +294,12 @@ class Client(asyncio.Protocol):
     async def _attempt(self) -> ToRedis:
         """A connection to Redis, if the client may have one. Raises Denied, and OSError."""
         server = self._server
-        await protected_mode.check(server.settings, self._transport, self._source, self._link)
+        await protected_mode.check(server.settings, self._transport, self._source, self.link)
         return await server.connect(self)
 
     def _hides_in(self, backend: ToRedis) -> None:
         """The client hears of no internal key and, in front of a Cluster, of no other server."""
-        context = self._link.context
+        context = self.link.context
         if isinstance(backend, Backend):
             backend.replies.stays_here = context.keys.clustered
             if not context.rights.shows_internal:
@@ -389,13 +320,8 @@ class Client(asyncio.Protocol):
         counts, now_ms = self._server.counters.requests, self._context.clock.now_ms
         self._checks = Checks(session, backend.replies, counts, now_ms, go_on)
 
-    def _refuse(self, trouble: OSError | Denied) -> None:
-        """Answers an error and ends, because there will be no connection to Redis."""
-        self.client_log.refused(trouble)
-        self._server.counters.refused += 1
-        self._ends_because("refused")
-        self.write(not_connected(trouble))
-        self.end()
+    def say(self, reply: bytes) -> None:
+        self.write(reply)
 
     def _take(self, data: bytes) -> None:
         """Handles a chunk that cannot just pass."""
@@ -405,7 +331,7 @@ class Client(asyncio.Protocol):
         if self._in_doubt:
             session.put_back()
             self._early = data + self._early
-            self._hold(self._link.holds.until_rules_are_read, "rules")
+            self._hold(self.link.holds.until_rules_are_read, "rules")
             return
         if self._checks is not None and (checked := self._checks.reads(data)) is not None:
             self._enter(HOLDING)
@@ -415,23 +341,9 @@ class Client(asyncio.Protocol):
         self._early = step.withheld + self._early
         if session.kept > LOW or len(self._early) > LOW:
             self._server.slow_clients.keeps(self)
-        out = step.to_redis
-        holds = step.is_held or len(out) > HIGH  # its requests, before they go to Redis
-        if holds or step.pauses:
-            held = HeldStep(self, self._link, session, backend, step, has_gone=not holds)
-            self._held = held
-            if len(held.unsent) > LOW:
-                self._server.slow_clients.keeps(self)
-            self._server.counters.held += 1 if step.must_reap else 0
-            self._hold(held.run, "held step")
-        if not holds:
-            self.expects(step)
-            if step.stopping is not None and self._checks is not None:
-                self._enter(HOLDING)
-                self._checks.stops(step.stopping)
-            if out:
-                self.to_redis(out, step.requests)
-            self.sent(session, step)
+        self._carry_out(session, step)
+        if self._unsent_bytes > LOW:
+            self._server.slow_clients.keeps(self)
 
     @property
     def _in_doubt(self) -> bool:
@@ -439,7 +351,6 @@ class Client(asyncio.Protocol):
         return bool(self._context.actions.rules.in_doubt)
 
     def expects(self, step: Step) -> None:
-        """The requests of a step are about to go to Redis."""
         if self._backend is not None:
             if step.uncounted:
                 self._backend.replies.uncount()
@@ -447,46 +358,21 @@ class Client(asyncio.Protocol):
                 self._backend.replies.tell(told)
 
     def wait_for_item(self) -> bool:
-        """A request waits for an item from now on; False if it must be answered at once."""
         self._enter(WAITING)
-        self._read()
+        self.read()
         return not (self._server.draining or self._has_ended)
 
-    def _hold(
-        self,
-        until: Callable[[], Awaitable[None]],
-        why: str,
-    ) -> None:
-        """Keeps what comes in until `until()` ends."""
-        self._enter(HOLDING)
-        self._read()
-        self._server.counters.holding += 1
-        self._start(self._go_on_after(until), why).add_done_callback(self._released)
+    def _hold(self, until: Callable[[], Awaitable[None]], why: str) -> None:
+        super()._hold(until, why)
+        self.read()
 
-    async def _go_on_after(self, until: Callable[[], Awaitable[None]]) -> None:
+    async def _held_until(self, until: Callable[[], Awaitable[None]]) -> None:
         await until()
         self._go_on()
 
-    def _released(self, task: asyncio.Task[None]) -> None:
-        self._server.counters.holding -= 1
-
-    def _start(self, coroutine: Coroutine[None, None, None], why: str) -> asyncio.Task[None]:
-        self._task = asyncio.create_task(coroutine, name=f"client: {why}")
-        self._task.add_done_callback(self._stopped)
-        return self._task
-
     def _stopped(self, task: asyncio.Task[None]) -> None:
-        if task.cancelled() or (trouble := task.exception()) is None:
-            return
-        self.client_log.failed(trouble)
-        self.abort("held" if isinstance(trouble, TimeoutError | ReapRefused) else "error")
-
-    def _noting(self, take: Callable[P, None], *, awaits: bool) -> Callable[P, None]:
-        return take if self.activity is None else self.activity.noting(take, awaits=awaits)
-
-    def _ends_because(self, why: str) -> None:
-        """The first reason is the one that counts."""
-        self._why = self._why or why
+        if not task.cancelled() and (trouble := task.exception()) is not None:
+            self._fail(trouble)
 
     def _go_on(self) -> None:
         """Handles what came in while requests were held."""
@@ -499,14 +385,14 @@ class Client(asyncio.Protocol):
             self._ends()
         if self._server.draining:
             self.end_at_boundary()
-        self._read()
+        self.read()
 
     def _keep(self, data: bytes) -> None:
         """Handles bytes that cannot go on now, or cannot go on at all."""
         session = self._session
         if self._phase in KEEPING:
             self._keep_early(data)
-            self._read()
+            self.read()
         elif self._phase is not OPEN or session is None:
             return  # nobody is left to answer it
         elif session.before_login:
@@ -514,7 +400,7 @@ class Client(asyncio.Protocol):
         elif count := session.needs_nothing(data):
             self.to_redis(data, count)
         else:
-            self._hold(self._link.holds.until_served, "wait for the link")
+            self._hold(self.link.holds.until_served, "wait for the link")
             self._keep_early(data)
 
     def _keep_early(self, data: bytes) -> None:
@@ -522,24 +408,13 @@ class Client(asyncio.Protocol):
         if len(self._early) > LOW:
             self._server.slow_clients.keeps(self)
 
-    async def passed(self) -> None:
-        """Ends when all that was sent before has been answered."""
-        if self._backend is not None:
-            await self._backend.answered()
-
-    def ask(self, request: bytes, tell: Tell) -> None:
-        """Sends a request of ours; `tell` is told its reply."""
-        if self._backend is not None:
-            self._backend.ask(request, tell)
-        else:
-            tell(None)
-
     def sent(self, session: Session, step: Step) -> None:
-        """Requests have gone to Redis: does what follows at once."""
+        if step.stopping is not None and self._checks is not None:
+            self._enter(HOLDING)
+            self._checks.stops(step.stopping)
         if session.over:
             self._enter(FINISHING)  # Redis would not read more, and would reset the connection
-        session.has_sent(step.requests)
-        follow(self._link, session, step)
+        super().sent(session, step)
         if self._server.draining:
             self.end_at_boundary()
 
@@ -552,22 +427,11 @@ class Client(asyncio.Protocol):
             backend.finish(request)
 
     def _enter(self, phase: Phase) -> None:
-        """The one place that changes the phase."""
         if phase > self._phase or self._phase < FINISHING:
             self._phase = phase
 
-    def _read(self) -> None:
-        """Reads, or stops reading, depending on the state."""
-        if self._transport.is_closing():
-            return
+    @property
+    def _must_stop(self) -> bool:
         # The end of a client that waits, or has no connection yet, must be seen at once.
         listens = self._phase is not HOLDING and len(self._early) < HIGH
-        if (self._phase in KEEPING and not listens) or self.redis_is_full:
-            self._transport.pause_reading()
-        else:
-            self._transport.resume_reading()
-
-    def _end_by(self, ending: Ending) -> None:
-        if self._ending is not None:
-            self._ending.cancel()
-        self._ending = ending
+        return (self._phase in KEEPING and not listens) or self.redis_is_full

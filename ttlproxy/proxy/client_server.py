@@ -185,7 +185,7 @@ class ClientServer(ABC, Generic[AnyClient]):
             link.context.connections,
             self.settings.tcp_keepalive,
         )
-        await self._dial(backend.protocol, link)
+        await self._dial(lambda: backend, link)
         backend.count()
         return backend
 

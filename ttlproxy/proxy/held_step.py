@@ -1,4 +1,4 @@
-"""A step of the session that waits for something, while the client's later bytes are kept.
+"""Carries out the steps of a session; one may wait, while the client's later bytes are kept.
 
 Before its requests go to Redis: reaps, new families, and Redis that does not keep up. After them:
 replies, the link, or an item.
@@ -7,21 +7,116 @@ replies, the link, or an item.
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ttlproxy.core.counters import Counters
 from ttlproxy.core.registry import DbKey
 from ttlproxy.core.signing import Signer
 from ttlproxy.link import Link
 from ttlproxy.link.knowledge.jobs import UNANSWERED_S
 from ttlproxy.proxy.blocking_lease import BlockingLease
+from ttlproxy.proxy.phase import CONNECTING, HOLDING, Phase
+from ttlproxy.proxy.redis_connection import HIGH, Backend, Send, Take
 from ttlproxy.session import Session, Step, Wait
+from ttlproxy.session.replies import Tell
 
 if TYPE_CHECKING:
-    from ttlproxy.proxy.client import Client
-    from ttlproxy.proxy.redis_connection import ToRedis
-    from ttlproxy.proxy.routed.lane import Lane
-    from ttlproxy.proxy.sharing.shared_upstream import LaneUpstream
+    from ttlproxy.proxy.sharing.shared_upstream import SharedUpstream
+
+
+class StepHolder(ABC):
+    """A client of one Redis, or a lane.
+
+    link: to its Redis; redis_is_full: Redis does not keep up
+    write: gets what Redis sends; to_redis: sends bytes that ask for some number of replies
+    """
+
+    write: Take
+    to_redis: Send
+
+    def __init__(self, link: Link, counters: Counters) -> None:
+        self.link = link
+        self.redis_is_full = False
+        self._counters = counters
+        self._phase: Phase = CONNECTING
+        self._held: HeldStep | None = None
+        self._backend: Backend | SharedUpstream | None = None
+
+    @abstractmethod
+    def start(self, coroutine: Coroutine[None, None, None], why: str) -> asyncio.Task[None]:
+        """Has it carried out; `why`: a word about it, for whoever lists tasks."""
+
+    @abstractmethod
+    def expects(self, step: Step) -> None:
+        """The requests of a step are about to go to Redis."""
+
+    @abstractmethod
+    def wait_for_item(self) -> bool:
+        """A request waits for an item from now on; False if it must be answered at once."""
+
+    def ask(self, request: bytes, tell: Tell) -> None:
+        """Sends a request of ours; `tell` is told its reply."""
+        if self._backend is not None:
+            self._backend.ask(request, tell)
+        else:
+            tell(None)
+
+    def full(self, is_full: bool) -> None:
+        """Redis does not keep up, or keeps up again."""
+        self.redis_is_full = is_full
+        if self._held is not None and not is_full:
+            self._held.drained()
+
+    def answer_now(self) -> None:
+        """A request that waits for an item is answered now, even without one."""
+        if self._held is not None:
+            self._held.answer_now()
+
+    def sent(self, session: Session, step: Step) -> None:
+        """Requests have gone to Redis: does what follows at once, and later what they need."""
+        session.has_sent(step.requests)
+        context, places = self.link.context, session.registry.places
+        if step.sweep_after:
+            context.sweep_later(place for key in step.sweep_after for place in places(key))
+        if step.apply_ttl_after:
+            context.apply_ttl_later(step.apply_ttl_after)
+
+    @property
+    def _unsent_bytes(self) -> int:
+        return len(self._held.unsent) if self._held is not None else 0
+
+    def _carry_out(self, session: Session, step: Step) -> None:
+        out = step.to_redis
+        holds = step.is_held or len(out) > HIGH  # its requests, before they go to Redis
+        if holds or step.pauses:
+            assert self._backend is not None
+            self._held = HeldStep(self, session, self._backend, step, has_gone=not holds)
+            self._counters.held += 1 if step.must_reap else 0
+            self._hold(self._held.run, "held step")
+        if not holds:
+            self.expects(step)
+            if out:
+                self.to_redis(out, step.requests)
+            self.sent(session, step)
+
+    def _hold(self, until: Callable[[], Awaitable[None]], why: str) -> None:
+        """Keeps what comes in until `until()` ends."""
+        self._enter(HOLDING)
+        self._counters.holding += 1
+        self.start(self._held_until(until), why).add_done_callback(self._released)
+
+    async def _held_until(self, until: Callable[[], Awaitable[None]]) -> None:
+        await until()
+
+    def _enter(self, phase: Phase) -> None:
+        """The one place that changes the phase."""
+        self._phase = phase
+
+    def _released(self, task: asyncio.Task[None]) -> None:
+        self._counters.holding -= 1
 
 
 class HeldStep:
@@ -32,21 +127,20 @@ class HeldStep:
 
     def __init__(
         self,
-        client: Client | Lane,
-        link: Link,
+        client: StepHolder,
         session: Session,
-        backend: ToRedis | LaneUpstream,
+        backend: Backend | SharedUpstream,
         step: Step,
         *,
         has_gone: bool,
     ) -> None:
         """`has_gone`: its requests have gone to Redis."""
         self._client = client
-        self._link = link
+        self._link = client.link
         self._session = session
         self._backend = backend
         # Its bytes are left out, so that nothing keeps them from being freed.
-        self._step = replace(step, to_redis=b"", withheld=b"")
+        self._step = replace(step, to_redis=b"", withheld=b"", stopping=None)
         self.unsent = b"" if has_gone else step.to_redis
         self._secret = session.script_calls.signer.secret  # with which its requests are signed
         self._drained: asyncio.Future[None] | None = None  # done when Redis keeps up again
@@ -88,7 +182,7 @@ class HeldStep:
         step, session = self._step, self._session
         is_unknown = step.uncounted or session.silent or session.behind_blocking
         if step.awaits or step.settles is not None or (step.look and not is_unknown):
-            await self._client.passed()
+            await self._backend.replies.answered()
         elif step.look:
             await asyncio.sleep(UNANSWERED_S)
         if step.settles is not None and step.settles.data:
@@ -124,12 +218,3 @@ class HeldStep:
         """A request that waits for an item is answered now, even without one."""
         if self._lease is not None:
             self._lease.end()
-
-
-def follow(link: Link, session: Session, step: Step) -> None:
-    """The requests of a step have gone to Redis: does later what they need."""
-    if step.sweep_after:
-        places = session.registry.places
-        link.context.sweep_later(place for key in step.sweep_after for place in places(key))
-    if step.apply_ttl_after:
-        link.context.apply_ttl_later(step.apply_ttl_after)

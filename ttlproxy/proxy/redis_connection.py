@@ -46,6 +46,9 @@ class Frontend(Protocol):
     def takes(self) -> Take | None:
         """Takes what Redis sends, if it counts replies itself."""
 
+    def queue(self) -> ReplyQueue:
+        """The queue of what it is owed."""
+
     @property
     def write(self) -> Write:
         """Sends bytes to it."""
@@ -80,43 +83,16 @@ Take = Callable[[bytes], None]
 Send = Callable[[bytes, int], None]  # gets bytes, and how many replies they ask for
 
 
-class Receiver(asyncio.Protocol):
-    """Takes what Redis sends, as long as it is the transport's protocol.
-
-    `data_received` is the given function itself, which saves a call.
-    """
-
-    __slots__ = ("_backend", "data_received")
-    data_received: Take  # type: ignore[assignment]
-
-    def __init__(self, backend: Backend, take: Take) -> None:
-        self._backend = backend
-        self.data_received = take
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._backend.connection_made(transport)
-
-    def eof_received(self) -> bool:
-        return self._backend.eof_received()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._backend.connection_lost(self.data_received, exc)
-
-    def pause_writing(self) -> None:
-        self._backend.pause_writing()
-
-    def resume_writing(self) -> None:
-        self._backend.resume_writing()
-
-
-class Backend:
+class Backend(asyncio.Protocol):
     """A client's own connection to Redis: copies what Redis sends.
 
     most_at_once: so many bytes may be written before it is looked whether Redis keeps up
     replies: those that are to come
+    data_received: takes what Redis sends; it is the function itself, which saves a call
     """
 
     most_at_once = HIGH
+    data_received: Take  # type: ignore[assignment]
 
     def __init__(
         self,
@@ -137,15 +113,12 @@ class Backend:
         self._round_trips = round_trips
         self._tally = tally
         self._keepalive_s = keepalive_s
-        self.replies = ReplyQueue(client.write)
+        self.replies = client.queue()
+        self.data_received = client.takes or self.replies.takes
         self._held = b""  # the last bytes, which may be the reply to our QUIT
         self.is_cut = False  # no more is written
         self._is_closed = False  # by the client, which takes no more
         self._is_left = False  # by the client, which has another connection
-
-    def protocol(self) -> Receiver:
-        """The protocol of a new connection to Redis."""
-        return Receiver(self, self._client.takes or self.replies.takes)
 
     # The event loop calls these.
 
@@ -158,13 +131,12 @@ class Backend:
     def eof_received(self) -> bool:
         return self._staggered.put_off(self._transport.close)
 
-    def connection_lost(self, take: Take, exc: Exception | None) -> None:
-        """`take`: the function that took what Redis sent last."""
+    def connection_lost(self, exc: Exception | None) -> None:
         self._is_lost = True
         self._write = drop  # uvloop raises RuntimeError from now on
         self._connections.now -= self._is_counted
         if not self._is_closed and exc is not None and (data := undelivered(self._transport)):
-            take(data)
+            self.data_received(data)
         if self._held not in (b"", _OK) and not self._is_closed:
             self._client.write(self._held)
         self.replies.end()
@@ -206,10 +178,6 @@ class Backend:
         self.replies.ask(tell)
         self._write(request)
 
-    async def answered(self) -> None:
-        """Ends when all that was sent before has been answered."""
-        await self.replies.answered()
-
     async def accepts(self, requests: Sequence[bytes]) -> Sequence[bool]:
         """Sends requests before any of the client's, and a PING; ends with its reply. Returns of
         each request whether it succeeded; nothing if Redis refuses the connection.
@@ -235,8 +203,9 @@ class Backend:
 
     def give_to(self, take: Take) -> None:
         """Gives what Redis sends from now on to `take`."""
+        self.data_received = take
         if not self._is_lost:  # a closed transport would keep its protocol for good
-            self._transport.set_protocol(Receiver(self, take))
+            self._transport.set_protocol(self)  # uvloop has looked up the function before
 
     def finish(self, request: bytes) -> None:
         """Sends our QUIT, whose reply is not the client's."""

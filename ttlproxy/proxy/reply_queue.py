@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import Final, NamedTuple
 
@@ -50,7 +50,7 @@ class _Entry(NamedTuple):
 _NOTHING: Final = _Entry(-1)
 
 
-class _What(Enum):
+class Kind(Enum):
     """The kind of what has begun to come: a reply, also one that the client does not get, that it
     gets changed, or that leads it to another server, a confirmation, an invalidation, a message or
     another push; or it is not known yet."""
@@ -65,7 +65,8 @@ class _What(Enum):
     UNKNOWN = 7
 
 
-_REPLY, _DROPPED, _CONFIRMS, _MESSAGE, _INVALIDATION, _CHANGED, _REDIRECTION, _UNKNOWN = _What
+_REPLY, _DROPPED, _CONFIRMS, _MESSAGE, _INVALIDATION, _CHANGED, _REDIRECTION, _UNKNOWN = Kind
+PUSHED: Final = (_CONFIRMS, _MESSAGE, _INVALIDATION)
 
 
 def drop(data: bytes, count: int = 0) -> None:
@@ -186,6 +187,10 @@ class ReplyQueue:
             self._add(_Entry(last, tell))
         self.after(ended)
 
+    def forget_subscriptions(self) -> None:
+        """The client is subscribed to nothing any more."""
+        self._subscriptions = [0, 0]
+
     def drop(self, count: int) -> None:
         """Drops this many replies behind the one that `tell` is told; `tell` calls it."""
         self._drops_until = self.came + 1 + count
@@ -257,7 +262,7 @@ class ReplyQueue:
         entries, self._entries, self._next = self._entries, deque(), _FAR
         return entries
 
-    def _take_ends(self, data: bytes, ends: Sequence[int], *, all_alike: bool) -> None:
+    def _take_ends(self, data: bytes, ends: list[int], *, all_alike: bool) -> None:
         """Takes replies one by one; if they are all alike, those that nobody looks at together."""
         if self._are_messages(data, ends):
             self._to_client(data)
@@ -265,9 +270,9 @@ class ReplyQueue:
         begin = at = 0
         while at < len(ends) and self._reads:
             unseen = min(self._next - self.came, len(ends) - at)
-            if unseen > 1 and all_alike and self._are_plain:
+            if unseen > 0 and all_alike and self._are_plain:
                 at += unseen
-                self._out.append(data[begin : ends[at - 1]])
+                self._give_all(data, begin, ends[at - unseen : at])
                 self._answered(unseen)
             else:
                 at += 1
@@ -279,7 +284,7 @@ class ReplyQueue:
             self._piece(data[begin:], has_ended=False)
         self._flush()
 
-    def _are_messages(self, data: bytes, ends: Sequence[int]) -> bool:
+    def _are_messages(self, data: bytes, ends: list[int]) -> bool:
         """Whether these are whole messages, or other pushes, and no invalidation."""
         if self._kind or not ends or ends[-1] < len(data) or INVALIDATION in data:
             return False
@@ -302,22 +307,22 @@ class ReplyQueue:
         if self._is is _UNKNOWN:
             self._kept = piece
         elif self._is is _INVALIDATION:
-            self._out.append(self.shown(piece))
+            self._give(self.shown(piece), has_ended=has_ended)
         elif self._is is _CHANGED:
-            self._out.append(self._change(piece))
+            self._give(self._change(piece), has_ended=has_ended)
         elif self._is is _REDIRECTION:
-            self._out.append(ON_ITS_WAY)
-        elif self._is is not _DROPPED:
-            self._out.append(piece)
+            self._give(ON_ITS_WAY, has_ended=has_ended)
+        else:
+            self._give(piece, has_ended=has_ended)
         if not has_ended:
             return
         kind, self._kind = self._kind, 0
         if self._is is _CONFIRMS:
             self._confirmed(kind, piece)
-        elif self._is not in (_MESSAGE, _INVALIDATION):
+        elif self._is not in PUSHED:
             self._answered(1)
 
-    def _what(self, piece: bytes, has_ended: bool) -> _What:
+    def _what(self, piece: bytes, has_ended: bool) -> Kind:
         """The kind of what begins with this."""
         entry = self._entries[0] if self._next == self.came else _NOTHING
         listens = self._kind != PUSH and any(self._subscriptions)
@@ -343,8 +348,8 @@ class ReplyQueue:
         line, line_break, _ = piece.partition(b"\r\n")
         if not line_break:
             return _UNKNOWN
-        if line == _RESET:  # it ends all subscriptions, and confirms none
-            self._subscriptions = [0, 0]
+        if line == _RESET:  # it confirms none of the ends of subscriptions
+            self.forget_subscriptions()
         goes = entry.tell(line + line_break)
         if not isinstance(goes, bool):
             self._change = goes
@@ -368,7 +373,7 @@ class ReplyQueue:
         """Notes that this many replies have ended."""
         self.came += count
         if self.came > self.sent:
-            self.relay()
+            self._miscounted()
         while self._next <= self.came:
             entry = self._entries[0]
             if entry.then is None and entry.number == self.came:
@@ -378,6 +383,19 @@ class ReplyQueue:
             if entry.then is not None:
                 self._flush()
                 entry.then()
+
+    def _miscounted(self) -> None:
+        """A reply to nothing has come."""
+        self.relay()
+
+    def _give_all(self, data: bytes, begin: int, ends: list[int]) -> None:
+        """Whole replies are the client's: the bytes from `begin` on, to the last of `ends`."""
+        self._out.append(data[begin : ends[-1]])
+
+    def _give(self, piece: bytes, *, has_ended: bool) -> None:
+        """A piece of something is the client's, unless it is dropped."""
+        if self._is is not _DROPPED:
+            self._out.append(piece)
 
     def _flush(self) -> None:
         """The client gets what has come for it."""

@@ -79,7 +79,7 @@ class RoutedServer(ClientServer[RoutedClient]):
     def retire(self, link: Link) -> None:
         """Stops serving this master."""
         for client in list(self.clients):
-            client.retire(link)
+            client.lanes.retire(link)
         if self.pools is not None:
             self.pools.retire(link)
 
@@ -105,7 +105,7 @@ class RoutedServer(ClientServer[RoutedClient]):
         while True:
             await asyncio.sleep(_LOOK_S)
             for client in list(self.clients):
-                client.close_idle_lanes(loop.time() - _IDLE_S)
+                client.lanes.close_idle(loop.time() - _IDLE_S)
 
     def _client(self, source: str) -> RoutedClient:
         return RoutedClient(self, source, self.slow_clients.activity())

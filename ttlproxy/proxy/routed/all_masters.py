@@ -11,6 +11,7 @@ from ttlproxy.errors import SlotMoved
 from ttlproxy.link import Backoff, Link
 from ttlproxy.proxy.routed.bounces import is_bounce, shown
 from ttlproxy.proxy.routed.lane import Lane
+from ttlproxy.proxy.routed.lane_calls import asked
 from ttlproxy.proxy.routed.pending_request import PendingRequest
 
 if TYPE_CHECKING:
@@ -37,8 +38,8 @@ async def replies_of(
     for attempt in count(1):
         now = await links()
         lacking = [name for name in now if _is_sent_back(replies.get(name))]
-        asked = [_asked(client.lanes.to(now[name]), args, raw) for name in lacking]
-        for name, reply in zip(lacking, await asyncio.gather(*asked), strict=True):
+        replying = [_asked(client.lanes.to(now[name]), args, raw) for name in lacking]
+        for name, reply in zip(lacking, await asyncio.gather(*replying), strict=True):
             replies[name] = reply or replies.get(name, b"")
         found = {name: replies[name] for name in now}
         if not any(map(_is_sent_back, found.values())):
@@ -55,7 +56,7 @@ async def replies_of(
 async def _asked(lane: Lane, args: Sequence[bytes], raw: bytes) -> bytes:
     """The reply; empty if the lane is given up before the request has gone."""
     try:
-        return await lane.asked(PendingRequest(list(args), raw, None))
+        return await asked(lane, PendingRequest(list(args), raw, None))
     except SlotMoved:
         return b""
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+import logging
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
+from ttlproxy.errors import NO_FREE_CONNECTION, NoFreeConnection
 from ttlproxy.link import Link, Masters
 from ttlproxy.proxy.routed.lane import Lane
+from ttlproxy.proxy.routed.lane_calls import NO_ROOM
+from ttlproxy.proxy.routed.pending_request import PendingRequest
 
 if TYPE_CHECKING:
     from ttlproxy.proxy.routed.routed_client import RoutedClient
@@ -112,7 +116,7 @@ class ClientLanes:
 
     @property
     def is_full(self) -> bool:
-        return any(lane.is_full for lane in self._lanes.values())
+        return any(lane.redis_is_full for lane in self._lanes.values())
 
     @property
     def kept(self) -> int:
@@ -128,9 +132,6 @@ class ClientLanes:
     def buffered(self) -> int:
         return sum(lane.buffered for lane in self)
 
-    def served(self, link: Link) -> Lane | None:
-        return self._lanes.get(link)
-
     def close(self, lane: Lane) -> None:
         """No more is expected of it."""
         self.forget(lane)
@@ -141,22 +142,103 @@ class ClientLanes:
             del self._lanes[lane.link]
         self._retired.discard(lane)
 
-    def retire(self, lane: Lane, lost: Callable[[Lane], None]) -> None:
-        """Its master is not served any more: what it owes may still come, for a second."""
+    def retire(self, link: Link) -> None:
+        """A master is not served any more: what it owes may still come, for a second."""
+        client, lane = self._client, self._lanes.get(link)
+        if lane is None:
+            return
+        if client.specials.needs(lane):
+            client.ends_because("moved")
+            self.close(lane)
+            client.end()
+            return
         self.forget(lane)
         lane.retires = True
         lane.give_back()
         if lane.owes:
             self._retired.add(lane)
-            asyncio.get_running_loop().call_later(_RETIRES_S, lost, lane)
+            asyncio.get_running_loop().call_later(_RETIRES_S, self.lost, lane)
         else:
             lane.close()
 
-    def unused(self, since_s: float) -> list[Lane]:
-        """The lanes that were last used before `since_s`, on the clock of the event loop."""
-        return [lane for lane in self.others if lane.used_s < since_s and not lane.waits]
+    def close_idle(self, since_s: float) -> None:
+        """Closes those that were last used before `since_s`, on the clock of the event loop, and
+        that nothing needs."""
+        for lane in self.others:
+            if lane.used_s < since_s and not (lane.waits or self._client.specials.needs(lane)):
+                self.close(lane)
 
     def clear(self) -> None:
         self._lanes.clear()
         self._retired.clear()
         self._home = None
+
+    # Lanes call these.
+
+    def lost(self, lane: Lane) -> None:
+        """A connection has ended, or must."""
+        if lane.is_closed:
+            return
+        owes = lane.owes or self._client.specials.needs(lane)
+        self.forget(lane)
+        if owes:
+            lane.close()
+            self._client.end()
+        else:
+            lane.give_back()
+            lane.close()
+
+    def miscounted(self, lane: Lane) -> None:
+        """Ends, because a lane has got no reply, or a reply to nothing: none of its is certain."""
+        self.close(lane)
+        self._client.end()
+
+    def can_go_on_without(self, lane: Lane) -> bool:
+        """Whether nothing but the requests at hand needs the connection."""
+        return self._client.is_open and not self._client.specials.needs(lane)
+
+    def can_spare(self, lane: Lane) -> bool:
+        """Whether a connection on which nothing is on its way may be closed."""
+        has_logged_in = lane.session is not None and not lane.session.before_login
+        return has_logged_in and self.can_go_on_without(lane)
+
+    def crowded_out(self, lane: Lane) -> None:
+        """Refuses the requests of a lane that got no room for its connection for hold_max; or the
+        client, if it is not open."""
+        client = self._client
+        words = "must do without a connection to a master: there may be no more of them"
+        if client.is_open:
+            client.client_log.often(logging.WARNING, words)
+            self.forget(lane)
+            requests = lane.take_unsent()
+            lane.trouble = NoFreeConnection(NO_ROOM)
+            lane.close()
+            self.answer(requests, NO_FREE_CONNECTION)
+        else:
+            client.refuse(NoFreeConnection(words))
+
+    def turned_away(self, lane: Lane, error: bytes) -> None:
+        """Redis has too many clients, and has closed the connection without reading from it."""
+        words = "cannot connect to a master: it has reached its maxclients"
+        client = self._client
+        client.client_log.often(logging.WARNING, words)
+        lane.link.context.node_counts.connections_refused += 1
+        client.limit.make_room_at(lane.link)
+        self.forget(lane)
+        client.order.open()
+        requests = [*lane.replies.requests, *lane.take_unsent()]
+        lane.replies.requests.clear()
+        lane.close()
+        for request in requests:
+            request.error = error
+            request.answer(error)
+        client.redirects.add([request for request in requests if request.taker is None])
+
+    def answer(self, requests: Sequence[PendingRequest], reply: bytes) -> None:
+        """Answers requests with this reply; they do not go to Redis."""
+        for request in requests:
+            if request.taker is None:
+                self._client.order.answered(request, reply)
+            else:
+                request.answer(reply)
+        self._client.flush()

@@ -5,19 +5,18 @@ They are counted, so whatever does not fit the count ends the client.
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
 from collections.abc import Callable
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from ttlproxy.proxy.redis_connection import HIGH
+from ttlproxy.proxy.reply_queue import PUSHED, Kind, ReplyQueue
 from ttlproxy.proxy.routed.bounces import is_bounce
 from ttlproxy.proxy.routed.chunk import Part
 from ttlproxy.proxy.routed.pending_request import PendingRequest
-from ttlproxy.session.replies import Tell
 from ttlproxy.wire import bulks
-from ttlproxy.wire.reply_ends import ERROR, PUSH, ReplyEnds, may_be_special
+from ttlproxy.wire.reply_ends import ERROR, may_be_special
 
 if TYPE_CHECKING:
     from ttlproxy.proxy.routed.routed_client import RoutedClient
@@ -35,37 +34,23 @@ class Miscounted(Exception):  # noqa: N818 - the name says it
     """Redis has sent no reply, or a reply to nothing."""
 
 
-class LaneReplies:
+class LaneReplies(ReplyQueue):
     """
-    in_flight: the requests that are owed a reply, the oldest first; parts: or these, of chunks
-    relays: what comes is not read
+    requests: those that are owed a reply, the oldest first; parts: or these, of chunks
     hears: whether the client gets a push, or a message in RESP2; None: it gets all
-    shown: what the client gets in place of a push; empty if that is nothing
-    attempt: is told the next reply to the last request in flight, and says whether it is one
     """
+
+    __slots__ = ("_begun", "_client", "_hold_up", "hears", "parts", "requests")
 
     def __init__(self, client: RoutedClient, hold_up: Callable[[], None]) -> None:
         """`hold_up()` is called when much of a reply waits for those of others."""
-        self.in_flight: deque[PendingRequest] = deque()
+        super().__init__(self._relayed)
+        self.requests: deque[PendingRequest] = deque()
         self.parts: deque[Part] = deque()
-        self.relays = False
         self.hears: Callable[[bytes], bool] | None = None
-        self.attempt: Tell | None = None
-        self.shown: Callable[[bytes], bytes] = bytes
         self._client = client
         self._hold_up = hold_up
-        self._ends = ReplyEnds()
-        self._begun: list[bytes] = []  # of the reply that has not ended, what waits here
-        self._kind = 0  # the first byte of that reply
-        self._answers = 0
-        self._fences: deque[tuple[int, asyncio.Event]] = deque()
-        self._confirming = 0  # how many confirmations of a subscription are to come
-        self._are_pushes = True  # confirmations and messages are
-
-    @property
-    def is_uneven(self) -> bool:
-        """Whether something else may come than one reply to each request."""
-        return self.relays or bool(self._confirming) or not self._are_pushes
+        self._begun: list[bytes] = []  # of the reply, or push, that has not ended
 
     @property
     def has_begun(self) -> bool:
@@ -75,35 +60,20 @@ class LaneReplies:
     @property
     def kept(self) -> int:
         """Bytes of the reply that has not ended."""
-        return sum(map(len, self._begun))
+        return sum(map(len, self._begun)) + len(self._kept)
 
-    async def passed(self) -> None:
-        """Ends when all that is in flight now has been answered."""
-        if self.in_flight:
-            fence = asyncio.Event()
-            self._fences.append((self._answers + len(self.in_flight), fence))
-            await fence.wait()
+    def end(self) -> None:
+        for entry in self._stop():
+            if entry.then is not None:
+                entry.then()
 
-    def confirms(self, count: int, *, by_push: bool) -> None:
-        """The last request is answered with so many confirmations, which pass to the client.
-
-        `by_push`: the client is in RESP3, where they and messages are pushes.
-        """
-        self._confirming, self._are_pushes = count, by_push
-
-    def forget_subscriptions(self) -> None:
-        """The client is subscribed to nothing any more."""
-        self._confirming, self._are_pushes = 0, True
-
-    def end(self, trouble: Exception) -> None:
-        """Fails all that wait: nothing more will come."""
-        for request in self.in_flight:
+    def fail(self, trouble: Exception) -> None:
+        """Nothing more will come: all that wait fail."""
+        self.end()
+        for request in self.requests:
             request.fail(trouble)
-        for _, fence in self._fences:
-            fence.set()
-        self.in_flight.clear()
+        self.requests.clear()
         self.parts.clear()
-        self._fences.clear()
         self._begun = []
 
     def take(self, data: bytes, ends: list[int] | None) -> None:
@@ -111,36 +81,29 @@ class LaneReplies:
 
         `ends`: the positions behind each reply that ends there, if they are known.
         """
-        self._client.order.open()
-        if self.relays:
-            self._client.pushed(data)
-            self._client.flush()
-            return
-        if ends is None:
-            ends = self._ends_in(data)
-        begin = 0
-        if self._kind and ends:
-            begin = ends.pop(0)
-            self._one(data[:begin])
-        if may_be_special(data) or self._fences or self.attempt or not self._are_pushes:
-            for end in ends:
-                self._one(data[begin:end])
-                begin = end
-        elif ends:
-            self._all([data[at:end] for at, end in zip([begin, *ends], ends, strict=False)])
-            begin = ends[-1]
-        if begin < len(data):
-            self._begin(data[begin:])
-        self._client.flush()
+        is_special = may_be_special(data)
+        if self._reads and ends is None:
+            try:
+                ends = self._ends.feed(data)
+            except ValueError as unclear:
+                raise Miscounted from unclear
+        if self.parts and ends is not None and not (is_special or self._entries):
+            self._take_parts(data, ends)
+        else:
+            self._take_each(data, ends, is_special=is_special)
 
-    def take_parts(self, data: bytes, ends: list[int] | None) -> None:
-        """Does what `take` does, while parts of chunks are all that is owed here. Pieces of replies
-        that are not to pass, errors and pushes are taken one by one."""
-        if may_be_special(data):
-            self.take(data, ends)
-            return
-        if ends is None:
-            ends = self._ends_in(data)
+    def _take_each(self, data: bytes, ends: list[int] | None, *, is_special: bool) -> None:
+        self._client.order.open()
+        if ends is None or not self._reads:
+            self._relayed(data)
+        else:
+            self._take_ends(data, ends, all_alike=not is_special)
+            self._client.flush()
+
+    # While parts of chunks are all that is owed here. Pieces of replies that are not to pass,
+    # errors and pushes are taken one by one.
+
+    def _take_parts(self, data: bytes, ends: list[int]) -> None:
         part = self.parts[0]
         if not part.passes:
             self._keep(data, ends)
@@ -151,7 +114,8 @@ class LaneReplies:
             self._take_beyond(part, data, ends)
             return
         if count or not self._kind:
-            self._kind = data[end] if goes_on else 0
+            self._kind, self._is = data[end] if goes_on else 0, Kind.REPLY
+        self.came += count
         part.missing = left
         if not left:
             self.parts.popleft()
@@ -166,13 +130,13 @@ class LaneReplies:
             raise Miscounted
         count = part.missing
         end = ends[count - 1]
-        self.take_parts(data[:end], ends[:count])
-        self.take_parts(data[end:], [each - end for each in ends[count:]])
+        self._take_parts(data[:end], ends[:count])
+        self._take_parts(data[end:], [each - end for each in ends[count:]])
 
     def _keep(self, data: bytes, ends: list[int]) -> None:
         """Replies wait in their parts, if they are whole."""
         if self._kind or not ends or ends[-1] < len(data):
-            self.take(data, ends)
+            self._take_each(data, ends, is_special=False)
             return
         replies = [data[begin:end] for begin, end in pairwise((0, *ends))]
         parts = self.parts
@@ -180,6 +144,7 @@ class LaneReplies:
             parts[0].add(replies, len(data))
         else:
             self._spread(replies)
+        self.came += len(replies)
         if not parts[0].missing:
             parts.popleft()
         self._client.came()
@@ -193,78 +158,63 @@ class LaneReplies:
             self.parts.popleft().add(some, sum(map(len, some)))
         self.parts[0].add(replies, sum(map(len, replies)))
 
-    def _ends_in(self, data: bytes) -> list[int]:
-        try:
-            return self._ends.feed(data)
-        except ValueError as unclear:
-            raise Miscounted from unclear
+    # The queue calls these.
 
-    def _one(self, piece: bytes) -> None:
-        """Takes a whole reply or push, or the rest of one."""
-        kind = self._kind or piece[0]
-        if self._begun:
-            piece, self._begun = b"".join([*self._begun, piece]), []
-        self._kind = 0
-        if kind == PUSH or not self._are_pushes:
-            kind = self._subscribed(kind, piece)
-        if kind == PUSH:
-            piece = self.shown(piece)
-            if piece and (self.hears is None or self.hears(piece)):
-                self._client.pushed(piece)
-        elif not self.in_flight:
+    def _relayed(self, data: bytes) -> None:
+        self._client.order.push(data)
+        self._client.flush()
+
+    def _are_messages(self, data: bytes, ends: list[int]) -> bool:
+        return False
+
+    def _miscounted(self) -> None:
+        raise Miscounted
+
+    def _give_all(self, data: bytes, begin: int, ends: list[int]) -> None:
+        requests = self.requests
+        if len(ends) > len(requests):
             raise Miscounted
-        elif not self._is_attempted or self._has_succeeded(piece):
-            self._answer(self.in_flight.popleft(), kind, piece)
+        replies = [data[at:end] for at, end in zip([begin, *ends], ends, strict=False)]
+        self._client.order.answered_all([requests.popleft() for _ in replies], replies)
 
-    @property
-    def _is_attempted(self) -> bool:
-        """Whether the next reply is that to an attempt."""
-        return self.attempt is not None and len(self.in_flight) == 1
-
-    def _has_succeeded(self, reply: bytes) -> bool:
-        attempt, self.attempt = self.attempt, None
-        return attempt is None or bool(attempt(reply.partition(b"\n")[0] + b"\n"))
-
-    def _all(self, replies: list[bytes]) -> None:
-        """Takes whole replies without errors."""
-        in_flight = self.in_flight
-        if len(replies) > len(in_flight):
-            raise Miscounted
-        self._answers += len(replies)
-        self._client.answered_all([in_flight.popleft() for _ in replies], replies)
-
-    def _answer(self, request: PendingRequest, kind: int, reply: bytes) -> None:
-        self._answers += 1
-        while self._fences and self._fences[0][0] <= self._answers:
-            self._fences.popleft()[1].set()
-        if request.taker is not None:
-            request.answer(reply)
-        elif kind == ERROR and is_bounce(reply):
-            request.error = reply
-            self._client.bounced([request])
-        else:
-            self._client.answered(request, reply)
-
-    def _subscribed(self, kind: int, piece: bytes) -> int:
-        """The kind of what has come while the client may be subscribed; PUSH for a message."""
-        what = piece[4:]
-        if kind != ERROR and self._confirming and what.startswith(CONFIRMATIONS):
-            self._confirming -= 1
-            if not self._confirming:
-                self._answer(self.in_flight.popleft(), kind, piece)
-            return PUSH
-        is_message = not self._are_pushes and what.startswith(MESSAGES)
-        return PUSH if is_message else kind
-
-    def _begin(self, piece: bytes) -> None:
-        """A part of a reply that goes on."""
-        self._kind = self._kind or piece[0]
-        self._begun.append(piece)
-        if self._kind in (ERROR, PUSH) or self._is_attempted or not self.in_flight:
+    def _give(self, piece: bytes, *, has_ended: bool) -> None:
+        if self._is is Kind.DROPPED:
             return
-        request = self.in_flight[0]
-        if request.taker is None:
-            if self._client.part(request, b"".join(self._begun)):
+        self._begun.append(piece)
+        if has_ended:
+            whole, self._begun = b"".join(self._begun), []
+            if self._is not in PUSHED:
+                self._answer(whole)
+            elif whole and (self.hears is None or self.hears(whole)):
+                self._client.order.push(whole)
+        elif self._is not in PUSHED and self._kind != ERROR:
+            self._give_part()
+
+    def _give_part(self) -> None:
+        """The client gets what has come of a reply that goes on, if it is the next one."""
+        request = self.requests[0] if self.requests else None
+        if request is not None and request.taker is None:
+            order = self._client.order
+            if order.is_next(request):
+                order.part(b"".join(self._begun))
                 self._begun = []
             elif sum(map(len, self._begun)) > HIGH:
                 self._hold_up()
+
+    def _confirmed(self, kind: int, piece: bytes) -> None:
+        came = self.came
+        super()._confirmed(kind, piece)
+        if self.came > came:
+            self._answer(piece)
+
+    def _answer(self, reply: bytes) -> None:
+        if not self.requests:
+            raise Miscounted
+        request = self.requests.popleft()
+        if request.taker is not None:
+            request.answer(reply)
+        elif self._kind == ERROR and is_bounce(reply):
+            request.error = reply
+            self._client.redirects.add([request])
+        else:
+            self._client.order.answered(request, reply)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from ttlproxy.errors import NOT_SERVED, NoFreeConnection, SlotMoved
 from ttlproxy.link import Backoff, Link, Masters
+from ttlproxy.proxy.routed import lane_calls
 from ttlproxy.proxy.routed.bounces import Bounce, read, shown
 from ttlproxy.proxy.routed.lane import Lane
 from ttlproxy.proxy.routed.pending_request import PendingRequest
@@ -86,7 +87,7 @@ class Redirects:
         """Sends what is in line, one request after the other, until nobody is left."""
         line = self.lines[slot]
         if lane is not None and not lane.is_closed:
-            await lane.passed()  # what went behind it may come back, too
+            await lane.replies.answered()  # what went behind it may come back, too
         if line:
             self._put_in_order(line)
             self._give_up_overtaken(line)
@@ -94,9 +95,9 @@ class Redirects:
             request = line[0]
             reply = await self.ask(request)
             line.popleft()
-            self._client.answered(request, reply)
+            self._client.order.answered(request, reply)
             while reply == NOT_SERVED and line:  # they have waited as well
-                self._client.answered(line.popleft(), reply)
+                self._client.order.answered(line.popleft(), reply)
             self._client.flush()
         self.lines.pop(slot, None)  # the last reply may have ended the client
 
@@ -125,7 +126,7 @@ class Redirects:
         if any(table.modifies(each.args) and not _has_failed(each) for each in overtaking):
             for request in [each for each in line if each.error is not None]:
                 line.remove(request)
-                self._client.answered(request, shown(request.error or b""))
+                self._client.order.answered(request, shown(request.error or b""))
             self._client.flush()
             return
         for request in overtaking:
@@ -163,7 +164,7 @@ class Redirects:
         if lane is None:
             return None
         try:
-            return await lane.asked(request)
+            return await lane_calls.asked(lane, request)
         except SlotMoved:
             return None
 
@@ -177,11 +178,11 @@ class Redirects:
             return None
         try:
             await source.opened()
-            bare = await source.unindexed(request)
+            bare = await lane_calls.unindexed(source, request)
             if lanes.of(request.slot) is not source:
                 return None
             if bare is not None and (bare != request.raw or told.kind != b"ASK"):
-                reply = await source.asked_as(request, bare)
+                reply = await lane_calls.asked_as(source, request, bare)
                 bounce = read(reply)
                 if bounce is None:
                     return reply
@@ -209,8 +210,10 @@ class Redirects:
         await target.opened()
         if lanes.of(request.slot) is not source:
             return None
-        data = source.on_the_way(request) if bare is None else bare
-        return None if data is None else await target.asked_as(request, data, asking=True)
+        data = lane_calls.on_the_way(source, request) if bare is None else bare
+        if data is None:
+            return None
+        return await lane_calls.asked_as(target, request, data, asking=True)
 
     async def _pause(self, request: PendingRequest, told: Bounce | None, attempt: int) -> None:
         """Waits until another attempt may have another end."""

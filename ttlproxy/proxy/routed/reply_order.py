@@ -8,16 +8,13 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from ttlproxy.proxy.redis_connection import LOW
+from ttlproxy.proxy.reply_queue import drop
 from ttlproxy.proxy.routed.chunk import Chunk
 from ttlproxy.proxy.routed.pending_request import PendingRequest
 from ttlproxy.proxy.write_batch import Write
 
 # A client that has more chunks under way has an object for each request.
 _MOST_CHUNKS: Final = 16
-
-
-def _nowhere(data: bytes) -> None:
-    """Takes replies for a client that has gone."""
 
 
 class ReplyOrder:
@@ -191,7 +188,7 @@ class ReplyOrder:
 
     def drop(self) -> None:
         """The client has gone: nothing more is sent."""
-        self._write = _nowhere
+        self._write = drop
 
     def say(self, reply: bytes) -> None:
         """Sends a reply of the proxy's own, when no other is owed."""

@@ -116,7 +116,7 @@ class Routing:
         waiting, table = requests.waiting, self._table()
         self._is_free = False
         if waiting and client.specials.wants_all:
-            client.start(self._special())
+            client.start(self._special(), "special request")
             return
         if self._changes != self._masters.changes:
             self._changes = self._masters.changes
@@ -140,7 +140,7 @@ class Routing:
             requests.have_gone(len(pending))
             self._send(pending)
         if waiting:
-            client.start(self._special())
+            client.start(self._special(), "special request")
         elif requests.is_cut or requests.ending:
             self._look_at_rest()
         else:
@@ -152,9 +152,9 @@ class Routing:
         if client.lanes.is_unauthenticated and requests.exceeds_login():
             requests.give_up()
         if requests.ending:
-            client.start(self._end_with(requests.ending))
+            client.start(self._end_with(requests.ending), "special request")
         elif requests.is_too_large:
-            client.start(client.specials.refuse_too_large())
+            client.start(client.specials.refuse_too_large(), "special request")
         elif requests.kept > LOW:
             client.keeps()
 

@@ -76,7 +76,7 @@ class SharingPolicy:
             self._change(False)
             self._left(begins, args, names)
         elif is_shareable and not self._is_unknown and self._changes <= _MOST_CHANGES:
-            state = state_after(self._client.replays)
+            state = state_after(self._client.connection_settings)
             if state is not None and (state.auth or not self._asks_login):
                 self.state = state
                 self._change(True)

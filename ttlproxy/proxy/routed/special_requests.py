@@ -21,6 +21,7 @@ from ttlproxy.proxy.routed.all_masters import replies_of
 from ttlproxy.proxy.routed.connection_settings import KEPT, options
 from ttlproxy.proxy.routed.gathering import OK, Split
 from ttlproxy.proxy.routed.lane import Lane
+from ttlproxy.proxy.routed.lane_calls import asked, logs_in, relay
 from ttlproxy.proxy.routed.pending_request import PendingRequest
 from ttlproxy.proxy.routed.requests_in import Request
 from ttlproxy.proxy.routed.routing_table import SPLIT
@@ -180,7 +181,7 @@ class SpecialRequests:
 
     async def _log_in(self, args: list[bytes], raw: bytes) -> bytes:
         home = await self._home()
-        reply = await home.logs_in(args)
+        reply = await logs_in(home, args)
         if not reply.startswith(b"-") and len(args) > 1:
             await self._keep(args, home)
         return reply
@@ -192,7 +193,7 @@ class SpecialRequests:
         for lane in client.lanes.others:
             if lane is home or lane.is_closed or lane.session is None:  # it begins with them
                 continue
-            if (await lane.logs_in(words)).startswith(b"-"):
+            if (await logs_in(lane, words)).startswith(b"-"):
                 raise UpstreamError("a master refuses what another has accepted")
 
     async def _reset(self, args: list[bytes], raw: bytes) -> bytes:
@@ -204,7 +205,7 @@ class SpecialRequests:
             self._reply_on()
         self._transactions.reset()
         self._subscriptions.reset(home)
-        return await home.logs_in(args)
+        return await logs_in(home, args)
 
     async def _quit(self, args: list[bytes], raw: bytes) -> bytes:
         self.quit = True
@@ -220,7 +221,7 @@ class SpecialRequests:
             return b"-%b\r\n" % errors.NO_REDIRECTION
         if word in KEPT:
             home = await self._home()
-            reply = await home.logs_in(args)
+            reply = await logs_in(home, args)
             if reply.startswith(b"+"):
                 await self._keep(args, home)
                 if self.hears_all:
@@ -238,8 +239,8 @@ class SpecialRequests:
         client, home = self._client, await self._home()
         lane = client.lanes.of(client.routing_table.slot_of(args))
         if lane is not None and lane is not home:
-            await lane.asked(PendingRequest(caching, encode(tuple(caching)), None))
-            await home.asked(PendingRequest([b"PING"], encode((b"PING",)), None))
+            await asked(lane, PendingRequest(caching, encode(tuple(caching)), None))
+            await asked(home, PendingRequest([b"PING"], encode((b"PING",)), None))
 
     def _reply_on(self) -> bytes:
         self._is_off = self._client.order.muted = False
@@ -260,7 +261,7 @@ class SpecialRequests:
         home = await self._home()
         await home.opened()
         self.relaying = home
-        home.relay(raw)
+        relay(home, raw)
         return b""
 
     # Several nodes.
@@ -268,8 +269,8 @@ class SpecialRequests:
     async def _split(self, args: list[bytes], raw: bytes) -> bytes:
         client, split = self._client, Split(args)
         parts = split.parts.items()
-        asked = [client.ask(words, sent, number) for number, (words, sent) in parts]
-        replies = await asyncio.gather(*asked)
+        replying = [client.ask(words, sent, number) for number, (words, sent) in parts]
+        replies = await asyncio.gather(*replying)
         return split.gathered(dict(zip(split.parts, replies, strict=True)))
 
     async def _some_everywhere(self, args: list[bytes], raw: bytes) -> bytes:

@@ -17,6 +17,7 @@ from ttlproxy.link import Backoff
 from ttlproxy.proxy.routed.bounces import is_bounce, shown
 from ttlproxy.proxy.routed.keyspace_events import bulks, is_event, may_be, published_key
 from ttlproxy.proxy.routed.lane import Lane
+from ttlproxy.proxy.routed.lane_calls import asked, confirmed, forget_subscriptions
 from ttlproxy.proxy.routed.lane_replies import CONFIRMATIONS, MESSAGES
 from ttlproxy.proxy.routed.pending_request import PendingRequest
 from ttlproxy.wire import encode
@@ -70,7 +71,7 @@ class Subscriptions:
         self._others.clear()
         for names in self._events.values():
             names.clear()
-        home.forget_subscriptions()
+        forget_subscriptions(home)
 
     async def ask(self, args: list[bytes], raw: bytes) -> bytes:
         """The reply to a request of a subscribed client in RESP2: PING is answered, and others are
@@ -84,7 +85,7 @@ class Subscriptions:
             lane.link.context.keys.own_tag,
         )
         words = [own if word in keys else word for word in args]
-        return await lane.asked(PendingRequest(words, encode(tuple(words)), None))
+        return await asked(lane, PendingRequest(words, encode(tuple(words)), None))
 
     async def change(self, args: list[bytes], raw: bytes) -> None:
         """Events come from all masters as soon as the client has its confirmation."""
@@ -110,7 +111,7 @@ class Subscriptions:
         lanes = await self._client.lanes.reach_all()
         fresh = {*lanes} - self._others - {self._client.lanes.home()}
         for lane in fresh:
-            lane.hear(_is_of_no_subscription)
+            lane.replies.hears = _is_of_no_subscription
             for kind, names in self._events.items():
                 await self._told(lane, kind, names, adds=True)
         self._others |= fresh
@@ -124,8 +125,7 @@ class Subscriptions:
         if names:
             words = [_REQUESTS[kind, adds], *names]
             request = PendingRequest(words, encode(tuple(words)), None)
-            by_push = self._client.connection_settings.is_resp3
-            await lane.confirmed(request, len(names), by_push=by_push)
+            await confirmed(lane, request, len(names))
 
     def _hear(self) -> None:
         """Has each connection pass the messages of what the client is subscribed to now."""
@@ -134,9 +134,9 @@ class Subscriptions:
         if not hears_events:
             self._others.clear()
         for lane in lanes:
-            lane.hear(partial(self._hears, lane) if hears_events else None)
+            lane.replies.hears = partial(self._hears, lane) if hears_events else None
             if not self.needs(lane):
-                lane.forget_subscriptions()
+                forget_subscriptions(lane)
 
     def _hears(self, lane: Lane, push: bytes) -> bool:
         """Whether the client gets what a master says to it.
@@ -190,12 +190,9 @@ class Subscriptions:
         kind, adds = self._kind(args)
         names = self._names.setdefault((lane, kind), set())
         confirmations = len(args) - 1 or len(names) or 1
-        by_push = self._client.connection_settings.is_resp3
         if kind != "shard":
             self._main = lane
-        reply = await lane.confirmed(
-            PendingRequest(args, raw, None), confirmations, by_push=by_push
-        )
+        reply = await confirmed(lane, PendingRequest(args, raw, None), confirmations)
         if reply.startswith(b"-"):
             pass
         elif adds:
@@ -203,7 +200,7 @@ class Subscriptions:
         else:
             names.difference_update(args[1:] or tuple(names))
         if not self.needs(lane):
-            lane.forget_subscriptions()
+            forget_subscriptions(lane)
         return reply
 
     def _kind(self, args: list[bytes]) -> tuple[str, bool]:

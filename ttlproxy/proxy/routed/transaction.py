@@ -20,6 +20,7 @@ from ttlproxy.proxy.routed.bounces import is_bounce
 from ttlproxy.proxy.routed.connection_settings import is_setting
 from ttlproxy.proxy.routed.gathering import OK
 from ttlproxy.proxy.routed.lane import Lane
+from ttlproxy.proxy.routed.lane_calls import asked, asked_together
 from ttlproxy.proxy.routed.pending_request import PendingRequest
 from ttlproxy.proxy.routed.requests_in import Request, RequestsIn
 from ttlproxy.proxy.routed.subscriptions import KINDS
@@ -86,7 +87,7 @@ class Transactions:
         self._watched_slots.clear()
         if watched is None:
             return await self._client.ask(args, raw, None)
-        return await watched.asked(PendingRequest(args, raw, None))
+        return await asked(watched, PendingRequest(args, raw, None))
 
     async def go_on(self, requests: RequestsIn) -> None:
         """Takes the requests up to the end of the transaction, or as many as there are."""
@@ -186,8 +187,8 @@ class Transactions:
         """The replies of a master to requests that go together."""
         assert lane is not None
         try:
-            return await lane.asked_together(
-                [PendingRequest(args, raw, None) for args, raw in requests]
+            return await asked_together(
+                lane, [PendingRequest(args, raw, None) for args, raw in requests]
             )
         except NoFreeConnection as trouble:
             raise UpstreamError(str(trouble)) from trouble  # it ends with its client

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from ttlproxy.proxy.reply_queue import ReplyQueue, drop
+from ttlproxy.proxy.reply_queue import drop
 from ttlproxy.proxy.round_trips import RoundTrips
 from ttlproxy.proxy.sharing.pool import Pool
 from ttlproxy.proxy.sharing.shared_connection import SharedConnection, Sharer
@@ -25,13 +25,20 @@ _PATIENCE_S: Final = 0.1
 
 
 class SharedUpstream(Sharer, ABC):
-    """is_cut: no more is sent"""
+    """
+    is_cut: no more is sent; replies: those that are to come
+    """
 
     most_at_once = sys.maxsize  # no other client's requests may come between ours
     unsent = 0  # what Redis has not taken is kept for all together
 
-    def __init__(self, pool: Pool) -> None:
+    _client: SharingClient | Lane
+
+    def __init__(self, client: SharingClient | Lane, pool: Pool, round_trips: RoundTrips) -> None:
         self.is_cut = False
+        self.replies = client.queue()
+        self._client = client
+        self._round_trips = round_trips
         self._pool = pool
         self._connection = pool.least_used()
         self._is_gone = self._is_closed = False
@@ -60,6 +67,21 @@ class SharedUpstream(Sharer, ABC):
         self._connection.leave(self)
         self._connection = connection
         connection.join(self)
+
+    def send(self, data: bytes, count: int) -> None:
+        """Sends `count` whole requests."""
+        self.replies.sent += count
+        if self._connection.is_lost:  # nothing is owed there
+            self._move_to(self._pool.least_used())
+        if self._round_trips.is_due and self._client.is_plain:
+            self.replies.watch(self._round_trips.begin(data))
+        self._connection.send(self, count, data)
+        if self._is_full:
+            self.full(True)
+
+    def ask(self, request: bytes, tell: Tell) -> None:
+        """No request of ours comes between those that may be shared."""
+        raise NotImplementedError
 
     def close(self) -> None:
         """The client has gone, or has a connection of its own: what is owed is thrown away."""
@@ -91,6 +113,8 @@ class SharedUpstream(Sharer, ABC):
 class ClientUpstream(SharedUpstream):
     """The place of a client of one Redis."""
 
+    _client: SharingClient
+
     def __init__(
         self,
         client: SharingClient,
@@ -99,11 +123,8 @@ class ClientUpstream(SharedUpstream):
         round_trips: RoundTrips,
     ) -> None:
         """`staggered`: spreads the ends of many clients that are owed replies at the same time."""
-        self.replies = ReplyQueue(client.write)
-        self._client = client
+        super().__init__(client, pool, round_trips)
         self._staggered = staggered
-        self._round_trips = round_trips
-        super().__init__(pool)
 
     # The shared connection calls these.
 
@@ -133,19 +154,6 @@ class ClientUpstream(SharedUpstream):
 
     # The client calls these.
 
-    def send(self, data: bytes, count: int) -> None:
-        """Sends `count` whole requests."""
-        self.replies.sent += count
-        if self._connection.is_lost:  # nothing is owed there
-            self._move_to(self._pool.least_used())
-        if self._round_trips.is_due and self._client.is_plain:
-            self.replies.watch(self._round_trips.begin(data))
-        self._connection.send(self, count, data)
-
-    async def answered(self) -> None:
-        """Ends when no reply is owed."""
-        await self.replies.answered()
-
     def finish(self, request: bytes) -> None:
         """The client ends once it has all replies; no QUIT is sent."""
         self.replies.after(self._end_soon)
@@ -159,60 +167,44 @@ class ClientUpstream(SharedUpstream):
             self._client.full(False)
         del self._client
 
-    # No request of ours comes between those that may be shared.
-
-    def ask(self, request: bytes, tell: Tell) -> None:
-        raise NotImplementedError
-
 
 class LaneUpstream(SharedUpstream):
-    """The place of a lane, which counts its replies.
+    """The place of a lane.
 
-    owed: replies that are to come
     is_taken: the lane has it, and is to hear of its end
     """
 
-    def __init__(self, lane: Lane, pool: Pool, reads_slowly: Callable[[], None]) -> None:
+    _client: Lane
+
+    def __init__(
+        self, lane: Lane, pool: Pool, round_trips: RoundTrips, reads_slowly: Callable[[], None]
+    ) -> None:
         """`reads_slowly()` is called when more comes, and the client has not taken the last."""
-        self.owed = 0
         self.is_taken = False
-        self._lane = lane
         self._reads_slowly = reads_slowly
         self._has_told = False  # that Redis does not keep up
-        super().__init__(pool)
+        super().__init__(lane, pool, round_trips)
 
     # The shared connection calls these.
 
     def takes(self, data: bytes, ends: list[int], begin: int) -> None:
-        self.owed -= len(ends)
         if self._is_gone:
             return
-        self._lane.taken(data, [end - begin for end in ends] if begin else ends)
+        self._client.write(data, [end - begin for end in ends] if begin else ends)
         if self._is_slow:
             self._reads_slowly()
 
     def full(self, is_full: bool) -> None:
         """A client that waits for nothing here goes on: it may have requests for others."""
         self._is_full = is_full
-        self._tell(is_full and self.owed > 0)
+        is_full = is_full and self.replies.owed > 0
+        if is_full is not self._has_told and not self._is_gone:
+            self._has_told = is_full
+            self._client.full(is_full)
 
     def lost(self, *, is_owed: bool) -> None:
         if self.is_taken and not self._is_gone:
-            self._lane.end()
-
-    # The lane calls these.
-
-    def send(self, data: bytes, count: int) -> None:
-        """Sends `count` whole requests."""
-        self.owed += count
-        self._connection.send(self, count, data)
-        if self._is_full:
-            self._tell(True)
+            self._client.end()
 
     def _let_go(self) -> None:
-        del self._lane, self._reads_slowly
-
-    def _tell(self, is_full: bool) -> None:
-        if is_full is not self._has_told and not self._is_gone:
-            self._has_told = is_full
-            self._lane.full(is_full)
+        del self._client, self._reads_slowly

@@ -68,7 +68,7 @@ class SharingClient(Client):
         if self.activity is not None:
             self.activity.note(awaits=False)
         if self._context.registry.expecting:
-            self._link.announcements.receive()  # may find them lost: then nothing is served
+            self.link.announcements.receive()  # may find them lost: then nothing is served
         if self._phase is not OPEN:
             self._keep(data)
             return
@@ -171,7 +171,7 @@ class SharingClient(Client):
         )
         assert session is not None
         assert isinstance(own, Backend)
-        await own.answered()
+        await own.replies.answered()
         if handshake.is_over:
             return
         try:
@@ -218,13 +218,9 @@ class SharingClient(Client):
         super()._gone()
         self.shared = None
 
-    def pause_writing(self) -> None:
-        self._is_slow = True
-        super().pause_writing()
-
-    def resume_writing(self) -> None:
-        self._is_slow = False
-        super().resume_writing()
+    def _pause(self, is_full: bool) -> None:
+        self._is_slow = is_full
+        super()._pause(is_full)
 
     # The shared connection calls these.
 
@@ -247,9 +243,9 @@ class SharingClient(Client):
     def buffered(self) -> int:
         return super().buffered + len(self._rest)
 
-    def abort(self, why: str) -> None:
+    def _abort(self) -> None:
         self._rest = b""
-        super().abort(why)
+        super()._abort()
 
     # Inside.
 
@@ -267,16 +263,16 @@ class SharingClient(Client):
 
     async def _change_over(self) -> None:
         """Ends when it has a connection of its own, or will never have one."""
-        shared, session, link, server = self.shared, self._session, self._link, self._server
+        shared, session, link, server = self.shared, self._session, self.link, self._server
         assert shared is not None
         assert session is not None
-        await shared.answered()
+        await shared.replies.answered()
         attempt = partial(server.connect_alone, self)
         try:
             own, _ = await connect(link, attempt, server.settings.hold_max)
         except OSError as trouble:
             self._task = None
-            self._refuse(trouble)
+            self.refuse(trouble)
             return
         has_sent = shared.replies.sent > 0
         shared.close()
@@ -285,7 +281,7 @@ class SharingClient(Client):
         self._hides_in(own)
         if not await self._is_prepared(own, has_sent):
             self._task = None
-            self._refuse(ConnectionError("Redis refuses the login of this client now"))
+            self.refuse(ConnectionError("Redis refuses the login of this client now"))
             return
         self.send_by(own.send)
         session.in_flight = own.replies.in_flight
