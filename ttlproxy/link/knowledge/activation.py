@@ -22,7 +22,7 @@ import logging
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import Final, NamedTuple
+from typing import Final
 
 import hiredis
 from redis.exceptions import ResponseError
@@ -60,11 +60,6 @@ _LOOKS: Final = Backoff(cap=0.02, base=0.0005)
 _MOST_LOOKS: Final = 8  # after these the pause does not grow
 
 
-class _Asked(NamedTuple):
-    places: Sequence[DbKey]
-    done: asyncio.Future[None]
-
-
 class AskedPlaces:
     """Gathers the questions of sessions at one moment, and serves them in rounds: questions that
     come during one are answered in the next."""
@@ -72,15 +67,15 @@ class AskedPlaces:
     def __init__(self, serve: Callable[[set[DbKey]], Awaitable[None]]) -> None:
         """`serve(places)` asks Redis; raises UpstreamError if a connection is lost."""
         self._serve = serve
-        self._new: list[_Asked] = []
-        self._under_way: list[_Asked] = []
+        self._new: list[tuple[Sequence[DbKey], asyncio.Future[None]]] = []
+        self._under_way: list[tuple[Sequence[DbKey], asyncio.Future[None]]] = []
         self._asked = asyncio.Event()
 
     def add(self, places: Iterable[DbKey]) -> asyncio.Future[None]:
         """Returns a future that is done when these places were served; it has an UpstreamError if a
         connection, or the link, was lost before."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._new.append(_Asked(tuple(places), done))
+        self._new.append((tuple(places), done))
         self._asked.set()
         return done
 
@@ -90,32 +85,24 @@ class AskedPlaces:
             while True:
                 await self._asked.wait()
                 self._asked.clear()
-                await self._round()
+                self._under_way, self._new = self._new, []
+                try:
+                    await self._serve(set[DbKey]().union(*(at for at, _ in self._under_way)))
+                    self._end(None)
+                except UpstreamError as lost:
+                    self._end(lost)
         finally:
-            self._take()
+            self._under_way += self._new
+            self._new = []
             self._end(UpstreamError("the link was lost"))
-
-    async def _round(self) -> None:
-        self._take()
-        trouble: UpstreamError | None = UpstreamError("the link was lost")
-        try:
-            await self._serve(set[DbKey]().union(*(asked.places for asked in self._under_way)))
-            trouble = None
-        except UpstreamError as lost:
-            trouble = lost
-        finally:
-            self._end(trouble)
-
-    def _take(self) -> None:
-        self._under_way, self._new = self._new, []
 
     def _end(self, trouble: UpstreamError | None) -> None:
         under_way, self._under_way = self._under_way, []
-        for asked in under_way:
+        for _, done in under_way:
             if trouble is not None:
-                fail(asked.done, trouble)
-            elif not asked.done.done():
-                asked.done.set_result(None)
+                fail(done, trouble)
+            elif not done.done():
+                done.set_result(None)
 
 
 # Stands among places for the rules.
