@@ -22,7 +22,7 @@ from tests.bench.targets import Stage, find_program
 from tests.docs import quoted_figures
 from tests.support.requirements import absent
 from tests.support.servers import Proxy
-from ttlproxy.link.knowledge import modes
+from ttlproxy.link.knowledge import announcements
 
 pytestmark = [pytest.mark.redis, pytest.mark.long]
 
@@ -52,10 +52,10 @@ def stage(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
     """Its proxies are forked, because the figures do not matter here."""
     for module in (targets, fleet, memory):
         monkeypatch.setattr(module, "Proxy", partial(Proxy, forked=True))
-    few = modes.FEW
+    few = announcements.FEW
     with ExitStack() as stack:
         yield Stage(stack, SHARE)
-    assert few == modes.FEW, "proxies of later tests in this process decide themselves"
+    assert few == announcements.FEW, "proxies of later tests in this process decide themselves"
 
 
 @pytest.mark.slow

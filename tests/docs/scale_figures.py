@@ -7,11 +7,11 @@ from typing import Final
 
 from tests.bench.parts import fleet
 from tests.docs.quoted_figures import PROXY_CPU, RATE, REDIS_CPU, all_of, table
-from ttlproxy.link.knowledge import modes
+from ttlproxy.link.knowledge import announcements
 
 MASTERS: Final = 30
 # Up to so many proxies hear of all keys, further ones ask at each request.
-_FEW: Final = modes.FEW
+_FEW: Final = announcements.FEW
 _ALL, _ON_DEMAND = fleet.MODES
 _KINDS: Final = {_ALL: "get broadcasts", _ON_DEMAND: "ask at each request"}
 # How proxies may be attached, and how many they are.

@@ -18,7 +18,6 @@ from ttlproxy.core.registry import UNKNOWN
 from ttlproxy.errors import UpstreamError
 from ttlproxy.link import announcing
 from ttlproxy.link.knowledge import announcements as module
-from ttlproxy.link.knowledge import modes
 from ttlproxy.link.life import heartbeat
 from ttlproxy.net.tasks import cancel
 
@@ -119,7 +118,7 @@ async def test_a_proxy_greets_the_others(life: Running, server: AnyServer) -> No
 async def test_a_proxy_that_asks_hears_no_greetings_and_deadlines_only_while_it_leads(
     server: AnyServer, direct: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(modes, "FEW", 0)
+    monkeypatch.setattr(module, "FEW", 0)
     others = [Client(server.port, protocol=3) for _ in range(2)]
     for other in others:
         other.ask("CLIENT", "TRACKING", "ON")

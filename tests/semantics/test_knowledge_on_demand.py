@@ -22,7 +22,8 @@ from ttlproxy.core.keys import Keys
 from ttlproxy.wire import encode
 
 KEYS = Keys()
-# Of a few proxies these hear of all deadlines, where nobody has said it (link/knowledge/modes.py).
+# Of a few proxies these hear of all deadlines, where nobody has said it
+# (link/knowledge/announcements.py).
 FEW = 4
 FAR_MS = 4_000_000_000_000
 

@@ -19,23 +19,23 @@ _context.set_forkserver_preload(["tests.support.preload", "uvloop"])
 def set_asking(asks: bool | None) -> None:
     """Whether proxies of this process ask Redis at each request what is due, or hear of it; None:
     as they decide themselves, by how many there are."""
-    from ttlproxy.link.knowledge import modes
+    from ttlproxy.link.knowledge import announcements
 
     if asks is not None:
-        modes.FEW = 0 if asks else 1 << 30  # type: ignore[misc]
+        announcements.FEW = 0 if asks else 1 << 30  # type: ignore[misc]
 
 
 @contextmanager
 def asking(asks: bool | None) -> Iterator[None]:
     """Does as `set_asking` for a while."""
-    from ttlproxy.link.knowledge import modes
+    from ttlproxy.link.knowledge import announcements
 
-    before = modes.FEW
+    before = announcements.FEW
     set_asking(asks)
     try:
         yield
     finally:
-        modes.FEW = before  # type: ignore[misc]
+        announcements.FEW = before  # type: ignore[misc]
 
 
 def _run(

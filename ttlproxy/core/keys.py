@@ -165,7 +165,7 @@ class Keys:
         # A proxy that begins to serve sets and deletes this key: an announcement to the others.
         self.hello = self.announcement_prefix + b"hello"
         # Channels on which nothing is ever published: Redis counts their subscribers, see
-        # link/knowledge/modes.py.
+        # link/knowledge/announcements.py.
         self.broadcast = prefix + b"broadcast"
         self.on_demand = prefix + b"on-demand"
         # Channels of news: who subscribes to one has acknowledged them, see
