@@ -21,7 +21,6 @@ from ttlproxy.link import LAYOUT, Context, Link, client
 from ttlproxy.link.connecting.pipeline import run
 from ttlproxy.link.life.server_setup import ServerSetup
 from ttlproxy.link.server.acl import Acl
-from ttlproxy.link.server.command_table import CommandTable
 
 
 @pytest.fixture
@@ -67,9 +66,9 @@ async def test_the_commands_of_the_server_are_known(
 
 
 async def test_the_table_of_commands_is_whole_although_it_is_read_in_pieces(
-    redis: Redis, direct: Client
+    link: Link, redis: Redis, direct: Client
 ) -> None:
-    found = await CommandTable().read(redis, b"")
+    found = await link.commands.read(redis, b"")
     assert sorted(found, key=lambda row: row.name) == sorted(
         natives(direct.ask("COMMAND")), key=lambda row: row.name
     )
@@ -77,9 +76,9 @@ async def test_the_table_of_commands_is_whole_although_it_is_read_in_pieces(
 
 @pytest.mark.any_server("7.0")  # before 7.0 they are read each time
 async def test_commands_are_read_anew_only_from_another_kind_of_server(
-    redis: Redis, server: AnyServer
+    link: Link, redis: Redis, server: AnyServer
 ) -> None:
-    table, info = CommandTable(), b"redis_version:7.0.15\r\nmodule:name=one,ver=1\r\n"
+    table, info = link.commands, b"redis_version:7.0.15\r\nmodule:name=one,ver=1\r\n"
     before = calls(server.port, "command|info")
     first = await table.read(redis, info)
     asked = calls(server.port, "command|info") - before
@@ -91,19 +90,19 @@ async def test_commands_are_read_anew_only_from_another_kind_of_server(
 
 @pytest.mark.any_server("7.0")  # before, there is no COMMAND LIST to refuse
 async def test_commands_are_known_if_their_list_is_refused_but_not_their_table(
-    redis: Redis, become: Become
+    link: Link, redis: Redis, become: Become
 ) -> None:
     await become("-command|list")
-    assert await CommandTable().read(redis, b"")
+    assert await link.commands.read(redis, b"")
 
 
-async def test_a_renamed_command_is_in_the_table(start_server: StartServer) -> None:
+async def test_a_renamed_command_is_in_the_table(link: Link, start_server: StartServer) -> None:
     renamed = start_server("--rename-command", "GETRANGE", "ANOTHER")
     connected = client(Upstream.parse(renamed.url), "test", 30.0)
     with closing(Client(renamed.port)) as direct:
         expected = {row.name for row in natives(direct.ask("COMMAND"))}
     try:
-        assert {row.name for row in await CommandTable().read(connected, b"")} == expected
+        assert {row.name for row in await link.commands.read(connected, b"")} == expected
     finally:
         await connected.aclose()
 

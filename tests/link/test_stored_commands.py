@@ -18,7 +18,7 @@ from ttlproxy.link import Context, Link
 from ttlproxy.link.connecting.known_server import INFO
 from ttlproxy.link.connecting.pipeline import run
 from ttlproxy.link.life.server_setup import ServerSetup
-from ttlproxy.link.server.command_table import FIELD, Packable, Stored, pack, unpack
+from ttlproxy.link.server.command_table import FIELD, Packable, pack, unpack
 
 
 class Proxy:
@@ -28,7 +28,7 @@ class Proxy:
         assert settings.upstream is not None
         self.context = Context(settings, Counters())
         link = Link(settings.upstream, self.context)
-        self.acl, self.stored, self.known = link.acl, link.stored_commands, link.server
+        self.acl, self.stored, self.known = link.acl, link.commands, link.server
         self.state, self.setup = link.shared_state, ServerSetup(link)
 
     async def start(self, redis: Redis) -> None:
@@ -45,8 +45,8 @@ class Proxy:
         assert isinstance(info, bytes)
         return info, replies
 
-    async def met(self, redis: Redis) -> Stored | None:
-        return self.stored.met(*await self.ask(redis))
+    async def met(self, redis: Redis) -> bool:
+        return self.stored.take_stored(*await self.ask(redis))
 
 
 @pytest.fixture
@@ -94,13 +94,13 @@ async def test_the_stored_commands_are_the_servers_own(
 ) -> None:
     await _store(first, redis)
     await second.start(redis)
-    found = await second.met(redis)
-    assert found is not None
-    assert {row.name: row for row in found.natives} == {
+    assert await second.met(redis)
+    found = second.stored.natives
+    assert {row.name: row for row in found} == {
         row.name: row for row in natives(direct.ask("COMMAND"))
     }
-    assert {name: sorted(of) for name, of in found.categories.items()} == {
-        name: sorted(direct.ask("ACL", "CAT", name)) for name in Router(found.natives).categories
+    assert {name: sorted(of) for name, of in second.acl.categories.items()} == {
+        name: sorted(direct.ask("ACL", "CAT", name)) for name in Router(found).categories
     }
 
 
@@ -119,8 +119,8 @@ async def test_a_table_that_was_stored_for_another_server_is_read_anew(
     await _store(first, redis)
     await second.start(redis)
     info, replies = await second.ask(redis)
-    assert second.stored.met(info, replies)
-    assert second.stored.met(info.replace(line, instead), replies) is None
+    assert second.stored.take_stored(info, replies)
+    assert not second.stored.take_stored(info.replace(line, instead), replies)
 
 
 async def test_a_table_that_was_stored_before_a_module_brought_commands_is_read_anew(
@@ -130,7 +130,7 @@ async def test_a_table_that_was_stored_before_a_module_brought_commands_is_read_
     await second.start(redis)
     info, (how_many, stored) = await second.ask(redis)
     assert isinstance(how_many, int)
-    assert second.stored.met(info, [how_many + 1, stored]) is None
+    assert not second.stored.take_stored(info, [how_many + 1, stored])
 
 
 @pytest.mark.any_server("7.0")  # before 7.0 the server does not list its commands
@@ -157,7 +157,7 @@ async def test_a_table_that_no_proxy_has_signed_is_not_believed(
     *known, categories = unpack(packed)
     for forged in (b"", b"junk", packed, signature + pack([*known, categories[:2]])):
         direct.ask("HSET", STATE, FIELD, forged)
-        assert await second.met(redis) is None
+        assert not await second.met(redis)
 
 
 async def test_a_server_that_refuses_to_store_is_served_all_the_same(
@@ -183,8 +183,7 @@ async def test_a_proxy_that_may_not_read_the_stored_table_asks_the_server(
 async def test_nothing_is_stored_in_front_of_a_cluster(first: Proxy, redis: Redis) -> None:
     first.context.set_clustered(clustered=True)
     assert not first.stored.questions()
-    first.stored.met(b"run_id:1\r\n", [])
-    first.stored.read(b"", b"rows")
+    assert await first.stored.learn(redis, b"run_id:1\r\n", [])
     assert not first.stored.is_wanted
 
 

@@ -27,7 +27,7 @@ from ttlproxy.link.connecting.known_server import Identity, KnownServer
 from ttlproxy.link.connecting.pipeline import run
 from ttlproxy.link.knowledge.sample import Sample
 from ttlproxy.link.life.upkeep import Upkeep
-from ttlproxy.link.server.command_table import FIELD, pack
+from ttlproxy.link.server.command_table import FIELD
 from ttlproxy.wire import NOTHING_DUE
 
 # A walk over managed keys begins after so many heartbeats.
@@ -77,9 +77,8 @@ async def test_overdue_keys_are_counted_and_a_broken_schedule_is_built_again(
 async def test_the_table_of_commands_is_stored_but_not_in_a_pause(
     context: Context, link: Link, redis: Redis, direct: Client
 ) -> None:
-    stored = link.stored_commands
-    stored.met(b"run_id:1\r\n", await run(redis, [(0, words) for words in stored.questions()]))
-    stored.read(b"", pack([]))
+    asked = [(0, words) for words in link.commands.questions()]
+    await link.commands.learn(redis, b"run_id:1\r\n", await run(redis, asked))
     context.fleet.attached = 2
     for is_paused, is_stored in ((paused, 0), (unpaused, 1)):
         context.is_paused = is_paused

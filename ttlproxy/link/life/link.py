@@ -44,7 +44,7 @@ from ttlproxy.link.reaper.reap_requests import ReapRequests
 from ttlproxy.link.reaper.ruled_deadlines import NativeDeadlines
 from ttlproxy.link.reaper.walks import Walks
 from ttlproxy.link.server.acl import Acl
-from ttlproxy.link.server.command_table import StoredCommands
+from ttlproxy.link.server.command_table import CommandTable
 from ttlproxy.link.server.compatibility import check_greeting
 from ttlproxy.link.server.script_cache import ScriptCache
 from ttlproxy.link.server.shared_state import SharedState
@@ -131,7 +131,7 @@ class Link:
         context.scripts.on_call = lambda: self.jobs.soon(self._load_scripts)
         self.walks = Walks(context)
         self.native_deadlines = NativeDeadlines(context)
-        self.stored_commands = StoredCommands(context, self.acl)
+        self.commands = CommandTable(context, self.acl)
         self.announcements = Announcements(
             context, self.address, self.jobs, self.shared_state, self.walks, self._connect
         )

@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from redis.asyncio import Redis
-from redis.exceptions import ResponseError
 
-from ttlproxy.commands import Native, Router, grants
+from ttlproxy.commands import Router, grants
 from ttlproxy.core.permissions import COUNTING
 from ttlproxy.link.connecting.connections import stagger_s
 from ttlproxy.link.connecting.known_server import INFO, Identity, fields
 from ttlproxy.link.connecting.pipeline import ask, error, run, valid
 from ttlproxy.link.server import compatibility
 from ttlproxy.link.server.acl import Acl
-from ttlproxy.link.server.command_table import CommandTable, families_of
+from ttlproxy.link.server.command_table import families_of
 from ttlproxy.link.server.script_cache import AT_FIRST
 from ttlproxy.scripts import written_commands
 
 if TYPE_CHECKING:
     from ttlproxy.link.life.link import Link
-
-log = logging.getLogger(__name__)
 
 # Makes a proxy that starts count as attached, so that many that start at once know of each other.
 # No key is tracked, because none is read.
@@ -41,8 +37,7 @@ class ServerSetup:
         self._acl = link.acl
         self._scripts = link.scripts
         self._shared_state = link.shared_state
-        self._stored = link.stored_commands
-        self._commands = CommandTable()
+        self._commands = link.commands
 
     async def prepare(self, redis: Redis) -> None:
         """Learns what the server can do and whether we may use it.
@@ -86,7 +81,7 @@ class ServerSetup:
             {
                 "others": [compatibility.PROXY_CHANNELS],
                 "state": self._shared_state.first_questions(),
-                "stored": self._stored.questions(),
+                "stored": self._commands.questions(),
                 "settings": compatibility.SETTINGS,
                 "scripts": AT_FIRST,
                 "users": [Acl.USERS],
@@ -97,7 +92,7 @@ class ServerSetup:
             compatibility.proxy_channel(self._context), asked["others"][0]
         )
         self._shared_state.adopt(asked["state"])
-        found = await self._commands_of(redis, info, asked["stored"])
+        found = await self._commands.learn(redis, info, asked["stored"])
         compatibility.warn(asked["settings"])
         forms = compatibility.forms(said)
         self._context.router = Router(found, self._acl.categories, forms, clustered)
@@ -108,26 +103,3 @@ class ServerSetup:
         self._context.rights.suit(grants(found, "ACL", "CAT"), counting, written)
         self._scripts.start_anew(said, (native.name for native in found), asked["scripts"])
         self._acl.take_users(asked["users"][0])
-
-    async def _commands_of(
-        self, redis: Redis, info: bytes, replies: Sequence[object]
-    ) -> list[Native]:
-        """Returns the server's commands, as another proxy has stored them or as the server tells
-        them; none if it does not. `replies`: to the questions about what is stored."""
-        if stored := self._stored.met(info, replies):
-            self._commands.keep(info, stored.listed, stored.packed, stored.natives)
-            self._acl.start_anew(True)
-            self._acl.take_categories(stored.how_many, stored.categories)
-            return stored.natives
-        await compatibility.check_commands(redis)
-        try:
-            found = await self._commands.read(redis, info)
-        except ResponseError as refused:
-            log.warning(
-                "Redis refuses COMMAND, so every word of a request counts as a key: %s", refused
-            )
-            found = []
-        else:
-            self._stored.read(self._commands.listed, self._commands.packed)
-        self._acl.start_anew(bool(found))
-        return found

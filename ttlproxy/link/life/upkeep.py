@@ -116,10 +116,10 @@ class Upkeep:
 
     async def run(self, redis: Redis, sample: Sample, *, thorough: bool) -> None:
         """Does some of each; `thorough`: also looks at what seldom needs to be looked at."""
-        context, stored = self._context, self._link.stored_commands
+        context, commands = self._context, self._link.commands
         has_others = context.fleet.attached > 1 and context.script_calls.has_state
-        if has_others and stored.is_wanted and not await context.is_paused():
-            await stored.store(redis)
+        if has_others and commands.is_wanted and not await context.is_paused():
+            await commands.store(redis)
         await self._count_overdue(redis, sample)
         await self._learn_rules(redis)
         identity, walks = self._link.server.identity, await self._link.walks.mine(redis)

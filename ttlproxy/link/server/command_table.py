@@ -17,12 +17,14 @@ summed up by family. A command that a script calls counts too, beside the script
 from __future__ import annotations
 
 import hashlib
+import logging
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import hiredis
 from redis.asyncio import Redis
+from redis.exceptions import ResponseError
 
 from ttlproxy import __version__
 from ttlproxy.commands import Native, natives
@@ -31,8 +33,11 @@ from ttlproxy.core.signing import COMMANDS, SIGNATURE_LENGTH
 from ttlproxy.link.connecting.known_server import Identity, fields
 from ttlproxy.link.connecting.pipeline import Words, error, run, valid
 from ttlproxy.link.server.acl import Acl
+from ttlproxy.link.server.compatibility import check_commands
 from ttlproxy.link.shared.context import Context
 from ttlproxy.wire import bulks
+
+log = logging.getLogger(__name__)
 
 Packable: TypeAlias = "bytes | int | Sequence[Packable] | None"
 
@@ -79,109 +84,94 @@ def build(info: bytes) -> list[bytes]:
     return [line for line in info.splitlines() if line.startswith(_BUILD)]
 
 
-class Stored(NamedTuple):
-    """A table that another proxy has stored.
-
-    natives: the server's commands; packed, listed: as CommandTable has them
-    how_many: the server's reply to COMMAND COUNT
-    categories: what its ACL CAT says, as far as that was read
-    """
-
-    natives: list[Native]
-    packed: bytes
-    listed: bytes
-    how_many: int
-    categories: dict[bytes, list[bytes]]
-
-
-class StoredCommands:
-    """Takes the table that another proxy has stored, and stores one for others.
-
-    is_wanted: whether there is something to store
-    """
-
-    def __init__(self, context: Context, acl: Acl) -> None:
-        self._context = context
-        self._acl = acl
-        self._server: list[bytes] | None = None  # None if nothing can be stored for it
-        self._listed = self._rows = b""  # the rows are not stored yet, unless empty
-
-    def questions(self) -> list[Words]:
-        keys = self._context.keys
-        return [] if keys.clustered else [_COUNT, (b"HGET", keys.state, FIELD)]
-
-    def met(self, info: bytes, replies: Sequence[object]) -> Stored | None:
-        """Returns the table that another proxy has stored for this very server; `info`: its reply
-        to INFO, `replies`: to `questions`. None if there is none."""
-        self._server, self._rows = None, b""
-        run_id = Identity.of(fields(info)).run_id.encode()
-        if not (run_id and replies) or any(map(error, replies)):
-            return None
-        how_many, stored = map(valid, replies)
-        self._server = [__version__.encode(), run_id, b"%d" % how_many, *build(info)]
-        signature, packed = (stored or b"")[:SIGNATURE_LENGTH], (stored or b"")[SIGNATURE_LENGTH:]
-        if not self._context.script_calls.signer.signed(signature, COMMANDS, [packed]):
-            return None
-        server, listed, rows, heard = unpack(packed)
-        if server != self._server:
-            return None
-        categories = dict(zip(heard[::2], heard[1::2], strict=True))
-        return Stored(list(natives(unpack(rows))), rows, listed, how_many, categories)
-
-    def read(self, listed: bytes, rows: bytes) -> None:
-        """Notes that this proxy has read the table itself; `listed`, `rows`: as in CommandTable."""
-        self._listed = listed
-        self._rows = rows if self._server is not None else b""
-
-    @property
-    def is_wanted(self) -> bool:
-        return bool(self._rows)
-
-    async def store(self, redis: Redis) -> None:
-        """Stores what was read, for the other proxies. If Redis refuses, as a replica does, they
-        read it themselves."""
-        heard: list[Packable] = [part for each in self._acl.categories.items() for part in each]
-        packed = pack([self._server, self._listed, self._rows, heard])
-        self._rows = b""
-        context = self._context
-        signature = context.script_calls.signer.sign(COMMANDS, [packed])
-        await run(redis, [(0, (b"HSET", context.keys.state, FIELD, signature + packed))])
-
-
 # This number of commands takes Redis 0.1 ms.
 _PIECE: Final = 20
 
 
 class CommandTable:
-    """Keeps the table of the last server.
+    """The commands of the last server, and what is stored of them for other proxies.
 
-    packed: its rows as Redis tells them; listed: a digest of its commands' names, empty if the
-    server does not list them
+    natives: its commands; is_wanted: whether there is something to store
     """
 
-    def __init__(self) -> None:
-        self.packed = self.listed = b""
+    def __init__(self, context: Context, acl: Acl) -> None:
+        self.natives: list[Native] = []
+        self.is_wanted = False
+        self._context = context
+        self._acl = acl
         self._build: Sequence[bytes] = ()
-        self._rows: list[Native] = []
+        self._packed = b""  # its rows as Redis tells them
+        self._listed = b""  # a digest of its commands' names, empty if it does not list them
+        self._server: list[bytes] | None = None  # None if nothing can be stored for it
+
+    def questions(self) -> list[Words]:
+        keys = self._context.keys
+        return [] if keys.clustered else [_COUNT, (b"HGET", keys.state, FIELD)]
+
+    async def learn(self, redis: Redis, info: bytes, replies: Sequence[object]) -> list[Native]:
+        """Returns the commands of a new server, as another proxy has stored them or as the server
+        tells them; none if it does not. `info`: its reply to INFO, `replies`: to `questions`.
+        Raises UnfitUpstream if it lacks a command that is needed."""
+        if self.take_stored(info, replies):
+            return self.natives
+        await check_commands(redis)
+        try:
+            found = await self.read(redis, info)
+            self.is_wanted = self._server is not None
+        except ResponseError as refused:
+            log.warning(
+                "Redis refuses COMMAND, so every word of a request counts as a key: %s", refused
+            )
+            found = []
+        self._acl.start_anew(bool(found))
+        return found
+
+    def take_stored(self, info: bytes, replies: Sequence[object]) -> bool:
+        """Takes the table that another proxy has stored for this very server; returns whether there
+        is one. `info`, `replies`: as for `learn`."""
+        self._server, self.is_wanted = None, False
+        run_id = Identity.of(fields(info)).run_id.encode()
+        if not (run_id and replies) or any(map(error, replies)):
+            return False
+        how_many, stored = map(valid, replies)
+        self._server = [__version__.encode(), run_id, b"%d" % how_many, *build(info)]
+        signature, packed = (stored or b"")[:SIGNATURE_LENGTH], (stored or b"")[SIGNATURE_LENGTH:]
+        if not self._context.script_calls.signer.signed(signature, COMMANDS, [packed]):
+            return False
+        server, listed, rows, heard = unpack(packed)
+        if server != self._server:
+            return False
+        self._keep(info, listed, rows, list(natives(unpack(rows))))
+        self._acl.start_anew(True)
+        self._acl.take_categories(how_many, dict(zip(heard[::2], heard[1::2], strict=True)))
+        return True
 
     async def read(self, redis: Redis, info: bytes) -> list[Native]:
-        """Returns the server's commands; `info`: its reply to INFO. Raises redis-py's
-        RedisError."""
+        """Returns the server's commands, as it tells them. Raises redis-py's RedisError."""
         (names,) = await run(redis, [(0, (b"COMMAND", b"LIST"))])
         if error(names):  # before 7.0, or if only COMMAND is allowed
             rows = await _whole(redis)
-            self.keep(info, b"", pack(rows), list(natives(rows)))
-            return self._rows
+            self._keep(info, b"", pack(rows), list(natives(rows)))
+            return self.natives
         names = sorted(valid(names))  # each start has another order
         listed = hashlib.sha1(b" ".join(names)).digest()
-        if (build(info), listed) != (self._build, self.listed):
+        if (build(info), listed) != (self._build, self._listed):
             rows = await _in_pieces(redis, names)
-            self.keep(info, listed, pack(rows), list(natives(rows)))
-        return self._rows
+            self._keep(info, listed, pack(rows), list(natives(rows)))
+        return self.natives
 
-    def keep(self, info: bytes, listed: bytes, packed: bytes, rows: list[Native]) -> None:
-        """Keeps a server's table that was read here or by another proxy."""
-        self._build, self.listed, self.packed, self._rows = build(info), listed, packed, rows
+    async def store(self, redis: Redis) -> None:
+        """Stores what was read, for the other proxies. If Redis refuses, as a replica does, they
+        read it themselves."""
+        heard: list[Packable] = [part for each in self._acl.categories.items() for part in each]
+        packed = pack([self._server, self._listed, self._packed, heard])
+        self.is_wanted = False
+        context = self._context
+        signature = context.script_calls.signer.sign(COMMANDS, [packed])
+        await run(redis, [(0, (b"HSET", context.keys.state, FIELD, signature + packed))])
+
+    def _keep(self, info: bytes, listed: bytes, packed: bytes, rows: list[Native]) -> None:
+        self._build, self._listed, self._packed, self.natives = build(info), listed, packed, rows
 
 
 async def _in_pieces(redis: Redis, names: Sequence[bytes]) -> list[Any]:
