@@ -215,7 +215,7 @@ async def test_what_is_written_between_read_and_write_gets_no_old_deadline(
         source.act = lambda: client.ask_many(requests)
         target, state = TimedTarget(server, PROXY_WORDS), State()
         rules = Rules(Changes(), source.compares, 0)
-        mover = Mover(source, target, server, server, rules, state, Pace(1e6), is_dry=False)
+        mover = Mover(source, target, rules, state, Pace(1e6), is_dry=False)
         await mover.run(lambda: None)
     assert client.ask("HPEXPIRETIMEFIELD", "h", "FIELDS", 2, "a", "b") == [-1, LATER_MS]
 

@@ -6,7 +6,7 @@ import argparse
 import asyncio
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -101,10 +101,19 @@ async def _run(
 ) -> int:
     """Runs a job; `side`: the option with the URL of the other side. Raises TtlproxyError."""
     problems: list[str] = []
-    job = _chosen(command, jobs, own.words, problems)
+    job = jobs.get(own.words[0]) if len(own.words) == 1 else None
     given = {name: value for name, value in vars(own).items() if value not in (None, False)}
-    if job is not None:
-        problems += _unfit(f"{command} {own.words[0]}", side, job, given)
+    if job is None:
+        meant = guess(own.words[0], jobs) if own.words else ""
+        problems.append(f"{command}: say one of {', '.join(jobs)}{meant}")
+    else:
+        called, may = f"{command} {own.words[0]}", {*_OF_ALL, *job.needs, *job.takes}
+        if side in may:
+            may.add(f"{side}_password_file")
+        problems += [f"{flag(name)}: {called} needs it" for name in job.needs if name not in given]
+        problems += [
+            f"{flag(name)}: {called} does not take it" for name in given if name not in may
+        ]
     options = _options(side, own, problems)
     if problems or job is None or options is None:
         raise SettingsError(problems)
@@ -123,27 +132,6 @@ async def _run(
         if options.is_applied:
             print("interrupted: the same words go on", file=sys.stderr, flush=True)
         raise
-
-
-def _chosen(
-    command: str, jobs: Mapping[str, Job], words: Sequence[str], problems: list[str]
-) -> Job | None:
-    if len(words) == 1 and words[0] in jobs:
-        return jobs[words[0]]
-    meant = guess(words[0], jobs) if words else ""
-    problems.append(f"{command}: say one of {', '.join(jobs)}{meant}")
-    return None
-
-
-def _unfit(called: str, side: str, job: Job, given: Mapping[str, object]) -> list[str]:
-    """Returns the problems with options that the job needs, or does not take."""
-    may = {*_OF_ALL, *job.needs, *job.takes}
-    if side in may:
-        may.add(f"{side}_password_file")
-    missing = [name for name in job.needs if name not in given]
-    return [f"{flag(name)}: {called} needs it" for name in missing] + [
-        f"{flag(name)}: {called} does not take it" for name in given if name not in may
-    ]
 
 
 def _options(side: str, own: argparse.Namespace, problems: list[str]) -> Options | None:

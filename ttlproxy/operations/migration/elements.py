@@ -6,10 +6,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Awaitable, Mapping, Sequence
 from enum import StrEnum
-from typing import Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from ttlproxy.core.element_types import TYPES
 from ttlproxy.link.connecting.pipeline import Words
+
+if TYPE_CHECKING:
+    from ttlproxy.operations.migration.connection import Server
 
 # Elements in a page, which is one transaction at the target.
 PAGE: Final = 200
@@ -84,11 +87,13 @@ class TargetState(NamedTuple):
 class Source(Protocol):
     """A source of deadlines.
 
+    server: has the keys to go through
     slack_ms: two deadlines that differ by no more are the same
     compares: whether the value of an element must be the one at the target; otherwise both are the
     same data
     """
 
+    server: Server
     parts: Sequence[SourcePart]
     slack_ms: int
     compares: bool
@@ -100,8 +105,9 @@ class Source(Protocol):
 
 
 class Target(Protocol):
-    """A target of deadlines; slack_ms: as for a source."""
+    """A target of deadlines; server: gets them; slack_ms: as for a source."""
 
+    server: Server
     slack_ms: int
 
     def read_state(self, page: Page, *, with_values: bool) -> Awaitable[TargetState]:

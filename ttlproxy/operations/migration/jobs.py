@@ -61,15 +61,10 @@ class Ends(NamedTuple):
 
 
 class Moved(NamedTuple):
-    """walked: the server whose keys are gone through; server: the server with the target
-
-    hint: what may be wrong if no element of the source is at the target
-    """
+    """hint: what may be wrong if no element of the source is at the target"""
 
     source: Source
     target: Target
-    walked: Server
-    server: Server
     how: Changes
     hint: str
 
@@ -93,7 +88,7 @@ async def _pairs(options: Options, ends: Ends) -> Moved:
     source = PairsSource(proxy, naming, unit, is_clustered=await proxy.is_clustered())
     how = Changes(deletes=options.deletes)
     hint = "does --data name the right keys?"
-    return Moved(source, TimedTarget(proxy, PROXY_WORDS), proxy, proxy, how, hint)
+    return Moved(source, TimedTarget(proxy, PROXY_WORDS), how, hint)
 
 
 async def _redisson(options: Options, ends: Ends) -> Moved:
@@ -106,8 +101,7 @@ async def _redisson(options: Options, ends: Ends) -> Moved:
     is_elsewhere = options.other is not None
     names = {part: Naming(part.match, options.into, is_elsewhere=is_elsewhere) for part in parts}
     source = RedissonSource(ends.other, names)
-    target = TimedTarget(ends.proxy, PROXY_WORDS)
-    return Moved(source, target, ends.other, ends.proxy, Changes(copies=True), "")
+    return Moved(source, TimedTarget(ends.proxy, PROXY_WORDS), Changes(copies=True), "")
 
 
 def _from(kind: str, probe: Words, what: str) -> Callable[[Options, Ends], Awaitable[Moved]]:
@@ -121,7 +115,7 @@ def _from(kind: str, probe: Words, what: str) -> Callable[[Options, Ends], Await
         )
         how = Changes(options.copies, options.deletes)
         target = TimedTarget(ends.proxy, PROXY_WORDS)
-        return Moved(source, target, ends.other, ends.proxy, how, _COPY)
+        return Moved(source, target, how, _COPY)
 
     return prepare
 
@@ -133,7 +127,7 @@ async def _to_native(options: Options, ends: Ends) -> Moved:
         *(ends.proxy, options.match, reading), has_data=False, copies=options.copies
     )
     target, how = TimedTarget(ends.other, NATIVE_WORDS), Changes(options.copies)
-    return Moved(source, target, ends.proxy, ends.other, how, _COPY)
+    return Moved(source, target, how, _COPY)
 
 
 async def _to_pairs(options: Options, ends: Ends) -> Moved:
@@ -142,7 +136,7 @@ async def _to_pairs(options: Options, ends: Ends) -> Moved:
     )
     naming = Naming(b"*", options.beside, is_elsewhere=options.other is not None)
     target = PairsTarget(ends.other, naming, UNITS[options.unit])
-    return Moved(source, target, ends.proxy, ends.other, Changes(), "")
+    return Moved(source, target, Changes(), "")
 
 
 async def _probe(server: Server, words: Words, what: str) -> None:

@@ -98,10 +98,7 @@ class Migration:
         rules = Rules(
             moved.how, moved.source.compares, max(moved.source.slack_ms, moved.target.slack_ms)
         )
-        mover = Mover(
-            *(moved.source, moved.target, moved.walked, moved.server),
-            *(rules, state, Pace(options.rate), is_dry),
-        )
+        mover = Mover(moved.source, moved.target, rules, state, Pace(options.rate), is_dry)
         saves_s = monotonic()
         verb = "looking" if not options.is_applied else "writing" if not is_dry else "checking"
 
@@ -123,7 +120,7 @@ class Migration:
         return mover
 
     def _check_that_some(self, moved: Moved, state: State) -> None:
-        counts, server = state.counts, moved.walked
+        counts, server = state.counts, moved.source.server
         if not counts[KEYS]:
             sought = " or ".join(
                 f"{part.kind.decode()} {part.match.decode(errors='backslashreplace')!r}"
@@ -135,7 +132,7 @@ class Migration:
         found = elements(counts)
         if found and counts[Outcome.GONE] == found and moved.hint:
             raise OperationError(
-                f"none of the {found} elements with deadlines is at {moved.server.shown}:"
+                f"none of the {found} elements with deadlines is at {moved.target.server.shown}:"
                 f" {moved.hint}"
             )
 

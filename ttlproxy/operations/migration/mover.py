@@ -11,7 +11,6 @@ from typing import Any, Final, Self
 from ttlproxy.errors import UnfitKey
 from ttlproxy.link.connecting.pipeline import Words
 from ttlproxy.operations.key_walk import KeyWalk, Pace, WalkPosition
-from ttlproxy.operations.migration.connection import Server
 from ttlproxy.operations.migration.elements import (
     END,
     Outcome,
@@ -82,7 +81,6 @@ def elements(counts: Counter[str]) -> int:
 class Mover:
     """One pass over all keys.
 
-    walked: the server whose keys are walked over; server: the server with the target
     state: its position; it counts outcomes, and the names above
     is_dry: whether nothing is written; the outcomes are then what would be
     examples: some elements that are written, or would be
@@ -91,8 +89,6 @@ class Mover:
 
     source: Source
     target: Target
-    walked: Server
-    server: Server
     rules: Rules
     state: State
     pace: Pace
@@ -109,12 +105,12 @@ class Mover:
 
     async def _keys(self, part: SourcePart, tell: Callable[[], None]) -> None:
         walk = KeyWalk(
-            *(self.walked.redis, self.walked.db, self.pace, self.state.place),
+            *(self.source.server.redis, self.source.server.db, self.pace, self.state.place),
             match=part.match,
             kind=part.kind,
             page=_NAMES,
         )
-        with self.walked.errors():
+        with self.source.server.errors():
             async with aclosing(walk.pages()) as pages:
                 async for names in pages:
                     self.state.place = walk.place
@@ -132,7 +128,7 @@ class Mover:
                 page = await self._page(name, part, page.cursor)
             counts[HIDDEN] += is_untold or page.is_deadline_untold
         except UnfitKey as unfit:
-            await self.server.transaction([])
+            await self.target.server.transaction([])
             counts[UNFIT] += 1
             said = str(unfit) if shown(name) in str(unfit) else f"{shown(name)} at {unfit}"
             self.unfit += [said][: _EXAMPLES - len(self.unfit)]
@@ -153,14 +149,14 @@ class Mover:
     async def _outcomes(self, page: Page) -> Counter[Outcome] | None:
         """Returns the outcomes of a page; None if the key has changed meanwhile."""
         if not page.elements:
-            await self.server.transaction([])
+            await self.target.server.transaction([])
             return Counter()
         found = await self.target.read_state(page, with_values=self.rules.compares)
         plan = self.rules.plan(page, found)
         written = [*plan.to_expire, *plan.to_add][: _EXAMPLES - len(self.examples)]
         self.examples += [f"{shown(page.key)} {shown(element.name)}" for element in written]
         if self.is_dry:
-            await self.server.transaction([])
+            await self.target.server.transaction([])
             return plan.outcomes
         return await self._written(page, plan, has_key=found.has_key)
 
@@ -171,7 +167,7 @@ class Mover:
         whole: list[Words] = []
         if adds and not has_key and page.key_deadline_ms is not None:
             whole = [(b"PEXPIREAT", page.key, page.key_deadline_ms)]
-        replies = await self.server.transaction(
+        replies = await self.target.server.transaction(
             [*dates, *adds, *self.target.ttl_requests(page, timed), *whole]
         )
         if replies is None:

@@ -108,7 +108,7 @@ class PairsSource:
 
     def __init__(self, server: Server, naming: Naming, unit: Unit, *, is_clustered: bool) -> None:
         self.parts: Sequence[SourcePart] = (SourcePart(naming.pattern, b"zset"),)
-        self._server = server
+        self.server = server
         self._naming = naming
         self._unit = unit
         self._is_clustered = is_clustered
@@ -118,8 +118,8 @@ class PairsSource:
         # Keys of several slots cannot be watched: then a deadline that changes now may be missed.
         keys = [key] if self._is_clustered and slot(key) != slot(name) else [key, name]
         scan = SCANS[b"zset"]
-        read = await self._server.watched(keys, [(b"TYPE", key), scan.words(name, cursor)])
-        kind, (following, listed) = map(self._server.valid, read)
+        read = await self.server.watched(keys, [(b"TYPE", key), scan.words(name, cursor)])
+        kind, (following, listed) = map(self.server.valid, read)
         if kind not in PROXY_WORDS and kind != NO_KEY:
             raise UnfitKey(
                 f"{shown(key)} is a {kind.decode()}, which has no elements, but {shown(name)} has"
@@ -138,7 +138,7 @@ class PairsTarget:
 
     def __init__(self, server: Server, naming: Naming, unit: Unit) -> None:
         self.slack_ms = unit.ms - 1
-        self._server = server
+        self.server = server
         self._naming = naming
         self._unit = unit
 
@@ -147,8 +147,8 @@ class PairsTarget:
         key = self._naming.other(page.key)
         words = (b"ZMSCORE", key, *(element.name for element in page.elements))
         requests: list[Words] = [(b"TYPE", key), (b"TIME",), words]
-        there, time, scores = await self._server.watched([key], requests)
-        kind = self._server.valid(there)
+        there, time, scores = await self.server.watched([key], requests)
+        kind = self.server.valid(there)
         if kind not in (b"zset", NO_KEY):
             raise UnfitKey(
                 f"{shown(key)} is a {kind.decode()}, and no sorted set: give deadlines another"
@@ -156,9 +156,9 @@ class PairsTarget:
             )
         found = [
             Found(True, deadline_ms(at, self._unit, name, key) if at else None)
-            for (name, *_), at in zip(page.elements, self._server.valid(scores), strict=True)
+            for (name, *_), at in zip(page.elements, self.server.valid(scores), strict=True)
         ]
-        return TargetState(found, unix_ms(self._server.valid(time)))
+        return TargetState(found, unix_ms(self.server.valid(time)))
 
     def ttl_requests(self, page: Page, elements: Sequence[Element]) -> list[Words]:
         if not elements:

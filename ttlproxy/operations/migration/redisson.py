@@ -34,11 +34,11 @@ class RedissonSource:
     def __init__(self, server: Server, names: Mapping[SourcePart, Naming]) -> None:
         self.parts: Sequence[SourcePart] = list(names)
         self._names = names
-        self._server = server
+        self.server = server
 
     async def page(self, name: bytes, part: SourcePart, cursor: bytes) -> Page:
         key = self._names[part].other(name)
-        found = await scanned(self._server, name, part.kind, cursor)
+        found = await scanned(self.server, name, part.kind, cursor)
         if part.kind == b"zset":
             members = [Element(member, _deadline(at)) for member, at in found.pairs]
             return Page(key, b"set", members, found.cursor, found.key_deadline_ms)
@@ -46,7 +46,7 @@ class RedissonSource:
         if not names:
             return Page(key, b"hash", (), found.cursor)
         # One step reads both, so that value and deadlines are of the same write.
-        *_, (values, timeouts, idle) = await self._server.ask(
+        *_, (values, timeouts, idle) = await self.server.ask(
             (b"MULTI",),
             (b"HMGET", name, *names),
             *((b"ZMSCORE", beside(prefix, name), *names) for prefix in (_TIMEOUTS, _IDLE)),

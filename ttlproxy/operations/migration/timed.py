@@ -107,19 +107,19 @@ class TimedSource:
         self.parts: Sequence[SourcePart] = [SourcePart(match, kind) for kind in reading.kinds]
         self.slack_ms = reading.slack_ms
         self.compares = not has_data
-        self._server = server
+        self.server = server
         self._reading = reading
         self._copies = copies
 
     async def page(self, name: bytes, part: SourcePart, cursor: bytes) -> Page:
         if part.kind == b"list":  # lists are not scanned: the proxy tells which have deadlines
-            (listed,) = await self._server.ask((b"TTLPROXY", b"KEY", name))
+            (listed,) = await self.server.ask((b"TTLPROXY", b"KEY", name))
             return Page(name, b"list", [Element(element, int(at)) for element, at in listed])
-        found = await scanned(self._server, name, part.kind, cursor)
+        found = await scanned(self.server, name, part.kind, cursor)
         names = [element for element, _ in found.pairs]
         if not names:
             return Page(name, part.kind, (), found.cursor)
-        replies = await self._server.ask(*self._reading.requests(name, part.kind, names))
+        replies = await self.server.ask(*self._reading.requests(name, part.kind, names))
         deadlines = self._reading.deadlines(replies, found.now_ms)
         elements = [
             Element(element, None if at == _NO_DEADLINE else at, value)
@@ -158,7 +158,7 @@ class TimedTarget:
     slack_ms = 0
 
     def __init__(self, server: Server, words: Mapping[bytes, TimedWords]) -> None:
-        self._server = server
+        self.server = server
         self._words = words
 
     async def read_state(self, page: Page, *, with_values: bool) -> TargetState:
@@ -171,19 +171,19 @@ class TimedTarget:
         requests: list[Words] = [(b"TYPE", page.key), (b"TIME",), reads]
         if wants_values:
             requests.append((_VALUES[page.kind], page.key, *names))
-        kind, time, deadlines, *more = await self._server.watched([page.key], requests)
-        there = self._server.valid(kind)
+        kind, time, deadlines, *more = await self.server.watched([page.key], requests)
+        there = self.server.valid(kind)
         if there not in (page.kind, NO_KEY):
             raise UnfitKey(
-                f"{shown(page.key)} at {self._server.shown} is a {there.decode()}, and not a"
+                f"{shown(page.key)} at {self.server.shown} is a {there.decode()}, and not a"
                 f" {page.kind.decode()}"
             )
-        values = self._server.valid(more[0]) if more else [None] * len(names)
+        values = self.server.valid(more[0]) if more else [None] * len(names)
         found = [
             Found(at != _NOT_THERE, None if at < 0 else at, value)
-            for at, value in zip(self._server.valid(deadlines), values, strict=True)
+            for at, value in zip(self.server.valid(deadlines), values, strict=True)
         ]
-        return TargetState(found, unix_ms(self._server.valid(time)), there != NO_KEY)
+        return TargetState(found, unix_ms(self.server.valid(time)), there != NO_KEY)
 
     def ttl_requests(self, page: Page, elements: Sequence[Element]) -> list[Words]:
         groups: dict[int, list[bytes]] = {}
