@@ -71,7 +71,13 @@ async def due_keys(
     if pattern is not None:
         return await _matching(inquiry, db, offset, pattern)
     now_ms, managed, page = await schedule_page(inquiry, db, offset, PAGE, _MOST)
-    rows = [_key_row(inquiry, found, now_ms) for found in page]
+    rows = []
+    for name, length, deadline_ms in page:
+        # Deferred commands are managed as keys are; they get the name of their key.
+        key = inquiry.keys.deferring(name)
+        shown_name = name if key is None else key
+        about = (shown_name, length - (len(name) - len(shown_name)), deadline_ms)
+        rows.append(_row(about, now_ms) | ({} if key is None else {"is_deferred": True}))
     return {"managed": managed, "keys": rows, "next": _next(offset, len(page), managed)}
 
 
@@ -110,17 +116,6 @@ async def schedule_page(
 def _next(offset: int, length: int, total: int) -> int | None:
     end = offset + length
     return end if end < total else None
-
-
-def _key_row(inquiry: Inquiry, found: slots.Due, now_ms: int) -> dict[str, object]:
-    """Returns the row of a key. Deferred commands are managed as keys are; they get the name of
-    their key."""
-    name, length, deadline_ms = found
-    key = inquiry.keys.deferring(name)
-    if key is None:
-        return _row(found, now_ms)
-    about = (key, length - (len(name) - len(key)), deadline_ms)
-    return {**_row(about, now_ms), "is_deferred": True}
 
 
 def _row(found: slots.Due, now_ms: int) -> dict[str, object]:

@@ -122,7 +122,10 @@ def loaded(argv: Sequence[str], subcommand: str = "") -> tuple[Settings, dict[st
     given.pop("check", None)
     config = given.pop("config", None) or os.environ.get("TTLPROXY_CONFIG") or ""
     file = _file(config, problems) if config else {}
-    environment = _environment()
+    variables = {name.upper(): value for name, value in os.environ.items()}
+    environment = {  # an empty variable counts as not set
+        name: value for name in SETTINGS if (value := variables.get(f"{PREFIX}{name.upper()}"))
+    }
     places = {name: f"{name} in {config}" for name in file}
     places |= {name: f"{PREFIX}{name.upper()}" for name in environment}
     places |= {name: flags.flag(name) for name in given}
@@ -135,13 +138,6 @@ def loaded(argv: Sequence[str], subcommand: str = "") -> tuple[Settings, dict[st
     if problems:
         raise SettingsError(problems)
     return settings, places
-
-
-def _environment() -> dict[str, str]:
-    """Returns the settings in the environment; an empty variable counts as not set."""
-    variables = {name.upper(): value for name, value in os.environ.items()}
-    found = {name: variables.get(f"{PREFIX}{name.upper()}") for name in SETTINGS}
-    return {name: value for name, value in found.items() if value}
 
 
 def _flags(argv: Sequence[str], subcommand: str) -> tuple[dict[str, str], list[str]]:
