@@ -15,28 +15,14 @@ from ttlproxy.config import Settings
 from ttlproxy.errors import HealthError
 
 
-class _Unix(HTTPConnection):
-    """HTTP over a unix socket."""
-
-    def __init__(self, path: str, timeout_s: float) -> None:
-        super().__init__("localhost", timeout=timeout_s)
-        self._path = path
-        self._timeout_s = timeout_s
-
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(self._timeout_s)
-        self.sock.connect(self._path)
-
-
 def ask(admin: Listen, path: str, timeout_s: float) -> tuple[int, str]:
     """Returns the status and the text of a page. Raises HealthError if there is no answer."""
-    connection = (
-        _Unix(admin.path, timeout_s)
-        if admin.path
-        else HTTPConnection(admin.local.host, admin.port, timeout=timeout_s)
-    )
+    connection = HTTPConnection(admin.local.host, admin.port, timeout=timeout_s)
     try:
+        if admin.path:
+            connection.sock = socket.socket(socket.AF_UNIX)
+            connection.sock.settimeout(timeout_s)
+            connection.sock.connect(admin.path)
         connection.request("GET", path, headers={"Host": "localhost"})
         response = connection.getresponse()
         return response.status, response.read().decode(errors="replace").strip()

@@ -48,16 +48,8 @@ def _build(source: MetricSource) -> dict[str, str]:
 
 
 CLIENT_METRICS: Final = (
-    info(
-        "ttlproxy_build_info",
-        "version of ttlproxy and Python, and the event loop",
-        _build,
-    ),
-    gauge(
-        "ttlproxy_connections",
-        "connected clients",
-        lambda source: source.counters.clients,
-    ),
+    info("ttlproxy_build_info", "version of ttlproxy and Python, and the event loop", _build),
+    gauge("ttlproxy_connections", "connected clients", lambda source: source.counters.clients),
     gauge(
         "ttlproxy_max_clients",
         "how many clients may be connected: --max-clients, or fewer if files are limited",

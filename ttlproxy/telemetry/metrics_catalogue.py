@@ -227,11 +227,7 @@ METRICS: Final = (
         lambda source: source.heartbeat.age_s(),
         of_many="largest",
     ),
-    gauge(
-        "ttlproxy_workers",
-        "worker processes that serve clients",
-        lambda source: 1,
-    ),
+    gauge("ttlproxy_workers", "worker processes that serve clients", lambda source: 1),
     counter(
         "ttlproxy_workers_replaced_total",
         "workers that ended unexpectedly and were replaced",
