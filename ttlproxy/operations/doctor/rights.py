@@ -8,7 +8,7 @@ that nothing is executed.
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator
 
 from redis.exceptions import NoPermissionError, ResponseError
 
@@ -28,10 +28,11 @@ _KEYS = (b"\x01 a key of nobody \x7f", b"{\xfe}another of nobody")
 
 
 async def rights(target: Target) -> AsyncIterator[Finding]:
-    """Yields a finding for each group of missing rights with the same consequence."""
+    """Yields a finding for each group of missing rights with the same consequence; each for its
+    worst one only."""
     needed = [*asked(target.keys), *_of_scripts(target)]
     try:
-        refused = await _refused(target, needed)
+        replies = await _replies(target, needed)
     except NoPermissionError:
         yield info(
             f"the rights of user {target.user} cannot be checked",
@@ -39,7 +40,17 @@ async def rights(target: Target) -> AsyncIterator[Finding]:
             f"ACL SETUSER {target.user} +multi +discard",
         )
         return
-    missing = _missing(target, needed, refused)
+    worst: dict[str, Right] = {}
+    for right, reply in zip(needed, replies, strict=True):
+        is_there = SINCE.get(right.rule, ()) <= target.version
+        if right.rule in FIELD_TTLS:  # Valkey's version does not tell
+            is_there = right.words[0].decode() in target.commands
+        if isinstance(reply, NoPermissionError) and is_there:
+            rule = _rule(target, right, reply)
+            worst[rule] = max(worst.get(rule, right), right, key=lambda each: each.severity)
+    missing: dict[tuple[Severity, str], list[str]] = {}
+    for rule, right in worst.items():
+        missing.setdefault((right.severity, right.without), []).append(rule)
     for (severity, without), rules in missing.items():
         line = " ".join(rules)
         what = f"user {target.user} lacks the rights {line}"
@@ -59,40 +70,16 @@ def _of_scripts(target: Target) -> Iterator[Right]:
             yield Right((name, *[schedule] * (count - 1)), severity, without)
 
 
-async def _refused(target: Target, needed: Iterable[Right]) -> list[NoPermissionError | None]:
-    """Returns Redis's NOPERM error for each right, or None.
-
-    Raises NoPermissionError if MULTI or DISCARD is refused.
-    """
+async def _replies(target: Target, needed: Iterable[Right]) -> list[object]:
+    """Returns Redis's reply to each request. Raises NoPermissionError if MULTI or DISCARD is
+    refused."""
     await target.ask(b"MULTI")
     requests = [(0, right.words) for right in needed]
     *replies, discarded = await run(target.redis, [*requests, (0, (b"DISCARD",))])
     if isinstance(discarded, NoPermissionError):
         await target.redis.connection_pool.disconnect()  # this ends the transaction too
         raise discarded
-    return [reply if isinstance(reply, NoPermissionError) else None for reply in replies]
-
-
-def _missing(
-    target: Target, needed: Iterable[Right], refused: Iterable[NoPermissionError | None]
-) -> Mapping[tuple[Severity, str], list[str]]:
-    """Returns the ACL rules that are missing, by the consequence, each for its worst one only."""
-    worst: dict[str, Right] = {}
-    for right, refusal in zip(needed, refused, strict=True):
-        if refusal and _is_there(target, right):
-            rule = _rule(target, right, refusal)
-            worst[rule] = max(worst.get(rule, right), right, key=lambda each: each.severity)
-    wanted: dict[tuple[Severity, str], list[str]] = {}
-    for rule, right in worst.items():
-        wanted.setdefault((right.severity, right.without), []).append(rule)
-    return wanted
-
-
-def _is_there(target: Target, right: Right) -> bool:
-    """Whether the server has the command of the right; Valkey's version does not tell."""
-    if right.rule in FIELD_TTLS:
-        return right.words[0].decode() in target.commands
-    return SINCE.get(right.rule, ()) <= target.version
+    return replies
 
 
 def _rule(target: Target, right: Right, refusal: ResponseError) -> str:
