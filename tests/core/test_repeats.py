@@ -25,7 +25,7 @@ Args = Sequence[bytes]
 PLANNINGS: list[Callable[[], Plan]] = [
     partial(planning_setex, HSETEX),
     partial(element_commands.planning_timed, sets.SADDEX, "set_addex"),
-    lambda: family(sets.NOUN, sets.NAMES, sets.SCRIPTS, fill="")[1].plan,
+    lambda: family(sets.NOUN, sets.NAMES, fill="")[1].plan,
     lambda: hashes.LONG.setter("PEXPIRE", parsing.MILLISECONDS).plan,
 ]
 OPTIONS = ["", "5", "EX 5", "PXAT 9", "KEEPTTL", "KEEPTTL 5", "FNX", "MAXLEN 2", "MAXLEN 2 EVICT"]

@@ -8,7 +8,7 @@ from functools import wraps
 from itertools import chain
 from typing import Final
 
-from ttlproxy.commands.parsing import Refused, Time
+from ttlproxy.commands.parsing import Time
 from ttlproxy.commands.spec import (
     REPLACED,
     Call,
@@ -17,7 +17,6 @@ from ttlproxy.commands.spec import (
     OnWrite,
     Override,
     Plan,
-    refusal,
 )
 from ttlproxy.core.limits import CALLED_WORDS_MAX
 
@@ -57,23 +56,6 @@ def left_to_server(call: Call, *, unsure: bool) -> Call:
     origin, how, *elements = call.argv
     digit = int(how[:1]) + (4 if unsure else 2)
     return call._replace(argv=(origin, b"%d%b" % (digit, how[1:]), *elements))
-
-
-def refusing(plan: Plan, refuse: Callable[[Sequence[bytes], Refused], Call]) -> Plan:
-    """Returns a plan that makes the call of `refuse` for a malformed request."""
-
-    def planned(args: Sequence[bytes]) -> Call:
-        try:
-            return plan(args)
-        except Refused as refused:
-            return refuse(args, refused)
-
-    return planned
-
-
-def typed_refusal(script: str, name: str, key: bytes, text: bytes, time: Time) -> Call:
-    """Returns a refusal like that of `refusal`, but WRONGTYPE comes first."""
-    return refusal(name, text, time)._replace(script=script, keys=(key,))
 
 
 Args = Sequence[bytes]

@@ -24,9 +24,9 @@ from ttlproxy.commands import calls, parsing
 from ttlproxy.commands.element_commands import GETTERS, SETTERS, LongForms, Names, example_time
 from ttlproxy.commands.options import Conditions
 from ttlproxy.commands.parsing import MAX_DEADLINE_MS, Counted, Refused, Time, TimeUnit
-from ttlproxy.commands.spec import FIRST_READ, Call, Plan, Virtual, refusal
+from ttlproxy.commands.spec import FIRST_READ, Call, Plan, Virtual
 from ttlproxy.commands.types import hashes
-from ttlproxy.commands.types.sorted_sets import NOUN, SCRIPTS
+from ttlproxy.commands.types.sorted_sets import NOUN
 
 _FILL = ("SADD s a b", "(integer) 2")
 
@@ -76,10 +76,6 @@ _DRAGONFLY = (
 )
 
 
-def _refuse(name: str, key: bytes, text: bytes, time: Time) -> Call:
-    return refusal(name, text)
-
-
 _MEMBERS = Counted(
     NOUN.keyword,
     errors.parameter_too_small(NOUN.many),
@@ -100,11 +96,10 @@ _GARNET_NAMES = Names(
 _GARNET = LongForms(
     noun=NOUN,
     names=_GARNET_NAMES,
-    scripts=SCRIPTS,
     dialect="Garnet",
     condition_and_elements=_MEMBERS.condition_and_elements,
     elements=_MEMBERS.elements,
-    refuse=_refuse,
+    checks_type=False,
     fill="ZADD z 1 a 2 b",
 ).rows()
 
@@ -239,19 +234,13 @@ _LONG = replace(
 )
 
 
-def _getters() -> dict[str, Plan]:
-    """Returns the plans of TTL and its variants, rounded to the nearest unit."""
-    return {
-        (name := _LONG.name(word)): _LONG.plan_named(
-            name, "hash_ttl", b"%d" % unit.ms, unit.base, b"r"
-        )
-        for word, unit in GETTERS.items()
-    }
-
-
 VALKEY_FORMS: Final[Mapping[str, Plan]] = {
     **{_LONG.name(word): _LONG.setter(word, unit).plan for word, unit in SETTERS.items()},
-    **_getters(),
+    # Their times are rounded to the nearest unit.
+    **{
+        _LONG.name(word): _LONG.plan_named("hash_ttl", b"%d" % unit.ms, unit.base, b"r")
+        for word, unit in GETTERS.items()
+    },
     "HSETEX": hashes.planning_setex(_HSETEX),
 }
 

@@ -20,7 +20,7 @@ from ttlproxy import errors
 from ttlproxy.commands import calls, parsing
 from ttlproxy.commands.calls import repeating
 from ttlproxy.commands.options import SHOWN_EXPIRIES, Form, TimedOptions, long_form, short_form
-from ttlproxy.commands.parsing import NO_TIME, Counted, Refused, Time, TimeUnit
+from ttlproxy.commands.parsing import Counted, Refused, TimeUnit
 from ttlproxy.commands.spec import FIRST_READ, Call, Plan, Virtual
 from ttlproxy.core.element_types import ElementType
 
@@ -86,15 +86,6 @@ class Names(NamedTuple):
     persist: str
 
 
-class ElementScripts(NamedTuple):
-    """The names of the scripts for these commands, and of the one that refuses them."""
-
-    expire: str
-    ttl: str
-    persist: str
-    refuse: str
-
-
 @dataclass(frozen=True, kw_only=True)
 class LongForms:
     """The nine commands of one type, in the words of one server.
@@ -102,19 +93,17 @@ class LongForms:
     names: theirs
     condition_and_elements: reads the words after a time, from args[3] on
     elements: reads the words after the key of a command without a time, from args[2] on
-    refuse: makes the call for a malformed command, from its name, its key, the error and the time
-    before the mistake
+    checks_type: whether a wrong type of the key comes before the error of a malformed command
     fill: the first line of examples, which makes the key (the prefix in lower case) with the
     elements a and b
     """
 
     noun: ElementType
     names: Names
-    scripts: ElementScripts
     dialect: str = ""
     condition_and_elements: Callable[[Args], tuple[bytes, Args]]
     elements: Callable[[Args], Args]
-    refuse: Callable[[str, bytes, bytes, Time], Call]
+    checks_type: bool = True
     fill: str
 
     def rows(self) -> tuple[Virtual, ...]:
@@ -140,6 +129,7 @@ class LongForms:
             complexity=self._complexity("N*log(M)", ", M with a deadline"),
             since="0.1.0",
             plan=self._planning_set(name, unit),
+            refuses=self.refuses,
             example=(
                 self.filled,
                 self.line(name, conditional, "1) (integer) 1\n2) (integer) -2"),
@@ -161,7 +151,8 @@ class LongForms:
             complexity=self._complexity("N"),
             since="0.1.0",
             positions=(FIRST_READ,),
-            plan=self.plan_named(name, self.scripts.ttl, b"%d" % unit.ms, unit.base, b"0"),
+            plan=self.plan_named(self.script("ttl"), b"%d" % unit.ms, unit.base, b"0"),
+            refuses=self.refuses,
             example=(
                 self.filled,
                 self.line(name, noun.named("a", "none"), "1) (integer) -1\n2) (integer) -2"),
@@ -179,7 +170,8 @@ class LongForms:
             reply=f"for each {noun.one} 1 removed, -1 had none, -2 no such key or {noun.one}",
             complexity=self._complexity("N*log(M)", ", M with a deadline"),
             since="0.1.0",
-            plan=self.plan_named(name, self.scripts.persist, b"0"),
+            plan=self.plan_named(self.script("persist"), b"0"),
+            refuses=self.refuses,
             example=(
                 self.filled,
                 self.line(self.name("EXPIRE"), f"100 {noun.named('a')}", "1) (integer) 1"),
@@ -187,10 +179,19 @@ class LongForms:
             ),
         )
 
-    def plan_named(self, name: str, script: str, *words: bytes) -> Plan:
+    def plan_named(self, script: str, *words: bytes) -> Plan:
         """Returns the plan of a command without a time; its script gets `words` before the
         elements."""
-        return partial(self._plan_named, name, script, words)
+        return lambda args: Call(script, (args[1],), (*words, *self.elements(args)))
+
+    def script(self, verb: str) -> str:
+        """Returns the name of the script that does this to elements of the type."""
+        return f"{self.noun.name}_{verb}"
+
+    @property
+    def refuses(self) -> str:
+        """The script that gives a malformed command its error."""
+        return self.script("refuse") if self.checks_type else "refuse"
 
     def name(self, word: str) -> str:
         """Returns the name of the command that does what `word` does to a whole key."""
@@ -218,7 +219,7 @@ class LongForms:
         return f"O({cost}), {meaning}"
 
     def _planning_set(self, name: str, unit: TimeUnit) -> Plan:
-        script = self.scripts.expire
+        script = self.script("expire")
 
         def read(args: Args) -> Call:
             time = parsing.time(args[2], unit, name)
@@ -228,17 +229,7 @@ class LongForms:
                 raise Refused(refused.text, time) from None
             return calls.set_deadlines(script, name, args[1], time, found, condition=condition)
 
-        return calls.refusing(
-            repeating(read, self.noun.elements_at),
-            lambda args, refused: self.refuse(name, args[1], refused.text, refused.time),
-        )
-
-    def _plan_named(self, name: str, script: str, words: Args, args: Args) -> Call:
-        try:
-            found = self.elements(args)
-        except Refused as refused:
-            return self.refuse(name, args[1], refused.text, NO_TIME)
-        return Call(script, (args[1],), (*words, *found))
+        return repeating(read, self.noun.elements_at)
 
 
 def _in(unit: TimeUnit) -> str:
@@ -250,19 +241,15 @@ def example_time(unit: TimeUnit) -> int:
     return (100 if unit.relative else 4102444800) * (1000 // unit.ms)
 
 
-def family(
-    noun: ElementType, names: Names, scripts: ElementScripts, fill: str
-) -> tuple[Virtual, ...]:
+def family(noun: ElementType, names: Names, fill: str) -> tuple[Virtual, ...]:
     """Returns the nine commands of a type; `fill`: see LongForms."""
     behind_time = Counted.of(noun, errors.parameter_too_small(noun.many))
     behind_key = Counted.of(noun, errors.count_not_positive(noun.many))
     long = LongForms(
         noun=noun,
         names=names,
-        scripts=scripts,
         condition_and_elements=behind_time.condition_and_elements,
         elements=behind_key.elements,
-        refuse=partial(calls.typed_refusal, scripts.refuse),
         fill=fill,
     )
     return (
@@ -302,7 +289,7 @@ def _getter(long: LongForms, word: str, unit: TimeUnit) -> Virtual:
     if not unit.relative:
         lines.insert(2, long.line(row.name, "a", f"(integer) {example_time(unit)}"))
     argv = (b"%d" % unit.ms, unit.base, b"1")
-    return _on_one(noun, replace(row, example=tuple(lines)), long.scripts.ttl, argv)
+    return _on_one(noun, replace(row, example=tuple(lines)), long.script("ttl"), argv)
 
 
 def _persist(long: LongForms) -> Virtual:
@@ -313,7 +300,7 @@ def _persist(long: LongForms) -> Virtual:
         long.line(row.name, "a", "(integer) 1"),
         long.line(row.name, noun.named("b", "none"), "1) (integer) -1\n2) (integer) -2"),
     )
-    return _on_one(noun, replace(row, example=example), long.scripts.persist, (b"1",))
+    return _on_one(noun, replace(row, example=example), long.script("persist"), (b"1",))
 
 
 def _on_one(noun: ElementType, row: Virtual, script: str, words: Args) -> Virtual:
@@ -349,17 +336,14 @@ def _plan_set(long: LongForms, row: Virtual, unit: TimeUnit, args: Args) -> Call
     """Plans 4 or 5 words as the short form, more as the long one."""
     if len(args) > 5 and not _is_short_with_more(long.noun, args):
         return row.plan(args)
-    name, key, time = row.name, args[1], NO_TIME
-    try:
-        time = parsing.time(args[3], unit, name)
-        condition = b"".join(map(bytes.upper, args[4:5]))
-        for word in args[4:]:
-            if word.upper() not in parsing.CONDITIONS:
-                raise Refused(errors.unsupported_option(word))
-        if len(args) > 5:
-            raise Refused(errors.CONDITIONS)
-    except Refused as refused:
-        return calls.typed_refusal(long.scripts.refuse, name, key, refused.text, time)
-    script = long.scripts.expire
-    call = calls.set_deadlines(script, name, key, time, args[2:3], condition=condition, flag=True)
+    time = parsing.time(args[3], unit, row.name)
+    for word in args[4:]:
+        if word.upper() not in parsing.CONDITIONS:
+            raise Refused(errors.unsupported_option(word), time)
+    if len(args) > 5:
+        raise Refused(errors.CONDITIONS, time)
+    condition, script = b"".join(map(bytes.upper, args[4:])), long.script("expire")
+    call = calls.set_deadlines(
+        script, row.name, args[1], time, args[2:3], condition=condition, flag=True
+    )
     return call._replace(elements_at=2)

@@ -169,6 +169,7 @@ class Virtual:
     name: in upper case
     forms: the arguments of each form, as `redis-cli help` shows them
     plan: makes the call for a request whose arity is right. Raises Refused
+    refuses: the script that then gives the error; all but `refuse` look at the key's type first
     example: lines typed in redis-cli one after the other on an empty database, each with its reply
     sets_deadlines: whether it may make the key at word `target` managed
     fits_no_form: whether a request has a number of words that fits none of the forms, though it is
@@ -195,6 +196,7 @@ class Virtual:
     since: str
     plan: Plan
     example: tuple[tuple[str, str], ...]
+    refuses: str = "refuse"
     sets_deadlines: bool = False
     target: int = 1
     fits_no_form: Callable[[Sequence[bytes]], bool] = _takes_none
@@ -251,7 +253,10 @@ class Virtual:
         try:
             return self.plan(args)
         except Refused as refused:
-            return refusal(self.name, refused.text, refused.time)
+            call = refusal(self.name, refused.text, refused.time)
+            if self.refuses == call.script:
+                return call
+            return call._replace(script=self.refuses, keys=(args[1],))
 
     def fits(self, args: Sequence[bytes]) -> bool:
         """Whether a request has the right arity."""

@@ -11,14 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from functools import partial
 
 from ttlproxy import errors
 from ttlproxy.commands import calls, parsing
 from ttlproxy.commands.calls import on_key, repeating, rest, with_name
 from ttlproxy.commands.element_commands import (
     TIMED_OPTIONS,
-    ElementScripts,
     LongForms,
     Names,
     family,
@@ -43,7 +41,6 @@ NAMES = Names(
     "HPEXPIRETIMEFIELD",
     "HPERSISTFIELD",
 )
-SCRIPTS = ElementScripts("hash_expire", "hash_ttl", "hash_persist", "hash_refuse")
 # The words that may come before the seconds in Dragonfly's form of HSETEX.
 _KEEP = b"KEEPTTL"
 _BEFORE_SECONDS = frozenset({b"NX", b"FNX", b"FXX", _KEEP})
@@ -152,20 +149,15 @@ _REDIS_8_NAMES = Names(
 LONG = LongForms(
     noun=NOUN,
     names=_REDIS_8_NAMES,
-    scripts=SCRIPTS,
     dialect=_SERVER,
     condition_and_elements=condition_and_fields,
     elements=Counted.of(NOUN, errors.count_not_positive(NOUN.many)).elements,
-    refuse=partial(calls.typed_refusal, SCRIPTS.refuse),
     fill="HSET h a 1 b 2",
 )
 
 
 def _plan_getex(args: Sequence[bytes]) -> Call:
-    try:
-        found = fields_in_any_order(_HGETEX, args)
-    except Refused as refused:
-        return calls.typed_refusal(SCRIPTS.refuse, "HGETEX", args[1], refused.text, refused.time)
+    found = fields_in_any_order(_HGETEX, args)
     return calls.set_deadlines(
         "hash_getex", "HGETEX", args[1], found.time, found.elements, flag=found.keep
     )
@@ -183,6 +175,7 @@ REDIS_8 = (
         complexity="O(N*log(M)), N fields named, M with a deadline",
         since="0.1.0",
         plan=_plan_getex,
+        refuses=LONG.refuses,
         example=(
             LONG.filled,
             ("HGETEX h EX 100 FIELDS 2 a none", '1) "1"\n2) (nil)'),
@@ -200,7 +193,8 @@ REDIS_8 = (
         reply="for each field its value, nil if there is none",
         complexity="O(N*log(M)), N fields named, M with a deadline",
         since="0.1.0",
-        plan=LONG.plan_named("HGETDEL", "hash_getdel"),
+        plan=LONG.plan_named("hash_getdel"),
+        refuses=LONG.refuses,
         example=(LONG.filled, ("HGETDEL h FIELDS 2 a a", '1) "1"\n2) (nil)')),
     ),
 )
@@ -235,7 +229,7 @@ def _is_only_ours(args: Sequence[bytes]) -> bool:
 
 VIRTUALS = (
     *REDIS_8,
-    *family(NOUN, NAMES, SCRIPTS, fill="HSET h a 1 b 2"),
+    *family(NOUN, NAMES, fill="HSET h a 1 b 2"),
     Virtual(
         name="HSETEX",
         summary="Sets hash fields and their time to live in one step.",

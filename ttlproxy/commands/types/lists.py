@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from ttlproxy.commands.calls import on_key, on_two_keys, rest, with_name
 from ttlproxy.commands.element_commands import (
     TIMED_OPTIONS,
-    ElementScripts,
     Names,
     family,
     planning_timed,
@@ -31,7 +30,6 @@ NAMES = Names(
     "LPEXPIRETIMEELEMENT",
     "LPERSISTELEMENT",
 )
-SCRIPTS = ElementScripts("list_expire", "list_ttl", "list_persist", "list_refuse")
 
 
 def _moved(args: Sequence[bytes], how: bytes = b"") -> Sequence[bytes]:
@@ -80,7 +78,7 @@ def _push(name: str, end: str) -> Virtual:
 
 
 VIRTUALS = (
-    *family(NOUN, NAMES, SCRIPTS, fill="RPUSH l a b"),
+    *family(NOUN, NAMES, fill="RPUSH l a b"),
     _push("LPUSHEX", "head"),
     _push("RPUSHEX", "tail"),
 )

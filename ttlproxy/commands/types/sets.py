@@ -5,7 +5,6 @@ from __future__ import annotations
 from ttlproxy.commands.calls import on_key, on_two_keys, rest
 from ttlproxy.commands.element_commands import (
     TIMED_OPTIONS,
-    ElementScripts,
     Names,
     family,
     planning_timed,
@@ -26,13 +25,12 @@ NAMES = Names(
     "SPEXPIRETIMEMEMBER",
     "SPERSISTMEMBER",
 )
-SCRIPTS = ElementScripts("set_expire", "set_ttl", "set_persist", "set_refuse")
 
 
 SADDEX = Form("SADDEX", NOUN, conditions=one_of(b"NX", b"XX"), capped=True)
 
 VIRTUALS = (
-    *family(NOUN, NAMES, SCRIPTS, fill="SADD s a b"),
+    *family(NOUN, NAMES, fill="SADD s a b"),
     Virtual(
         name="SADDEX",
         summary="Adds members to a set and sets their time to live in one step.",

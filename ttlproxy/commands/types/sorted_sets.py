@@ -9,7 +9,6 @@ from ttlproxy import errors
 from ttlproxy.commands.calls import on_key, rest, with_name
 from ttlproxy.commands.element_commands import (
     TIMED_OPTIONS,
-    ElementScripts,
     Names,
     family,
     planning_timed,
@@ -32,7 +31,6 @@ NAMES = Names(
     "ZPEXPIRETIMEMEMBER",
     "ZPERSISTMEMBER",
 )
-SCRIPTS = ElementScripts("zset_expire", "zset_ttl", "zset_persist", "zset_refuse")
 
 # The options of ZADD and GEOADD, and their words per member (src/t_zset.c, src/geo.c).
 _OPTIONS = {
@@ -112,7 +110,7 @@ def _popping(name: str) -> Override:
 
 
 VIRTUALS = (
-    *family(NOUN, NAMES, SCRIPTS, fill="ZADD z 1 a 2 b"),
+    *family(NOUN, NAMES, fill="ZADD z 1 a 2 b"),
     Virtual(
         name="ZADDEX",
         summary="Adds members to a sorted set and sets their time to live in one step.",
