@@ -44,7 +44,7 @@ end
 -- the script has read it.
 local function may(command, key, ...)
   if not redis.acl_check_cmd then
-    try(command, absent_key(index, prefix), ...)
+    try(command, beside(index, const.NONE), ...)
   elseif not failure and not redis.acl_check_cmd(command, key, ...) then
     try(command, key, ...)
   end

@@ -185,7 +185,7 @@ if own then
 elseif version ~= '*' and version ~= current then
   return false
 end
-index_write_when_full(KEYS[first_key + all], prefix)
+index_write_when_full(KEYS[first_key + all])
 for number = reached + 1, count do
   local at = first_key + number - 1
   data, index, looked_for = KEYS[at], KEYS[at + all], {}

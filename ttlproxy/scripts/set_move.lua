@@ -16,7 +16,7 @@ if data == target or has(member) ~= 1 or type(there) == 'table' then
   return move()
 end
 -- Redis moves a member on a full server too.
-index_write_when_full(target_index, prefix)
+index_write_when_full(target_index)
 index_guard(target_index)
 local deadline = index_get(index, member) or deadline_by_rule()
 if not failure and there == 0 then

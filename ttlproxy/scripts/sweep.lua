@@ -31,7 +31,7 @@ for _, element in ipairs(elements) do
     dropped = dropped + index_clear(index, element)
   end
 end
-index_write_when_full(index, prefix)
+index_write_when_full(index)
 local first, attention, bound = index_attention(data, index, schedule, now)
 entries_write(schedule, first and { ms(attention), data } or {}, first and {} or { data })
 return failure or { page[1], dropped, bound or const.NO_DEADLINE }

@@ -5,24 +5,24 @@
 local MONTH = 2592000
 
 local function count_of(index, element)
-  local score = redis.call('ZSCORE', counts_name(index), element)
+  local score = redis.call('ZSCORE', beside(index, const.COUNTS), element)
   return score and tonumber(score) % const.COUNT_STEP or 0
 end
 
 -- Returns Redis's error if a client has put a key of another type in the place of the counts, else nil.
 local function counts_refusal(index)
-  local reply = redis.pcall('ZSCORE', counts_name(index), '')
+  local reply = redis.pcall('ZSCORE', beside(index, const.COUNTS), '')
   return type(reply) == 'table' and reply.err and reply or nil
 end
 
 local function count_set(index, element, count, now)
-  local counts, second = counts_name(index), math.floor(now / 1000)
+  local counts, second = beside(index, const.COUNTS), math.floor(now / 1000)
   others_add(counts)
   return redis.pcall('ZADD', counts, string.format('%.0f', second * const.COUNT_STEP + count), element)
 end
 
 local function count_forget(index, element)
-  local counts = counts_name(index)
+  local counts = beside(index, const.COUNTS)
   redis.pcall('ZREM', counts, element)
   others_gone(counts)
 end

@@ -190,8 +190,8 @@ end)
 handlers.PUBLISH, handlers.SPUBLISH = publish, publish
 
 handlers.KEEP = one_by_one(function(_, entry)
-  others_add(kept_name(index))
-  return redis.pcall('RPUSH', kept_name(index), entry.element, entry.value, entry.due)
+  others_add(beside(index, const.KEPT))
+  return redis.pcall('RPUSH', beside(index, const.KEPT), entry.element, entry.value, entry.due)
 end)
 
 -- Returns the commands that deliver an entry: one XADD for each copy; one push for up to const.LONG_PAGE copies.
@@ -245,7 +245,7 @@ local OF_LIST = { { 'LREM', 0, '' }, { 'LTRIM', 0, -1 } }
 
 local function removal_error()
   for _, words in ipairs(kind == 'list' and OF_LIST or { { removers[kind], '' } }) do
-    local reply = redis.pcall(words[1], absent_key(index, prefix), unpack(words, 2))
+    local reply = redis.pcall(words[1], beside(index, const.NONE), unpack(words, 2))
     if type(reply) == 'table' and reply.err then
       return reply
     end
@@ -328,7 +328,7 @@ function deliver(type_, due, number)
     end
   end
   if rule.most > 0 and not trouble then
-    counts_tidy(counts_name(index), now)
+    counts_tidy(beside(index, const.COUNTS), now)
   end
   return gone, trouble, fired, dead_lettered
 end

@@ -4,8 +4,8 @@
 -- GIVES: ms index_get index_deadlines index_first index_ends index_count index_may_have_entries index_kind
 -- GIVES: index_scan index_page index_due index_due_and_ends is_no_index index_elements index_sample index_size index_due_count schedule_get schedule_has
 -- GIVES: schedule_due_count schedule_some actual_db announce_guard index_set index_set_all index_evict
--- GIVES: index_remove index_remove_first counts_name index_clear index_clear_all index_persist index_guard kept_name
--- GIVES: absent_key announce announce_swap_guard announce_swap index_was_set index_was_cleared
+-- GIVES: index_remove index_remove_first beside index_clear index_clear_all index_persist index_guard
+-- GIVES: announce announce_swap_guard announce_swap index_was_set index_was_cleared
 -- GIVES: index_drop index_delete index_follow index_expire index_copy index_leave
 -- GIVES: index_arrived index_move index_write_when_full index_attention entries_write schedule_make_room
 -- GIVES: index_release expiry_is_noted kept_until key_left bound_of index_outlives
@@ -254,15 +254,17 @@ local function index_remove_first(index, elements, count, ends)
   try_all('ZREM', index, elements, 1)
 end
 
--- Returns the name of the key that counts how often elements were delivered (lib/counts.lua), in the slot of the index.
-local function counts_name(index)
-  return prefix .. const.COUNTS .. string.sub(index, #prefix + 1)
+-- Returns the name of a key beside the index, in its slot, which the client may access only if it may access the index:
+-- const.COUNTS counts how often elements were delivered (lib/counts.lua), in const.KEPT elements wait for TAKE, and
+-- const.NONE never exists.
+local function beside(index, kind)
+  return prefix .. kind .. string.sub(index, #prefix + 1)
 end
 
 -- `index_remove` for elements that are removed, or lose their deadline: also deletes their counts.
 local function index_clear(index, ...)
   if counting then
-    local counts = counts_name(index)
+    local counts = beside(index, const.COUNTS)
     local removed = tonumber(try('ZREM', counts, ...))
     if removed ~= 0 and redis.call('EXISTS', counts) == 0 and not dry_run then
       redis.pcall('SREM', prefix .. const.OTHERS .. slot_tag, counts)
@@ -289,17 +291,6 @@ end
 -- whose first write would otherwise be one that a full server allows.
 local function index_guard(index)
   try('ZADD', index, 'XX', 'GT', 0, '')
-end
-
--- Returns the name of the key where elements wait for TAKE, in the slot of the index.
-local function kept_name(index)
-  return prefix .. const.KEPT .. string.sub(index, #prefix + 1)
-end
-
--- Returns the name of a key that never exists, in the slot of the index. The client may access it only if it may access
--- the index.
-local function absent_key(index, prefix)
-  return prefix .. const.NONE .. string.sub(index, #prefix + 1)
 end
 
 -- Tells proxies that the key of the index needs attention at `first`, by a key that exists for a moment and whose name
@@ -512,8 +503,8 @@ local function index_delete(command, schedule, first, count)
 end
 
 -- A write that a full server allows, and after which it refuses no command of the script.
-local function index_write_when_full(index, prefix)
-  try('DEL', absent_key(index, prefix))
+local function index_write_when_full(index)
+  try('DEL', beside(index, const.NONE))
 end
 
 -- Lets a key exist after it should expire, while elements that must be delivered before that remain.
@@ -534,12 +525,12 @@ end
 -- Returns the words of one of these commands without its conditions, if `at` is a time before the expiry that a kept key
 -- has in Redis, and not before its real one: there Redis would judge them wrongly. False if they do not hold. If Redis
 -- refuses one, its error is in `failure`.
-local function judged(index, prefix, noted, at, command, time, ...)
+local function judged(index, noted, at, command, time, ...)
   local conditions, given = { ... }, {}
   if not (at and at >= noted and at <= noted + const.KEPT_MS) or #conditions == 0 then
     return { time, ... }
   end
-  try(command, absent_key(index, prefix), time, ...)
+  try(command, beside(index, const.NONE), time, ...)
   for _, word in ipairs(conditions) do
     given[string.upper(word)] = true
   end
@@ -586,10 +577,10 @@ local function index_expire(db, prefix, data, index, schedule, now, command, ...
   local at, words = expiry_asked_for(now, command, ...), { ... }
   local over, conditions = ends_at_once(first, now, at, ...)
   if over then
-    try(command, absent_key(index, prefix), ...) -- Redis refuses some words that seem to be a number
+    try(command, beside(index, const.NONE), ...) -- Redis refuses some words that seem to be a number
     command, words = 'PEXPIREAT', { ms(now + const.KEPT_MS), unpack(conditions) }
   elseif noted and is_kept(key_ends(data), noted) then
-    words = judged(index, prefix, noted, at, command, ...)
+    words = judged(index, noted, at, command, ...)
   end
   if not words then
     return failure or 0

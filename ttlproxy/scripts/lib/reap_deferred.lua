@@ -94,7 +94,7 @@ end
 local function reap_deferred()
   -- Changes nothing, but fails if executed commands could not be removed. It is also the first write, after which a
   -- full server refuses no command of the script.
-  try('HDEL', absent_key(index, prefix), '')
+  try('HDEL', beside(index, const.NONE), '')
   local due = index_due(index, now, MOST_SEEN)
   if failure or due.err then
     failure = failure or due

@@ -6,7 +6,7 @@ local width = command == 'GEOADD' and 3 or 2
 
 -- Redis checks the numbers before any is written, by writes that change nothing.
 batches(first_tuple, #ARGV, function(from, to)
-  try(command, absent_key(index, prefix), 'XX', unpack(ARGV, from, to))
+  try(command, beside(index, const.NONE), 'XX', unpack(ARGV, from, to))
 end)
 if failure then
   return failure
