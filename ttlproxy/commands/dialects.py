@@ -99,7 +99,7 @@ _GARNET = LongForms(
     dialect="Garnet",
     condition_and_elements=_MEMBERS.condition_and_elements,
     elements=_MEMBERS.elements,
-    checks_type=False,
+    checks_key=False,
     fill="ZADD z 1 a 2 b",
 ).rows()
 

@@ -20,7 +20,7 @@ from ttlproxy import errors
 from ttlproxy.commands import calls, parsing
 from ttlproxy.commands.calls import repeating
 from ttlproxy.commands.options import SHOWN_EXPIRIES, Form, TimedOptions, long_form, short_form
-from ttlproxy.commands.parsing import Counted, Refused, TimeUnit
+from ttlproxy.commands.parsing import NO_TIME, Counted, Refused, TimeUnit
 from ttlproxy.commands.spec import FIRST_READ, Call, Plan, Virtual
 from ttlproxy.core.element_types import ElementType
 
@@ -93,7 +93,8 @@ class LongForms:
     names: theirs
     condition_and_elements: reads the words after a time, from args[3] on
     elements: reads the words after the key of a command without a time, from args[2] on
-    checks_type: whether a wrong type of the key comes before the error of a malformed command
+    checks_key: whether a wrong type of the key, and a time beyond all limits, come before the error
+    of a malformed command
     fill: the first line of examples, which makes the key (the prefix in lower case) with the
     elements a and b
     """
@@ -103,7 +104,7 @@ class LongForms:
     dialect: str = ""
     condition_and_elements: Callable[[Args], tuple[bytes, Args]]
     elements: Callable[[Args], Args]
-    checks_type: bool = True
+    checks_key: bool = True
     fill: str
 
     def rows(self) -> tuple[Virtual, ...]:
@@ -191,7 +192,7 @@ class LongForms:
     @property
     def refuses(self) -> str:
         """The script that gives a malformed command its error."""
-        return self.script("refuse") if self.checks_type else "refuse"
+        return self.script("refuse") if self.checks_key else "refuse"
 
     def name(self, word: str) -> str:
         """Returns the name of the command that does what `word` does to a whole key."""
@@ -226,7 +227,7 @@ class LongForms:
             try:
                 condition, found = self.condition_and_elements(args)
             except Refused as refused:
-                raise Refused(refused.text, time) from None
+                raise Refused(refused.text, time if self.checks_key else NO_TIME) from None
             return calls.set_deadlines(script, name, args[1], time, found, condition=condition)
 
         return repeating(read, self.noun.elements_at)

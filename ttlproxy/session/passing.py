@@ -194,10 +194,11 @@ class Passing(SessionState):
         in it.
         """
         names, kinds, rules = self.registry.names, self._passthrough, self.registry.rules
+        looks = bool(names)
         try:
             for args in requests:
                 kind = kinds[args[0]]
-                if kind == NO_KEY:
+                if kind == NO_KEY or not looks:
                     continue
                 key = args[1]
                 if kind == ANY_KEY:
