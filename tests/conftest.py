@@ -14,6 +14,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -433,6 +434,12 @@ def start_proxy(loop_name: str) -> Iterator[StartProxy]:
             return owned.enter_context(proxy)
 
         yield start
+
+
+@pytest.fixture
+def serve(server: AnyServer, start_proxy: StartProxy) -> StartProxy:
+    """serve(*arguments, ...) starts a proxy that only this test uses in front of `server`."""
+    return partial(start_proxy, server.url)
 
 
 @pytest.fixture

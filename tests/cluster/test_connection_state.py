@@ -1,12 +1,14 @@
-"""What a client sets for its connection holds at each master, whenever it is connected to it."""
+"""What a client sets for its connection holds at each master, whenever it is connected to it. With
+client-side caching changed deadlines are told by the names of keys."""
 
 from __future__ import annotations
 
 import pytest
 
+from tests.support.cluster import Node
 from tests.support.masters import KEYS, Masters
 from tests.support.raw_client import Connection, command
-from tests.support.servers import unshared
+from tests.support.servers import Proxy, unshared
 
 
 @pytest.mark.parametrize("is_connected", [False, True])
@@ -67,3 +69,40 @@ def test_no_master_of_a_cluster_learns_that_a_client_can_be_redirected(
         for node in valkey_masters.nodes:
             rows = node.ask("CLIENT", "LIST", "NAME", "capable").splitlines()
             assert [b" capa= " in row for row in rows] == [True]
+
+
+OK = b"+OK\r\n"
+TRACKED = (b"key:1", b"{tag}:3", b"key:0")
+SET = b"~1\r\n$1\r\ne\r\n"
+
+
+def _pushed(key: bytes) -> bytes:
+    return b">2\r\n$10\r\ninvalidate\r\n*1\r\n$%d\r\n%b\r\n" % (len(key), key)
+
+
+def _track(cache: Connection, other: Connection) -> None:
+    for key in TRACKED:
+        assert other.ask("SADD", key, "e") == b":1\r\n"
+    cache.ask("HELLO", 3)
+    assert cache.ask("CLIENT", "TRACKING", "ON") == OK
+
+
+def test_one_master_tells_of_deadlines_of_keys_that_were_read(node: Node, shared: Proxy) -> None:
+    with Connection(shared.port) as cache, Connection(shared.port) as other:
+        _track(cache, other)
+        for key in TRACKED:
+            assert cache.ask("SMEMBERS", key) == SET
+            other.ask("SEXPIREMEMBER", key, "e", 90)
+            assert cache.read() == _pushed(key)
+        other.ask("FLUSHALL")
+
+
+def test_several_masters_tell_of_deadlines_that_were_read(
+    app: Connection, other: Connection
+) -> None:
+    _track(app, other)
+    for key in TRACKED:
+        assert app.ask("SMEMBERS", key) == SET
+        assert app.ask("STTLMEMBER", key, "e") == b":-1\r\n"
+        other.ask("SEXPIREMEMBER", key, "e", 90)
+        assert app.read() == _pushed(key)

@@ -187,10 +187,8 @@ def _is_read(direct: Client, key: str) -> bool:
     return not (score is None or isinstance(score, ResponseError)) or not direct.ask("EXISTS", key)
 
 
-def test_a_deadline_that_another_proxy_has_just_set_is_met(
-    server: AnyServer, proxy: Proxy, start_proxy: StartProxy
-) -> None:
-    other = start_proxy(server.url, asks=True)
+def test_a_deadline_that_another_proxy_has_just_set_is_met(proxy: Proxy, serve: StartProxy) -> None:
+    other = serve(asks=True)
     with Connection(proxy.port) as reader, Connection(other.port) as writer:
         for number in range(20):
             key = f"h:{number}"

@@ -193,9 +193,9 @@ def test_a_half_close_inside_a_large_value_costs_no_earlier_reply(app: Connectio
 
 @pytest.mark.parametrize("words", [("HSETEX", "h", "EX", "100", "FIELDS", "1", "f"), ("HGETALL",)])
 def test_a_request_that_cannot_pass_unread_has_a_limit_and_an_error(
-    start_proxy: StartProxy, server: AnyServer, words: tuple[str, ...]
+    serve: StartProxy, words: tuple[str, ...]
 ) -> None:
-    proxy = start_proxy(server.url, "--max-request-bytes", str(MIB))
+    proxy = serve("--max-request-bytes", str(MIB))
     large = command(*words, b"v" * (2 * MIB), "more")
     setting = b"its setting is max_request_bytes"
     refused = b"-ERR the request is larger than ttlproxy keeps; %b\r\n" % setting
@@ -239,9 +239,9 @@ def test_a_client_that_vanishes_while_blocked_leaves_nothing_behind(
 
 @both_loops
 def test_a_client_that_goes_without_reading_does_not_keep_the_proxy_from_ending(
-    server: AnyServer, start_proxy: StartProxy
+    serve: StartProxy,
 ) -> None:
-    proxy = start_proxy(server.url, "--drain-max", "600")
+    proxy = serve("--drain-max", "600")
     for _ in range(50):
         with Connection(proxy.port) as client:
             client.send(command("PING"))

@@ -73,8 +73,8 @@ def test_unacknowledged_data_ends_a_connection_of_the_proxys_own(server: AnyServ
     assert [found, asyncio.run(of_the_link())] == [OWN_SECONDS * 1000] * 2
 
 
-def test_no_keepalive_is_no_timer(start_proxy: StartProxy, server: AnyServer) -> None:
-    proxy = start_proxy(server.url, "--tcp-keepalive", "0")
+def test_no_keepalive_is_no_timer(serve: StartProxy) -> None:
+    proxy = serve("--tcp-keepalive", "0")
     with Connection(proxy.port) as client:
         assert client.ask("PING") == b"+PONG\r\n"
         ((kind, _),) = _timers(proxy.port, remote=False)

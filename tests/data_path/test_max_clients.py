@@ -10,7 +10,6 @@ import pytest
 
 from tests.conftest import StartProxy
 from tests.support.certificates import Authority
-from tests.support.containers import AnyServer
 from tests.support.event_loops import both_loops
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection
@@ -36,9 +35,9 @@ def _served(port: int) -> bool:
 @both_loops
 @alone_or_with(3)
 def test_one_client_too_many_is_told_so_in_redis_s_words(
-    start_proxy: StartProxy, server: AnyServer, stack: ExitStack, workers: int
+    serve: StartProxy, stack: ExitStack, workers: int
 ) -> None:
-    proxy = start_proxy(server.url, "--max-clients", "4", "--workers", str(workers))
+    proxy = serve("--max-clients", "4", "--workers", str(workers))
     clients = [stack.enter_context(Connection(proxy.port)) for _ in range(4)]
     assert [client.ask("PING") for client in clients] == [b"+PONG\r\n"] * 4
     for _ in range(3):
@@ -55,11 +54,11 @@ def test_one_client_too_many_is_told_so_in_redis_s_words(
 
 
 def test_before_tls_is_up_one_client_too_many_is_only_closed(
-    start_proxy: StartProxy, server: AnyServer, stack: ExitStack, tmp_path: Path
+    serve: StartProxy, stack: ExitStack, tmp_path: Path
 ) -> None:
     cert, key = Authority(tmp_path).issue("localhost")
     flags = ("--tls-cert", str(cert), "--tls-key", str(key), "--max-clients", "1")
-    proxy = start_proxy(server.url, *flags)
+    proxy = serve(*flags)
     stack.enter_context(Connection(proxy.port))  # its TLS handshake never ends
     with Connection(proxy.port) as refused:
         assert refused.read_to_end() == b""
@@ -81,26 +80,22 @@ def test_each_client_takes_two_descriptors(
     assert room(limit, most, processes) == clients
 
 
-def test_the_limit_of_open_files_is_raised_as_far_as_clients_need(
-    start_proxy: StartProxy, server: AnyServer
-) -> None:
+def test_the_limit_of_open_files_is_raised_as_far_as_clients_need(serve: StartProxy) -> None:
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (256, limits[1]))
     try:
-        proxy = start_proxy(server.url, "--max-clients", "1000", forked=False)
+        proxy = serve("--max-clients", "1000", forked=False)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
     assert resource.prlimit(proxy.pid, resource.RLIMIT_NOFILE) == (2000 + RESERVED, limits[1])
     assert "max_clients" not in proxy.stderr
 
 
-def test_fewer_clients_may_come_if_the_limit_of_files_cannot_be_raised(
-    start_proxy: StartProxy, server: AnyServer
-) -> None:
+def test_fewer_clients_may_come_if_the_limit_of_files_cannot_be_raised(serve: StartProxy) -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard == resource.RLIM_INFINITY:
         pytest.skip("no limit is set here")
-    proxy = start_proxy(server.url, "--max-clients", str(hard))
+    proxy = serve("--max-clients", str(hard))
     fewer = (hard - RESERVED) // 2
     assert (
         f"WARNING max_clients is {fewer} instead of {hard}: a process may open only {hard} files"

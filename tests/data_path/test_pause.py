@@ -114,14 +114,14 @@ def test_a_read_of_what_is_due_is_answered_and_reaped_after_the_pause(
 
 
 def test_a_read_is_answered_where_no_client_has_written_anything(
-    server: Server, start_proxy: StartProxy, direct: Connection
+    serve: StartProxy, direct: Connection
 ) -> None:
     """Then the proxy has no other reason to find out whether writes are paused."""
     direct.ask("SET", LEASE, "nobody reaps by itself", "PX", 60_000)
     direct.ask("HSET", "h", "stays", "v", "f", "v")
     direct.ask("ZADD", Keys().index(b"h"), 1, "f")
     direct.ask("ZADD", Keys().schedule, 1, "h")
-    with Connection(start_proxy(server.url).port) as app:
+    with Connection(serve().port) as app:
         assert direct.ask(*WRITES) == OK
         assert app.ask("HLEN", "h") == b":2\r\n"
         _unpause(direct)
@@ -156,8 +156,8 @@ def test_a_transaction_that_reads_is_answered(
 
 
 def test_a_proxy_that_starts_in_a_pause_serves_when_that_is_over(
-    server: Server, start_proxy: StartProxy, direct: Connection
+    serve: StartProxy, direct: Connection
 ) -> None:
     assert direct.ask("CLIENT", "PAUSE", 2000, "WRITE") == OK
-    with Connection(start_proxy(server.url).port) as client:
+    with Connection(serve().port) as client:
         assert client.ask("HSETEX", "h", "EX", 100, "FIELDS", 1, "f", "v") == b":1\r\n"

@@ -177,10 +177,8 @@ def test_nothing_of_a_client_by_tls_outlives_it(
 @pytest.mark.slow
 @both_loops
 @pytest.mark.parametrize("part", [LARGE[:-100], LARGE], ids=["begun", "carried out"])
-def test_memory_is_back_after_a_storm_of_clients(
-    server: AnyServer, start_proxy: StartProxy, part: bytes
-) -> None:
-    proxy = start_proxy(server.url)
+def test_memory_is_back_after_a_storm_of_clients(serve: StartProxy, part: bytes) -> None:
+    proxy = serve()
     _storm(proxy.port, part, 1)
     before = proxy.rss_bytes()
     for _ in range(3):
@@ -190,11 +188,9 @@ def test_memory_is_back_after_a_storm_of_clients(
 
 @pytest.mark.slow
 @both_loops
-def test_memory_for_the_requests_of_many_clients_is_free_when_they_close(
-    server: AnyServer, start_proxy: StartProxy
-) -> None:
+def test_memory_for_the_requests_of_many_clients_is_free_when_they_close(serve: StartProxy) -> None:
     """Their chunks are smaller than what the allocator returns to the system by itself."""
-    proxy = start_proxy(server.url)
+    proxy = serve()
     _storm(proxy.port, LARGE[:200_000], 20)
     before = proxy.rss_bytes()
     _storm(proxy.port, LARGE[:200_000], 400)
@@ -218,10 +214,8 @@ BESIDE = 5 * len(LARGE) + 24 * MIB
 @pytest.mark.slow
 @both_loops
 @pytest.mark.parametrize("part", [LARGE[:-100], LARGE], ids=["begun", "carried out"])
-def test_memory_for_all_clients_stays_below_its_limit(
-    server: AnyServer, start_proxy: StartProxy, part: bytes
-) -> None:
-    proxy = start_proxy(server.url, "--max-buffer-bytes", str(BOUND))
+def test_memory_for_all_clients_stays_below_its_limit(serve: StartProxy, part: bytes) -> None:
+    proxy = serve("--max-buffer-bytes", str(BOUND))
     _storm(proxy.port, part, 1)
     proxy.forget_peak()
     before = proxy.rss_bytes()

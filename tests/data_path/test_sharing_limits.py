@@ -15,7 +15,6 @@ from tests.support.admin_pages import FLAGS, Pages, families, metric, pages
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
 from tests.support.redis_client import Client
-from tests.support.servers import Server
 
 MIB: Final = 1 << 20
 # More than all buffers of the sockets on the way.
@@ -140,10 +139,10 @@ def test_redis_waits_for_a_client_that_reads_slowly_when_it_leaves(
 
 
 def test_a_client_that_reads_nothing_before_its_last_request_is_taken_goes_on(
-    start_proxy: StartProxy, server: Server, direct: Client
+    serve: StartProxy, direct: Client
 ) -> None:
     """What it has not read is more than sockets take, before it sends as much again."""
-    proxy = start_proxy(server.url, "--share-upstream", "1", *FLAGS)
+    proxy = serve("--share-upstream", "1", *FLAGS)
     value, many, few = b"v" * MIB, 40, 24
     part, count = value[: 16 * 1024], few * 64
     direct.ask("SET", "k", value)
@@ -182,10 +181,10 @@ def test_a_client_that_has_read_all_while_its_own_connection_begins_goes_on(
 
 
 def test_replies_that_a_client_does_not_read_end_it_at_the_limit_for_all(
-    start_proxy: StartProxy, server: Server, direct: Client
+    serve: StartProxy, direct: Client
 ) -> None:
     limit, count, value = 16 * MIB, 64, b"v" * MIB
-    proxy = start_proxy(server.url, "--share-upstream", "1", "--max-buffer-bytes", str(limit))
+    proxy = serve("--share-upstream", "1", "--max-buffer-bytes", str(limit))
     direct.ask("SET", "k", value)
     with Connection(proxy.port) as lazy, Connection(proxy.port) as other:
         assert other.ask("ECHO", "mine") == ECHO

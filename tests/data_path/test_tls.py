@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -53,6 +54,12 @@ def flags(authority: Authority) -> list[str]:
 
 
 @pytest.fixture
+def serve(start_proxy: StartProxy, server: AnyServer, flags: list[str]) -> StartProxy:
+    """serve(*arguments) starts such a proxy in front of `server`."""
+    return partial(start_proxy, server.url, *flags)
+
+
+@pytest.fixture
 def connect(authority: Authority) -> Iterator[Connect]:
     """connect(proxy, name, certificate) opens a connection over TLS."""
     opened = []
@@ -89,9 +96,9 @@ def _behind_tls(
 @both_loops
 @alone_or_with(2)
 def test_commands_and_large_values_pass_by_tls(
-    start_proxy: StartProxy, server: AnyServer, flags: list[str], connect: Connect, workers: int
+    serve: StartProxy, connect: Connect, workers: int
 ) -> None:
-    client = connect(start_proxy(server.url, *flags, "--workers", str(workers)))
+    client = connect(serve("--workers", str(workers)))
     value = bytes(range(256)) * (4 * MIB // 256)
     assert client.ask("SET", "k", value) == b"+OK\r\n"
     assert client.ask("GET", "k") == b"$%d\r\n%b\r\n" % (len(value), value)
@@ -105,10 +112,10 @@ def test_commands_and_large_values_pass_by_tls(
 
 @both_loops
 def test_a_client_that_sends_no_more_gets_the_replies_that_it_is_owed(
-    start_proxy: StartProxy, server: AnyServer, flags: list[str], connect: Connect
+    serve: StartProxy, connect: Connect
 ) -> None:
     """asyncio's own TLS would end both directions at once."""
-    client = connect(start_proxy(server.url, *flags))
+    client = connect(serve())
     value = b"v" * MIB
     client.ask("SET", "k", value)
     client.send(command("GET", "k") * 32)
@@ -118,10 +125,10 @@ def test_a_client_that_sends_no_more_gets_the_replies_that_it_is_owed(
 
 @both_loops
 def test_a_client_that_ends_in_one_packet_with_a_request_that_has_to_wait_gets_its_reply(
-    start_proxy: StartProxy, server: AnyServer, flags: list[str], connect: Connect
+    serve: StartProxy, connect: Connect
 ) -> None:
     """Over plain TCP the end is read only when nothing is held any more."""
-    client = connect(start_proxy(server.url, *flags))
+    client = connect(serve())
     assert client.ask("PING") == b"+PONG\r\n"
     assert isinstance(client.socket, TlsSocket)
     looked_at = command("CONFIG", "SET", "notify-keyspace-events", "")
@@ -132,9 +139,9 @@ def test_a_client_that_ends_in_one_packet_with_a_request_that_has_to_wait_gets_i
 
 @both_loops
 def test_sigterm_ends_a_tls_connection_after_what_is_owed(
-    start_proxy: StartProxy, server: AnyServer, flags: list[str], connect: Connect
+    serve: StartProxy, server: AnyServer, connect: Connect
 ) -> None:
-    proxy = start_proxy(server.url, *flags)
+    proxy = serve()
     client = connect(proxy)
     value = b"v" * MIB
     client.ask("SET", "k", value)
@@ -150,9 +157,9 @@ def test_sigterm_ends_a_tls_connection_after_what_is_owed(
 
 @unshared
 def test_replies_that_nobody_reads_do_not_pile_up_in_tls(
-    start_proxy: StartProxy, server: AnyServer, flags: list[str], connect: Connect
+    serve: StartProxy, server: AnyServer, connect: Connect
 ) -> None:
-    proxy = start_proxy(server.url, *flags)
+    proxy = serve()
     lazy, busy = connect(proxy), connect(proxy)
     value = b"v" * MIB
     busy.ask("SET", "k", value)
@@ -181,10 +188,8 @@ def test_a_client_that_leaves_before_tls_is_up_is_no_event(
     assert metric(pages(proxy), "ttlproxy_tls_handshakes_failed_total") == 1
 
 
-def test_tls_1_1_is_refused(
-    start_proxy: StartProxy, server: AnyServer, flags: list[str], authority: Authority
-) -> None:
-    proxy = start_proxy(server.url, *flags)
+def test_tls_1_1_is_refused(serve: StartProxy, authority: Authority) -> None:
+    proxy = serve()
     context = authority.trusted()
     context.set_ciphers("ALL:@SECLEVEL=0")
     with warnings.catch_warnings():
@@ -201,9 +206,7 @@ def test_tls_1_1_is_refused(
 @both_loops
 @pytest.mark.parametrize(("mode", "may_lack"), [("yes", False), ("optional", True)])
 def test_clients_show_certificates_of_the_authority_or_none_where_they_may_lack_one(
-    start_proxy: StartProxy,
-    server: AnyServer,
-    flags: list[str],
+    serve: StartProxy,
     connect: Connect,
     authority: Authority,
     tmp_path: Path,
@@ -211,7 +214,7 @@ def test_clients_show_certificates_of_the_authority_or_none_where_they_may_lack_
     may_lack: bool,
 ) -> None:
     ca = ("--tls-ca", str(authority.file), "--tls-auth-clients", mode)
-    proxy = start_proxy(server.url, *flags, *ca)
+    proxy = serve(*ca)
     (tmp_path / "other").mkdir()
     unknown = Authority(tmp_path / "other").issue("client")
     for shown, is_served in ((authority.issue("client"), True), (unknown, False), (None, may_lack)):
@@ -231,16 +234,11 @@ def _names(authority: Authority, folder: Path, *names: str) -> Path:
 
 
 def test_clients_show_certificates_by_whatever_name_they_ask(
-    start_proxy: StartProxy,
-    server: AnyServer,
-    flags: list[str],
-    connect: Connect,
-    authority: Authority,
-    tmp_path: Path,
+    serve: StartProxy, connect: Connect, authority: Authority, tmp_path: Path
 ) -> None:
     names = _names(authority, tmp_path, "cache.example.org")
     by_certificate = ("--tls-ca", str(authority.file), "--tls-auth-clients", "yes")
-    proxy = start_proxy(server.url, *flags, *by_certificate, "--tls-names", str(names))
+    proxy = serve(*by_certificate, "--tls-names", str(names))
     shown = authority.issue("client")
     for name in ("localhost", "cache.example.org"):
         assert connect(proxy, name, shown).ask("PING") == b"+PONG\r\n"
@@ -250,15 +248,10 @@ def test_clients_show_certificates_by_whatever_name_they_ask(
 
 @both_loops
 def test_each_server_name_has_its_certificate(
-    start_proxy: StartProxy,
-    server: AnyServer,
-    flags: list[str],
-    connect: Connect,
-    authority: Authority,
-    tmp_path: Path,
+    serve: StartProxy, connect: Connect, authority: Authority, tmp_path: Path
 ) -> None:
     names = _names(authority, tmp_path, "cache.example.org", "*.example.net")
-    proxy = start_proxy(server.url, *flags, "--tls-names", str(names))
+    proxy = serve("--tls-names", str(names))
     for name in ("localhost", "cache.example.org", "CACHE.example.org", "a.example.net"):
         assert connect(proxy, name).ask("PING") == b"+PONG\r\n"
     for name in ("example.net", "elsewhere.org"):
@@ -269,14 +262,9 @@ def test_each_server_name_has_its_certificate(
 @pytest.mark.slow
 @both_loops
 def test_a_renewed_certificate_serves_new_connections_and_old_ones_live_on(
-    start_proxy: StartProxy,
-    server: AnyServer,
-    flags: list[str],
-    connect: Connect,
-    authority: Authority,
-    tmp_path: Path,
+    serve: StartProxy, connect: Connect, authority: Authority, tmp_path: Path
 ) -> None:
-    proxy = start_proxy(server.url, *flags, "--workers", "2")
+    proxy = serve("--workers", "2")
     old = connect(proxy)
     (tmp_path / "proxy.key").write_text("half a key")
 
@@ -299,12 +287,7 @@ def test_a_renewed_certificate_serves_new_connections_and_old_ones_live_on(
 
 @pytest.mark.slow
 def test_metrics_say_when_certificates_end(
-    start_proxy: StartProxy,
-    server: AnyServer,
-    flags: list[str],
-    connect: Connect,
-    authority: Authority,
-    tmp_path: Path,
+    serve: StartProxy, connect: Connect, authority: Authority, tmp_path: Path
 ) -> None:
     names = tmp_path / "names"
     names.mkdir()
@@ -312,7 +295,7 @@ def test_metrics_say_when_certificates_end(
     other.issue("other.example.org", until_s=SOON_S)
     authority.issue(*LOCAL, into="proxy", until_s=LATER_S)
     more = ["--tls-names", str(names), "--tls-ca", str(authority.file), "--workers", "2"]
-    proxy = start_proxy(server.url, *flags, *more, "--tls-auth-clients", "optional", *FLAGS)
+    proxy = serve(*more, "--tls-auth-clients", "optional", *FLAGS)
     name = "ttlproxy_certificate_expires_timestamp_seconds"
 
     def are(certificate_s: int) -> bool:
@@ -354,12 +337,9 @@ def test_a_file_that_is_no_certificate_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_proxy_header_comes_before_tls(
-    start_proxy: StartProxy, server: AnyServer, flags: list[str], authority: Authority
-) -> None:
-    proxy = start_proxy(
-        server.url,
-        *(*flags, "--proxy-protocol", "yes", "--protected-mode", "no"),
+def test_a_proxy_header_comes_before_tls(serve: StartProxy, authority: Authority) -> None:
+    proxy = serve(
+        *("--proxy-protocol", "yes", "--protected-mode", "no"),
         *("--log-level", "debug", "--workers", "2"),
     )
 

@@ -7,7 +7,6 @@ import pytest
 import redis
 
 from tests.conftest import StartProxy, StartServer
-from tests.support.containers import AnyServer
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection
 
@@ -67,10 +66,10 @@ def test_several_workers_serve_clients_on_a_unix_socket(
 
 @pytest.mark.parametrize("mode", ["600", "777", "0770"])
 def test_a_unix_socket_has_the_permissions_that_are_asked_for(
-    server: AnyServer, tmp_path: Path, start_proxy: StartProxy, mode: str
+    tmp_path: Path, serve: StartProxy, mode: str
 ) -> None:
     path = tmp_path / "proxy.sock"
-    start_proxy(server.url, "--listen", f"unix://{path}", "--unix-socket-perm", mode)
+    serve("--listen", f"unix://{path}", "--unix-socket-perm", mode)
     assert path.stat().st_mode & 0o777 == int(mode, 8)
 
 

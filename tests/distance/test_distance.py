@@ -159,9 +159,9 @@ def test_a_proxy_that_has_lost_its_pushes_notices_that_before_a_rule_counts(
 
 
 def test_a_proxy_that_hangs_holds_a_first_deadline_up_for_a_while_only(
-    server: AnyServer, start_proxy: StartProxy, direct: Client
+    serve: StartProxy, direct: Client
 ) -> None:
-    near_proxy, hanging = start_proxy(server.url), start_proxy(server.url)
+    near_proxy, hanging = serve(), serve()
     with Connection(near_proxy.port) as near, Connection(hanging.port) as far:
         assert far.ask("PING") == b"+PONG\r\n"
         hanging.child.send_signal(signal.SIGSTOP)
@@ -174,11 +174,9 @@ def test_a_proxy_that_hangs_holds_a_first_deadline_up_for_a_while_only(
         assert near.ask("HTTLFIELD", "h", "f") == b":-1\r\n"
 
 
-def test_a_client_that_blocks_holds_nothing_up(
-    server: AnyServer, start_proxy: StartProxy, direct: Client
-) -> None:
-    near_proxy = start_proxy(server.url)
-    with Connection(near_proxy.port) as near, Connection(start_proxy(server.url).port) as far:
+def test_a_client_that_blocks_holds_nothing_up(serve: StartProxy, direct: Client) -> None:
+    near_proxy = serve()
+    with Connection(near_proxy.port) as near, Connection(serve().port) as far:
         blocked = command("BLPOP", "nothing", 0) + command("HSET", "h", "f", "new")
         far.send(command("RPUSH", "l", "a") + blocked)
         assert far.read() == b":1\r\n"
@@ -232,12 +230,12 @@ def test_many_proxies_are_counted_where_the_server_counts_wrong(start_proxy: Sta
 
 
 def test_a_transaction_from_before_is_not_carried_out_where_it_would_leave_a_deadline(
-    server: AnyServer, start_proxy: StartProxy
+    serve: StartProxy,
 ) -> None:
     """Another key's may be."""
     with (
-        Connection(start_proxy(server.url).port) as near,
-        Connection(start_proxy(server.url).port) as far,
+        Connection(serve().port) as near,
+        Connection(serve().port) as far,
     ):
         for key, reply in (("h", b"-EXECABORT"), ("other", b"*1\r\n:1\r\n")):
             assert far.ask("MULTI") == b"+OK\r\n"
@@ -247,10 +245,8 @@ def test_a_transaction_from_before_is_not_carried_out_where_it_would_leave_a_dea
         assert far.ask("HGET", "h", "f") == b"$3\r\nold\r\n"
 
 
-def test_a_client_gives_deadlines_behind_its_own_write_in_a_transaction(
-    server: AnyServer, start_proxy: StartProxy
-) -> None:
-    with Connection(start_proxy(server.url).port) as client:
+def test_a_client_gives_deadlines_behind_its_own_write_in_a_transaction(serve: StartProxy) -> None:
+    with Connection(serve().port) as client:
         assert client.ask("MULTI") == b"+OK\r\n"
         assert client.ask("HSET", "h", "f", "1") == b"+QUEUED\r\n"
         assert client.ask("HEXPIREFIELD", "h", "f", 100) == b"+QUEUED\r\n"
@@ -258,17 +254,15 @@ def test_a_client_gives_deadlines_behind_its_own_write_in_a_transaction(
 
 
 @pytest.mark.parametrize("asks", [False, True])
-def test_a_proxy_that_starts_knows_what_has_deadlines(
-    server: AnyServer, start_proxy: StartProxy, asks: bool
-) -> None:
-    first = start_proxy(server.url)
+def test_a_proxy_that_starts_knows_what_has_deadlines(serve: StartProxy, asks: bool) -> None:
+    first = serve()
     with Connection(first.port) as client:
         client.ask("SELECT", 3)
         assert (
             client.ask("HSETEX", "h:1", *BOUNDED, "EX", 100, "FIELDS", 1, "f", "old") == b":1\r\n"
         )
     first.kill()
-    with Connection(start_proxy(server.url, asks=asks).port) as client:
+    with Connection(serve(asks=asks).port) as client:
         client.ask("SELECT", 3)
         assert client.ask("HSET", "h:2", "f", "1") == b":1\r\n"
         assert client.ask("HSET", "h:1", "f", "new") == b":0\r\n"

@@ -14,7 +14,6 @@ import pytest
 import redis
 
 from tests.conftest import StartProxy
-from tests.support.containers import AnyServer
 
 pytestmark = pytest.mark.any_server
 
@@ -81,9 +80,9 @@ def _written(client: redis.Redis, words: list[str]) -> Iterator[tuple[str, str, 
 
 
 def test_each_rule_gives_deadlines_to_what_its_application_leaves_behind(
-    ioredis: Path, server: AnyServer, start_proxy: StartProxy
+    ioredis: Path, serve: StartProxy
 ) -> None:
-    proxy = start_proxy(server.url)
+    proxy = serve()
     rules = [rule.replace("MAXLEN 1000", f"MAXLEN {FAILURES - 2}").split() for rule in RULES]
     assert len(rules) == 6
     with redis.Redis(port=proxy.port, decode_responses=True) as client:

@@ -37,14 +37,12 @@ def test_what_has_no_index_is_not_put_into_the_schedule(app: Connection, direct:
     assert direct.ask("ZRANGE", Keys().schedule, 0, -1) == [b"h"]
 
 
-def test_a_score_that_is_no_whole_number_stops_nobody(
-    server: AnyServer, start_proxy: StartProxy, direct: Client
-) -> None:
+def test_a_score_that_is_no_whole_number_stops_nobody(serve: StartProxy, direct: Client) -> None:
     for score in ODD:
         direct.ask("SADD", score, "m")
         direct.ask("ZADD", Keys().index(score.encode()), score, "m")
         direct.ask("ZADD", Keys().schedule, score, score)
-    with Connection(start_proxy(server.url).port) as app:
+    with Connection(serve().port) as app:
         app.ask("HSETEX", "h", *BOUNDED, "PX", 20, "FIELDS", 1, "f", "v")
         wait_until(lambda: direct.ask("EXISTS", "h") == 0, "h reaped")
         past = [score for score in ODD if float(score) < 2]

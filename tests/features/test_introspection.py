@@ -72,11 +72,9 @@ def test_help_is_shaped_as_redis_own(proxy: Proxy, hello: int) -> None:
 
 
 @pytest.mark.parametrize("asks", [False, True])
-def test_the_section_of_the_proxy_tells_what_it_does(
-    server: AnyServer, start_proxy: StartProxy, asks: bool
-) -> None:
+def test_the_section_of_the_proxy_tells_what_it_does(serve: StartProxy, asks: bool) -> None:
     """Managed keys are counted when it is asked."""
-    with Client(start_proxy(server.url, asks=asks).port) as client:
+    with Client(serve(asks=asks).port) as client:
         client.ask("SADDEX", "s", 100, "a")
         for text in (client.ask("INFO", "ttlproxy"), client.ask("TTLPROXY", "INFO")):
             assert text.startswith(b"# Ttlproxy\r\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from threading import Thread
 
 import pytest
 
@@ -10,6 +11,7 @@ from tests.conftest import StartProxy, StartServer
 from tests.support.admin_pages import FLAGS, metric, pages
 from tests.support.containers import AnyServer
 from tests.support.conversation import Talk
+from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
 from tests.support.redis_client import Client
 from tests.support.redis_content import SHARED
@@ -185,9 +187,9 @@ def test_a_rule_is_of_one_database(rule: Client, app: Connection, talk: Talk) ->
 
 
 def test_every_proxy_knows_a_rule_once_ok_is_there(
-    app: Connection, server: AnyServer, proxy: Proxy, start_proxy: StartProxy
+    app: Connection, proxy: Proxy, serve: StartProxy
 ) -> None:
-    with Connection(start_proxy(server.url).port) as other:
+    with Connection(serve().port) as other:
         for number in range(1, 20):
             assert other.ask("ONWRITE", "k", "EX", number * 100) == b"+OK\r\n"
             assert app.ask("SADD", "k", number) == b":1\r\n"
@@ -196,15 +198,15 @@ def test_every_proxy_knows_a_rule_once_ok_is_there(
         assert app.ask("SADD", "k", "more") == b":1\r\n"
         assert app.ask("STTLMEMBER", "k", "more") == b":-1\r\n"
     app.ask("ONWRITE", "k", "EX", 50)
-    with Connection(start_proxy(server.url).port) as late:
+    with Connection(serve().port) as late:
         assert late.ask("SADD", "k", "late") == b":1\r\n"
         assert late.ask("STTLMEMBER", "k", "late") == b":50\r\n"
 
 
 def test_a_proxy_that_asks_at_each_request_knows_a_rule_once_ok_is_there(
-    app: Connection, server: AnyServer, start_proxy: StartProxy
+    app: Connection, serve: StartProxy
 ) -> None:
-    asking = start_proxy(server.url, asks=True)
+    asking = serve(asks=True)
     with Connection(asking.port) as other:
         assert other.ask("SADD", "k", "before") == b":1\r\n"
         for number in range(1, 10):
@@ -283,3 +285,132 @@ def test_the_reply_to_a_transaction_with_a_rule_is_redis_s_own(
             client.send(command("MULTI") + rule + command("GET") + command("EXEC"))
             assert client.read_many(4)[3].startswith(b"-EXECABORT")
             assert client.ask("ONWRITE", "k:*", "DEL").startswith((b"+OK", b":1"))
+
+
+def test_jitter_spreads_deadlines(rule: Client) -> None:
+    rule.ask("ONWRITE", "k*", "PX", 1_000_000, "JITTER", 50)
+    for add, ask in (
+        (["SADD", "k1"], ["SPTTLMEMBER", "k1", "MEMBERS"]),
+        (["RPUSH", "k2"], ["LPTTLELEMENT", "k2", "ELEMENTS"]),
+    ):
+        names = [f"m{number}" for number in range(200)]
+        assert rule.ask(*add, *names) == 200
+        left = rule.ask(*ask, 200, *names)
+        assert all(990_000 < each <= 1_500_000 for each in left)
+        assert len(set(left)) > 150
+        assert max(left) - min(left) > 300_000
+
+
+def test_a_native_write_beyond_maxlen_is_refused(rule: Client, talk: Talk) -> None:
+    rule.ask("ONWRITE", "k*", "EX", 100, "MAXLEN", 2)
+    refusal = "TTLMAXLEN a rule of ONWRITE allows this key 2 elements at most"
+    talk(f"""
+        SADD k1 a b                 -> 2
+        SADD k1 a c                 -> {refusal}
+        SADD k1 a b                 -> 0
+        SCARD k1                    -> 2
+        HSET k2 a 1 b 1             -> 2
+        HSET k2 c 1                 -> {refusal}
+        HSETNX k2 c 1               -> {refusal}
+        HSETNX k2 a 9               -> 0
+        HINCRBY k2 c 1              -> {refusal}
+        HSET k2 a 2                 -> 0
+        HINCRBY k2 a 1              -> 3
+        HLEN k2                     -> 2
+        ZADD k3 1 a 1 b 1 c         -> {refusal}
+        EXISTS k3                   -> 0
+        ZADD k3 1 a 1 b             -> 2
+        ZINCRBY k3 1 c              -> {refusal}
+        ZINCRBY k3 1 a              -> "2"
+        ZADD k3 XX 1 c              -> 0
+        RPUSH k4 a b                -> 2
+        RPUSH k4 a                  -> {refusal}
+        LINSERT k4 BEFORE a c       -> {refusal}
+        LSET k4 0 c                 -> OK
+        LLEN k4                     -> 2
+    """)
+
+
+@pytest.mark.parametrize("letter", ["s", "z", "l"])
+def test_what_makes_room_is_handed_on_once_whoever_writes(
+    rule: Client, proxy: Proxy, serve: StartProxy, letter: str
+) -> None:
+    """Clients of two proxies write at once."""
+    ports = [proxy.port, serve().port]
+    rule.ask("ONEXPIRE", "jobs:*", "RPUSH", "late")
+    rule.ask("ONWRITE", "jobs:*", "EX", 100, "MAXLEN", 3, "EVICT")
+    write = {"s": ["SADD", "jobs:s"], "z": ["ZADD", "jobs:z", "1"], "l": ["RPUSH", "jobs:l"]}
+    shown = {"s": "SMEMBERS jobs:s", "z": "ZRANGE jobs:z 0 -1", "l": "LRANGE jobs:l 0 -1"}
+
+    def write_all(port: int, who: str) -> None:
+        with Connection(port) as app:
+            for number in range(30):
+                assert app.ask(*write[letter], f"{who}{number}").startswith(b":")
+
+    writers = [Thread(target=write_all, args=each) for each in zip(ports, "ab", strict=True)]
+    for thread in writers:
+        thread.start()
+    for thread in writers:
+        thread.join()
+    wait_until(lambda: rule.ask("LLEN", "late") == 57, "all but three have been handed on")
+    live = rule.ask(*shown[letter].split())
+    assert len(live) == 3
+    names = [f"{who}{number}".encode() for who in "ab" for number in range(30)]
+    assert sorted([*live, *rule.ask("LRANGE", "late", 0, -1)]) == sorted(names)
+
+
+@pytest.mark.parametrize("times", ["", "EX 60"], ids=["alone", "with a time"])
+def test_an_overwritten_element_keeps_its_deadline(talk: Talk, rule: Client, times: str) -> None:
+    rule.ask("ONWRITE", "k*", *times.split(), "KEEPTTL")
+    new = "60" if times else "-1"
+    talk(f"""
+        HSET k:h a 1 b 2 c 3                        -> 3
+        HEXPIREFIELD k:h a 100                      -> 1
+        HPERSISTFIELD k:h b                         -> *
+        HSET k:h a 5 b 6 d 7                        -> 1
+        HMSET k:h a 8                               -> OK
+        HINCRBY k:h a 1                             -> 9
+        HSETNX k:h a 1                              -> 0
+        HTTLFIELD k:h FIELDS 3 a b d                -> [100, -1, {new}]
+        HDEL k:h a                                  -> 1
+        HSET k:h a 1                                -> 1
+        HTTLFIELD k:h a                             -> {new}
+        ZADD k:z 1 a 2 b                            -> 2
+        ZEXPIREMEMBER k:z a 100                     -> 1
+        ZPERSISTMEMBER k:z b                        -> *
+        ZADD k:z CH 9 a 9 b 9 c                     -> 3
+        ZADD k:z GT 10 a                            -> 0
+        ZADD k:z 10 a                               -> 0
+        ZINCRBY k:z 1 a                             -> "11"
+        GEOADD k:z 1 2 a                            -> 0
+        ZTTLMEMBER k:z MEMBERS 3 a b c              -> [100, -1, {new}]
+        SADD k:s a                                  -> 1
+        SEXPIREMEMBER k:s a 100                     -> 1
+        SADD k:s a b                                -> 1
+        STTLMEMBER k:s MEMBERS 2 a b                -> [100, {new}]
+        RPUSH k:l a                                 -> 1
+        LEXPIREELEMENT k:l a 100                    -> 1
+        RPUSH k:l a b                               -> 3
+        LSET k:l 0 a                                -> OK
+        LTTLELEMENT k:l ELEMENTS 2 a b              -> [100, {new}]
+    """)
+
+
+def test_a_key_without_deadlines_needs_no_script(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    proxy = start_proxy(start_server().url, *FLAGS)
+    with Connection(proxy.port) as client:
+        assert client.ask("ONWRITE", "undated*", "KEEPTTL") == b"+OK\r\n"
+        for line in (
+            "HSET undated:h a 1",
+            "HSET undated:h a 2",
+            "SADD undated:s a",
+            "ZADD undated:z 1 a",
+            "RPUSH undated:l a",
+        ):
+            assert not client.ask(*line.split()).startswith(b"-"), line
+        assert metric(pages(proxy), "ttlproxy_requests_total", kind="rewritten") == 0
+        assert client.ask("HEXPIREFIELD", "undated:h", "a", 100) == b":1\r\n"
+        assert client.ask("HSET", "undated:h", "a", 3) == b":0\r\n"
+        assert client.ask("HTTLFIELD", "undated:h", "a") == b":100\r\n"

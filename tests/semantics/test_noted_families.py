@@ -56,36 +56,32 @@ def test_names_are_not_read_where_all_families_are_noted(
 
 
 def test_a_family_is_noted_before_its_first_deadline(
-    server: Server, first: Proxy, start_proxy: StartProxy, direct: Client
+    first: Proxy, serve: StartProxy, direct: Client
 ) -> None:
     with Client(first.port) as client:
         assert client.ask("HSETEX", "new:1", *BOUNDED, "EX", 100, "FIELDS", 1, "f", "v") == 1
     first.kill()
     assert direct.ask("HGET", STATE, "families") == b"2"
-    assert _clears(start_proxy(server.url), "new:1", 0)
+    assert _clears(serve(), "new:1", 0)
 
 
 @pytest.mark.parametrize("words", [("FLUSHDB",), ("SWAPDB", 0, 7), ("DEL", STATE)])
 def test_families_are_noted_again_when_the_state_is_gone(
-    server: Server,
-    first: Proxy,
-    start_proxy: StartProxy,
-    direct: Client,
-    words: tuple[str | bytes | int, ...],
+    first: Proxy, serve: StartProxy, direct: Client, words: tuple[str | bytes | int, ...]
 ) -> None:
     """Those of other databases, too."""
     direct.ask(*words)
     wait_until(lambda: bool(direct.ask("HGET", STATE, "families") == b"1"), "it is noted again")
     first.kill()
-    assert _clears(start_proxy(server.url), "h:1", 3)
+    assert _clears(serve(), "h:1", 3)
 
 
 def test_names_are_read_where_the_state_has_gone_while_no_proxy_was_there(
-    server: Server, first: Proxy, start_proxy: StartProxy, direct: Client
+    first: Proxy, serve: StartProxy, direct: Client
 ) -> None:
     first.kill()
     direct.ask("FLUSHDB")
-    assert _clears(start_proxy(server.url), "h:1", 3)
+    assert _clears(serve(), "h:1", 3)
     wait_until(lambda: bool(direct.ask("HGET", STATE, "families") == b"1"), "it is noted again")
 
 

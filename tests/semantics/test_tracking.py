@@ -129,10 +129,10 @@ def test_a_changed_deadline_is_told_after_a_native_read(
 
 @pytest.mark.parametrize(("flags", "asks"), [((), True), (("--share-upstream", "1"), False)])
 def test_a_changed_deadline_is_told_whatever_the_proxy_knows_and_shares(
-    server: AnyServer, start_proxy: StartProxy, flags: tuple[str, ...], asks: bool
+    serve: StartProxy, flags: tuple[str, ...], asks: bool
 ) -> None:
     with ExitStack() as stack:
-        world = World(start_proxy(server.url, *flags, asks=asks).port, stack)
+        world = World(serve(*flags, asks=asks).port, stack)
         world.other.ask("SADD", "k", "e")
         assert world.cache.ask("SISMEMBER", "k", "e") == b":1\r\n"
         world.track()
@@ -303,10 +303,8 @@ def test_other_messages_are_not_touched(world: World) -> None:
         assert listener.read() == _names(*sent)
 
 
-def test_with_show_internal_keys_names_are_as_redis_has_them(
-    server: AnyServer, start_proxy: StartProxy
-) -> None:
-    proxy = start_proxy(server.url, "--show-internal-keys", "yes")
+def test_with_show_internal_keys_names_are_as_redis_has_them(serve: StartProxy) -> None:
+    proxy = serve("--show-internal-keys", "yes")
     with Connection(proxy.port) as cache, Connection(proxy.port) as other:
         other.ask("HSET", "h", "a", 1)
         cache.ask("HELLO", 3)
