@@ -26,11 +26,10 @@ from tests.docs.programs import build_go, fetch_java
 from tests.support.admin_pages import FLAGS
 from tests.support.clock_shim import Clock, NoShimError, built
 from tests.support.containers import IMAGES, AnyServer, Container
-from tests.support.conversation import WAYS, in_multi, one_by_one, said_in
 from tests.support.made_once import made_once
 from tests.support.masters import Masters
 from tests.support.npm import CLIENTS, NoPackagesError, install
-from tests.support.per_type import said_to_all
+from tests.support.per_type import said_in
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection
 from tests.support.redis_client import Client
@@ -67,11 +66,8 @@ return found
 """
 
 # Fixtures for conversations.
-talk = said_in(*WAYS)
-talk_one_by_one = said_in(one_by_one)
-talk_in_multi = said_in(in_multi)
-every = said_to_all(*WAYS)
-every_one_by_one = said_to_all(one_by_one)
+talk, talk_one_by_one = map(said_in, ("talk", "talk_one_by_one"))
+every, every_one_by_one = map(said_in, ("every", "every_one_by_one"))
 
 StartServer = Callable[..., Server]
 StartProxy = Callable[..., Proxy]

@@ -15,31 +15,16 @@ the sentence that the test says
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import product
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import pytest
 
-from tests.support.conversation import WAYS, Way, in_multi, one_by_one
+from tests.support.conversation import Way
 from tests.support.error_texts import NOT_AN_INTEGER, WRONGTYPE
-from tests.support.per_type import TYPES, said_of
-
-UNLISTED: Final = [type_ for type_ in TYPES if type_ != "list"]
-# The types in whose words a conversation is said, "" for its own, and the ways in which it is sent.
-# How requests are sent does not depend on the type, so those for every type are sent once for each,
-# and in the other ways for hashes.
-SENT: Final[dict[str, Sequence[tuple[str, Way]]]] = {
-    "talk": [("", way) for way in WAYS],
-    "talk_one_by_one": [("", one_by_one)],
-    "talk_in_multi": [("", in_multi)],
-    "every": [*product(TYPES, WAYS[:1]), *(("hash", way) for way in WAYS[1:])],
-    "every_one_by_one": [*product(TYPES, [one_by_one])],
-    "every_but_list": [*product(UNLISTED, WAYS[:1]), *(("hash", way) for way in WAYS[1:])],
-    "every_but_list_one_by_one": [*product(UNLISTED, [one_by_one])],
-}
+from tests.support.per_type import SENT, said_of
 
 
 class Conversation(NamedTuple):
@@ -87,8 +72,7 @@ class _Part:
                 text = text.replace(f"{{{name}}}", value)
             for type_, way in SENT[self.sent]:
                 name = "-".join(filter(None, (self.title, *values, type_, way.__name__)))
-                text_of_type = said_of(type_, text) if type_ else text
-                yield name, Conversation(text_of_type, way, self.fixtures)
+                yield name, Conversation(said_of(type_, text), way, self.fixtures)
 
 
 def _parts(path: Path) -> Iterator[_Part]:

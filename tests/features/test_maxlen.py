@@ -6,10 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.conversations.files import UNLISTED
 from tests.support.containers import AnyServer
 from tests.support.conversation import in_multi, one_by_one, talking
-from tests.support.per_type import put, said_of
+from tests.support.per_type import UNLISTED, put, said_of
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection
 from tests.support.redis_client import Client

@@ -11,12 +11,12 @@ from math import inf
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 from redis.exceptions import ResponseError
 
 from tests.data_path.test_differential import generated
-from tests.support.deep import DEEP, TIMEOUT_S, Tally, repeated
+from tests.support.deep import DEEP, TIMEOUT_S, compared
 from tests.support.redis_client import Client
 
 NAMES = ["a", "b", "c", "d", "e"]
@@ -199,16 +199,11 @@ def test_bounds_jitter_and_expiry_are_those_of_the_model(proxies: list[Client]) 
 
 def compared_with_the_bounds_model(proxies: list[Client], profile: settings = generated) -> None:
     """Many sequences of commands through two proxies."""
-    tally = Tally()
 
-    @profile
-    @given(type_=st.sampled_from(TYPES), rule=RULES, steps=steps())
     def follow(type_: Type, rule: Rule, steps: list[Any]) -> None:
-        tally.sequences += 1
-        tally.commands += len(steps)
         run = Run(proxies, type_, rule)
         for do, names, through in steps:
             do(run, names, through)
             assert run.found() == run.deadlines
 
-    repeated(follow, tally)
+    compared(follow, profile, type_=st.sampled_from(TYPES), rule=RULES, steps=steps())

@@ -12,13 +12,13 @@ from math import inf
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 from redis.exceptions import ResponseError
 
 from tests.data_path.test_differential import EXAMPLES, generated
 from tests.features.test_onwrite_bounds_model import NAMES, OWN_MS, TTL_MS, Rule
-from tests.support.deep import DEEP, TIMEOUT_S, Tally, repeated
+from tests.support.deep import DEEP, TIMEOUT_S, compared
 from tests.support.redis_client import Client
 
 KEY, SOURCE = "list", "{list}from"
@@ -240,16 +240,11 @@ def test_lists_with_rules_are_those_of_the_model(proxies: list[Client]) -> None:
 
 def compared_with_the_lists_model(proxies: list[Client], profile: settings = FEW) -> None:
     """Many sequences of commands through two proxies."""
-    tally = Tally()
 
-    @profile
-    @given(rule=RULES, steps=steps())
     def follow(rule: Rule, steps: list[Any]) -> None:
-        tally.sequences += 1
-        tally.commands += len(steps)
         run = ListRun(proxies, rule)
         for do, names, through in steps:
             do(run, names, through)
             run.check()
 
-    repeated(follow, tally)
+    compared(follow, profile, rule=RULES, steps=steps())

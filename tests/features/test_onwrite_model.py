@@ -7,14 +7,15 @@ By default this takes seconds; TTLPROXY_HYPOTHESIS=deep continues for TTLPROXY_D
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from tests.data_path.test_differential import generated
-from tests.support.deep import DEEP, TIMEOUT_S, Tally, repeated
+from tests.support.deep import DEEP, TIMEOUT_S, compared
 from tests.support.redis_client import Client
 
 RULE_S, OWN_S = 1000, 5000
@@ -38,71 +39,52 @@ class Model:
         """Its value is written."""
         self.ttls[kind][name] = self.by_rule
 
+    def new(self, kind: str, name: str) -> None:
+        """Its value is written if it is not there."""
+        self.ttls[kind].setdefault(name, self.by_rule)
+
     def again(self, kind: str, name: str) -> None:
         """It is added, or is there and added or altered again."""
         is_new = name not in self.ttls[kind]
         if is_new or (self.refresh and self.by_rule):
             self.ttls[kind][name] = self.by_rule
 
+    def own(self, kind: str, name: str) -> None:
+        """It is written with a time of its own."""
+        self.ttls[kind][name] = OWN_S
+
+    def persisted(self, kind: str, name: str) -> None:
+        if name in self.ttls[kind]:
+            self.ttls[kind][name] = None
+
     def gone(self, kind: str, name: str) -> None:
         self.ttls[kind].pop(name, None)
+        if kind == "z":
+            self.scores.pop(name, None)
 
 
-def _sadd(model: Model, name: str, other: str) -> list[Any]:
-    model.again("s", name)
-    model.again("s", other)
-    return ["SADD", "s", name, other]
+Command = Callable[[Model, str, str], list[Any]]
 
 
-def _saddex(model: Model, name: str, other: str) -> list[Any]:
-    model.ttls["s"][name] = OWN_S
-    return ["SADDEX", "s", OWN_S, name]
+def _command(
+    words: str, effect: Callable[[Model, str, str], None], scored: float | None = None
+) -> Command:
+    """`words`: of a request, with a name or two; `effect`: on each of them; `scored`: the score
+    that the name gets, or that is added to it."""
+    first, kind, *_ = words.split()
+
+    def do(model: Model, name: str, other: str) -> list[Any]:
+        for each in [name, other][: 1 + ("{1}" in words)]:
+            effect(model, kind, each)
+        if scored is not None:
+            added = model.scores.get(name, 0) if first == "ZINCRBY" else 0
+            model.scores[name] = scored + added
+        return words.format(name, other).split()
+
+    return do
 
 
-def _srem(model: Model, name: str, other: str) -> list[Any]:
-    model.gone("s", name)
-    return ["SREM", "s", name]
-
-
-def _spersist(model: Model, name: str, other: str) -> list[Any]:
-    if name in model.ttls["s"]:
-        model.ttls["s"][name] = None
-    return ["SPERSISTMEMBER", "s", name]
-
-
-def _hset(model: Model, name: str, other: str) -> list[Any]:
-    model.written("h", name)
-    model.written("h", other)
-    return ["HSET", "h", name, 1, other, 1]
-
-
-def _hsetnx(model: Model, name: str, other: str) -> list[Any]:
-    if name not in model.ttls["h"]:
-        model.written("h", name)
-    return ["HSETNX", "h", name, 1]
-
-
-def _hincrby(model: Model, name: str, other: str) -> list[Any]:
-    model.again("h", name)
-    return ["HINCRBY", "h", name, 1]
-
-
-def _hincrbyfloat(model: Model, name: str, other: str) -> list[Any]:
-    model.again("h", name)
-    return ["HINCRBYFLOAT", "h", name, 1]
-
-
-def _hsetex(model: Model, name: str, other: str) -> list[Any]:
-    model.ttls["h"][name] = OWN_S
-    return ["HSETEX", "h", "EX", OWN_S, "FIELDS", 1, name, 1]
-
-
-def _hdel(model: Model, name: str, other: str) -> list[Any]:
-    model.gone("h", name)
-    return ["HDEL", "h", name]
-
-
-def _zadd(*options: str) -> Callable[[Model, str, str], list[Any]]:
+def _zadd(*options: str) -> Command:
     def add(model: Model, name: str, other: str) -> list[Any]:
         score = float(NAMES.index(other))
         old = model.scores.get(name)
@@ -122,27 +104,21 @@ def _zadd(*options: str) -> Callable[[Model, str, str], list[Any]]:
     return add
 
 
-def _zincrby(model: Model, name: str, other: str) -> list[Any]:
-    model.again("z", name)
-    model.scores[name] = model.scores.get(name, 0) + 1
-    return ["ZINCRBY", "z", 1, name]
-
-
-def _zaddex(model: Model, name: str, other: str) -> list[Any]:
-    model.ttls["z"][name] = OWN_S
-    model.scores[name] = 1
-    return ["ZADDEX", "z", OWN_S, 1, name]
-
-
-def _zrem(model: Model, name: str, other: str) -> list[Any]:
-    model.gone("z", name)
-    model.scores.pop(name, None)
-    return ["ZREM", "z", name]
-
-
 COMMANDS = [
-    *(_sadd, _saddex, _srem, _spersist, _hset, _hsetnx, _hincrby, _hincrbyfloat, _hsetex, _hdel),
-    *(_zadd(), _zadd("NX"), _zadd("XX"), _zadd("GT"), _zincrby, _zaddex, _zrem),
+    _command("SADD s {0} {1}", Model.again),
+    _command(f"SADDEX s {OWN_S} {{0}}", Model.own),
+    _command("SREM s {0}", Model.gone),
+    _command("SPERSISTMEMBER s {0}", Model.persisted),
+    _command("HSET h {0} 1 {1} 1", Model.written),
+    _command("HSETNX h {0} 1", Model.new),
+    _command("HINCRBY h {0} 1", Model.again),
+    _command("HINCRBYFLOAT h {0} 1", Model.again),
+    _command(f"HSETEX h EX {OWN_S} FIELDS 1 {{0}} 1", Model.own),
+    _command("HDEL h {0}", Model.gone),
+    *(_zadd(), _zadd("NX"), _zadd("XX"), _zadd("GT")),
+    _command("ZINCRBY z 1 {0}", Model.again, scored=1),
+    _command(f"ZADDEX z {OWN_S} 1 {{0}}", Model.own, scored=1),
+    _command("ZREM z {0}", Model.gone),
 ]
 ASK = {
     "s": ("STTLMEMBER", "MEMBERS"),
@@ -151,7 +127,7 @@ ASK = {
 }
 
 
-def _rule(ttl_s: int | None, *, refresh: bool = False) -> Callable[[Model, str, str], list[Any]]:
+def _rule(ttl_s: int | None, *, refresh: bool = False) -> Command:
     def set_rule(model: Model, name: str, other: str) -> list[Any]:
         model.by_rule, model.refresh = ttl_s, refresh
         if ttl_s is None:
@@ -194,16 +170,8 @@ def test_elements_have_the_deadlines_of_the_model(proxies: list[Client]) -> None
 
 def compared_with_the_model(proxies: list[Client], profile: settings = generated) -> None:
     """Many sequences of commands through two proxies."""
-    tally = Tally()
-
-    @profile
-    @given(refresh=st.booleans(), ruled=WITH_RULE, steps=model_steps())
-    def follow(refresh: bool, ruled: bool, steps: list[Any]) -> None:
-        tally.sequences += 1
-        tally.commands += len(steps)
-        follow_the_model(proxies, refresh, ruled, steps)
-
-    repeated(follow, tally)
+    follow = partial(follow_the_model, proxies)
+    compared(follow, profile, refresh=st.booleans(), ruled=WITH_RULE, steps=model_steps())
 
 
 def follow_the_model(proxies: list[Client], refresh: bool, ruled: bool, steps: list[Any]) -> None:

@@ -14,15 +14,27 @@ from tests.support.conversation import (
     pipelined,
     resp3,
     resp3_in_multi,
-    said_in,
+    talking,
+    talking_to_masters,
 )
 from tests.support.per_type import said_of
 from tests.support.redis_client import Client
 from tests.support.servers import release
 from ttlproxy.commands.router import OVERRIDES, VIRTUALS
 
-# Each of the two protocols, inside MULTI and outside; what is routed is in RESP3.
-talk = said_in(pipelined, resp3_in_multi, to_masters=resp3)
+
+@pytest.fixture(params=[pipelined, resp3_in_multi, resp3], ids=lambda way: way.__name__)
+def talk(request: pytest.FixtureRequest, version: str) -> Iterator[Talk]:
+    """In each of the two protocols, inside MULTI and outside; RESP3 to three masters."""
+    way = request.param
+    if way is resp3:
+        talking_so = talking_to_masters(request.getfixturevalue("masters"), way)
+    else:
+        proxy, server = map(request.getfixturevalue, ("proxy", "server"))
+        talking_so = talking(proxy, server, way)
+    with talking_so as say:
+        yield say
+
 
 # type, first release (None: each server that has the command), request and reply in the type's own
 # words, then keys with four numbers each.

@@ -258,7 +258,7 @@ _OF_ONE_MASTER = re.compile(r"\b(FLUSHDB|FLUSHALL|DBSIZE|KEYS|RANDOMKEY|ONEXPIRE
 
 
 @contextmanager
-def _talking_to_masters(masters: Masters, way: Way) -> Iterator[Talk]:
+def talking_to_masters(masters: Masters, way: Way) -> Iterator[Talk]:
     """The same in front of three masters, with one hash tag for all keys."""
     clock = Client(masters.nodes[0].port)
 
@@ -271,22 +271,3 @@ def _talking_to_masters(masters: Masters, way: Way) -> Iterator[Talk]:
     with Connection(masters.proxy.port) as app:
         yield say
     clock.close()
-
-
-def said_in(*ways: Way, to_masters: Way | None = None) -> Callable[..., Iterator[Talk]]:
-    """A fixture: the test that uses it sends its text once in each of the ways, and in another one
-    in front of three masters."""
-    params = [*((way, False) for way in ways), *((way, True) for way in [to_masters] if way)]
-
-    @pytest.fixture(params=params, ids=lambda way: way[0].__name__ + "_to_masters" * way[1])
-    def talk(request: pytest.FixtureRequest, version: str) -> Iterator[Talk]:
-        way, is_to_masters = request.param
-        if is_to_masters:
-            talking_so = _talking_to_masters(request.getfixturevalue("masters"), way)
-        else:
-            proxy, server = map(request.getfixturevalue, ("proxy", "server"))
-            talking_so = talking(proxy, server, way)
-        with talking_so as say:
-            yield say
-
-    return talk

@@ -8,6 +8,10 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
 
 DEEP = os.environ.get("TTLPROXY_HYPOTHESIS") == "deep"
 DEEP_MINUTES = float(os.environ.get("TTLPROXY_DEEP_MINUTES", "10"))
@@ -31,3 +35,22 @@ def repeated(test: Callable[[], None], tally: Tally, share: int = 1) -> None:
             test()
     finally:
         print(f"{tally.sequences} sequences with {tally.commands} commands")
+
+
+def compared(
+    follow: Callable[..., None],
+    profile: Callable[[Callable[..., None]], Callable[..., None]],
+    steps: st.SearchStrategy[list[Any]],
+    **drawn: st.SearchStrategy[Any],
+) -> None:
+    """Follows many sequences of `steps` with what else is drawn, as often as `repeated` says."""
+    tally = Tally()
+
+    @profile
+    @given(steps=steps, **drawn)
+    def each(steps: list[Any], **others: Any) -> None:
+        tally.sequences += 1
+        tally.commands += len(steps)
+        follow(steps=steps, **others)
+
+    repeated(each, tally)

@@ -14,7 +14,7 @@ from itertools import product
 import pytest
 
 from tests.support.containers import Container
-from tests.support.conversation import WORD, Talk, Way, talking
+from tests.support.conversation import WAYS, WORD, Talk, Way, in_multi, one_by_one, talking
 from tests.support.servers import Proxy, Server
 
 
@@ -62,24 +62,39 @@ _PUT = re.compile(r"(\S+) \[(.*)\](.*)")
 _FAMILY = re.compile(r"\b(H)(P?(?:EXPIRE(?:AT|TIME)?|TTL|PERSIST))FIELD\b", re.IGNORECASE)
 
 
-def said_to_all(*ways: Way) -> Callable[..., Iterator[Talk]]:
-    """A fixture: the test's text is sent for each type in the first way, and for hashes in all: how
-    requests are sent does not depend on the type."""
-    cases = [*product(TYPES, ways[:1]), *(("hash", way) for way in ways[1:])]
+UNLISTED = [type_ for type_ in TYPES if type_ != "list"]
+# The types in whose words a conversation is said, "" for its own, and the ways in which it is sent.
+# How requests are sent does not depend on the type, so those for every type are sent once for each,
+# and in the other ways for hashes.
+SENT: dict[str, list[tuple[str, Way]]] = {
+    "talk": [("", way) for way in WAYS],
+    "talk_one_by_one": [("", one_by_one)],
+    "talk_in_multi": [("", in_multi)],
+    "every": [*product(TYPES, WAYS[:1]), *(("hash", way) for way in WAYS[1:])],
+    "every_one_by_one": [*product(TYPES, [one_by_one])],
+    "every_but_list": [*product(UNLISTED, WAYS[:1]), *(("hash", way) for way in WAYS[1:])],
+    "every_but_list_one_by_one": [*product(UNLISTED, [one_by_one])],
+}
 
-    @pytest.fixture(params=cases, ids=lambda case: f"{case[0]}-{case[1].__name__}")
-    def every(
+
+def said_in(sent: str) -> Callable[..., Iterator[Talk]]:
+    """A fixture: the test that uses it sends its text for each of these types and ways."""
+
+    @pytest.fixture(params=SENT[sent], ids=lambda case: f"{case[0]}-{case[1].__name__}".strip("-"))
+    def talk(
         request: pytest.FixtureRequest, proxy: Proxy, server: Server | Container
     ) -> Iterator[Talk]:
         type_, way = request.param
         with talking(proxy, server, way) as say:
             yield lambda text: say(said_of(type_, text))
 
-    return every
+    return talk
 
 
 def said_of(type_: str, text: str) -> str:
-    """The conversation in the words of that type."""
+    """The conversation in the words of that type, as it is without one."""
+    if not type_:
+        return text
     return "\n".join(_line(type_, line.strip()) for line in text.splitlines() if line.strip())
 
 
