@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from collections.abc import AsyncIterator
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
 from redis.asyncio import Redis
 
+from tests.conftest import StartServer
 from tests.link.conftest import KEYS, manage, until
 from tests.link.running import Running, ids, kill, running
 from tests.support.containers import AnyServer
+from tests.support.raw_client import Connection, command
 from tests.support.redis_client import Client
 from tests.support.redis_content import STATE
 from ttlproxy.core.registry import UNKNOWN
@@ -19,11 +23,13 @@ from ttlproxy.errors import UpstreamError
 from ttlproxy.link import announcing
 from ttlproxy.link.knowledge import announcements as module
 from ttlproxy.link.life import heartbeat
+from ttlproxy.link.server.compatibility import proxy_channel
 from ttlproxy.net.tasks import cancel
 
 # An instant before which all is known.
 SOON_MS = 20_000
 PUSHES = "ttlproxy:pushes"
+FAMILIES = "ttlproxy:families"
 DEADLINES = "ttlproxy:deadlines"
 
 
@@ -59,6 +65,32 @@ async def test_announcements_that_have_come_are_taken_without_waiting(
         life.link.announcements.receive()  # the event loop gets no turn
     life.link.announcements.connection = None
     life.link.announcements.receive()
+
+
+async def test_an_announcement_comes_before_the_reply_also_while_proxies_are_told_news(
+    start_server: StartServer,
+) -> None:
+    """Where its connection gets a message in the same turn of the server, Redis writes both behind
+    the reply, and behind what others get of the message."""
+    server = start_server()
+    async with running(Running(server.url)) as life:
+        await life.beats(1)
+        with ExitStack() as stack:
+            teller, *others, writer = (
+                stack.enter_context(Connection(server.port)) for _ in range(100)
+            )
+            for other in others:
+                other.ask("PSUBSCRIBE", "*")
+            channel, soon_ms = proxy_channel(life.context), life.context.clock.now_ms() + SOON_MS
+            for number in range(10):
+                key = b"s%d" % number
+                server.child.send_signal(signal.SIGSTOP)  # both are there before it reads
+                teller.send(command("PUBLISH", channel, b"f:s"))
+                writer.send(command("SET", KEYS.announcement(0, soon_ms, key), ""))
+                server.child.send_signal(signal.SIGCONT)
+                writer.read()
+                life.link.announcements.receive()
+                assert life.context.registry.bounds(0)[key] == soon_ms
 
 
 async def test_a_heartbeat_that_goes_on_just_after_a_loss_lets_nobody_be_served(
@@ -217,13 +249,15 @@ async def test_nobody_is_served_without_announcements(
     assert life.changes == 0
 
 
+@pytest.mark.parametrize("name", [PUSHES, FAMILIES])
 async def test_a_loss_counts_as_soon_as_it_is_met(
-    life: Running, server: AnyServer, direct: Client
+    life: Running, server: AnyServer, direct: Client, name: str
 ) -> None:
-    kill(server, direct, PUSHES)
+    kill(server, direct, name)
     while life.link.serving.now:
         life.link.announcements.receive()  # as for a client's request; the event loop gets no turn
     await life.link.serving.ready.wait()
+    assert len(ids(server, PUSHES)) == len(ids(server, FAMILIES)) == 1
 
 
 async def test_a_pause_of_writes_delays_serving_for_a_moment_only(
@@ -288,7 +322,7 @@ async def test_at_the_end_nothing_is_left(server: AnyServer, direct: Client) -> 
     assert link.link.announcements.connection is None
     assert not link.link.serving.now
     assert asyncio.all_tasks() == tasks
-    await until(lambda: not ids(server, PUSHES))
+    await until(lambda: not ids(server, PUSHES) and not ids(server, FAMILIES))
 
 
 # Servers that let nobody in.

@@ -32,7 +32,8 @@ RULES_CHANGED: Final = b"!rules:"
 RULES_VERSION: Final = b"!version:"
 WALKS: Final = b"!walks:"
 LAYOUT_TOLD: Final = b"!layout:"
-_SELDOM: Final = (SWAP, RULES_CHANGED, RULES_VERSION, WALKS, LAYOUT_TOLD)
+NEWS: Final = b"!news:"
+_SELDOM: Final = (SWAP, RULES_CHANGED, RULES_VERSION, WALKS, LAYOUT_TOLD, NEWS)
 # No name of a key, but of an entry of an index: see scripts/lib/index.lua.
 KEY_EXPIRY: Final = b"ttlproxy:key-expires"
 # While there are rules, Redis's expiry of a key with deadlines is so much later than its own, give
@@ -396,6 +397,19 @@ class Keys:
         `<prefix>!layout:<version>`; None for any other name."""
         said = self.prefix + LAYOUT_TOLD
         return name[len(said) :].partition(b":")[0] if name.startswith(said) else None
+
+    def telling(self, news: bytes) -> bytes:
+        """The name that announces news which all proxies must acknowledge."""
+        tag = self.own_tag if self.clustered else b""
+        return self.prefix + NEWS + tag + news
+
+    def told(self, name: bytes) -> bytes | None:
+        """The news in an announcement of `telling`; None for any other name."""
+        said = self.prefix + NEWS
+        if not name.startswith(said):
+            return None
+        rest = name[len(said) :]
+        return rest.partition(b"}")[2] if self.clustered else rest
 
     def ruled(self, name: bytes) -> tuple[int, bool, bytes] | None:
         """(db, whether the rule counts deliveries, pattern) of an announcement

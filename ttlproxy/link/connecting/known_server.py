@@ -306,6 +306,11 @@ def push_name(prefix: bytes) -> bytes:
     return name if prefix == DEFAULT_PREFIX else name + b":" + _NO_NAME.sub(b"?", prefix)
 
 
+def acknowledging_name(prefix: bytes) -> bytes:
+    """The name of the connection by which such a proxy acknowledges news."""
+    return push_name(prefix).replace(b":pushes", b":families", 1)
+
+
 def listed_clients(listed: bytes) -> list[dict[bytes, bytes]]:
     """The fields of each client in a reply to CLIENT LIST."""
     lines = (line.split(b" ") for line in listed.split(b"\n") if line)

@@ -2,11 +2,12 @@
 
 They are plain non-blocking sockets, because what has come must be taken without waiting, which
 asyncio's transports cannot do. Replies and pushes are taken in the order in which they come.
-`Announcements` has the one for announcements.
+`Announcements` has the one for announcements, and `Acknowledging` beside it.
 
 When a writer has its reply, the push can be read: `receive` takes what is there without waiting,
-before each look at a client's chunk. A pending reply would delay a push, so little is sent there
-once tracking is on: SUBSCRIBE and UNSUBSCRIBE.
+before each look at a client's chunk. Redis writes a push later where the connection has something
+else to get, so once tracking is on, nothing is sent or published there: `Acknowledging` asks and
+subscribes.
 
 Each `receive` costs a system call. A proxy that is alone needs none while no request of its own
 clients is under way that could be announced: nobody else can cause a push. So a new proxy says
@@ -64,15 +65,11 @@ class PushSocket:
         self._socket: socket.socket | None = None
         self._made: socket.socket | None = None  # the same, as soon as the thread has made it
         self._closed = False
-        self._early: list[Any] = []  # messages that came while it was opened
         self._loop = asyncio.get_running_loop()
 
     async def open(self, upstream: Upstream, timeout_s: float, keepalive_s: int) -> None:
         """Connects and sends the first requests. Raises OSError or UpstreamError."""
         self._socket = await asyncio.to_thread(self._connect, upstream, timeout_s, keepalive_s)
-        early, self._early = self._early, []
-        for message in early:
-            self._take(message)
         self._loop.add_reader(self._socket, self.receive)
 
     def close(self) -> None:
@@ -203,8 +200,8 @@ class PushSocket:
         found: list[Any] = []
         while len(found) < len(requests):
             if (reply := self._reader.gets()) is not False:
-                is_message = isinstance(reply, list) and reply[:1] == [b"message"]
-                (self._early if is_message else found).append(reply)
+                if not (isinstance(reply, list) and reply[:1] == [b"message"]):
+                    found.append(reply)
             elif data := connection.recv(65536):
                 self._reader.feed(data)
             else:

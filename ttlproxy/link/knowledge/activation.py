@@ -5,11 +5,12 @@ A key of a family gets deadlines only when all proxies know the family: from the
 sends writes there with the clearing of their deadlines. The client that has set a rule gets OK only
 when all proxies have heard of the rule.
 
-News are published. A proxy acknowledges them by subscribing to their channel, once no write is
-under way that was sent before it knew them. So Redis knows how many have acknowledged: the news are
-sure when as many have as there are proxies. No clock is needed: a proxy that ends is no longer a
-subscriber, and a new one asks for all channels before it serves (decisions/0036). A proxy that does
-not react loses its push connection, and then serves nobody before it knows all families.
+News are announced, as deadlines are: a proxy that has heard them has heard all that was announced
+before. It acknowledges them by subscribing to their channel, on another connection, once no write
+is under way that was sent before it knew them. So Redis knows how many have acknowledged: the news
+are sure when as many have as there are proxies. No clock is needed: a proxy that ends is no longer
+a subscriber, and a new one asks for all channels before it serves (decisions/0036). A proxy that
+does not react loses its push connection, and then serves nobody before it knows all families.
 
 In front of several masters a family is sure at one master when all proxies of most masters know it.
 So a proxy that has missed only what one master has told knows all families (decisions/0040).
@@ -20,20 +21,20 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 from typing import Final
 
 import hiredis
 from redis.exceptions import ResponseError
 
+from ttlproxy.commands import Call
 from ttlproxy.core.registry import DbKey
 from ttlproxy.errors import UpstreamError
 from ttlproxy.link.connecting.connections import Backoff
-from ttlproxy.link.connecting.known_server import listed_clients, push_name
+from ttlproxy.link.connecting.known_server import acknowledging_name, listed_clients
 from ttlproxy.link.connecting.pipeline import Words
-from ttlproxy.link.connecting.pushes import PushSocket
-from ttlproxy.link.knowledge.announcements import Announcements, Pushes
+from ttlproxy.link.knowledge.announcements import Acknowledging, Announcements
 from ttlproxy.link.server.shared_state import SharedState
 from ttlproxy.link.shared.context import Context
 from ttlproxy.net.tasks import cancel, fail, run_all
@@ -123,8 +124,6 @@ class Activation:
         self._modes = announcements.modes
         announcements.on_news, announcements.on_connected = self.take_news, self.connected
         self._shared_state = shared_state
-        self._connection: PushSocket | None = None
-        self._opening = asyncio.Lock()
         self._rounds = AskedPlaces(self._make_sure)
         self._rules = set[bytes]()  # news of rules that are not over
         self._unheard = set[bytes]()  # news that are to be told again
@@ -172,7 +171,6 @@ class Activation:
             await run_all(self._rounds.run(), self._acknowledge())
         finally:
             self._known.remove_observer(self.wake)
-            self._lost()
 
     def _are_over(self, rules: bytes) -> None:
         self._rules.discard(rules)
@@ -183,31 +181,26 @@ class Activation:
         while True:
             await self._wanted.wait()
             self._wanted.clear()
-            pushes = self._announcements.connection
-            if pushes is None:
+            connection = self._announcements.acknowledging
+            if connection is None:
                 continue
             known = self._rules.union(_FAMILY + family for family in self._known.all)
-            if new := known - pushes.acknowledged:
+            if new := known - connection.acknowledged:
                 await self._landed()
             try:
                 for each in new:
-                    await pushes.listen(b"SUBSCRIBE", self._keys.news_channel(each))
-                    pushes.acknowledged.add(each)
-                for each in pushes.acknowledged - known:
-                    await pushes.listen(b"UNSUBSCRIBE", self._keys.news_channel(each))
-                    pushes.acknowledged.discard(each)
+                    await connection.ask([(b"SUBSCRIBE", self._keys.news_channel(each))])
+                    connection.acknowledged.add(each)
+                for each in connection.acknowledged - known:
+                    await connection.ask([(b"UNSUBSCRIBE", self._keys.news_channel(each))])
+                    connection.acknowledged.discard(each)
+                async with self._acknowledged:
+                    self._acknowledged.notify_all()
+                if self._unheard and self._modes.may_subscribe:
+                    unheard, self._unheard = self._unheard, set()
+                    await self._tell(connection, unheard)
             except UpstreamError:
                 continue  # the next connection begins anew
-            async with self._acknowledged:
-                self._acknowledged.notify_all()
-            await self._tell_again()
-
-    async def _tell_again(self) -> None:
-        if self._unheard and self._modes.may_subscribe:
-            unheard, self._unheard = self._unheard, set()
-            with suppress(UpstreamError, OSError):  # the next connection begins anew
-                connection = await self._opened()
-                await connection.ask([(b"PUBLISH", self._modes.channel, each) for each in unheard])
 
     async def _landed(self) -> None:
         """Ends when no write is under way that was sent before this process knew what it knows
@@ -223,7 +216,7 @@ class Activation:
         connection is lost before."""
         families = {self._known.of(key) for db, key in places if (db, key) != _RULES_PLACE}
         news = of_families = frozenset(_FAMILY + family for family in families)
-        pushes = self._announcements.connection
+        connection = self._announcements.acknowledging
         if _RULES_PLACE in places:
             news |= {_RULES + os.urandom(8).hex().encode()}
         self.take_news(news)
@@ -233,7 +226,7 @@ class Activation:
             await self._note(families)
         if families:
             await self._until_most_masters_know(of_families)
-        if pushes is None or pushes is not self._announcements.connection:
+        if connection is None or connection is not self._announcements.acknowledging:
             raise UpstreamError("the push connection was lost")
         self._families.confirm(families)
 
@@ -261,38 +254,50 @@ class Activation:
 
     async def _note(self, families: Collection[bytes]) -> None:
         """Stores the families for proxies that start later. Raises UpstreamError."""
-        call = self._shared_state.noting(families)
-        words = self._context.script_calls.words(call, b"0", by_text=True)
-        async with self._asking("families cannot be noted") as connection:
-            (reply,) = await connection.ask([words])
-        if isinstance(reply, hiredis.ReplyError) and not str(reply).startswith("READONLY"):
-            self._context.refusals.note("to note new families", ResponseError(str(reply)))
-            raise UpstreamError(f"families cannot be noted: {reply}")
+        await self._carry_out(self._connection, [self._shared_state.noting(families)], "note")
+
+    async def _tell(self, connection: Acknowledging, news: Iterable[bytes]) -> None:
+        """Tells all proxies. Raises UpstreamError."""
+        calls = [Call("announce", (self._keys.telling(each),), ()) for each in news]
+        await self._carry_out(connection, calls, "tell")
+
+    async def _carry_out(self, connection: Acknowledging, calls: Iterable[Call], verb: str) -> None:
+        """Raises UpstreamError if Redis refuses a call, unless it is a replica."""
+        words = self._context.script_calls.words
+        for reply in await connection.ask([words(each, b"0", by_text=True) for each in calls]):
+            if isinstance(reply, hiredis.ReplyError) and not str(reply).startswith("READONLY"):
+                refusal = ResponseError(str(reply))
+                self._context.refusals.note(f"to {verb} new families or rules", refusal)
+                raise UpstreamError(f"Redis refuses to {verb} families or rules: {reply}")
 
     async def until_all_have_acknowledged(self, news: Collection[bytes]) -> None:
         """Tells all proxies of this server, and waits for them. Raises UpstreamError if a
         connection is lost before."""
-        pushes = await self._acknowledged_here(news)
-        async with self._asking("news cannot be told to all proxies") as connection:
-            await connection.ask([(b"PUBLISH", self._modes.channel, each) for each in news])
-            await self._until_all_know(connection, news)
-        if pushes is not self._announcements.connection:
+        connection = await self._acknowledged_here(news)
+        await self._tell(connection, news)
+        await self._until_all_know(connection, news)
+        if connection is not self._announcements.acknowledging:
             raise UpstreamError("the push connection was lost")
 
-    async def _acknowledged_here(self, news: Collection[bytes]) -> Pushes:
+    async def _acknowledged_here(self, news: Collection[bytes]) -> Acknowledging:
         """Ends when this process has acknowledged; returns the connection on which it has. Raises
         UpstreamError."""
         while True:
-            pushes = self._announcements.connection
-            if pushes is None:
-                raise UpstreamError("there is no push connection")
-            if pushes.acknowledged.issuperset(news):
-                return pushes
+            if (connection := self._connection).acknowledged.issuperset(news):
+                return connection
             self._wanted.set()
             async with self._acknowledged:
                 await self._acknowledged.wait()
 
-    async def _until_all_know(self, connection: PushSocket, news: Collection[bytes]) -> None:
+    @property
+    def _connection(self) -> Acknowledging:
+        """The present one. Raises UpstreamError if there is none."""
+        connection = self._announcements.acknowledging
+        if connection is None:
+            raise UpstreamError("there is no push connection")
+        return connection
+
+    async def _until_all_know(self, connection: Acknowledging, news: Collection[bytes]) -> None:
         """Ends when as many have acknowledged as there are proxies. Raises UpstreamError."""
         channels = (self._modes.channel, *map(self._keys.news_channel, news))
         loop = asyncio.get_running_loop()
@@ -318,7 +323,7 @@ class Activation:
             looks += 1
             await asyncio.sleep(_LOOKS.compute(min(looks, _MOST_LOOKS)))
 
-    async def _reached(self, connection: PushSocket, news: Collection[bytes]) -> list[int]:
+    async def _reached(self, connection: Acknowledging, news: Collection[bytes]) -> list[int]:
         """Returns the numbers of subscribers to the channel of all proxies, and to those of the
         news, where Redis does not count them right (docs/compatibility.md). PUBLISH returns how
         many get a message, which repeats what they have heard. Raises UpstreamError."""
@@ -330,17 +335,17 @@ class Activation:
                 raise UpstreamError(f"proxies cannot be counted: {each}")
         return counts
 
-    async def _end_those_that_lack(self, connection: PushSocket) -> None:
-        """Kills the push connections of proxies that have not acknowledged all that others have.
-        Raises UpstreamError."""
+    async def _end_those_that_lack(self, connection: Acknowledging) -> None:
+        """Kills the connections of proxies that have not acknowledged all that others have. Raises
+        UpstreamError."""
         (listed,) = await connection.ask([(b"CLIENT", b"LIST")])
         if isinstance(listed, hiredis.ReplyError):
             self._context.refusals.note("to list proxies", ResponseError(str(listed)))
             return
-        name = push_name(self._keys.prefix)
-        pushes = [client for client in listed_clients(listed) if client.get(b"name") == name]
-        most = max((int(client[b"sub"]) for client in pushes), default=0)
-        late = [client for client in pushes if int(client[b"sub"]) < most]
+        name = acknowledging_name(self._keys.prefix)
+        proxies = [client for client in listed_clients(listed) if client.get(b"name") == name]
+        most = max((int(client[b"sub"]) for client in proxies), default=0)
+        late = [client for client in proxies if int(client[b"sub"]) < most]
         for client in late:
             log.warning(
                 "the proxy at %s does not acknowledge which keys get deadlines, or rules: its push"
@@ -350,33 +355,3 @@ class Activation:
         kills: list[Words] = [(b"CLIENT", b"KILL", b"ID", client[b"id"]) for client in late]
         if kills:
             await connection.ask(kills)
-
-    @asynccontextmanager
-    async def _asking(self, fault: str) -> AsyncIterator[PushSocket]:
-        """Yields the connection for questions. If it is lost, raises UpstreamError, whose text
-        begins with `fault`."""
-        try:
-            yield await self._opened()
-        except (UpstreamError, OSError) as trouble:  # also TimeoutError
-            self._lost()
-            raise UpstreamError(f"{fault}: {trouble}") from trouble
-
-    async def _opened(self) -> PushSocket:
-        async with self._opening:
-            if self._connection is None:
-                self._connection = await self._open()
-            return self._connection
-
-    async def _open(self) -> PushSocket:
-        connection = PushSocket(b"ttlproxy:families", self._lost)
-        try:
-            await self._announcements.open(connection)
-        except BaseException:
-            connection.close()
-            raise
-        return connection
-
-    def _lost(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None

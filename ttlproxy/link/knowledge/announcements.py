@@ -12,7 +12,6 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AsyncExitStack
 from typing import Any, Final
 
-import hiredis
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
@@ -23,6 +22,7 @@ from ttlproxy.link.connecting.discovery import AddressWatch
 from ttlproxy.link.connecting.known_server import (
     CLIENTS,
     ServerClock,
+    acknowledging_name,
     fields,
     push_name,
     trackers,
@@ -107,14 +107,8 @@ class Modes:
 
     def choose(self, ask: Ask) -> bool:
         """Subscribes; returns whether this proxy is to hear announcements of deadlines. Runs in a
-        thread, on the new push connection.
-
-        All push connections have the same number of channels, not counting those of news: by the
-        number activation.py finds a proxy that does not acknowledge.
-        """
+        thread, on the new push connection."""
         keys = self._context.keys
-        self.channel = proxy_channel(self._context)
-        join_channel(ask, self.channel)
         (counted,) = ask(self.question())
         is_counted = isinstance(counted, list) and not keys.clustered
         hears = not is_counted or counted[1] < FEW
@@ -123,10 +117,21 @@ class Modes:
         if not self.may_subscribe:
             log.debug("this proxy hears of deadlines: %s", reply)
             return True
+        return hears
+
+    def join(self, ask: Ask) -> None:
+        """Becomes one of the proxies that must acknowledge news, and reads those from before. It
+        hears others already. Runs in a thread, on the new connection that acknowledges.
+
+        All such connections have the same number of channels, not counting those of news: by the
+        number activation.py finds a proxy that does not acknowledge.
+        """
+        keys = self._context.keys
+        self.channel = proxy_channel(self._context)
+        join_channel(ask, self.channel)
         (channels,) = ask((b"PUBSUB", b"CHANNELS", keys.news_prefix + b"*"))
         told = map(keys.news_of, channels if isinstance(channels, list) else ())
         self.news = [news for news in told if news is not None]
-        return hears
 
     def question(self) -> Words:
         """Returns the request for the numbers of proxies that hear of deadlines, and that do
@@ -162,7 +167,6 @@ class Pushes(PushSocket):
     """The push connection.
 
     hears: whether it hears announcements of deadlines
-    acknowledged: the news that all others see to be known here
     """
 
     def __init__(
@@ -176,15 +180,12 @@ class Pushes(PushSocket):
         announcements of deadlines: see Modes."""
         super().__init__(push_name(keys.prefix), on_loss)
         self.hears = True
-        self.acknowledged = set[bytes]()
         self._keys = keys
         self._heard = heard
         self._choose = choose
 
     def _pushed(self, message: Sequence[Any]) -> None:
-        if message[0] == b"message":
-            self._heard.on_news([message[2]])
-        elif message[0] == b"invalidate" and message[1] is None:
+        if message[0] == b"invalidate" and message[1] is None:
             self._heard.flushed()
         elif message[0] == b"invalidate":
             for name in message[1]:
@@ -208,12 +209,8 @@ class Pushes(PushSocket):
             heard.walks.heard(who)
         elif (layout := keys.layout_told(name)) is not None:
             heard.layout_told(layout)
-
-    async def listen(self, command: bytes, channel: bytes) -> bool:
-        """Sends SUBSCRIBE or UNSUBSCRIBE, as `command`; returns whether Redis accepts it. Raises
-        UpstreamError."""
-        (reply,) = await self.ask([(command, channel)])
-        return not isinstance(reply, hiredis.ReplyError)
+        elif (news := keys.told(name)) is not None:
+            heard.on_news([news])
 
     def _begin(self, connection: socket.socket) -> None:
         keys = self._keys
@@ -223,10 +220,30 @@ class Pushes(PushSocket):
         self._ask(connection, (b"CLIENT", b"TRACKING", b"ON", b"BCAST", *prefixes))
 
 
+class Acknowledging(PushSocket):
+    """The connection that asks, and by whose subscriptions all others see what this proxy knows:
+    see activation.py.
+
+    acknowledged: the news that all others see to be known here
+    """
+
+    def __init__(
+        self, keys: Keys, on_loss: Callable[[], None], join: Callable[[Ask], None]
+    ) -> None:
+        """`join(ask)` makes this proxy one of those that others see: see modes.py."""
+        super().__init__(acknowledging_name(keys.prefix), on_loss)
+        self.acknowledged = set[bytes]()
+        self._join = join
+
+    def _begin(self, connection: socket.socket) -> None:
+        self._join(lambda *requests: self._replies(connection, *requests))
+
+
 class Announcements:
     """Opens push connections. While there is none, announcements are missed, and nobody is served.
 
     connection: the present one; None while there is none; modes: what it hears
+    acknowledging: the connection that goes with it; neither is left without the other
     swaps: how often two databases have changed places; flushes: how often keys may have gone
     greetings: how many other proxies have said hello; load_changed: reads what is there now
     on_news(news) is called with what other proxies tell, on_connected(news) when there is a new
@@ -245,6 +262,7 @@ class Announcements:
     ) -> None:
         """`connect(name)` gives a new connection with this name."""
         self.connection: Pushes | None = None
+        self.acknowledging: Acknowledging | None = None
         self.swaps = 0
         self.flushes = 0
         self.greetings = 0
@@ -264,6 +282,8 @@ class Announcements:
         """Takes what Redis has announced so far, without waiting."""
         if self.connection is not None and self._poll.poll(0):
             self.connection.receive()
+            if self.acknowledging is not None:  # it may be lost
+                self.acknowledging.receive()
 
     async def run(self) -> None:
         """Opens a push connection, and a new one after each loss. Raises UpstreamError or OSError
@@ -283,7 +303,7 @@ class Announcements:
                 await asyncio.sleep(_AGAIN.compute(failures - 1))
 
     async def _keep_open(self) -> None:
-        """Opens a push connection; ends when that is lost."""
+        """Opens a push connection, and that which acknowledges; ends when one of them is lost."""
         lost, modes = asyncio.Event(), self.modes
 
         def on_loss() -> None:
@@ -293,10 +313,12 @@ class Announcements:
             lost.set()
 
         pushes = Pushes(self.context.keys, self, on_loss, modes.choose)
+        acknowledging = Acknowledging(self.context.keys, on_loss, modes.join)
         async with AsyncExitStack() as stack:
-            stack.callback(pushes.close)
             stack.callback(self._ended)
-            await self.open(pushes)
+            for each in (pushes, acknowledging):
+                stack.callback(each.close)
+                await self.open(each)
             self.context.registry.hears = pushes.hears
             if not pushes.hears:
                 deadlines = asyncio.create_task(self._receive_deadlines(), name="deadlines")
@@ -304,10 +326,11 @@ class Announcements:
             greeting = asyncio.create_task(self._greet(), name="greeting")
             stack.push_async_callback(cancel, greeting)
             await asyncio.wait({greeting}, timeout=_GREETING_S)
-            self.connection = pushes
+            self.connection, self.acknowledging = pushes, acknowledging
             self.on_connected(modes.news)
             self._poll = select.poll()
-            pushes.register(self._poll)
+            for each in (pushes, acknowledging):
+                each.register(self._poll)
             self._jobs.beat()  # this reads the registry, and lets clients be served
             await lost.wait()
 
@@ -319,21 +342,20 @@ class Announcements:
     async def has_no_gap(self) -> bool:
         """Whether the connection is unbroken, so that others are right to see that this proxy knows
         what they tell."""
-        connection = self.connection
+        connection = self.acknowledging
         if connection is None or not self.modes.may_subscribe:
             return False
         try:
             async with time_limit(_ANSWER_S):
-                # It is subscribed already: only the reply is wanted.
-                await connection.listen(b"SUBSCRIBE", self.modes.channel)
+                await connection.ask([(b"PING",)])
         except (UpstreamError, OSError):  # also TimeoutError
-            if connection is self.connection:
+            if connection is self.acknowledging:
                 connection.lose()
-        return connection is self.connection
+        return connection is self.acknowledging
 
     def _ended(self) -> None:
         self.context.serving.stop()
-        self.connection = None
+        self.connection = self.acknowledging = None
         self.context.script_calls.families.doubt()
         self.context.on_gap()
 

@@ -77,7 +77,7 @@ class Walks:
             return True
         if await self._context.is_paused():
             return False
-        announce = Call("walk_announce", (self._context.keys.walks(self._name),), ())
+        announce = Call("announce", (self._context.keys.walks(self._name),), ())
         reply = await answered(redis, self._context.script_calls, 0, announce)
         self._announces_s = self._now_s() + EVERY_S
         if error(reply) and random() * self._fleet.attached >= 1:

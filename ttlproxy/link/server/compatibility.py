@@ -211,8 +211,9 @@ def _version(server: Said) -> tuple[int, ...]:
 
 
 # The version of what proxies tell each other: since 2, families and rules are acknowledged; since
-# 3, only deadlines that come soon are announced; since 4, families are noted in the state.
-_TOLD: Final = 4
+# 3, only deadlines that come soon are announced; since 4, families are noted in the state; since 5,
+# families and rules are told by announcements.
+_TOLD: Final = 5
 
 PROXY_CHANNELS: Final = (b"PUBSUB", b"CHANNELS", MEETING + b"*")
 _DIFFERENCES: Final = (

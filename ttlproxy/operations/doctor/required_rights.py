@@ -18,6 +18,7 @@ from ttlproxy.scripts import Scripts, Traits
 _STARTS: Final = "The proxy cannot serve clients."
 _UNSHARED: Final = "Proxies ignore the rules and deferred commands that others have signed."
 _FIRES: Final = "Scripts call these: expired elements are not removed or not delivered."
+_DATELESS: Final = "Keys of a new family get no deadlines."
 _UNTOLD_SLOTS: Final = "Rules of ONEXPIRE cannot be set."
 _UNCARRIED: Final = "Rules of ONEXPIRE with OUTBOX do not deliver to other slots."
 _UNTOLD: Final = "The status page is incomplete."
@@ -45,14 +46,13 @@ FIELD_TTLS: Final = frozenset({"+hpersist", "+hpexpireat", "+hpexpiretime"})
 SCRIPTS: Final[Mapping[str, tuple[Severity, str]]] = {
     **dict.fromkeys(("reap", "sweep", "keys_first", "lease_take", "lease_drop"), (ERROR, _FIRES)),
     "state_keep": (WARNING, _UNSHARED),
-    "state_families": (ERROR, "Keys of a new family get no deadlines."),
+    **dict.fromkeys(("announce", "state_families"), (ERROR, _DATELESS)),
     "state_drop": (INFO, "A key of the proxy's stays where nobody needs it any more."),
     "key_date": (
         WARNING,
         "What RENAME, STORE forms and the like put into keys gets no deadline by rules of ONWRITE.",
     ),
     "keys_recheck": (WARNING, "The proxy notices late that keys with deadlines were deleted."),
-    "walk_announce": (INFO, "Several proxies look for deleted keys, where one could for all."),
     "barrier": (WARNING, "Reads also wait while the server pauses writes."),
     "hash_adopt": (WARNING, "ONEXPIRE does not apply to field deadlines of the server's own."),
     "schedule_fix": (WARNING, "Keys that are missing from the schedule are not put back."),
