@@ -159,7 +159,7 @@ def test_nobody_waits_for_deadlines_that_are_known(
 def test_a_family_counts_when_proxies_know_it_that_have_lost_its_master(
     cluster: Cluster, proxy: Proxy, start_proxy: StartProxy
 ) -> None:
-    """This proxy does not react. So the push connection that it has to another master is closed
+    """This proxy does not react. So the connection that it has for that to another master is closed
     before the family counts, and where the replica is promoted, it reads the families anew."""
     master, replica = _pair(cluster, 0)
     (first,) = _keys(0, 1)
@@ -168,7 +168,7 @@ def test_a_family_counts_when_proxies_know_it_that_have_lost_its_master(
     _are_heard(cluster)
     with Client(proxy.port) as app:
         assert app.ask("HSETEX", first, *BOUNDED, "EX", 1000, "FIELDS", 1, "f", "v") == 1
-    heard = {node: _named(node, b"ttlproxy:pushes") for node in _masters(cluster)}
+    heard = {node: _named(node, b"ttlproxy:families") for node in _masters(cluster)}
     (lost,) = heard.pop(master)
     other = start_proxy(master.url)
     os.kill(proxy.pid, signal.SIGSTOP)
@@ -177,7 +177,7 @@ def test_a_family_counts_when_proxies_know_it_that_have_lost_its_master(
         with Client(other.port) as app:
             assert app.ask("HSETEX", key, *BOUNDED, "EX", 1000, "FIELDS", 1, "f", "v") == 1
         assert any(
-            set(ids).isdisjoint(_named(node, b"ttlproxy:pushes")) for node, ids in heard.items()
+            set(ids).isdisjoint(_named(node, b"ttlproxy:families")) for node, ids in heard.items()
         )
         wait_until(lambda: replica.ask("EXISTS", key) == 1, "the replica has it")
         os.kill(other.pid, signal.SIGKILL)

@@ -140,15 +140,14 @@ def test_a_rule_counts_from_the_reply_to_exec_on(
                 assert near.ask("STTLMEMBER", f"{name}:{number}", "m") > number * 100 - 50
 
 
+@pytest.mark.parametrize("name", ["ttlproxy:pushes", "ttlproxy:families"])
 def test_a_proxy_that_has_lost_its_pushes_notices_that_before_a_rule_counts(
-    server: AnyServer, start_proxy: StartProxy, direct: Client
+    server: AnyServer, start_proxy: StartProxy, direct: Client, name: str
 ) -> None:
     """The other one has counted it before."""
     with NetworkPath(server.port, delay_s=0.05) as relay, ExitStack() as stack:
         lost = stack.enter_context(Client(start_proxy(f"redis://127.0.0.1:{relay.port}").port))
-        (pushes,) = [
-            each["id"] for each in connections(server.port) if each["name"] == "ttlproxy:pushes"
-        ]
+        (pushes,) = [each["id"] for each in connections(server.port) if each["name"] == name]
         near = stack.enter_context(Client(start_proxy(server.url).port))
         for number in range(3):
             assert lost.ask("SADD", f"before:{number}", "m") == 1

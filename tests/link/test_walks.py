@@ -118,13 +118,12 @@ async def test_a_proxy_that_may_not_announce_its_walk_tries_no_more_often(
     monkeypatch: pytest.MonkeyPatch,
     chance: float,
 ) -> None:
-    """What it may not delete is gone after a second, until the next try."""
-    await become("-del")
+    await become("-set")
     context.fleet.attached = 10
     monkeypatch.setattr(module, "random", lambda: chance)
-    walks, before = Walks(context), calls(server.port, "set")
+    walks, before = Walks(context), calls(server.port, "del")
     assert {await walks.mine(redis) for _ in range(3)} == {chance == 0.05}
-    assert calls(server.port, "set") == before + 1
+    assert calls(server.port, "del") == before + 1
 
 
 def test_the_announcement_names_who_walks() -> None:
