@@ -362,7 +362,7 @@ class RoutedClient(ClientSocket):
             self.sharing.starts(asks_login=link.context.rights.asks_login)
         return self.lanes.home()
 
-    def _refuse(self, trouble: BaseException) -> None:
+    def refuse(self, trouble: BaseException) -> None:
         if not self._is_ended:
             super().refuse(trouble)
 
