@@ -347,7 +347,8 @@ class Announcements:
             return False
         try:
             async with time_limit(_ANSWER_S):
-                await connection.ask([(b"PING",)])
+                await connection.ask([self.modes.question()])  # only that it answers is wanted
+            self.receive()  # the other one may be lost
         except (UpstreamError, OSError):  # also TimeoutError
             if connection is self.acknowledging:
                 connection.lose()
