@@ -61,7 +61,7 @@ def test_the_first_deadline_of_a_family_waits_until_all_proxies_know(
     server: AnyServer, start_proxy: StartProxy, direct: Client
 ) -> None:
     with (
-        Gate(b"message", b"ttlproxy-proxies:") as told,
+        Gate(b"invalidate", b"!news:") as told,
         Relay(server.port, 1 << 16, on_reply=told) as relay,
         Connection(start_proxy(server.url).port) as near,
         Connection(start_proxy(f"redis://127.0.0.1:{relay.port}").port) as far,

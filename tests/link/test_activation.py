@@ -1,4 +1,4 @@
-"""In front of several masters a family counts when the proxies of most of them know it."""
+"""Which proxies must know a family before it counts; what becomes of one that does not react."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from tests.link.conftest import all_know
 from tests.link.running import Running, running
 from tests.support.containers import AnyServer
 from ttlproxy.errors import UpstreamError
+from ttlproxy.link.knowledge import activation
 
 KEY = (0, b"family:1")
 
@@ -62,3 +63,22 @@ async def test_most_masters_must_know_it(
         with nullcontext() if counts else pytest.raises(UpstreamError, match="too few masters"):
             await life.link.activation.add([KEY])
         assert life.context.script_calls.families.are_sure(KEY[1]) == counts
+
+
+@pytest.mark.parametrize("over", [0, 1, 2])
+async def test_a_proxy_that_does_not_react_is_noticed_though_it_has_heard_more(
+    server: AnyServer, monkeypatch: pytest.MonkeyPatch, over: int
+) -> None:
+    """It still hears of rules that are over for others, which have come earlier."""
+    monkeypatch.setattr(activation, "_PATIENCE_S", 0.05)
+    async with running(Running(server.url)) as life, running(Running(server.url)) as deaf:
+        await life.beats(1)
+        announcements = deaf.link.announcements
+        connection = announcements.acknowledging
+        assert connection is not None
+        for number in range(over):
+            channel = deaf.context.keys.news_channel(b"r:%d" % number)
+            await connection.ask([(b"SUBSCRIBE", channel)])
+        announcements.on_news = lambda news: None
+        await life.link.activation.tell_all()
+        assert announcements.acknowledging is not connection

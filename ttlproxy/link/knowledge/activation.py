@@ -21,7 +21,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -352,6 +352,17 @@ class Activation:
                 " connection is closed, and it learns that anew",
                 client[b"addr"].decode(errors="replace"),
             )
-        kills: list[Words] = [(b"CLIENT", b"KILL", b"ID", client[b"id"]) for client in late]
-        if kills:
-            await connection.ask(kills)
+        if not await self._killed(connection, late):
+            log.warning(
+                "a proxy does not acknowledge which keys get deadlines, or rules, and has heard of"
+                " others that are over: the push connections of all other proxies are closed"
+            )
+            await self._killed(connection, proxies)
+
+    async def _killed(
+        self, connection: Acknowledging, proxies: Sequence[Mapping[bytes, bytes]]
+    ) -> bool:
+        """Kills these connections but `connection`; returns whether there were others. Raises
+        UpstreamError."""
+        kills: list[Words] = [(b"CLIENT", b"KILL", b"ID", client[b"id"]) for client in proxies]
+        return bool(kills) and 1 in await connection.ask(kills)

@@ -230,7 +230,7 @@ class Acknowledging(PushSocket):
     def __init__(
         self, keys: Keys, on_loss: Callable[[], None], join: Callable[[Ask], None]
     ) -> None:
-        """`join(ask)` makes this proxy one of those that others see: see modes.py."""
+        """`join(ask)` makes this proxy one of those that others see: see Modes."""
         super().__init__(acknowledging_name(keys.prefix), on_loss)
         self.acknowledged = set[bytes]()
         self._join = join
