@@ -12,6 +12,7 @@ import ttlproxy.admin
 import ttlproxy.process.app
 import ttlproxy.process.runner
 import ttlproxy.process.workers
+import ttlproxy.proxy.routed_server
 from ttlproxy.cli.main import load
 from ttlproxy.core.keys import DEFAULT_PREFIX, Keys
 from ttlproxy.link.connecting import discovery
