@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 from redis.asyncio import Redis
@@ -62,6 +62,16 @@ async def _at_once() -> None:
 @pytest.fixture
 def world() -> World:
     return World()
+
+
+@pytest.fixture
+async def distrusting(world: World, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
+    """A refused change ends belief for longer than the test; what is asked for is done."""
+    monkeypatch.setattr(module, "_DISTRUST_S", LONG_S)
+    beat = world.begin()
+    yield world
+    assert not beat.done()
+    beat.cancel()
 
 
 async def test_a_pause_that_is_over_ends_it(world: World) -> None:
@@ -161,34 +171,25 @@ async def test_the_link_looks_also_if_the_client_has_left(
     beat.cancel()
 
 
-async def test_a_refused_change_ends_the_belief_in_others(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "_DISTRUST_S", LONG_S)
-    beat = world.begin()
-    world.flushes()
-    await world.verify()
-    assert not world.unconfirmed.believed
-    world.flushes()
-    assert world.scripts.loaded
-    beat.cancel()
+async def test_a_refused_change_ends_the_belief_in_others(distrusting: World) -> None:
+    distrusting.flushes()
+    await distrusting.verify()
+    assert not distrusting.unconfirmed.believed
+    distrusting.flushes()
+    assert distrusting.scripts.loaded
 
 
-async def test_nothing_is_judged_while_another_change_is_on_its_way(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_nothing_is_judged_while_another_change_is_on_its_way(distrusting: World) -> None:
     """It may be the one that was believed."""
-    monkeypatch.setattr(module, "_DISTRUST_S", LONG_S)
-    beat, reply = world.begin(), asyncio.Event()
-    world.flushes()
-    other = asyncio.create_task(world.jobs.verify(_until(reply)))
+    reply = asyncio.Event()
+    distrusting.flushes()
+    other = asyncio.create_task(distrusting.jobs.verify(_until(reply)))
     await asyncio.sleep(0)
-    await world.verify()
-    assert world.unconfirmed.believed
+    await distrusting.verify()
+    assert distrusting.unconfirmed.believed
     reply.set()
     await other
-    assert not world.unconfirmed.believed
-    beat.cancel()
+    assert not distrusting.unconfirmed.believed
 
 
 async def test_changes_are_believed_again_after_a_while(
@@ -206,21 +207,15 @@ async def test_changes_are_believed_again_after_a_while(
     beat.cancel()
 
 
-async def test_a_change_that_is_found_restores_trust_at_once(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "_DISTRUST_S", LONG_S)
-    beat = world.begin()
-    world.flushes()
-    await world.verify()
-    assert not world.unconfirmed.believed
-    await world.verify(False, True)
-    assert world.unconfirmed.believed
-    world.unconfirmed.believed = False  # nobody is about to restore it
-    await world.verify(True)
-    assert not world.unconfirmed.believed
-    assert not beat.done()
-    beat.cancel()
+async def test_a_change_that_is_found_restores_trust_at_once(distrusting: World) -> None:
+    distrusting.flushes()
+    await distrusting.verify()
+    assert not distrusting.unconfirmed.believed
+    await distrusting.verify(False, True)
+    assert distrusting.unconfirmed.believed
+    distrusting.unconfirmed.believed = False  # nobody is about to restore it
+    await distrusting.verify(True)
+    assert not distrusting.unconfirmed.believed
 
 
 async def test_a_waiting_caller_goes_on_even_if_the_look_fails(

@@ -89,10 +89,13 @@ class PushSocket:
         self.close()
         self._on_loss()
 
-    def register(self, poll: select.poll) -> None:
-        """Adds this connection to `poll`, which watches it until it is closed."""
-        if self._socket is not None:
-            poll.register(self._socket, select.POLLIN)
+    def register(self, poll: select.poll) -> int:
+        """Adds this connection to `poll`, which watches it until it is closed. Returns its number
+        there; -1 if it is closed."""
+        if self._socket is None:
+            return -1
+        poll.register(self._socket, select.POLLIN)
+        return self._socket.fileno()
 
     async def ask(self, requests: Sequence[Words]) -> list[Any]:
         """Returns the replies, Redis's errors as exceptions.

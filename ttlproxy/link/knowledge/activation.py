@@ -352,17 +352,17 @@ class Activation:
                 " connection is closed, and it learns that anew",
                 client[b"addr"].decode(errors="replace"),
             )
-        if not await self._killed(connection, late):
+        if all(killed == 0 for killed in await self._kill(connection, late)):
             log.warning(
                 "a proxy does not acknowledge which keys get deadlines, or rules, and has heard of"
                 " others that are over: the push connections of all other proxies are closed"
             )
-            await self._killed(connection, proxies)
+            await self._kill(connection, proxies)
 
-    async def _killed(
+    async def _kill(
         self, connection: Acknowledging, proxies: Sequence[Mapping[bytes, bytes]]
-    ) -> bool:
-        """Kills these connections but `connection`; returns whether there were others. Raises
-        UpstreamError."""
+    ) -> Sequence[object]:
+        """Kills these connections but `connection`; returns of each how many that were, or Redis's
+        error. Raises UpstreamError."""
         kills: list[Words] = [(b"CLIENT", b"KILL", b"ID", client[b"id"]) for client in proxies]
-        return bool(kills) and 1 in await connection.ask(kills)
+        return await connection.ask(kills) if kills else ()

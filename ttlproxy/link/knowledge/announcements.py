@@ -247,8 +247,7 @@ class Announcements:
     swaps: how often two databases have changed places; flushes: how often keys may have gone
     greetings: how many other proxies have said hello; load_changed: reads what is there now
     on_news(news) is called with what other proxies tell, on_connected(news) when there is a new
-    connection:
-    see activation.py
+    connection: see activation.py
     """
 
     def __init__(
@@ -277,13 +276,12 @@ class Announcements:
         self._shared_state = shared_state
         self._connect = connect
         self._poll = select.poll()
+        self._polled: dict[int, PushSocket] = {}  # by their numbers in `_poll`
 
     def receive(self) -> None:
-        """Takes what Redis has announced so far, without waiting."""
-        if self.connection is not None and self._poll.poll(0):
-            self.connection.receive()
-            if self.acknowledging is not None:  # it may be lost
-                self.acknowledging.receive()
+        """Takes what Redis has announced so far, without waiting, and notices losses."""
+        for number, _ in self._poll.poll(0) if self.connection is not None else ():
+            self._polled[number].receive()
 
     async def run(self) -> None:
         """Opens a push connection, and a new one after each loss. Raises UpstreamError or OSError
@@ -329,8 +327,7 @@ class Announcements:
             self.connection, self.acknowledging = pushes, acknowledging
             self.on_connected(modes.news)
             self._poll = select.poll()
-            for each in (pushes, acknowledging):
-                each.register(self._poll)
+            self._polled = {each.register(self._poll): each for each in (pushes, acknowledging)}
             self._jobs.beat()  # this reads the registry, and lets clients be served
             await lost.wait()
 

@@ -76,7 +76,7 @@ class ScriptCache:
         """
         scripts, is_known = self._scripts, self._found(reply)
         is_calm = self._doubts == scripts.doubts
-        self._doubts = None if scripts.unanswered else scripts.doubts
+        self._doubts = self._known_doubts
         knows_events = events is not None and not error(events)
         notifies = setting(events) if knows_events else self._notifies
         is_flushed = asked == self._given and not is_known
@@ -124,8 +124,7 @@ class ScriptCache:
         if self._scripts.by_text:
             self._scripts.loaded = False
             return
-        traits, doubts = self._scripts.traits, self._scripts.doubts
-        is_unsure = self._scripts.unanswered
+        traits, doubts = self._scripts.traits, self._known_doubts
         scripts = self._scripts.all()
         words = (b"SCRIPT", b"EXISTS", *(script.sha for script in scripts))
         (known,) = await run(redis, [(0, words)])
@@ -136,9 +135,13 @@ class ScriptCache:
         self._given = self._loaded = traits
         self._least = len(scripts)
         self._scripts.changed |= bool(missing)  # after the last one: a flush may have come between
-        is_unsure = is_unsure or self._scripts.unanswered
-        is_same = (self._scripts.traits, self._scripts.doubts) == (traits, doubts)
-        self._scripts.loaded = is_same and not is_unsure
+        is_same = (self._scripts.traits, self._known_doubts) == (traits, doubts)
+        self._scripts.loaded = is_same and doubts is not None
+
+    @property
+    def _known_doubts(self) -> int | None:
+        """How many requests may have changed the scripts; None if one may still come."""
+        return None if self._scripts.unanswered else self._scripts.doubts
 
     def _found(self, reply: object) -> bool:
         """Whether Redis has the script, or as many as before, by the reply to `question`."""
